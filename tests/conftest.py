@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
 from examples.mock_server import MockServer, Options, serve
+from tests.browser import browsing
 from textassay.runtime.calls.adaptation import KNOWN
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "", None}
@@ -63,6 +64,13 @@ def pytest_configure(config: pytest.Config) -> None:
     own on the command line (pytest-dev/pytest#14997).
     """
     config.args.sort(key=lambda name: name.partition("::")[0].rpartition("/")[0])
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One browser for all tests of pages; starting it takes a second."""
+    with browsing(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest_asyncio.fixture

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -69,6 +71,16 @@ def run_virtual(
         loop_factory=lambda: VirtualTimeLoop(start=start, lateness=lateness)
     ) as runner:
         return runner.run(main)
+
+
+def virtual(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Have a test that is a coroutine run in virtual time."""
+
+    @wraps(test)
+    def run(*args: P.args, **keywords: P.kwargs) -> None:
+        run_virtual(test(*args, **keywords))
+
+    return run
 
 
 def run_skipping(main: Callable[[SkippingLoop], Coroutine[Any, Any, T]]) -> T:

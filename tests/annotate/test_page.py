@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.report.browser import browsing, complaints, wait_for
+from tests.browser import browsing, complaints, forget_earlier_pages, wait_for
 from tests.waiting import free_port
 from textassay.meta.raters import krippendorff_alpha
 from textassay.runtime.messages import Example
@@ -66,6 +66,13 @@ def running(folder, examples, **options):
         server.kill()
 
 
+def opened(driver, link):
+    """Open a rater's page and wait for its text."""
+    forget_earlier_pages(driver)
+    driver.get(link)
+    wait_for(driver, "document.querySelector('.output') !== null")
+
+
 def press(driver, keys):
     """Type keys, as a rater does."""
     from selenium.webdriver.common.action_chains import ActionChains
@@ -83,11 +90,7 @@ def summaries(count):
 
 
 def save(driver):
-    """Press the button that has the focus, and wait until the answer is saved and the next text, or
-    the end, is there.
-
-    Both are asked of the server at once, and either may come first.
-    """
+    """Press the button that has the focus; wait for the next text and for what is counted."""
     driver.execute_script(
         "window.before = document.querySelector('#texts').firstElementChild;"
         "window.counted = document.getElementById('count').textContent"
@@ -100,74 +103,57 @@ def save(driver):
     )
 
 
-def test_a_rater_with_the_keyboard_alone(tmp_path):
-    """Digits rate, X declines, Enter continues; the last text ends with thanks."""
-    with running(tmp_path, summaries(2)) as server, browsing(tmp_path / "profile") as driver:
-        driver.get(server.links[0])
-        wait_for(driver, "document.querySelector('.output') !== null")
-        press(driver, "4x")
-        wait_for(driver, "document.activeElement.id === 'next'")
-        save(driver)
-        assert driver.find_element("id", "count").text.startswith("1 done")
-        press(driver, "2")
-        press(driver, "\ue007")  # Enter with an aspect still open
-        assert driver.execute_script("return document.querySelectorAll('.missing').length") == 1
-        press(driver, "5")
-        driver.switch_to.active_element.click()
-        wait_for(driver, "document.body.textContent.includes('Thank you')")
-        wait_for(driver, "document.getElementById('saved').textContent === 'All saved'")
-        assert complaints(driver) == []
-    given = sorted((r["ratings"]["fluency"], r["ratings"]["relevance"]) for r in server.ratings()
-                   if r["ratings"]["relevance"] is not None)  # fmt: skip
-    assert given == [(2.0, 5.0)]
-    assert server.ratings()[0]["ratings"] == {"fluency": 4.0, "relevance": None}
-
-
-def test_guidelines_are_read_before_the_first_rating(tmp_path):
-    """Open and as text, folded by the first rating, and folded from then on; G opens them again."""
+def test_a_rater_with_the_keyboard_alone(tmp_path, browser):
+    """Guidelines are read first; digits rate, X declines, Enter continues, G opens them again."""
     guide = tmp_path / "guide.md"
     guide.write_text(f"# Fluency\n\n{HOSTILE[1]}", "utf-8")
     is_open = "return document.getElementById('guidelines').open"
-    flags = ("--guidelines", str(guide))
-    with (
-        running(tmp_path, summaries(3), flags=flags) as server,
-        browsing(tmp_path / "profile") as driver,
-    ):
-        driver.get(server.links[0])
-        wait_for(driver, "document.querySelector('.output') !== null")
+    with running(tmp_path, summaries(2), flags=("--guidelines", str(guide))) as server:
+        opened(browser, server.links[0])
         shown = "return document.querySelector('#guidelines .content').textContent"
-        assert driver.execute_script(shown) == guide.read_text("utf-8")
-        assert driver.execute_script(is_open)
-        press(driver, "4")
-        press(driver, "4")
-        save(driver)
-        assert not driver.execute_script(is_open)
-        driver.get(server.links[0])
-        wait_for(driver, "document.querySelector('.output') !== null")
-        assert not driver.execute_script(is_open)
-        press(driver, "g")
-        assert driver.execute_script(is_open)
-        assert complaints(driver) == []
-        assert "owned" not in driver.title
+        assert browser.execute_script(shown) == guide.read_text("utf-8")
+        assert browser.execute_script(is_open)
+        press(browser, "4x")
+        wait_for(browser, "document.activeElement.id === 'next'")
+        save(browser)
+        assert browser.find_element("id", "count").text.startswith("1 done")
+        assert not browser.execute_script(is_open)
+        opened(browser, server.links[0])
+        assert not browser.execute_script(is_open)
+        press(browser, "g")
+        assert browser.execute_script(is_open)
+        press(browser, "2")
+        press(browser, "\ue007")  # Enter with an aspect still open
+        assert browser.execute_script("return document.querySelectorAll('.missing').length") == 1
+        press(browser, "5")
+        browser.switch_to.active_element.click()
+        wait_for(browser, "document.body.textContent.includes('Thank you')")
+        wait_for(browser, "document.getElementById('saved').textContent === 'All saved'")
+        assert complaints(browser) == []
+        assert "owned" not in browser.title
+    first, second = server.ratings()
+    assert first["ratings"] == {"fluency": 4.0, "relevance": None}
+    assert second["ratings"] == {"fluency": 2.0, "relevance": 5.0}
 
 
-def test_hostile_texts_are_text(tmp_path):
+def test_hostile_texts_are_text(tmp_path, browser):
     """Nothing that a model wrote runs or hides in a rater's page."""
     items = [Example(id=f"h{n}", output=text, source=text) for n, text in enumerate(HOSTILE)]
-    with running(tmp_path, items) as server, browsing(tmp_path / "profile") as driver:
-        driver.get(server.links[0])
+    with running(tmp_path, items) as server:
+        opened(browser, server.links[0])
         seen = set()
         for _ in HOSTILE:
-            wait_for(driver, "document.querySelector('.output p') !== null")
-            text = driver.execute_script("return document.querySelector('.output p').textContent")
+            wait_for(browser, "document.querySelector('.output p') !== null")
+            text = browser.execute_script("return document.querySelector('.output p').textContent")
             seen.add(text.replace("\ufffd", "\x00"))
-            press(driver, "3")
-            press(driver, "3")
-            save(driver)
+            press(browser, "3")
+            press(browser, "3")
+            save(browser)
         assert seen == set(HOSTILE)
-        assert "owned" not in driver.title
+        assert "owned" not in browser.title
 
 
+TEXTS = 24
 ANSWER = """
 const done = arguments[arguments.length - 1];
 const before = document.querySelector('.output p');
@@ -188,21 +174,19 @@ const watch = setInterval(() => {
 
 
 def test_three_raters_and_a_server_that_is_killed(tmp_path):
-    """60 texts by three people in three browsers: nothing acknowledged is lost, nothing doubled.
+    """Nothing acknowledged is lost or doubled; agreement is what the planted ratings give.
 
-    The third rater is one point stricter. Agreement is what the planted ratings give, and no page
-    ever holds a system's name.
+    The third rater is one point stricter. No page ever holds a system's name.
     """
     rng = random.Random(5)
-    kills = sorted(rng.sample(range(10, 170), 4))
-    items = summaries(60)
+    kills = sorted(rng.sample(range(6, 3 * TEXTS - 6), 3))
+    items = summaries(TEXTS)
     server = Server(tmp_path, items, raters=3).start()
     try:
         with ExitStack() as stack:
             drivers = [stack.enter_context(browsing(tmp_path / f"profile{n}")) for n in range(3)]
             for driver, link in zip(drivers, server.links, strict=True):
-                driver.get(link)
-                wait_for(driver, "document.querySelector('.output') !== null")
+                opened(driver, link)
             thanked: set[int] = set()
             for turn in itertools.count():
                 if kills and turn == kills[0]:
@@ -222,10 +206,10 @@ def test_three_raters_and_a_server_that_is_killed(tmp_path):
     finally:
         server.kill()
     given = {(r["rater"], r["item"]): r["ratings"] for r in server.ratings()}
-    assert len(given) == len(server.ratings()) == 180
+    assert len(given) == len(server.ratings()) == 3 * TEXTS
     planted = [
         [max(1, min(5, 1 + number * 3 % 5 - strict)) for strict in (0, 0, 1)]
-        for number in range(60)
+        for number in range(TEXTS)
     ]
     by_item: dict[str, dict[str, float]] = {}
     for (rater, item), ratings in given.items():

@@ -1,4 +1,4 @@
-"""The server: blind, durable, idempotent, and closed to other pages."""
+"""The server: blind, durable, idempotent, closed to other pages; and who sees which item."""
 
 import asyncio
 import json
@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections import Counter
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -13,8 +14,8 @@ import pytest
 
 from tests.annotate.studies import examples, study
 from tests.waiting import eventually
-from textassay.annotate.ratings import CollectedRatings, agreement, self_agreement
-from textassay.annotate.server import AnnotationServer
+from textassay.annotate.ratings import CollectedRatings, RaterAnswer, agreement, self_agreement
+from textassay.annotate.server import REPEAT_DISTANCE, Allocation, AnnotationServer
 from textassay.runtime.errors import ConfigurationError, DataError, StorageError
 from textassay.runtime.messages import Example
 
@@ -62,6 +63,8 @@ async def test_answers_reach_the_file_of_ratings(tmp_path):
     assert row["raters"] == ["r1", "r2"]
     assert row["seconds"] == {"r1": 3.2}
     Example.model_validate({k: v for k, v in row.items() if k in Example.model_fields})
+    journal = (tmp_path / "j.jsonl").read_text()
+    assert all(token not in journal for token in tokens), "whoever reads it could rate for another"
 
 
 @pytest.mark.asyncio
@@ -211,15 +214,6 @@ async def test_an_item_that_was_not_seen_is_not_found(tmp_path, position):
 
 
 @pytest.mark.asyncio
-async def test_tokens_are_hashed_on_disk(tmp_path):
-    """Whoever reads the journal cannot rate in another's name."""
-    async with serving(tmp_path, raters=2) as (_, _base, tokens, _client):
-        pass
-    journal = (tmp_path / "j.jsonl").read_text()
-    assert all(token not in journal for token in tokens)
-
-
-@pytest.mark.asyncio
 async def test_a_swapped_comparison_is_kept_as_what_it_says_of_output(tmp_path):
     """The rater prefers the text shown first; the rating is 1 if that was `output`, else 0."""
     pairs = [
@@ -239,14 +233,6 @@ async def test_a_swapped_comparison_is_kept_as_what_it_says_of_output(tmp_path):
         assert placed == {"ours", "thei"}
 
 
-def test_a_journal_of_another_study_is_refused(tmp_path):
-    """The data changed since: ratings would be credited to other texts."""
-    path = tmp_path / "j.jsonl"
-    path.write_text('{"event":"study","format":1,"study":"0000000000000000"}\n')
-    with pytest.raises(DataError, match="another study"):
-        CollectedRatings(study(), path)
-
-
 @pytest.mark.asyncio
 async def test_one_process_at_a_time_collects_ratings(tmp_path):
     """Two would take the same revision of an answer, and each would overwrite the other's file."""
@@ -262,15 +248,6 @@ async def test_one_process_at_a_time_collects_ratings(tmp_path):
     for _ in range(2):  # the refused one does not stay locked
         with pytest.raises(DataError, match="another study"):
             CollectedRatings(study(), path)
-
-
-@pytest.mark.asyncio
-async def test_the_last_answers_are_in_the_file(tmp_path):
-    """The file is written once a second, and when the server closes."""
-    async with serving(tmp_path) as (ratings, base, [token], client):
-        while offered := await items(client, base, token):
-            assert (await post(client, base, token, offered[0], GOOD))[0] == 200
-    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == len(ratings.answers) == 6
 
 
 @pytest.mark.asyncio
@@ -379,3 +356,97 @@ async def test_agreement_grows_with_the_ratings(tmp_path):
         again = self_agreement(ratings.snapshot())["tone"]
         assert again["n"] >= 4
         assert again["same"] == 1.0
+    # written once a second, and when the server closes
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 40
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+async def rate(ratings, assignment, rater, value=3.0):
+    """Answer the rater's next item; return the visit, or `None` if there is none."""
+    upcoming = assignment.upcoming(rater)
+    if not upcoming:
+        return None
+    visit, position = upcoming[0]
+    answer = RaterAnswer({"tone": value, "polite": 1.0}, 1, 2.0, position)
+    assert await ratings.record(visit, answer)
+    return visit
+
+
+@pytest.mark.asyncio
+async def test_each_item_is_rated_as_often_as_wanted_and_by_different_people(tmp_path):
+    """Two of three raters rate each item."""
+    async with CollectedRatings(study(per_item=2), tmp_path / "j.jsonl") as ratings:
+        assignment = Allocation(ratings)
+        raters = [(await ratings.add_rater())[0] for _ in range(3)]
+        going = True
+        while going:
+            going = any([await rate(ratings, assignment, rater) for rater in raters])
+        counts = Counter(visit.key for visit in ratings.answers)
+        assert set(counts.values()) == {2}
+        assert len(counts) == 6
+
+
+@pytest.mark.asyncio
+async def test_no_rater_gets_all_of_one_system(tmp_path):
+    """After any number of items a rater's counts of the systems differ by at most one."""
+    shown = study(examples(groups=6, systems=3))
+    async with CollectedRatings(shown, tmp_path / "j.jsonl") as ratings:
+        assignment = Allocation(ratings)
+        rater, _ = await ratings.add_rater()
+        seen = Counter({f"SECRET{n}": 0 for n in range(3)})
+        while visit := await rate(ratings, assignment, rater):
+            seen[shown.by_key[visit.key].system] += 1
+            assert max(seen.values()) - min(seen.values()) <= 1
+        assert sum(seen.values()) == 18
+
+
+@pytest.mark.asyncio
+async def test_a_lease_that_runs_out_returns_the_item(tmp_path):
+    """An item that was shown and not rated waits for its rater, then goes to the next."""
+    clock = Clock()
+    async with CollectedRatings(study(examples(1, 1)), tmp_path / "j.jsonl") as ratings:
+        assignment = Allocation(ratings, lease_seconds=100, clock=clock)
+        gone, other = [(await ratings.add_rater())[0] for _ in range(2)]
+        assert len(assignment.upcoming(gone)) == 1
+        assert assignment.upcoming(other) == []
+        clock.now = 101
+        assert len(assignment.upcoming(other)) == 1
+
+
+@pytest.mark.asyncio
+async def test_asking_again_gives_the_same_item(tmp_path):
+    """A reload changes nothing, nor does a restart of the server."""
+    path = tmp_path / "j.jsonl"
+    async with CollectedRatings(study(), path) as ratings:
+        rater, _ = await ratings.add_rater()
+        assignment = Allocation(ratings)
+        first = assignment.upcoming(rater, 3)
+        assert assignment.upcoming(rater, 3) == first
+    async with CollectedRatings(study(), path) as again:
+        assert Allocation(again).upcoming(again.raters["r1"], 3) == first
+
+
+@pytest.mark.asyncio
+async def test_some_items_come_twice_and_far_apart(tmp_path):
+    """About the wanted share is repeated, each at most once, with other items between."""
+    shown = study(examples(groups=60, systems=2), repeat_share=0.1)
+    async with CollectedRatings(shown, tmp_path / "j.jsonl") as ratings:
+        assignment = Allocation(ratings)
+        rater, _ = await ratings.add_rater()
+        while await rate(ratings, assignment, rater):
+            pass
+        places = {visit: place for place, visit in enumerate(rater.visits)}
+        repeated = [visit for visit in rater.visits if visit.repeat]
+        assert 4 <= len(repeated) <= 24
+        assert len({visit.key for visit in repeated}) == len(repeated)
+        firsts = {visit.key: place for visit, place in places.items() if not visit.repeat}
+        assert min(places[v] - firsts[v.key] for v in repeated) >= REPEAT_DISTANCE
+        assert len(firsts) == 120

@@ -1,6 +1,5 @@
 """What raters are asked, and what a browser may see."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -28,10 +27,6 @@ def test_the_scale_decides_how_a_question_is_answered(scale, kind, values):
     """Buttons for a few whole ratings, yes or no for 0 and 1, a number otherwise."""
     question = Question.of(Aspect(name="a", definition="b", scale=scale), paired=False)
     assert (question.kind, question.values) == (kind, values)
-
-
-def test_a_yes_no_aspect_is_asked_by_its_question():
-    """The question of the task's file is what the rater reads."""
     assert study().questions[1].definition == "Is the reply polite?"
 
 
@@ -128,15 +123,6 @@ def test_a_set_is_rated_as_a_whole():
         labeled.check({"topics/an-invoice": 1, "topics/refund": None})
 
 
-def test_a_browser_sees_texts_and_nothing_else():
-    """Neither ids, systems and groups, which say who wrote a text, nor recorded scores."""
-    shown = study()
-    seen = json.dumps([shown.browser_item(key) for key in shown.keys] + [shown.browser_view()])
-    assert "Output 0 of some system" in seen
-    for hidden in ("SECRET", "doc-", "4.875", "judge"):
-        assert hidden not in seen
-
-
 def test_half_a_surrogate_can_be_sent():
     """Text that has no UTF-8 form is shown with a replacement character."""
     shown = study([Example(id="a", output="broken \ud800 text")])
@@ -159,10 +145,6 @@ def test_answers_off_the_question_are_refused(ratings, words):
     """A rating that is not offered is no rating."""
     with pytest.raises(DataError, match=words):
         study().check(ratings)
-
-
-def test_cannot_judge_is_no_number():
-    """Null stays null."""
     assert study().check({"tone": None, "polite": 0}) == {"tone": None, "polite": 0.0}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.data.exports import EXPORTS
+from tests.runtime.data.rows import EXPORTS
 from textassay.agents.lookup import narrow
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from tests.report.browser import browsing, open_file, wait_for
+from tests.browser import browsing, open_file, wait_for
 from textassay import evaluate_sync
 from textassay.demo import data_file
 from textassay.report import write_report

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.annotate.studies import examples
+from tests.browser import faults, inside, named, open_file, tree, wait_for
 from tests.loopback import in_thread
-from tests.report.browser import faults, inside, named, open_file, tree, wait_for
 from tests.report.runs import small_data, small_run
 from tests.report.test_view import served
 from textassay.annotate.ratings import CollectedRatings
@@ -22,12 +22,13 @@ CONTRAST = (HERE / "contrast.js").read_text(encoding="utf-8")
 STRUCTURE = (HERE / "structure.js").read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def page(tmp_path):
-    data = small_data(tmp_path / "data.jsonl")
-    runs = [small_run(tmp_path / "one", data), small_run(tmp_path / "two", data, shift=1.0)]
-    write_report(runs, tmp_path / "report.html")
-    return tmp_path / "report.html"
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    data = small_data(folder / "data.jsonl")
+    runs = [small_run(folder / "one", data), small_run(folder / "two", data, shift=1.0)]
+    write_report(runs, folder / "report.html")
+    return folder / "report.html"
 
 
 def opened(browser, page):
@@ -39,53 +40,31 @@ def opened(browser, page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_contrast(page, browser, scheme):
-    """Every text stands out from what is behind it as WCAG 2.2 AA asks, in both color schemes."""
+def test_contrast_and_structure(page, browser, scheme):
+    """Texts stand out as WCAG 2.2 AA asks; tables, inputs and pictures are named, ids unique."""
     with color_scheme(browser, scheme):
         opened(browser, page)
         assert browser.execute_script(CONTRAST) == []
-
-
-def test_structure(page, browser):
-    """Tables have captions, inputs labels, pictures names or are hidden, headings no gaps, ids no
-    twins."""
-    opened(browser, page)
-    assert browser.execute_script(STRUCTURE) == []
+        assert browser.execute_script(STRUCTURE) == []
 
 
 def test_focus_is_seen(page, browser):
     """Whatever a key can reach shows that it is reached."""
-    from selenium.webdriver.common.keys import Keys
-
     open_file(browser, page)
-    seen = 0
-    for _ in range(25):
-        browser.switch_to.active_element.send_keys(Keys.TAB)
-        outline = browser.execute_script(
-            "const e = document.activeElement, s = getComputedStyle(e);"
-            "return [e.tagName, e.id || e.textContent, s.outlineStyle, parseFloat(s.outlineWidth)]"
-        )
-        if outline[0] == "BODY":
-            continue
-        seen += 1
-        assert outline[2] != "none", outline
-        assert outline[3] >= 1, outline
-    assert seen > 10
+    seen = [one for one in reached(browser, 25) if one[0] != "BODY"]
+    assert len(seen) > 10
+    assert [one for one in seen if one[1] == "none" or one[2] < 1] == []
 
 
 def test_phone(page, browser):
     """On a phone nothing is wider than the screen, and a score opens in place of the list."""
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with phone(browser):
         open_file(browser, page)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
         browser.execute_script("document.querySelector('#window .row').click()")
         assert not browser.find_element("id", "list").is_displayed()
         browser.find_element("class name", "close").click()
         assert browser.find_element("id", "list").is_displayed()
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_print(page, browser):
@@ -120,6 +99,17 @@ async def serving_study(study, folder):
         _, token = await ratings.add_rater()
         async with AnnotationServer(ratings, folder / "out.jsonl").serving(0) as port:
             yield f"http://127.0.0.1:{port}/rate/{token}"
+
+
+@contextmanager
+def phone(browser):
+    """Have a small screen for the block."""
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @contextmanager
@@ -171,15 +161,11 @@ def test_the_annotation_page(tmp_path, browser):
             "q0", "q1", "n2", "q2", "SUMMARY", "comment", "help-button", "next",
         ]  # fmt: skip
         assert [one for one in order if one[1] == "none" or one[2] < 1] == []
-        size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        try:
+        with phone(browser):
             browser.get(address)
             wait_for(browser, "document.querySelector('.output') !== null")
             assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
             assert browser.execute_script("return scrollY") == 0, "raters read before they rate"
-        finally:
-            browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_viewer(tmp_path, browser):

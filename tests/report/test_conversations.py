@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.browser import open_file, wait_for
 from tests.loopback import in_thread
-from tests.report.browser import open_file, wait_for
 from tests.report.runs import score, write_data, write_run
 from tests.report.test_accessible import CONTRAST, STRUCTURE, color_scheme, serving_study
 from textassay.annotate.study import MOST_OF_PIECE, Study

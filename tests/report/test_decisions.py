@@ -14,19 +14,14 @@ from textassay.report.evidence import figure
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Two runs over 160 texts of four systems on forty sources, of which thirty are rated by three
-    raters; the first run is calibrated."""
+    """Two runs over 160 texts of four systems; raters rated thirty of forty sources."""
     folder, chance = tmp_path_factory.mktemp("decisions"), random.Random(3)
     rows, first, second = [], [], []
     for i in range(160):
         truth = min(5, max(1, chance.gauss(3.0 + 0.4 * (i % 4), 1)))
         raters = [min(5, max(1, round(truth + chance.gauss(0, 0.6)))) for _ in range(3)]
-        row = {
-            "id": f"x{i}",
-            "output": f"text {i} " * (i % 7 + 1),
-            "system": f"M{i % 4}",
-            "group": f"g{i // 4}",
-        }
+        row = {"id": f"x{i}", "output": f"text {i} " * (i % 7 + 1), "system": f"M{i % 4}",
+               "group": f"g{i // 4}"}  # fmt: skip
         if i // 4 < 30:
             row |= {"human": {"coherence": sum(raters) / 3}, "annotators": {"coherence": raters}}
         rows.append(row)
@@ -57,8 +52,7 @@ def shown(value, low, high):
 
 
 def test_estimates_are_those_of_the_command(files, words):
-    """Judge only, labels only and corrected, for all texts and each system, and every
-    difference."""
+    """Judge only, labels only and corrected, by system, and every difference."""
     _, data, (a, _) = files
     found = json.loads(textassay("estimate", a, data, "--by", "system", "--json").out)
     assert len(found["rows"]) == 5

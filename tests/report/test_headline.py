@@ -1,14 +1,15 @@
 """What the page says in words, both runs in every section, and what is above trivial measures."""
 
 import html
+import json
 import random
 import re
 
 import pytest
 
+from tests.browser import open_file, wait_for
 from tests.cli.harness import textassay
 from tests.report import runs as written
-from tests.report.browser import open_file, wait_for
 from tests.report.runs import score, write_data, write_run
 from tests.report.test_accessible import CONTRAST, STRUCTURE, color_scheme
 from textassay.meta import compare
@@ -120,9 +121,9 @@ def test_two_runs_are_in_every_section(files, tmp_path):
 
 def test_without_ratings_systems_are_compared_by_scores(files, tmp_path):
     """Paired by source, with a sentence that nothing shows whether people would agree."""
-    folder = files[0]
-    rows = [{key: value for key, value in row.items() if key != "annotators"}
-            for row in map(dict, _rows(folder / "data.jsonl"))]  # fmt: skip
+    lines = (files[0] / "data.jsonl").read_text("utf-8").splitlines()
+    rows = [{key: value for key, value in json.loads(line).items() if key != "annotators"}
+            for line in lines]  # fmt: skip
     data = write_data(tmp_path / "plain.jsonl", rows)
     scores = [score(row["id"], value=2.0 + i % 3 + i % 2 / 2) for i, row in enumerate(rows)]
     said = words(tmp_path, write_run(tmp_path / "run", scores, data))
@@ -134,12 +135,6 @@ def test_without_ratings_systems_are_compared_by_scores(files, tmp_path):
     done = textassay("compare", tmp_path / "run", data, "--systems", "M0", "M2", "--json")
     assert done.code == 0, done.err
     assert '"difference": -2.0' in done.out
-
-
-def _rows(path):
-    import json
-
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def test_jurors_agree_on_their_own(files, tmp_path, monkeypatch):

@@ -1,9 +1,8 @@
-"""The page in headless Chromium: from a file, without JavaScript, with hostile texts, by
-keyboard."""
+"""The page in headless Chromium: from a file, without JavaScript, hostile texts, by keyboard."""
 
 import pytest
 
-from tests.report.browser import (
+from tests.browser import (
     complaints,
     forget_earlier_pages,
     open_file,
@@ -26,11 +25,16 @@ HOSTILE = {
 }
 
 
-@pytest.fixture
-def page(tmp_path):
-    run = small_run(tmp_path / "run", small_data(tmp_path / "data.jsonl"))
-    write_report([run], tmp_path / "report.html")
-    return tmp_path / "report.html"
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    write_report([small_run(folder / "run", small_data(folder / "data.jsonl"))], folder / "r.html")
+    return folder / "r.html"
+
+
+def asked_elsewhere(browser):
+    """Return what the page asked for beside itself."""
+    return [u for u in requested(browser) if not u.startswith(("file:", "data:", "about:"))]
 
 
 def rows(browser):
@@ -43,9 +47,7 @@ def test_file_asks_for_nothing(page, browser):
     """Opened from disk, the page makes no request beside itself and the console stays empty."""
     forget_earlier_pages(browser)
     open_file(browser, page)
-    assert [
-        url for url in requested(browser) if not url.startswith(("file:", "data:", "about:"))
-    ] == []
+    assert asked_elsewhere(browser) == []
     assert complaints(browser) == []
     assert len(rows(browser)) >= 20
 
@@ -63,8 +65,7 @@ def test_without_javascript(page, browser):
 
 
 def test_hostile_texts_are_shown_as_text(tmp_path, browser):
-    """Nothing in a text, an id, a system or a judge's words runs, loads, hides or reverses what
-    follows."""
+    """Nothing in a text, an id, a system or a judge's words runs, loads, hides or reverses."""
     data = write_data(
         tmp_path / "data.jsonl",
         [
@@ -99,16 +100,13 @@ def test_hostile_texts_are_shown_as_text(tmp_path, browser):
         assert expected in shown
     assert browser.execute_script("return window.owned") is None
     assert not browser.execute_script("return document.querySelector('#texts img, #detail script')")
-    assert [
-        url for url in requested(browser) if not url.startswith(("file:", "data:", "about:"))
-    ] == []
+    assert asked_elsewhere(browser) == []
     assert complaints(browser) == []
     assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_search_filter_and_sort(page, browser):
-    """The list narrows by words of a text, aspect, system, outcome and distance, and counts what is
-    left."""
+    """By words of a text, aspect, system, outcome and distance; what is left is counted."""
     open_file(browser, page)
     browser.find_element("id", "search").send_keys("place 7")  # words of sources and outputs
     wait_for(browser, "document.getElementById('count').textContent.startsWith('10 of 48')")
@@ -142,8 +140,7 @@ def test_link_opens_one_score(page, browser):
 
 
 def test_keyboard_alone(page, browser):
-    """Everything can be done without a mouse: search by `/`, move by arrows, open, and come
-    back."""
+    """Search by `/`, move by arrows, open, and come back."""
     from selenium.webdriver.common.keys import Keys
 
     open_file(browser, page)

@@ -1,17 +1,23 @@
-"""`textassay report`: what the page says without a browser."""
+"""`textassay report`: what the page says without a browser, and how large it gets."""
 
+import base64
+import gzip
 import html
 import json
 import re
 import tomllib
 
+import numpy as np
 import pytest
 
+from benchmarks import report_large
 from tests.cli.harness import served, textassay
 from tests.report.runs import score, small_data, small_run, write_run
 from textassay.meta import agreement_table, read_scores
 from textassay.report import write_report
-from textassay.report.evidence import evidence_lines, figure
+from textassay.report.evidence import clipped, evidence_lines, figure
+from textassay.report.examples import MAX_ROWS, selected
+from textassay.report.source import Joined
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.storage.run_files import read_summary
@@ -34,10 +40,15 @@ def words_of(page):
 
 
 def test_equal_runs_give_equal_bytes(run, tmp_path):
-    """A page holds no time of its making and no order by chance."""
-    write_report([run], tmp_path / "a.html")
-    write_report([run], tmp_path / "b.html")
-    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    """A page holds no time of its making, no order by chance, and no path of the author's.
+
+    Of data that changed it shows no text: another than the judged one would stand by its score.
+    """
+    first = page_of(tmp_path, run)
+    assert first == page_of(tmp_path, run)
+    assert str(tmp_path) not in first
+    small_data(tmp_path / "data.jsonl", count=23)
+    assert "has changed since the run judged it" in page_of(tmp_path, run)
 
 
 def test_agreement_is_that_of_meta(run, tmp_path):
@@ -66,29 +77,15 @@ def test_outcomes_are_those_of_the_summary(run, tmp_path):
 
 
 def test_parts_without_data_are_absent(tmp_path):
-    """A run without data, ratings or a second run has no section for them, and says why texts are
-    absent."""
+    """A run without data has no section for them, and says why texts are absent."""
     run = write_run(tmp_path / "bare", [score("a"), score("b", value=4.0)])
     page = page_of(tmp_path, run)
     assert 'id="agreement"' not in page
     assert "the run judged data from memory" in page
 
 
-def test_data_that_changed_are_not_shown(run, tmp_path):
-    """Texts that are not those that were judged never stand beside its scores."""
-    small_data(tmp_path / "data.jsonl", count=23)
-    assert "has changed since the run judged it" in page_of(tmp_path, run)
-
-
-def test_page_holds_no_path(run, tmp_path):
-    """Where files lie on the author's machine is nobody's business."""
-    page = page_of(tmp_path, run, human=tmp_path / "data.jsonl")
-    assert str(tmp_path) not in page
-
-
 def test_largest_disagreement_comes_first(run, tmp_path):
-    """The first printed case is the score that is furthest from the rating, on its share of the
-    scale."""
+    """The score that is furthest from its rating, as a share of the scale."""
     page = page_of(tmp_path, run)
     gaps = [
         float(text.replace("−", "-"))
@@ -100,8 +97,7 @@ def test_largest_disagreement_comes_first(run, tmp_path):
 
 
 def test_second_run_shows_exactly_what_changed(run, tmp_path):
-    """Planted changes come first, those that cross the middle of the scale before larger ones that
-    do not."""
+    """Those that cross the middle of the scale come before larger ones that do not."""
     data = tmp_path / "data.jsonl"
     changed = {"x3": 1.0, "x7": 5.0}
     before = [score(f"x{i}", value=2.5 if i == 3 else 3.5 if i == 7 else 4.0) for i in range(24)]
@@ -155,21 +151,6 @@ def test_the_tree_and_the_plan_are_shown(tmp_path):
         assert html.escape(step) in page
 
 
-@pytest.mark.parametrize("nested", ['{"a":%s}', "[%s]"])
-def test_evidence_of_any_depth_is_shown(tmp_path, nested):
-    """Evidence of a run from somebody else, as deep as JSON is read, is cut where it is shown."""
-    data = small_data(tmp_path / "data.jsonl", 1)
-    folder = write_run(tmp_path / "run", [score("x0", evidence=({"text": "b", "more": 1},))], data)
-    deep = "1"
-    for _ in range(1000):
-        deep = nested % deep
-    scores = folder / "scores.jsonl"
-    scores.write_text(scores.read_text("utf-8").replace('"more":1', f'"more":{deep}'), "utf-8")
-    write_report([folder], tmp_path / "page.html", human=data)
-    assert "..." in (tmp_path / "page.html").read_text("utf-8")
-    assert "..." in textassay("show", folder, "x0").out
-
-
 @pytest.mark.parametrize(
     "field",
     [
@@ -183,9 +164,12 @@ def test_evidence_of_any_depth_is_shown(tmp_path, nested):
         '"unlikeliest":[5]',
         '"unlikeliest":[{"token":1}]',
         '"probability":{}',
+        '"more":' + '{"a":' * 1000 + "1" + "}" * 1000,
+        '"more":' + "[" * 1000 + "1" + "]" * 1000,
     ],
+    ids=range(12),
 )
-def test_evidence_of_any_form_is_shown(tmp_path, field):
+def test_evidence_of_any_form_and_depth_is_shown(tmp_path, field):
     """A run from somebody else may have anything under the names that methods use."""
     data = small_data(tmp_path / "data.jsonl", 1)
     told = ({"text": "the text of it", "more": 1},)
@@ -193,57 +177,36 @@ def test_evidence_of_any_form_is_shown(tmp_path, field):
     scores = folder / "scores.jsonl"
     scores.write_text(scores.read_text("utf-8").replace('"more":1', field), "utf-8")
     write_report([folder], tmp_path / "page.html", human=data)
-    assert "the text of it" in textassay("show", folder, "x0").out
+    shown = textassay("show", folder, "x0").out
+    assert "the text of it" in shown
+    assert ("..." in shown) == field.startswith('"more"')
 
 
 @pytest.mark.parametrize(
     ("piece", "figure", "note"),
     [
-        (
-            {"value": 1.0, "answer": "yes", "quote": "It rained.", "found_in": "passage 2"},
-            "yes",
-            "\u201cIt rained.\u201d in passage 2",
-        ),
-        (
-            {"quote": "noon", "found_in": "turn 2, call 1, result", "characters": [3, 7]},
-            "",
-            "\u201cnoon\u201d in turn 2, call 1, result, characters 3 to 7",
-        ),
+        ({"value": 1.0, "answer": "yes", "quote": "It rained.", "found_in": "passage 2"}, "yes",
+         "\u201cIt rained.\u201d in passage 2"),
+        ({"quote": "noon", "found_in": "turn 2, call 1, result", "characters": [3, 7]}, "",
+         "\u201cnoon\u201d in turn 2, call 1, result, characters 3 to 7"),
         ({"quote": "A cat", "found_in": "source"}, "", "\u201cA cat\u201d in the source"),
-        (
-            {"quote": "A cat", "found_in": None},
-            "",
-            "\u201cA cat\u201d, which stands in none of the texts",
-        ),
-        (
-            {"quote": "A cat", "found_in": "nowhere"},
-            "",
-            "\u201cA cat\u201d, which a search found nowhere",
-        ),
+        ({"quote": "A cat", "found_in": None}, "",
+         "\u201cA cat\u201d, which stands in none of the texts"),
+        ({"quote": "A cat", "found_in": "nowhere"}, "",
+         "\u201cA cat\u201d, which a search found nowhere"),
         ({"quote": "", "found_in": "turn 4"}, "", "missing in turn 4, which was read whole"),
         ({"quote": "", "found_in": None}, "", ""),
-        (
-            {"value": None, "outcome": "invalid", "problem": "NoAnswerFound: no yes or no"},
-            "invalid",
-            "NoAnswerFound: no yes or no",
-        ),
-        (
-            {
-                "met": True,
-                "points": 7.0,
-                "tags": ["a", "b"],
-                "reason": "it does",
-                "prerequisites not met": "0",
-            },
-            "",
-            "met: yes; 7 points; tags: a, b; because: it does; prerequisites not met: 0",
-        ),
+        ({"value": None, "outcome": "invalid", "problem": "NoAnswerFound: no yes or no"}, "invalid",
+         "NoAnswerFound: no yes or no"),
+        ({"met": True, "points": 7.0, "tags": ["a", "b"], "reason": "it does",
+          "prerequisites not met": "0"}, "",
+         "met: yes; 7 points; tags: a, b; because: it does; prerequisites not met: 0"),
         ({"votes": {"spam": 2, "ham": 1}}, "", "votes: spam 2, ham 1"),
         ({"abstained": 3}, "", ""),
         ({"own_field": 0.5}, "", "own field 0.5"),
     ],
     ids=range(12),
-)
+)  # fmt: skip
 def test_evidence_is_put_in_words(piece, figure, note):
     """Nobody has to know how methods name their fields, or which text a key stands for."""
     (line,) = evidence_lines(score("x0", evidence=({"text": "Is it so?", **piece},)))
@@ -273,3 +236,68 @@ def test_a_thought_is_folded_and_escaped(tmp_path):
     assert "&lt;script&gt;alert(1)&lt;/script&gt; Is it a 2?" in shown
     assert len(shown) < 3300
     assert "(thought before: 4,036 characters)" in textassay("show", folder, "x0").out
+
+
+def test_scores_take_little_room(tmp_path):
+    """2,000 scores with words and evidence take at most 125 bytes each, beside the sections."""
+    run = report_large.write_run(tmp_path, 2_000)
+    write_report([run], tmp_path / "report.html", human=tmp_path / "data.jsonl")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    packed = page[page.index('<script type="text/plain"') : page.rindex("<script>")]
+    assert len(packed) < 2_000 * 125
+
+
+def test_very_large_runs_keep_extremes():
+    """Of more than 200,000 scores the ends of each order, and of the rest some by chance."""
+    count = MAX_ROWS + 50_000
+    nothing, values = np.full(count, np.nan), np.arange(count, dtype=float)
+    sizes = values[::-1] / count
+    joined = Joined(values, nothing, nothing, sizes, {}, nothing, nothing, np.zeros(count, bool))
+    rows = selected(joined, count)
+    assert len(rows) == len(set(rows.tolist())) == MAX_ROWS
+    assert set(range(20_000)) <= set(rows.tolist())
+    assert set(range(count - 20_000, count)) <= set(rows.tolist())
+    assert (rows == selected(joined, count)).all()
+    assert len(selected(joined, MAX_ROWS)) == MAX_ROWS
+
+
+def unpacked(page):
+    """The list of scores that a page holds."""
+    found = re.search(r'<script type="text/plain" id="index">(.*?)</script>', page, re.DOTALL)
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+def test_a_page_that_holds_a_part_says_so(tmp_path):
+    """How many of how many and which; sections are of all scores, the list of the chosen ones."""
+    run = report_large.write_run(tmp_path, 800)
+    whole, part = tmp_path / "whole.html", tmp_path / "part.html"
+    write_report([run], whole, human=tmp_path / "data.jsonl")
+    write_report([run], part, human=tmp_path / "data.jsonl", max_rows=160)
+    pages = [page.read_text(encoding="utf-8") for page in (whole, part)]
+    notice = (
+        "This page holds 160 of 800 scores: the largest disagreements and changes, the lowest "
+        "and highest values, and a random sample of the rest."
+    )
+    assert [notice in page for page in pages] == [False, True]
+    assert ["scores.jsonl" in page for page in pages] == [False, True]
+    everything, listed = map(unpacked, pages)
+    assert (len(everything["value"]), len(listed["value"]), listed["total"]) == (800, 160, 800)
+    gaps = [
+        sorted((abs(v - h) for v, h in zip(one["value"], one["human"], strict=True)), reverse=True)
+        for one in (everything, listed)
+    ]
+    assert gaps[1][:20] == gaps[0][:20]
+    ends = [sorted(one["value"]) for one in (everything, listed)]
+    assert (ends[1][:20], ends[1][-20:]) == (ends[0][:20], ends[0][-20:])
+    with pytest.raises(ConfigurationError, match="max_rows= must be at least 0, not -1"):
+        write_report([run], tmp_path / "none.html", human=tmp_path / "data.jsonl", max_rows=-1)
+    # a sample by chance, not only extremes
+    assert gaps[1][-1] < gaps[0][400]
+    before = [page[: page.index('id="texts"')] for page in pages]
+    assert before[0].split("<body")[1] == before[1].split("<body")[1]
+
+
+def test_cut_texts_say_so():
+    """A text that was cut says how much is missing."""
+    assert clipped("a" * 30, 10) == "a" * 10 + " [... 20 more characters]"
+    assert clipped("short", 10) == "short"

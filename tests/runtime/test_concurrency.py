@@ -57,25 +57,19 @@ async def numbers(n: int) -> AsyncIterator[int]:
 
 @given(turns=st.lists(st.integers(0, 5), max_size=12), limit=st.none() | st.integers(1, 4))
 def test_gather_keeps_the_order_given(turns: list[int], limit: int | None) -> None:
-    """Results stand in input order whatever finishes first."""
-
     async def main() -> list[object]:
         return await gather([after(t, i) for i, t in enumerate(turns)], limit=limit)
 
     assert asyncio.run(main()) == list(range(len(turns)))
 
 
-@pytest.mark.asyncio
 async def test_gather_never_exceeds_its_limit() -> None:
-    """No more than `limit` are under way, and that many are."""
     gauge = Gauge()
     assert await gather([gauge(i) for i in range(20)], limit=3) == list(range(20))
     assert gauge.peak == 3
 
 
-@pytest.mark.asyncio
 async def test_gather_raises_the_error_itself_with_its_cause_and_cancels_the_rest() -> None:
-    """No exception group reaches the caller, and nobody is left running."""
     gauge = Gauge()
 
     async def fails() -> int:
@@ -99,24 +93,21 @@ async def test_gather_raises_the_error_itself_with_its_cause_and_cancels_the_res
     assert not other_tasks()
 
 
-@pytest.mark.asyncio
 async def test_gather_closes_coroutines_that_never_started() -> None:
     with pytest.raises(ValueError, match="first"):
         await gather([after(0, ValueError("first")), *(after(0, i) for i in range(5))], limit=1)
     with pytest.raises(ValueError, match="at least 1"):
         await gather([after(0, 1), after(0, 2)], limit=0)
+    with pytest.raises(ValueError, match="at least 1"):
+        await anext(run_workers([1], Gauge(), workers=0))
 
 
-@pytest.mark.asyncio
 async def test_gather_prefers_the_error_that_stops_the_run() -> None:
-    """Of two errors in the same turn the fatal one is raised."""
     with pytest.raises(BudgetReached):
         await gather([after(1, ValueError("small")), after(1, BudgetReached("spent"))])
 
 
-@pytest.mark.asyncio
 async def test_cancelling_gather_cancels_its_children() -> None:
-    """Cancellation from outside comes back as CancelledError and leaves nothing running."""
     gauge = Gauge()
 
     async def waits() -> None:
@@ -135,7 +126,6 @@ async def test_cancelling_gather_cancels_its_children() -> None:
     assert gauge.inside == 0
 
 
-@pytest.mark.asyncio
 async def test_a_cancelled_shared_future_is_not_taken_for_a_result() -> None:
     """A child that meets a cancelled future cancels the group instead of ending in silence."""
     shared: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -148,9 +138,7 @@ async def test_a_cancelled_shared_future_is_not_taken_for_a_result() -> None:
         await gather([joins(), asyncio.Event().wait()])
 
 
-@pytest.mark.asyncio
 async def test_leading_picks_the_first_real_error_of_nested_groups() -> None:
-    """Groups within groups are looked through; a plain exception is itself."""
     fatal, plain = BudgetReached("spent"), ValueError("plain")
     nested = BaseExceptionGroup(
         "a", [asyncio.CancelledError(), ExceptionGroup("b", [plain, KeyError()])]
@@ -172,16 +160,12 @@ def test_every_item_is_worked_on_exactly_once(n: int, workers: int, later: bool)
     assert gauge.peak <= workers
 
 
-@pytest.mark.asyncio
 async def test_results_come_as_they_finish() -> None:
-    """A slow first item does not hold back the ones after it."""
     results = run_workers([9, 0, 0], lambda turns: after(turns, turns), workers=3)
     assert [result async for some in results for result in some] == [0, 0, 9]
 
 
-@pytest.mark.asyncio
 async def test_a_slow_consumer_stops_the_workers() -> None:
-    """Without anyone taking results, twice as many items as workers are taken, and no more."""
     taken = []
 
     def items() -> Iterator[int]:
@@ -196,9 +180,7 @@ async def test_a_slow_consumer_stops_the_workers() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.asyncio
 async def test_leaving_early_stops_all_workers(workers: int) -> None:
-    """After `aclose` no worker runs and no task is left."""
     gauge = Gauge()
     results = run_workers(range(100), gauge, workers=workers)
     await anext(results)
@@ -207,22 +189,7 @@ async def test_leaving_early_stops_all_workers(workers: int) -> None:
     assert not other_tasks()
 
 
-@pytest.mark.asyncio
-async def test_breaking_out_of_the_loop_is_enough() -> None:
-    """A plain `break` stops the workers a few turns later."""
-    gauge = Gauge()
-    async for _ in run_workers(range(1000), gauge, workers=3):
-        break
-    await after(10, None)
-    entered = gauge.entered
-    await after(20, None)
-    assert (gauge.inside, gauge.entered) == (0, entered)
-    assert not other_tasks()
-
-
-@pytest.mark.asyncio
 async def test_cancelling_the_consumer_stops_all_workers() -> None:
-    """Whoever consumes is cancelled only after the workers have stopped."""
     gauge = Gauge()
 
     async def never_ends(item: int) -> None:
@@ -248,9 +215,7 @@ async def test_cancelling_the_consumer_stops_all_workers() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-@pytest.mark.asyncio
 async def test_an_error_of_the_work_comes_out_as_it_is_after_what_was_ready(workers: int) -> None:
-    """The results before the failure are not lost; the failure follows them."""
     seen = []
 
     async def consume() -> None:
@@ -264,10 +229,7 @@ async def test_an_error_of_the_work_comes_out_as_it_is_after_what_was_ready(work
 
 
 @pytest.mark.parametrize("later", [True, False])
-@pytest.mark.asyncio
 async def test_an_error_of_the_items_comes_out_as_it_is(later: bool) -> None:
-    """A source that fails half-way stops the workers."""
-
     async def bad_later() -> AsyncIterator[int]:
         yield 1
         raise OSError("disk gone")
@@ -280,13 +242,6 @@ async def test_an_error_of_the_items_comes_out_as_it_is(later: bool) -> None:
         async for _ in run_workers(bad_later() if later else bad_now(), Gauge(), workers=3):
             pass
     assert not other_tasks()
-
-
-@pytest.mark.asyncio
-async def test_no_workers_is_an_error() -> None:
-    """Zero workers would wait for ever."""
-    with pytest.raises(ValueError, match="at least 1"):
-        await anext(run_workers([1], Gauge(), workers=0))
 
 
 def test_handing_out_an_item_is_cheap() -> None:
@@ -307,7 +262,6 @@ def test_handing_out_an_item_is_cheap() -> None:
 
 @given(n=st.integers(0, 40), workers=st.integers(1, 8), turns=st.integers(0, 5))
 def test_results_are_committed_before_they_are_yielded(n: int, workers: int, turns: int) -> None:
-    """Every result is committed once, in one list at a time, and comes out only after that."""
     committed: list[int] = []
     under_way = Gauge()
 
@@ -327,9 +281,7 @@ def test_results_are_committed_before_they_are_yielded(n: int, workers: int, tur
     assert under_way.peak <= 1
 
 
-@pytest.mark.asyncio
 async def test_what_finishes_during_a_commit_is_committed_together() -> None:
-    """What finishes during a slow commit comes in one list, not in a commit for each result."""
     sizes = []
 
     async def commit(results: list[int]) -> None:
@@ -343,9 +295,7 @@ async def test_what_finishes_during_a_commit_is_committed_together() -> None:
 
 
 @pytest.mark.parametrize("fails", [True, False])
-@pytest.mark.asyncio
 async def test_what_was_made_is_committed_even_if_the_crew_is_stopped(fails: bool) -> None:
-    """Neither a consumer that leaves nor an error of other work loses a result that was made."""
     made, committed = [], []
 
     async def work(item: int) -> int:
@@ -369,9 +319,7 @@ async def test_what_was_made_is_committed_even_if_the_crew_is_stopped(fails: boo
     assert not other_tasks()
 
 
-@pytest.mark.asyncio
 async def test_an_error_of_the_last_commit_does_not_hide_the_first() -> None:
-    """The first one tells why the run stops; that results were lost is a note to it."""
     commits: list[list[int]] = []
 
     async def work(item: int) -> int:

@@ -1,9 +1,12 @@
-"""What `--cluster` refuses: nothing is asked, and the message says what to do."""
+"""What `--cluster` refuses, and whether the files of `examples/deploy` belong together."""
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
+import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -43,7 +46,6 @@ from textassay.workers.run import Cluster, most_workers
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_refused(server, data, run, more, says):
-    """Exit 2 before Ray is looked for."""
     done = textassay(*flags(data, run, server, *more))
     assert done.code == 2
     assert says in " ".join(done.err.split())
@@ -52,7 +54,6 @@ def test_what_does_not_go_together_is_refused(server, data, run, more, says):
 
 
 def test_without_ray_the_extra_is_named(server, data, run, monkeypatch):
-    """Exit 2 with the command that installs it."""
     monkeypatch.setitem(sys.modules, "ray", None)  # what Python does for a module that is missing
     done = textassay(*flags(data, run, server, "--cluster", "ray"))
     assert done.code == 2
@@ -61,7 +62,6 @@ def test_without_ray_the_extra_is_named(server, data, run, monkeypatch):
 
 
 def test_a_cluster_that_is_not_there_is_said_at_once(server, data, run):
-    """Exit 2 with the address, rather than Ray's half minute of attempts."""
     pytest.importorskip("ray.util.client", reason="Ray is not installed")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -102,7 +102,6 @@ class Unlucky(SimpleNamespace):
         """Nothing was started."""
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("deaths", [CONNECT_ATTEMPTS - 1, CONNECT_ATTEMPTS])
 async def test_a_head_that_could_not_start_a_process_is_asked_again(monkeypatch, deaths):
     ray = Unlucky(deaths)
@@ -120,15 +119,12 @@ async def test_a_head_that_could_not_start_a_process_is_asked_again(monkeypatch,
 
 
 def test_a_dry_run_needs_no_cluster(server, data, run):
-    """It only counts, on this machine."""
     done = textassay(*flags(data, run, server, "--cluster", "ray", "--dry-run"))
     assert done.code == 0, done.err
     assert "12" in done.out
 
 
-@pytest.mark.asyncio
 async def test_the_python_function_names_its_parameters(data, tmp_path):
-    """In Python's words, not in those of the command line."""
     with pytest.raises(ConfigurationError, match="cluster= must be 'ray'"):
         await cluster.evaluate(data, cluster="dask", method="llm-score", model="direct/m", out="x")
     with pytest.raises(TypeError, match="did you mean 'workers'"):
@@ -147,7 +143,6 @@ async def test_the_python_function_names_its_parameters(data, tmp_path):
     ],
 )
 def test_errors_of_workers_keep_their_family_and_words(error, family):
-    """Whatever their constructors take, and with the notes they carry."""
     error.add_note("a note")
     again = Failed.of(error).error()
     assert type(again) is family
@@ -156,10 +151,74 @@ def test_errors_of_workers_keep_their_family_and_words(error, family):
 
 
 def test_a_local_model_beside_a_server_lifts_no_limit():
-    """Calls to the server are divided all the same."""
     nine, settings = Cluster(None, count=9), Settings(concurrency=8)
     request = RunRequest(method="panel", models={"b": "llamacpp/b.gguf"}, settings=settings)
     assert most_workers(nine, request, 1000) == 9
     request = request.model_copy(update={"models": {"": "openai/x", "b": "llamacpp/b.gguf"}})
     with pytest.raises(ConfigurationError, match="9 workers cannot keep to"):
         most_workers(nine, request, 1000)
+
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "examples" / "deploy"
+
+
+def test_every_object_is_complete_and_refers_to_others_that_are_there():
+    yaml = pytest.importorskip("yaml", reason="PyYAML comes with Ray")
+    objects = list(yaml.safe_load_all((FOLDER / "kubernetes-job.yaml").read_text()))
+    kinds = [each["kind"] for each in objects]
+    assert kinds == [
+        "Service", "NetworkPolicy", "PersistentVolumeClaim", "Deployment", "Deployment", "Job",
+    ]  # fmt: skip
+    service, _, claim, head, worker, job = objects
+    for each in (head, worker):
+        labels = each["spec"]["template"]["metadata"]["labels"]
+        assert each["spec"]["selector"]["matchLabels"] == labels
+    assert service["spec"]["selector"] == head["spec"]["template"]["metadata"]["labels"]
+    name, ports = service["metadata"]["name"], {port["port"] for port in service["spec"]["ports"]}
+    assert f"--address={name}:6379" in worker["spec"]["template"]["spec"]["containers"][0]["args"]
+    pod = job["spec"]["template"]["spec"]
+    [script] = pod["containers"][0]["args"]
+    assert f"ray://{name}:10001" in script
+    assert ports == {6379, 10001}
+    for each in (head, worker, job):
+        [container] = each["spec"]["template"]["spec"]["containers"]
+        assert {"secretRef": {"name": "textassay-ray"}} in container["envFrom"]
+    assert pod["volumes"][1]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    cluster = yaml.safe_load((FOLDER / "ray-cluster.yaml").read_text())
+    image = pod["containers"][0]["image"]
+    assert cluster["docker"]["image"] == image
+    assert image in (FOLDER / "Dockerfile").read_text()
+
+
+def test_ray_accepts_the_cluster_file():
+    pytest.importorskip("ray", reason="Ray is not installed")
+    import yaml
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    config = prepare_config(yaml.safe_load((FOLDER / "ray-cluster.yaml").read_text()))
+    validate_config(config)
+    assert config["max_workers"] == len(config["provider"]["worker_ips"])
+
+
+def test_the_image_is_built_of_what_it_needs_alone():
+    lines = (FOLDER / "Dockerfile.dockerignore").read_text().splitlines()
+    taken = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    assert "*" in lines
+    assert all((ROOT / name).exists() for name in taken)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {"pyproject.toml", "textassay", "LICENSE", project["readme"]} <= taken
+    [lock] = re.findall(r"-r (\S+)", (FOLDER / "Dockerfile").read_text())
+    assert lock in taken
+
+
+def test_the_flags_of_textassay_exist():
+    helps = {name: textassay(name, "--help").out for name in ("score", "resume")}
+    for path in FOLDER.iterdir():
+        for line in path.read_text().splitlines():
+            for name, text in helps.items():
+                if f"textassay {name} " in line:
+                    for flag in re.findall(r"--[a-z-]+", line):
+                        assert flag in text, (path.name, flag)
+    assert "--progress" in helps["resume"]
+    assert "--cluster" in helps["resume"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from tests.cli.harness import rows_of, textassay, verdicts, write_examples
-from tests.workers.pool import InProcess, Pool
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import (
     BudgetReached,
@@ -17,10 +18,81 @@ from textassay.runtime.errors import (
     FatalModelError,
 )
 from textassay.runtime.settings import Settings
-from textassay.workers.protocol import Failed
+from textassay.workers.protocol import (
+    Failed,
+    Instructions,
+    Job,
+    Opened,
+    Report,
+    WorkerLost,
+    pack,
+    unpack,
+)
 from textassay.workers.run import Cluster, run_with_workers
+from textassay.workers.worker import WorkerSession
 
-pytestmark = pytest.mark.asyncio
+
+class InProcess:
+    """A worker in this process."""
+
+    def __init__(
+        self, name: str, loses: Callable[[InProcess], bool], all_open: asyncio.Barrier
+    ) -> None:
+        self._name, self._loses, self._all_open = name, loses, all_open
+        self.worker = WorkerSession()
+        self.is_alive = True
+        self.scores = 0
+        self.reports: list[Report] = []
+        self.sent: list[Instructions] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def open(self, job: Job) -> Opened | Failed:
+        opened = await self.worker.open(job)
+        # so that none has judged everything before the others take part
+        await self._all_open.wait()
+        return opened
+
+    async def exchange(self, instructions: Instructions) -> Report:
+        self.sent.append(instructions)
+        report = await self.worker.exchange(pickle.loads(pickle.dumps(instructions)))
+        # as when a node dies: what it had done since its last report reaches nobody
+        if self._loses(self):
+            await self.worker.stop()
+            raise WorkerLost(f"the worker on {self.name} is lost")
+        self.scores += len(report.scores)
+        self.reports.append(report)
+        return unpack(pack(report))
+
+    async def stop(self) -> Report:
+        return unpack(pack(await self.worker.stop()))
+
+    def kill(self) -> None:
+        self.is_alive = False
+
+
+class Pool:
+    """Room for some workers."""
+
+    def __init__(
+        self, room: int = 2, *, loses: Callable[[InProcess], bool] = lambda worker: False
+    ) -> None:
+        self.room, self._loses = room, loses
+        self.started: list[InProcess] = []
+
+    async def start_workers(self, most: int) -> Sequence[InProcess]:
+        alive = sum(worker.is_alive for worker in self.started)
+        missing = max(0, min(most, self.room) - alive)
+        all_open = asyncio.Barrier(max(1, missing))
+        new = [
+            InProcess(f"node {len(self.started) + number}", self._loses, all_open)
+            for number in range(missing)
+        ]
+        self.started += new
+        return new
+
 
 ASPECTS = ("coherence", "fluency")
 UNIT = 20
@@ -69,7 +141,6 @@ def run(tmp_path):
 
 
 async def test_two_workers_make_the_run_of_one_process(mock_server, data, run, tmp_path):
-    """The same scores, each once; the same answers, so that nothing is asked again."""
     # one worker alone would take longer than the other needs to take part
     server = await mock_server(latency_ms=20)
     pool = Pool(2)
@@ -99,7 +170,6 @@ async def test_two_workers_make_the_run_of_one_process(mock_server, data, run, t
 
 
 async def test_a_lost_worker_costs_at_most_a_unit(mock_server, data, run):
-    """Each score once; what the lost worker had reported is kept, the rest is asked again."""
     server = await mock_server(latency_ms=20)
     pool = Pool(2, loses=lambda worker: worker.name == "node 0" and worker.scores >= 10)
     made = await judge(data, run, server, pool)
@@ -110,8 +180,8 @@ async def test_a_lost_worker_costs_at_most_a_unit(mock_server, data, run):
     assert made.progress.done == 70
 
 
-async def test_a_worker_never_has_more_than_a_unit_in_hand(mock_server, data, run):
-    """Counted by what it was handed and what it has reported."""
+async def test_a_worker_never_has_more_than_a_unit_in_hand_and_reports_half(mock_server, data, run):
+    """Counted in scores, as an example has several: so that it is sent more before it has none."""
     server = await mock_server(latency_ms=20)
     pool = Pool(3)
     await judge(data, run, server, pool)
@@ -119,27 +189,13 @@ async def test_a_worker_never_has_more_than_a_unit_in_hand(mock_server, data, ru
         held = 0
         # the first exchange's examples are reported by later ones: sent is never shorter
         for sent, report in zip(worker.sent, [None, *worker.reports], strict=False):
-            held -= 0 if report is None else len(report.scores) // len(ASPECTS)
-            held += len(sent.examples)
-            assert held <= UNIT + 1  # an example of which one of two scores is reported
-
-
-async def test_a_worker_reports_half_of_what_it_has_in_hand(mock_server, data, run):
-    """Counted in scores, as an example has several: so that it is sent more before it has none."""
-    server = await mock_server(latency_ms=20)
-    pool = Pool(2)
-    await judge(data, run, server, pool)
-    for worker in pool.started:
-        held = 0
-        for sent, report in zip(worker.sent, [None, *worker.reports], strict=False):
             held -= 0 if report is None else len(report.scores)
             held += len(sent.examples) * len(ASPECTS)
             assert sent.report_at == max(1, held // 2)
-        assert held < UNIT
+            assert held <= (UNIT + 1) * len(ASPECTS)
 
 
 async def test_an_example_that_kills_every_worker_stops_the_run(mock_server, data, run):
-    """Not for ever: after three losses with the same examples the run stops, resumable."""
     server = await mock_server()
     pool = Pool(1, loses=lambda worker: bool(worker.sent[-1].examples or len(worker.sent) > 1))
     with pytest.raises(ClusterLost, match="workers keep failing") as sent:
@@ -151,7 +207,6 @@ async def test_an_example_that_kills_every_worker_stops_the_run(mock_server, dat
 
 
 async def test_answers_too_large_for_workers_are_reported(mock_server, data, run):
-    """A resume that cannot send them says so before it asks anything again."""
     server, lines = await mock_server(), []
     await judge(data, run, server, Pool(1))
     sent = {"most_sent": 100, "notify": lines.append}
@@ -163,7 +218,6 @@ async def test_answers_too_large_for_workers_are_reported(mock_server, data, run
 
 
 async def test_an_interrupted_run_keeps_what_workers_finished_and_resumes(mock_server, data, run):
-    """Canceled as by Ctrl-C: nothing that was answered is asked again by a resume."""
     server = await mock_server(latency_ms=20)
     task: asyncio.Task | None = None
 
@@ -191,7 +245,6 @@ async def test_an_interrupted_run_keeps_what_workers_finished_and_resumes(mock_s
 
 
 async def test_the_budget_counts_over_all_workers(mock_server, data, run):
-    """Never more than the limit, though grants are divided; the run can be resumed."""
     server = await mock_server()
     with pytest.raises(BudgetReached, match="all workers") as sent:
         await judge(data, run, server, Pool(3), price=(10.0, 10.0), max_cost=0.1)
@@ -202,16 +255,15 @@ async def test_the_budget_counts_over_all_workers(mock_server, data, run):
     assert len(verdicts(run)) == 140
 
 
-@pytest.mark.parametrize("workers", [1, 3])
 async def test_a_budget_that_one_process_keeps_to_is_enough_for_workers(
-    mock_server, data, run, tmp_path, workers
+    mock_server, data, run, tmp_path
 ):
     """Requests reserve much more than they cost: what one worker has over goes to another."""
     server = await mock_server()
     how = {"price": (10.0, 10.0), "options": {"max_tokens": 4000}}
     await judge(data, tmp_path / "free", server, Pool(1), **how)
     cost = json.loads((tmp_path / "free" / "summary.json").read_text())["usage"]["cost"]
-    await judge(data, run, server, Pool(workers), **how, max_cost=cost + 0.05)
+    await judge(data, run, server, Pool(3), **how, max_cost=cost + 0.05)
     assert len(verdicts(run)) == 140
 
 
@@ -237,7 +289,6 @@ class RefusingWorker(InProcess):
 
 
 async def test_a_node_that_cannot_take_part_is_left_out(mock_server, data, run):
-    """The run is under way, and the other node finishes it."""
     server = await mock_server(latency_ms=20)
     told = []
     pool = LatePool(2)
@@ -257,7 +308,6 @@ class ShrinkingPool(Pool):
 
 
 async def test_a_run_whose_nodes_are_gone_can_be_resumed(mock_server, data, run):
-    """As it says itself: something was asked."""
     server = await mock_server()
     pool = ShrinkingPool(1, loses=lambda worker: worker.scores >= 40)
     with pytest.raises(ClusterLost, match="no node has a CPU") as lost:
@@ -269,7 +319,6 @@ async def test_a_run_whose_nodes_are_gone_can_be_resumed(mock_server, data, run)
 
 
 async def test_limits_are_divided_among_those_that_take_part(mock_server, data, run):
-    """Each worker keeps to its part, and all parts together are the limit."""
     server = await mock_server(latency_ms=20)
     pool = Pool(3)
     await judge(data, run, server, pool, concurrency=5, rpm=60_000)
@@ -285,7 +334,6 @@ async def test_limits_are_divided_among_those_that_take_part(mock_server, data, 
 
 
 async def test_what_workers_refuse_is_refused(mock_server, data, run):
-    """As an error of the same family, with the run folder left unmade."""
     server = await mock_server()
     with pytest.raises(ConfigurationError, match="unknown method 'g-evil'"):
         await judge(data, run, server, Pool(2), method="g-evil")
@@ -296,7 +344,6 @@ async def test_what_workers_refuse_is_refused(mock_server, data, run):
 
 
 async def test_a_wrong_key_leaves_no_folder(mock_server, data, run, monkeypatch):
-    """A failure that hits every call stops all workers, and nothing is left to resume."""
     monkeypatch.setenv("A_KEY", "wrong")
     server = await mock_server(require_key="right")
     with pytest.raises(FatalModelError):

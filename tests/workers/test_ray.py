@@ -51,7 +51,6 @@ def cluster():
 
 
 def test_a_node_is_killed_and_one_joins(cluster, tmp_path):
-    """Each score once, at most the lost worker's unit is asked again, and Ctrl-C can be resumed."""
     data, run = write_examples(tmp_path / "data.jsonl", EXAMPLES), tmp_path / "run"
     judging = ("--method", "llm-score", "--model", "direct/mock", "--aspects", "coherence,fluency")
     environment = {**os.environ, "RAY_ADDRESS": cluster.address, "RAY_USAGE_STATS_ENABLED": "0"}
@@ -100,7 +99,6 @@ def test_a_node_is_killed_and_one_joins(cluster, tmp_path):
 
 
 def test_workers_hold_a_local_model(cluster, tmp_path, monkeypatch):
-    """Through Ray Client, and by a path relative to this process's folder, not to the nodes'."""
     pytest.importorskip("llama_cpp", reason="llama.cpp is not installed")
     from tests.gguf_fixture import write_model
 

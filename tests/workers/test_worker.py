@@ -58,7 +58,6 @@ def test_an_example_of_another_class_keeps_it():
 
 
 def test_classes_that_only_this_program_has_reach_a_worker():
-    """As Ray pickles them, in an example's fields and as an example's own class."""
     cloudpickle = pytest.importorskip("ray.cloudpickle", reason="Ray is not installed")
 
     class Note:

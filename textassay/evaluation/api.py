@@ -390,8 +390,4 @@ class GraphMethod(TaskMethod):
 
     def describe(self) -> dict[str, Any]:
         """Return graph, task and aspects."""
-        return {
-            "name": self.name,
-            "graph": self.graph.to_mermaid(),
-            **self.described_task(),
-        }
+        return {"name": self.name, "graph": self.graph.to_mermaid(), **self.described_task()}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from textassay.evaluation.data import FedExample
-from textassay.evaluation.progress import Progress, summed
+from textassay.evaluation.progress import Progress, sum_progress
 from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError
 from textassay.runtime.storage.run_files import ScoreLine
 from textassay.version import __version__
@@ -118,14 +118,14 @@ class Driver:
         living = [w.report.progress for w in self._workers if w.report]
         before = 0 if self._queue is None else self._queue.settled_before
         return replace(
-            summed([*self._gone, *living]),
+            sum_progress([*self._gone, *living]),
             # what a worker has finished counts once it is journaled here
             done=self._done + before,
             total=self._record.total,
             seconds=time.monotonic() - self._began,
             outcomes=dict(self._outcomes),
             settled_before=before,
-            limiters=summed(living).limiters,
+            limiters=sum_progress(living).limiters,
         )
 
     @property

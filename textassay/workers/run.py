@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textassay.evaluation.data import checked_examples, part_of
+from textassay.evaluation.data import check_examples, select_examples
 from textassay.evaluation.manifest import with_absolute_paths
 from textassay.evaluation.opening import with_default_tools
 from textassay.evaluation.progress import Progress
@@ -127,8 +127,8 @@ async def run_with_workers(
     request = with_absolute_paths(request)
     # here, so that no worker takes others because of what is installed on its machine
     request, by_default = with_default_tools(request, None, out if request.resume else None)
-    data, info = await checked_examples(examples, request)
-    judged, total = part_of(data, info.count, limit=request.limit, shard=None)
+    data, info = await check_examples(examples, request)
+    judged, total = select_examples(data, info.count, limit=request.limit, shard=None)
     most = most_workers(workers, request, total)
     async with AsyncExitStack() as stack:
         record = RunRecord(

@@ -99,7 +99,6 @@ def keeping(model, store):
 
 
 def test_every_field_that_changes_the_answer_changes_the_key():
-    """Each change alone gives a key of its own; together with the unchanged request all differ."""
     requests = [ASKED, *(Request(**{**ASKED.model_dump(), **change}) for change in CHANGES)]
     others = [
         ChoicesRequest(prompt="Rate it.", choices={"yes": ("yes",)}),
@@ -124,14 +123,12 @@ def test_every_field_that_changes_the_answer_changes_the_key():
     ],
 )
 def test_an_image_is_known_by_its_content_and_its_path_in_the_data(change, is_same):
-    """A folder that was moved with its images keeps the answers."""
     key = request_key(IDENTITY, Request(messages=SHOWN, images=(PICTURE,)))
     other = PICTURE.model_copy(update=change)
     assert (request_key(IDENTITY, Request(messages=SHOWN, images=(other,))) == key) == is_same
 
 
 def test_what_does_not_change_the_answer_does_not_change_the_key():
-    """Fields that are not sent, and the order in which dicts were filled, are no part of it."""
     for name, value in NOT_SENT.items():
         fields = {"max_tokens": 8 + 4096} if name == "thought_allowance" else {"max_tokens": 8}
         assert request_key(IDENTITY, ASKED.model_copy(update={"max_tokens": 8})) == request_key(
@@ -206,7 +203,6 @@ ANSWERS = st.one_of(
 
 @given(answer=ANSWERS)
 def test_a_kept_answer_is_the_answer(answer):
-    """Every kind of answer comes back as it was, to the last bit, but for what it costs."""
     kept = encode_answer(answer)
     assert decode_answer(kept) == answer.model_copy(update={"usage": FREE})
     dumped = answer.model_dump(exclude={"usage"})
@@ -219,8 +215,6 @@ def test_a_kept_answer_is_the_answer(answer):
 
 
 def test_parts_of_a_subclass_are_kept_as_what_they_stand_for():
-    """A backend may return samples that know more than ours do; none of that is kept."""
-
     class Timed(Sample):
         seconds: float
 
@@ -228,9 +222,7 @@ def test_parts_of_a_subclass_are_kept_as_what_they_stand_for():
     assert kept == encode_answer(Response(samples=(Sample(text="4"),)))
 
 
-@pytest.mark.asyncio
 async def test_equal_requests_are_asked_once(tmp_path):
-    """The second answer is the first at no cost, in the same run and after reopening."""
     model = CountingModel()
     async with DiskStore(tmp_path) as store:
         cached = keeping(model, store)
@@ -249,37 +241,7 @@ async def test_equal_requests_are_asked_once(tmp_path):
     assert len(model.asked) == 2
 
 
-@pytest.mark.asyncio
-async def test_choices_and_continuations_are_kept_too(tmp_path):
-    """All three kinds of request go through the cache."""
-    model = CountingModel()
-    async with DiskStore(tmp_path) as store:
-        cached = keeping(model, store)
-        choices = ChoicesRequest(prompt="p", choices={"yes": ("yes",), "no": ("no",)})
-        continuation = ContinuationRequest(prompt="p", continuation=" c")
-        for ask, request in ((cached.choices, choices), (cached.continuation, continuation)):
-            first, second = await ask(request), await ask(request)
-            assert second == first.model_copy(update={"usage": FREE})
-    assert len(model.asked) == 2
-    assert verify(tmp_path).ok
-
-
-@pytest.mark.asyncio
-async def test_errors_are_not_kept(tmp_path):
-    """A request that failed is asked again."""
-    model = CountingModel()
-    model.error = ServerFailed("503")
-    async with DiskStore(tmp_path) as store:
-        cached = keeping(model, store)
-        with pytest.raises(ServerFailed):
-            await cached.generate(ASKED)
-        model.error = None
-        assert (await cached.generate(ASKED)).usage == PAID
-
-
-@pytest.mark.asyncio
 async def test_an_answer_that_cannot_be_read_is_an_error(tmp_path):
-    """Sound bytes that are no answer name key, folder and command."""
     model = CountingModel()
     key = request_key(model.identity, ASKED)
     for value in (
@@ -297,9 +259,7 @@ async def test_an_answer_that_cannot_be_read_is_an_error(tmp_path):
     assert not model.asked
 
 
-@pytest.mark.asyncio
 async def test_cancelling_does_not_lose_an_answer_that_is_there(tmp_path):
-    """A cancellation between answer and commit waits for the commit."""
     model = CountingModel(waits=True)
     async with DiskStore(tmp_path) as store:
         cached = keeping(model, store)
@@ -315,28 +275,38 @@ async def test_cancelling_does_not_lose_an_answer_that_is_there(tmp_path):
     assert len(model.asked) == 1
 
 
-@pytest.mark.asyncio
-async def test_an_answer_is_kept_before_it_is_reported(tmp_path):
-    """When `generate` returns, another process would find the answer."""
-    async with DiskStore(tmp_path / "cache") as store:
-        await keeping(CountingModel(), store).generate(ASKED)
-        async with DiskStore(tmp_path / "cache") as other:
-            assert other.get(request_key(CountingModel().identity, ASKED)) is not None
+async def test_all_three_kinds_are_kept_and_errors_are_not(tmp_path):
+    model = CountingModel()
+    model.error = ServerFailed("503")
+    async with DiskStore(tmp_path) as store:
+        cached = keeping(model, store)
+        choices = ChoicesRequest(prompt="p", choices={"yes": ("yes",), "no": ("no",)})
+        continuation = ContinuationRequest(prompt="p", continuation=" c")
+        with pytest.raises(ServerFailed):
+            await cached.choices(choices)
+        model.error = None
+        for ask, request in ((cached.choices, choices), (cached.continuation, continuation)):
+            first, second = await ask(request), await ask(request)
+            assert (first.usage, second) == (PAID, first.model_copy(update={"usage": FREE}))
+        await cached.aclose()
+        assert model.closed == 1
+        assert store.get("a") is None, "whoever opened the store closes it"
+    assert len(model.asked) == 3
+    assert verify(tmp_path).ok
 
 
-@pytest.mark.asyncio
-async def test_a_stand_in_keeps_nothing(tmp_path):
-    """Without a `StoringModel` new answers are not kept, as in a dry run."""
+async def test_an_answer_is_kept_by_a_storing_model_alone_before_it_is_reported(tmp_path):
+    """As in a dry run, which keeps none."""
     async with DiskStore(tmp_path) as store:
         await CachedModel(CountingModel(), store).generate(ASKED)
         assert info(tmp_path).entries == 0
         await keeping(CountingModel(), store).generate(ASKED)
+        async with DiskStore(tmp_path) as other:
+            assert other.get(request_key(CountingModel().identity, ASKED)) is not None
         assert (await CachedModel(CountingModel(), store).generate(ASKED)).usage == FREE
 
 
-@pytest.mark.asyncio
 async def test_hits_let_other_tasks_run(tmp_path):
-    """A task that is served from the cache alone does not keep the event loop to itself."""
     turns = 0
 
     async def count_turns() -> None:
@@ -357,17 +327,6 @@ async def test_hits_let_other_tasks_run(tmp_path):
         other.cancel()
 
 
-@pytest.mark.asyncio
-async def test_closing_the_model_leaves_the_store_open(tmp_path):
-    """Models share a store, so that only whoever opened it closes it."""
-    model = CountingModel()
-    async with DiskStore(tmp_path) as store:
-        await keeping(model, store).aclose()
-        assert model.closed == 1
-        assert store.get("a") is None
-
-
-@pytest.mark.asyncio
 async def test_a_key_made_on_the_way_in_is_found_for_that_request_alone():
     keys, other = Keys(IDENTITY), Keys({**IDENTITY, "model": "n"})
     request, twin = (

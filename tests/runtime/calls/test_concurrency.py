@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.virtual_time import run_virtual
+from tests.virtual_time import run_virtual, virtual
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.limits import LimitedModel, Limiter
 from textassay.runtime.calls.retry import DeadlineModel, RetryingModel
@@ -146,12 +146,11 @@ def queueing(
 
 @pytest.mark.parametrize(
     ("cap", "latency", "spread", "share"),
-    [(1000, 1.0, 0.0, 0.96), (100, 0.1, 0.0, 0.99), (64, 1.0, 0.5, 0.9), (64, 1.0, 1.0, 0.9)],
+    [(300, 1.0, 0.0, 0.96), (30, 0.1, 0.0, 0.99), (64, 1.0, 0.5, 0.9), (64, 1.0, 1.0, 0.9)],
 )
 def test_a_server_without_limits_has_all_calls_in_flight_after_one_round(
     cap: int, latency: float, spread: float, share: float
 ) -> None:
-    """However much latencies differ: 30 s are used almost in full."""
     seen = simulate(unlimited(latency, spread), cap=cap, seconds=30)
     mean = latency * math.exp(spread**2 / 2)
     assert len(seen.answers) >= share * cap / mean * 30
@@ -160,12 +159,11 @@ def test_a_server_without_limits_has_all_calls_in_flight_after_one_round(
 
 @pytest.mark.parametrize(
     ("places", "cap", "share"),
-    [(1, 64, 0.95), (3, 64, 0.95), (50, 64, 0.85), (50, 1000, 0.85), (500, 1000, 0.8)],
+    [(1, 64, 0.95), (3, 64, 0.95), (50, 64, 0.85), (50, 1000, 0.85), (150, 300, 0.8)],
 )
 def test_a_server_that_rejects_calls_above_its_capacity_is_used_well(
     places: int, cap: int, share: float
 ) -> None:
-    """Without knowing its capacity, and with one wave of rejections at the start."""
     seen = simulate(rejecting(places), cap=cap, seconds=120)
     assert len(seen.answers) >= share * places / LOGNORMAL_MEAN * 120
     assert seen.failed == 0
@@ -177,21 +175,20 @@ def test_a_server_that_rejects_calls_above_its_capacity_is_used_well(
 def test_a_capacity_that_falls_is_followed_and_one_that_rises_is_used() -> None:
     # of eight calls in flight, one more or less is an eighth: the mean of three servers
     runs = [
-        simulate(rejecting(200, later=8), cap=200, seconds=120, seed=seed) for seed in (1, 2, 3)
+        simulate(rejecting(100, later=8), cap=100, seconds=120, seed=seed) for seed in (1, 2, 3)
     ]
     assert statistics.fmean(run.rate(80, 120) for run in runs) >= 0.9 * 8 / LOGNORMAL_MEAN
     for falling in runs:
         assert falling.failed == 0
         assert max(falling.in_flight[70:]) <= 10
-    rising = simulate(rejecting(8, later=200), cap=200, seconds=240)
-    assert rising.rate(200, 240) >= 0.9 * 200 / LOGNORMAL_MEAN
+    rising = simulate(rejecting(8, later=100), cap=100, seconds=240)
+    assert rising.rate(200, 240) >= 0.9 * 100 / LOGNORMAL_MEAN
 
 
 def test_half_a_minute_of_503_is_recovered_from() -> None:
-    """Few calls go on meanwhile, and afterward all places are used again."""
-    seen = simulate(rejecting(1000, down=(50, 80)), cap=200, seconds=200)
-    assert max(seen.in_flight[30:40]) <= 20
-    assert seen.rate(170, 200) >= 0.9 * 200 / LOGNORMAL_MEAN
+    seen = simulate(rejecting(1000, down=(50, 80)), cap=100, seconds=200)
+    assert max(seen.in_flight[30:40]) <= 10
+    assert seen.rate(170, 200) >= 0.9 * 100 / LOGNORMAL_MEAN
 
 
 @pytest.mark.parametrize(
@@ -212,7 +209,6 @@ def test_half_a_minute_of_503_is_recovered_from() -> None:
 def test_a_server_with_few_places_lets_no_call_time_out(
     places: int, seconds: float, timeout: float, cap: int
 ) -> None:
-    """Calls queue in the server, but never for longer than the timeout, and it is never idle."""
     seen = simulate(queueing(places, seconds), cap=cap, seconds=300, timeout=timeout)
     assert seen.failed_attempts.total() == 0
     assert len(seen.answers) >= 0.97 * places * 300 / seconds
@@ -256,8 +252,8 @@ def test_rejections_at_random_do_not_hold_up_everything(share: float) -> None:
 
         return serve
 
-    rates = [simulate(server, cap=100, seconds=30, seed=seed).rate(0, 30) for seed in range(1, 4)]
-    assert sum(rates) / 3 >= 200
+    rates = [simulate(server, cap=100, seconds=20, seed=seed).rate(0, 20) for seed in (1, 2)]
+    assert sum(rates) / 2 >= 200
 
 
 @pytest.mark.parametrize("rate", [10, 50])
@@ -284,14 +280,10 @@ def test_a_rate_that_the_server_enforces_is_reached_without_knowing_it(rate: int
     assert seen.rejections <= 0.25 * len(seen.answers)
 
 
-def test_without_adaptation_nothing_changes() -> None:
-    """A local model's queue takes whatever it is given."""
-
-    async def main() -> None:
-        limiter = Limiter(rpm=None, tpm=None, concurrency=20, adaptive=False)
-        async with limiter.admit() as permit:
-            limiter.rejected(permit)
-            limiter.timed_out(permit)
-        assert limiter.state.limit == 20
-
-    run_virtual(main())
+@virtual
+async def test_without_adaptation_nothing_changes() -> None:
+    limiter = Limiter(rpm=None, tpm=None, concurrency=20, adaptive=False)
+    async with limiter.admit() as permit:
+        limiter.rejected(permit)
+        limiter.timed_out(permit)
+    assert limiter.state.limit == 20

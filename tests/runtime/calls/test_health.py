@@ -1,17 +1,19 @@
-"""What a failed call means for the run: the text's own fault, an outage to wait for, or a useless
-server."""
+"""What a failed call means for the run, and for the endpoint that it was sent to."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
-from tests.virtual_time import run_virtual
+from tests.virtual_time import run_virtual, virtual
 from textassay.runtime import errors
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.health import PROBE, Health, HealthModel
+from textassay.runtime.calls.limits import LimitedModel, Limiter
 from textassay.runtime.model import ChoicesRequest, Request
 
 POISON = "DROP TABLE"
@@ -49,45 +51,39 @@ def test_a_refusal_that_one_text_provokes_is_that_texts_error(kind):
     assert found == ["fine", "RequestRefused", "fine", "RequestRefused", "fine"]
 
 
-def test_a_refusal_of_everything_stops_the_run_with_its_own_error():
-    """The harmless request is refused as well."""
-    model, scripted = model_of(lambda r: blocked())
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [(blocked(), ["a", PROBE]), (errors.AuthenticationFailed("401 and no 403 Forbidden"), ["a"])],
+)
+def test_a_refusal_of_everything_stops_the_run_with_its_own_error(error, asked):
+    """What cannot come from the text, such as a wrong key, needs no probe."""
+    model, scripted = model_of(lambda r: error)
     with pytest.raises(errors.AuthenticationFailed, match="403 Forbidden"):
         asyncio.run(model.generate(Request(prompt="a")))
-    assert [r.text for r in scripted.requests] == ["a", PROBE]
+    assert [r.text for r in scripted.requests] == asked
 
 
-def test_a_wrong_key_needs_no_probe():
-    """What cannot come from the text stops at once."""
-    model, scripted = model_of(lambda r: errors.AuthenticationFailed("401"))
-    with pytest.raises(errors.AuthenticationFailed):
-        asyncio.run(model.generate(Request(prompt="a")))
-    assert len(scripted.requests) == 1
+async def ask_in_an_outage(reply: Callable[[Request], object]) -> tuple[object, ScriptedModel]:
+    """Return the outcomes of fifty calls of which the first begins in the second second."""
+    model, scripted = model_of(reply)
+    await outcomes(model, ["a"])
+    await asyncio.sleep(2)
+    return await asyncio.gather(*(outcomes(model, [f"b{i}"]) for i in range(50))), scripted
 
 
-def test_a_server_that_answered_before_is_waited_for():
-    """Six seconds of refused connections after an answer cost no score."""
+@virtual
+async def test_a_server_that_answered_before_is_waited_for():
+    loop = asyncio.get_running_loop()
+    began = loop.time()
 
-    async def main():
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+    def reply(request):
+        return errors.NothingListening("no") if 1 < loop.time() - began < 7 else "fine"
 
-        def reply(request):
-            return errors.NothingListening("no") if 1 < loop.time() - began < 7 else "fine"
-
-        model, scripted = model_of(reply)
-        first = await outcomes(model, ["a"])
-        await asyncio.sleep(2)
-        tasks = [outcomes(model, [f"b{i}"]) for i in range(50)]
-        rest = await asyncio.gather(*tasks)
-        probes = [r for r in scripted.requests if r.text == PROBE]
-        return first, rest, len(probes), loop.time() - began
-
-    first, rest, probes, seconds = run_virtual(main())
-    assert first == ["fine"]
+    rest, scripted = await ask_in_an_outage(reply)
     assert rest == [["fine"]] * 50
-    assert probes == 4, "one caller probes for all: after 0, 1, 3 and 7 seconds"
-    assert seconds < 12
+    probes = [r for r in scripted.requests if r.text == PROBE]
+    assert len(probes) == 4, "one caller probes for all: after 0, 1, 3 and 7 seconds"
+    assert loop.time() - began < 12
 
 
 @pytest.mark.parametrize(
@@ -100,54 +96,42 @@ def test_a_server_that_answered_before_is_waited_for():
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_the_last_probe_is_told_fails_nobody_who_waits(last):
+@virtual
+async def test_what_the_last_probe_is_told_fails_nobody_who_waits(last):
     """A server that comes back may say so with a rate limit, or its gateway with a page."""
+    loop = asyncio.get_running_loop()
+    began, told = loop.time(), []
 
-    async def main():
-        loop = asyncio.get_running_loop()
-        began, told = loop.time(), []
+    def reply(request):
+        if 1 < loop.time() - began < 7:
+            return errors.ServerFailed("503")
+        if request.text == PROBE and not told:
+            told.append(last)
+            return last
+        return "fine"
 
-        def reply(request):
-            if 1 < loop.time() - began < 7:
-                return errors.ServerFailed("503")
-            if request.text == PROBE and not told:
-                told.append(last)
-                return last
-            return "fine"
-
-        model, _ = model_of(reply)
-        await outcomes(model, ["a"])
-        await asyncio.sleep(2)
-        return await asyncio.gather(*(outcomes(model, [f"b{i}"]) for i in range(50))), told
-
-    rest, told = run_virtual(main())
+    rest, _ = await ask_in_an_outage(reply)
     assert told == [last]
     assert rest == [["fine"]] * 50
 
 
 @pytest.mark.parametrize("kind", [errors.NothingListening, errors.ServerFailed, errors.TimedOut])
-def test_an_outage_without_end_stops_the_run(kind):
-    """After `outage_wait` seconds, with what went wrong."""
-
-    async def main():
-        loop = asyncio.get_running_loop()
-        model, scripted = model_of(
-            lambda r: kind("down") if scripted.requests[1:] else "fine", outage_wait=60
-        )
-        await model.generate(Request(prompt="a"))
-        began = loop.time()
-        with pytest.raises(errors.ServerUnusable, match="outage_wait") as caught:
-            await model.generate(Request(prompt="b"))
-        return loop.time() - began, caught.value.stops_run, len(scripted.requests)
-
-    seconds, stops, requests = run_virtual(main())
-    assert stops
-    assert seconds == pytest.approx(60)
-    assert requests < 12, "the pauses between probes grow"
+@virtual
+async def test_an_outage_without_end_stops_the_run(kind):
+    loop = asyncio.get_running_loop()
+    model, scripted = model_of(
+        lambda r: kind("down") if scripted.requests[1:] else "fine", outage_wait=60
+    )
+    await model.generate(Request(prompt="a"))
+    began = loop.time()
+    with pytest.raises(errors.ServerUnusable, match="outage_wait") as caught:
+        await model.generate(Request(prompt="b"))
+    assert caught.value.stops_run
+    assert loop.time() - began == pytest.approx(60)
+    assert len(scripted.requests) < 12, "the pauses between probes grow"
 
 
 def test_a_text_that_makes_the_server_fail_is_no_outage():
-    """The probe is answered at once, and the text is asked once more."""
     model, scripted = model_of(lambda r: errors.ServerFailed("500") if POISON in r.text else "fine")
     found = run_virtual(outcomes(model, ["a", POISON, "b"]))
     assert found == ["fine", "ServerFailed", "fine"]
@@ -158,7 +142,6 @@ def test_a_text_that_makes_the_server_fail_is_no_outage():
     "kind", [errors.ServerFailed, errors.MalformedResponse, errors.RateLimited]
 )
 def test_a_server_that_never_answers_is_not_asked_to_the_very_end(kind):
-    """`failure_limit` calls in a row stop the run; before, all were asked."""
     model, scripted = model_of(lambda r: kind("no"), failure_limit=5)
     found = asyncio.run(outcomes(model, ["x"] * 4))
     assert found == [kind.__name__] * 4
@@ -168,7 +151,6 @@ def test_a_server_that_never_answers_is_not_asked_to_the_very_end(kind):
 
 
 def test_refusals_of_all_texts_stop_the_run_and_refusals_of_some_do_not():
-    """Whether the harmless request is answered decides."""
     refused = errors.RequestRefused("no such parameter")
     model, _ = model_of(lambda r: refused, failure_limit=3)
     assert asyncio.run(outcomes(model, ["x"] * 3))[-1] == "ServerUnusable"
@@ -177,7 +159,6 @@ def test_refusals_of_all_texts_stop_the_run_and_refusals_of_some_do_not():
 
 
 def test_an_answer_in_between_starts_the_count_anew():
-    """Only failures in a row count."""
     model, scripted = model_of(
         lambda r: errors.RateLimited("no") if len(scripted.requests) % 3 else "fine",
         failure_limit=3,
@@ -186,7 +167,6 @@ def test_an_answer_in_between_starts_the_count_anew():
 
 
 def test_the_probe_is_of_the_same_kind_as_the_request():
-    """A server without log-probabilities must not pass for one that answers choices."""
     scripted = ScriptedModel(choices=lambda r: blocked() if POISON in r.text else {"yes": -0.1})
     model = HealthModel(scripted, once=scripted, health=Health())
     with pytest.raises(errors.RequestRefused):
@@ -194,20 +174,48 @@ def test_the_probe_is_of_the_same_kind_as_the_request():
     assert isinstance(scripted.requests[-1], ChoicesRequest)
 
 
-def test_cancelling_all_who_wait_leaves_nothing_behind():
+@virtual
+async def test_cancelling_all_who_wait_leaves_nothing_behind():
     """The task that probes ends by itself, and its failure is nobody's warning."""
+    model, scripted = model_of(
+        lambda r: errors.NothingListening("no") if scripted.requests[1:] else "fine",
+        outage_wait=5,
+    )
+    await model.generate(Request(prompt="a"))
+    task = asyncio.create_task(model.generate(Request(prompt="b")))
+    await asyncio.sleep(1.5)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await asyncio.sleep(10)
+    assert (model.health.outage, len(asyncio.all_tasks())) == (None, 1)
 
-    async def main():
-        model, scripted = model_of(
-            lambda r: errors.NothingListening("no") if scripted.requests[1:] else "fine",
-            outage_wait=5,
-        )
-        await model.generate(Request(prompt="a"))
-        task = asyncio.create_task(model.generate(Request(prompt="b")))
-        await asyncio.sleep(1.5)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await asyncio.sleep(10)
-        return model.health.outage, len(asyncio.all_tasks())
 
-    assert run_virtual(main()) == (None, 1)
+@virtual
+async def test_nothing_waits_for_an_endpoint_that_asked_to_wait_for_minutes() -> None:
+    """The other is full most of the time, and answers everything all the same."""
+    asked: Counter[int] = Counter()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    def model(number: int) -> tuple[LimitedModel, EndpointState]:
+        limiter = Limiter(rpm=None, tpm=None, concurrency=4)
+
+        async def reply(request: Request) -> object:
+            asked[number] += 1
+            if number == 1:
+                return errors.RateLimited("429", retry_after=300.0)
+            await asyncio.sleep(1)
+            return "fine"
+
+        return LimitedModel(ScriptedModel(reply), limiter), EndpointState(number, limiter, 1.0)
+
+    models, states = zip(*map(model, (1, 2)), strict=True)
+    both = EndpointsModel(models, states)
+
+    async def caller(name: int) -> None:
+        for number in range(10):
+            await both.generate(Request(prompt=f"{name}/{number}"))
+
+    await asyncio.gather(*map(caller, range(8)))
+    assert loop.time() - began < 60
+    assert asked[2] == 80

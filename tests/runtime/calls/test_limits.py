@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.virtual_time import run_virtual
+from tests.virtual_time import run_virtual, virtual
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.limits import MAX_PAUSE, WINDOW, LimitedModel, Limiter, Permit
 from textassay.runtime.calls.usage import estimate_tokens
@@ -136,7 +136,6 @@ def test_no_window_is_ever_above_a_limit_and_nothing_leaks(
     adaptive: bool,
     late: float,
 ) -> None:
-    """Whatever comes, fails, is cancelled or uses less than reserved."""
     limit, sent, in_flight = limiter(rpm, tpm, concurrency, adaptive), Sent(), 0
     plan.sort(key=lambda call: call.arrives)
 
@@ -191,7 +190,6 @@ def test_no_window_is_ever_above_a_limit_and_nothing_leaks(
 def test_ninety_eight_percent_of_the_limit_are_reached_and_never_more(
     rpm: int, lateness: float
 ) -> None:
-    """Two hundred workers over three minutes, with timers that come late."""
     dice = random.Random(7)
     seconds = 180 if rpm <= 3000 else 70
     grants = run_virtual(
@@ -241,7 +239,6 @@ def test_a_large_request_is_not_overtaken() -> None:
 
 
 def test_a_request_above_the_whole_token_limit_goes_alone() -> None:
-    """It waits until the window is empty, and everyone after it until it has left."""
     admitted = run_virtual(admit_many(limiter(tpm=1000), [10, 5000, 10]), start=0.0)
     times = [time for _, time in admitted]
     assert times[1] == pytest.approx(WINDOW)
@@ -249,7 +246,6 @@ def test_a_request_above_the_whole_token_limit_goes_alone() -> None:
 
 
 def test_tokens_given_back_let_the_next_go_at_once() -> None:
-
     async def settle_early(index: int, grant: Permit) -> None:
         await asyncio.sleep(1.0)
         grant.settle(100)
@@ -319,137 +315,92 @@ async def fail_with(limit: Limiter, error: BaseException, settled: int | None) -
 
 @pytest.mark.parametrize(("settled", "left"), [(None, 0), (120, 120)])
 @pytest.mark.parametrize("error", [ServerFailed("no"), ValueError("no"), asyncio.CancelledError()])
-def test_a_failed_request_still_counts_but_its_tokens_only_if_known(
+@virtual
+async def test_a_failed_request_still_counts_but_its_tokens_only_if_known(
     error: BaseException, settled: int | None, left: int
 ) -> None:
-    """The request was sent; its place in flight is free again."""
-
-    async def main() -> None:
-        limit = limiter(rpm=100, tpm=1000)
-        with pytest.raises(type(error)):
-            await fail_with(limit, error, settled)
-        state = limit.state
-        assert (state.in_flight, state.requests_last_minute, state.tokens_last_minute) == (
-            0,
-            1,
-            left,
-        )
-
-    run_virtual(main())
+    limit = limiter(rpm=100, tpm=1000)
+    with pytest.raises(type(error)):
+        await fail_with(limit, error, settled)
+    state = limit.state
+    assert (state.in_flight, state.requests_last_minute, state.tokens_last_minute) == (
+        0,
+        1,
+        left,
+    )
 
 
-def test_a_waiter_that_is_cancelled_leaves_the_queue_at_once_and_no_trace() -> None:
+@virtual
+async def test_a_waiter_that_is_cancelled_leaves_the_queue_at_once_and_no_trace() -> None:
     """Those behind it move up."""
 
-    async def main() -> None:
-        limit = limiter(rpm=600, tpm=60_000, concurrency=1)
-        order: list[str] = []
+    limit = limiter(rpm=600, tpm=60_000, concurrency=1)
+    order: list[str] = []
 
-        async def one(name: str) -> None:
-            async with limit.admit(100):
-                order.append(name)
+    async def one(name: str) -> None:
+        async with limit.admit(100):
+            order.append(name)
 
-        holder = limit.admit(100)
-        await holder.__aenter__()
-        async with asyncio.TaskGroup() as tasks:
-            first, second, _ = (tasks.create_task(one(name)) for name in "abc")
-            await asyncio.sleep(1)
-            first.cancel()
-            await asyncio.sleep(0)
-            assert limit.state.waiting == 2
-            await holder.__aexit__(None, None, None)  # admits the second...
-            assert limit.state.in_flight == 1
-            second.cancel()  # ...which is cancelled before it can run
-        assert order == ["c"]
-        state = limit.state
-        assert (
-            state.in_flight,
-            state.waiting,
-            state.requests_last_minute,
-            state.tokens_last_minute,
-        ) == (0, 0, 2, 200)
-
-    run_virtual(main())
+    holder = limit.admit(100)
+    await holder.__aenter__()
+    async with asyncio.TaskGroup() as tasks:
+        first, second, _ = (tasks.create_task(one(name)) for name in "abc")
+        await asyncio.sleep(1)
+        first.cancel()
+        await asyncio.sleep(0)
+        assert limit.state.waiting == 2
+        await holder.__aexit__(None, None, None)  # admits the second...
+        assert limit.state.in_flight == 1
+        second.cancel()  # ...which is cancelled before it can run
+    assert order == ["c"]
+    state = limit.state
+    assert (
+        state.in_flight,
+        state.waiting,
+        state.requests_last_minute,
+        state.tokens_last_minute,
+    ) == (0, 0, 2, 200)
 
 
-def test_one_release_wakes_one_waiter() -> None:
-    """A thousand waiters behind a single place: each release lets exactly one go."""
-
-    async def main() -> None:
-        limit, inside, most = limiter(concurrency=1), 0, 0
-
-        async def one() -> None:
-            nonlocal inside, most
-            async with limit.admit():
-                inside += 1
-                most = max(most, inside)
-                await asyncio.sleep(0.001)
-                inside -= 1
-
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(1000):
-                tasks.create_task(one())
-        assert most == 1
-
-    run_virtual(main())
-
-
-def test_a_pause_holds_everyone_and_the_longest_one_counts() -> None:
-    """Nobody goes for 30 s, whether there was a queue or not; then the pace goes on."""
-
-    async def main() -> None:
-        limit, began = limiter(rpm=60_000), now()
-        limit.pause(30)
-        limit.pause(5)
-        assert limit.state.paused_for == 30
-        admitted = await admit_many(limit, [0] * 50)
-        assert admitted[0][1] == began + 30
-        assert admitted[-1][1] == pytest.approx(began + 30, abs=0.1)
-        assert limit.state.paused_for == 0
-
-    run_virtual(main())
-
-
-def test_a_pause_holds_those_who_wait_already() -> None:
-    """A pause that begins while the queue moves stops the queue."""
-
-    async def main() -> None:
-        limit, began = limiter(rpm=60), now()
-        asyncio.get_running_loop().call_later(2.5, limit.pause, 100)
-        times = [time - began for _, time in await admit_many(limit, [0] * 6)]
-        assert times[2] < 2.5
-        assert times[3] == pytest.approx(102.5)
-
-    run_virtual(main())
+@virtual
+async def test_a_pause_holds_everyone_and_the_longest_one_counts() -> None:
+    """Nobody goes, whether there was a queue or not; then the pace goes on."""
+    limit, began = limiter(rpm=60_000), now()
+    limit.pause(30)
+    limit.pause(5)
+    assert limit.state.paused_for == 30
+    admitted = await admit_many(limit, [0] * 50)
+    assert admitted[0][1] == began + 30
+    assert admitted[-1][1] == pytest.approx(began + 30, abs=0.1)
+    assert limit.state.paused_for == 0
+    limit, began = limiter(rpm=60), now()
+    asyncio.get_running_loop().call_later(2.5, limit.pause, 100)
+    times = [time - began for _, time in await admit_many(limit, [0] * 6)]
+    assert times[2] < 2.5
+    assert times[3] == pytest.approx(102.5)
 
 
 @pytest.mark.parametrize("bad", [-1, 0, float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["rpm", "tpm", "concurrency"])
 def test_limits_that_are_no_positive_numbers_are_refused(name: str, bad: float) -> None:
-    """The message names the setting."""
     with pytest.raises(ConfigurationError, match=name):
         Limiter(**{"rpm": None, "tpm": None, "concurrency": 1, name: bad})  # type: ignore[arg-type]
 
 
-def test_amounts_that_make_no_sense_are_refused() -> None:
-    """Negative tokens and endless pauses are mistakes of the caller."""
-
-    async def main() -> None:
-        limit = limiter(tpm=100)
-        with pytest.raises(ValueError, match="-1 tokens"):
-            limit.admit(-1)
-        with pytest.raises(ValueError, match="pause"):
-            limit.pause(float("inf"))
-        with pytest.raises(ValueError, match="-5 tokens"):
-            async with limit.admit(1) as grant:
-                grant.settle(-5)
-        assert limit.state.in_flight == 0
-
-    run_virtual(main())
+@virtual
+async def test_amounts_that_make_no_sense_are_refused() -> None:
+    limit = limiter(tpm=100)
+    with pytest.raises(ValueError, match="-1 tokens"):
+        limit.admit(-1)
+    with pytest.raises(ValueError, match="pause"):
+        limit.pause(float("inf"))
+    with pytest.raises(ValueError, match="-5 tokens"):
+        async with limit.admit(1) as grant:
+            grant.settle(-5)
+    assert limit.state.in_flight == 0
 
 
 def test_a_limiter_serves_one_event_loop_after_another() -> None:
-    """Two runs in two loops, as two calls of a synchronous front end make them."""
     limit = limiter(rpm=600)
     for _ in range(2):
         assert len(run_virtual(admit_many(limit, [0] * 20))) == 20
@@ -457,7 +408,6 @@ def test_a_limiter_serves_one_event_loop_after_another() -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 7])
 def test_parts_of_a_limit_add_up_to_it(count: int) -> None:
-    """Of requests, tokens and calls in flight; a part is given up and taken back at any time."""
     limiters = [Limiter(rpm=600, tpm=6000, concurrency=20) for _ in range(count)]
     for number, limiter in enumerate(limiters):
         limiter.divide(number, count)
@@ -471,8 +421,6 @@ def test_parts_of_a_limit_add_up_to_it(count: int) -> None:
 
 
 def test_a_smaller_part_holds_at_once() -> None:
-    """For the pace, the window and the calls in flight of those that wait already."""
-
     async def main() -> list[float]:
         limiter = Limiter(rpm=6000, tpm=None, concurrency=20, adaptive=False)
         loop, times = asyncio.get_running_loop(), list[float]()
@@ -508,27 +456,24 @@ def using(prompt_tokens: int, completion_tokens: int) -> Response:
     return Response(samples=(Sample(text="5"),), usage=usage)
 
 
-def test_prompt_and_longest_answer_are_reserved_and_the_usage_is_settled() -> None:
-    """While the call is under way the estimate counts, afterwards what was used."""
+@pytest.mark.parametrize("used", [(12, 34), (0, 0)])
+@virtual
+async def test_prompt_and_longest_answer_are_reserved_and_the_usage_is_settled(
+    used: tuple[int, int],
+) -> None:
+    """An answer without a count of tokens keeps its reservation."""
+    limit, seen = limited_by(), list[int]()
 
-    async def main() -> None:
-        limit = limited_by()
-        seen: list[int] = []
+    def reply(request: Request) -> Response:
+        seen.append(limit.state.tokens_last_minute)
+        return using(*used)
 
-        def reply(request: Request) -> Response:
-            seen.append(limit.state.tokens_last_minute)
-            return using(12, 34)
-
-        await LimitedModel(ScriptedModel(reply), limit).generate(REQUEST)
-        assert seen == [estimate_tokens(REQUEST.text) + 200]
-        assert limit.state.tokens_last_minute == 46
-
-    run_virtual(main())
+    await LimitedModel(ScriptedModel(reply), limit).generate(REQUEST)
+    assert seen == [estimate_tokens(REQUEST.text) + 200]
+    assert limit.state.tokens_last_minute == (sum(used) or seen[0])
 
 
 def test_answers_teach_how_much_to_reserve() -> None:
-    """Where no request sets a length, the second reserves 1.2 times what the first took."""
-
     async def main() -> None:
         limit = limited_by()
         reserved: list[int] = []
@@ -547,18 +492,6 @@ def test_answers_teach_how_much_to_reserve() -> None:
     run_virtual(main())
 
 
-def test_an_answer_without_token_count_keeps_its_reservation() -> None:
-    """Nothing is known, so the upper bound stands."""
-
-    async def main() -> None:
-        limit = limited_by()
-        silent = Response(samples=(Sample(text="5"),), usage=Usage(calls=1))
-        await LimitedModel(ScriptedModel([silent]), limit).generate(REQUEST)
-        assert limit.state.tokens_last_minute == estimate_tokens(REQUEST.text) + 200
-
-    run_virtual(main())
-
-
 @pytest.mark.parametrize(
     ("error", "is_load", "paused"),
     [
@@ -572,53 +505,43 @@ def test_an_answer_without_token_count_keeps_its_reservation() -> None:
         (ContentRefused("no"), False, 0.0),
     ],
 )
-def test_what_an_error_means_for_everybody(error: ModelError, is_load: bool, paused: float) -> None:
-    """429 and 503 shrink, Retry-After pauses."""
-
-    async def main() -> None:
-        limit = limited_by(rpm=1000)
-        before = limit.limit
-        with pytest.raises(type(error)):
-            await LimitedModel(ScriptedModel([error]), limit).generate(REQUEST)
-        state = limit.state
-        assert (state.limit < before, state.paused_for, state.in_flight) == (is_load, paused, 0)
-        assert (state.requests_last_minute, state.tokens_last_minute) == (1, 0)
-
-    run_virtual(main())
+@virtual
+async def test_what_an_error_means_for_everybody(
+    error: ModelError, is_load: bool, paused: float
+) -> None:
+    limit = limited_by(rpm=1000)
+    before = limit.limit
+    with pytest.raises(type(error)):
+        await LimitedModel(ScriptedModel([error]), limit).generate(REQUEST)
+    state = limit.state
+    assert (state.limit < before, state.paused_for, state.in_flight) == (is_load, paused, 0)
+    assert (state.requests_last_minute, state.tokens_last_minute) == (1, 0)
 
 
-def test_a_retry_after_holds_all_models_behind_the_limiter() -> None:
-    """Another wrapper of the same limiter waits as well."""
-
-    async def main() -> None:
-        limit, loop = limited_by(tpm=None), asyncio.get_running_loop()
-        refused = LimitedModel(ScriptedModel([RateLimited("slow down", retry_after=30)]), limit)
-        fine = LimitedModel(ScriptedModel(["5"]), limit)
-        began = loop.time()
-        with pytest.raises(RateLimited):
-            await refused.generate(REQUEST)
-        await fine.generate(REQUEST)
-        assert loop.time() == began + 30
-
-    run_virtual(main())
+@virtual
+async def test_a_retry_after_holds_all_models_behind_the_limiter() -> None:
+    limit, loop = limited_by(tpm=None), asyncio.get_running_loop()
+    refused = LimitedModel(ScriptedModel([RateLimited("slow down", retry_after=30)]), limit)
+    fine = LimitedModel(ScriptedModel(["5"]), limit)
+    began = loop.time()
+    with pytest.raises(RateLimited):
+        await refused.generate(REQUEST)
+    await fine.generate(REQUEST)
+    assert loop.time() == began + 30
 
 
-def test_cancelling_a_call_frees_its_place() -> None:
-    """At any moment of waiting or being asked."""
-
+@virtual
+async def test_cancelling_a_call_frees_its_place() -> None:
     async def slow(request: Request) -> str:
         await asyncio.sleep(10)
         return "5"
 
-    async def main() -> None:
-        for cancel_after in (0.0, 0.5, 5.0, 9.999, 12.0):
-            limit = limited_by(rpm=30, concurrency=2)
-            model = LimitedModel(ScriptedModel(slow), limit)
-            tasks = [asyncio.create_task(model.generate(REQUEST)) for _ in range(5)]
-            await asyncio.sleep(cancel_after)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            assert (limit.state.in_flight, limit.state.waiting) == (0, 0)
-
-    run_virtual(main())
+    for cancel_after in (0.0, 0.5, 5.0, 9.999, 12.0):
+        limit = limited_by(rpm=30, concurrency=2)
+        model = LimitedModel(ScriptedModel(slow), limit)
+        tasks = [asyncio.create_task(model.generate(REQUEST)) for _ in range(5)]
+        await asyncio.sleep(cancel_after)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert (limit.state.in_flight, limit.state.waiting) == (0, 0)

@@ -16,7 +16,6 @@ ASK = Request(messages=(ChatMessage(role="user", content="Rate it."),))
 
 
 def test_known_secrets_are_those_in_use_and_those_of_the_environment():
-    """Short values are no secrets: a judge says `1` and `EMPTY` by chance."""
     environment = {
         "A_KEY": "k" * 12,
         "B_TOKEN": "short",
@@ -26,19 +25,15 @@ def test_known_secrets_are_those_in_use_and_those_of_the_environment():
     assert known_secrets(["EMPTY", "12345678"], environment) == ("k" * 13, "k" * 12, "12345678")
 
 
-@pytest.mark.asyncio
 async def test_an_error_does_not_show_a_key():
-    """Its message is what stands in a score's error."""
     model = MaskedModel(ScriptedModel([RequestRefused(f"refused: Bearer {KEY}")]), [KEY])
     with pytest.raises(RequestRefused, match=r"refused: Bearer \[key\]") as refused:
         await model.generate(ASK)
     assert KEY not in str(refused.value)
 
 
-@pytest.mark.asyncio
 @given(before=st.text(max_size=5), after=st.text(max_size=5), cuts=st.sets(st.integers(1, 27)))
 async def test_no_text_token_or_alternative_shows_a_key(before, after, cuts):
-    """However a tokenizer cuts it; what stands around it stays."""
     text = before + KEY + after
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     tokens = tuple(
@@ -59,8 +54,6 @@ async def test_no_text_token_or_alternative_shows_a_key(before, after, cuts):
     assert KEY not in answer.model_dump_json()
 
 
-@pytest.mark.asyncio
 async def test_an_answer_without_a_key_is_the_very_answer():
-    """Nothing is copied where nothing is masked."""
     reply = Response(samples=(Sample(text="Rating: 4"),))
     assert await MaskedModel(ScriptedModel([reply]), [KEY]).generate(ASK) is reply

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from benchmarks.server import counters, server
 from tests.redis_server import RedisServer, redis_served
 from tests.runtime.processes import start
-from tests.virtual_time import run_virtual
+from tests.virtual_time import run_virtual, virtual
 from tests.waiting import eventually
 from textassay import connect
 from textassay.runtime.calls.limits import WINDOW
@@ -188,7 +188,6 @@ def refusals(times: list[float], rate: float, amount: float) -> int:
 def test_four_processes_keep_limits_while_redis_restarts_and_one_is_killed(
     redis: RedisServer, asking: list[Asking]
 ) -> None:
-    """However busy the machine is."""
     rate = 50
     with server(rpm=rate * 60, tpm=rate * 60 * TOKENS) as url:
         begin(asking, redis.url, url, rate)
@@ -219,12 +218,10 @@ def restart_between(redis: RedisServer) -> None:
     time.sleep(1.2)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("rate", [50, 500])
 async def test_times_that_processes_reserve_follow_each_other_without_a_gap(
     redis: RedisServer, rate: int
 ) -> None:
-    """Four in turn, five seconds ahead: each time is as soon as both limits allow."""
     limits = {"rpm": rate * 60, "tpm": rate * 60 * TOKENS, "concurrency": 400}
     quotas = [RedisQuota(redis.url, "quota", **limits) for _ in range(PROCESSES)]
     interval = WINDOW / (rate * 60)
@@ -246,7 +243,6 @@ async def test_times_that_processes_reserve_follow_each_other_without_a_gap(
             await quota.aclose()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", ["tcp", "unix"])
 async def test_a_restart_that_nobody_noticed_is_no_burst(redis: RedisServer, kind: str) -> None:
     """The client connects again without an error, and the new Redis knows of no other process."""
@@ -304,8 +300,6 @@ class Reserving:
 @pytest.mark.parametrize("distance", [0.0005, 0.04])
 @pytest.mark.parametrize("rate", [50, 500])
 def test_four_limiters_use_up_what_they_reserve(rate: int, distance: float) -> None:
-    """98 % of ten seconds, and no second above the limit by more than one each."""
-
     async def main() -> list[tuple[float, int]]:
         shared = {"free_at": 0.0}
         loop, times = asyncio.get_running_loop(), list[tuple[float, int]]()
@@ -352,7 +346,6 @@ def test_late_requests_are_no_burst(rate: float, processes: int, late: list[floa
     assert fullest(times, 1.0) <= rate + processes
 
 
-@pytest.mark.asyncio
 async def test_calls_in_flight_are_divided_among_the_processes_that_live(
     redis: RedisServer,
 ) -> None:
@@ -367,7 +360,6 @@ async def test_calls_in_flight_are_divided_among_the_processes_that_live(
         await eventually(lambda: other.limit == 5)
 
 
-@pytest.mark.asyncio
 async def test_a_pause_is_shared(redis: RedisServer) -> None:
     async with limiters(redis.url, 2) as (one, other):
         loop = asyncio.get_running_loop()
@@ -380,7 +372,6 @@ async def test_a_pause_is_shared(redis: RedisServer) -> None:
         await eventually(lambda: other.state.paused_for > 1)
 
 
-@pytest.mark.asyncio
 async def test_tokens_that_were_not_used_are_given_to_the_other_process(
     redis: RedisServer,
 ) -> None:
@@ -400,7 +391,6 @@ async def test_tokens_that_were_not_used_are_given_to_the_other_process(
         assert loop.time() - began >= (1010 + 4 * 100) / 1000 - 0.1
 
 
-@pytest.mark.asyncio
 async def test_a_process_that_lost_redis_says_so_once(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -421,12 +411,10 @@ async def test_a_process_that_lost_redis_says_so_once(
         await eventually(lambda: one.is_shared)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(("concurrency", "count"), [(5, 4), (8, 7)])
 async def test_every_process_has_a_part_of_the_calls(
     redis: RedisServer, concurrency: int, count: int
 ) -> None:
-    """However they divide; together they are never more than the limit."""
     async with limiters(redis.url, count, concurrency=concurrency) as all_of_them:
         finished, in_flight = asyncio.Event(), [0]
         sent: Counter[int] = Counter()
@@ -445,7 +433,6 @@ async def test_every_process_has_a_part_of_the_calls(
         assert max(in_flight) <= concurrency
 
 
-@pytest.mark.asyncio
 async def test_a_share_is_given_up_only_once_the_process_keeps_to_less(redis: RedisServer) -> None:
     """Until the reply that takes some away has arrived, all of them may be in use."""
     answered = asyncio.Event()
@@ -482,7 +469,6 @@ async def test_a_share_is_given_up_only_once_the_process_keeps_to_less(redis: Re
         await waiting
 
 
-@pytest.mark.asyncio
 async def test_a_pause_that_was_over_before_redis_came_back_is_not_kept_again(
     redis: RedisServer,
 ) -> None:
@@ -497,7 +483,6 @@ async def test_a_pause_that_was_over_before_redis_came_back_is_not_kept_again(
         assert one.state.paused_for == other.state.paused_for == 0
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("ends", ["canceled", "closed"])
 async def test_tokens_that_nobody_waits_for_any_more_are_given_back(
     redis: RedisServer, ends: str
@@ -506,7 +491,7 @@ async def test_tokens_that_nobody_waits_for_any_more_are_given_back(
         began = asyncio.get_running_loop().time()
         async with one.admit(2000) as permit:  # two seconds' worth: whoever is next waits
             permit.settle(2000)
-        waiting = asyncio.create_task(hold_tokens(one, 40_000))
+        waiting = asyncio.create_task(one.admit(40_000).__aenter__())
         await asyncio.sleep(2 * BEAT)  # in which they are reserved
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -518,13 +503,6 @@ async def test_tokens_that_nobody_waits_for_any_more_are_given_back(
             assert asyncio.get_running_loop().time() - began < 20
 
 
-async def hold_tokens(limiter: SharedLimiter, tokens: int) -> None:
-    """Ask for so many tokens."""
-    async with limiter.admit(tokens):
-        pass
-
-
-@pytest.mark.asyncio
 async def test_connections_that_break_cost_no_requests(redis: RedisServer) -> None:
     """At two requests a second, a time that is lost is half a second."""
     from redis.asyncio import from_url
@@ -553,30 +531,21 @@ async def test_connections_that_break_cost_no_requests(redis: RedisServer) -> No
     assert 3.4 < seconds < 7
 
 
-def test_settings_take_no_password_in_an_address() -> None:
-    assert Settings(limits="redis://:${PASS}@host:1/0").limits == "redis://:${PASS}@host:1/0"
-    with pytest.raises(ValueError, match="environment variable"):
-        Settings(limits="redis://:secret@host:1/0")
-    with pytest.raises(ValueError, match="environment variable"):
-        Settings(cache="redis://me:secret@host:1/0")
-    with pytest.raises(ValueError, match="shared through Redis"):
-        Settings(limits="postgres://host")
-
-
 @pytest.mark.parametrize(
-    "given",
+    ("given", "message"),
     [
-        {"limits": "redis://:secret@host:1/0"},
-        {"limits": "postgres://:secret@host"},
-        {"limits": ["redis://:secret@host"]},
-        {"cache": "redis://me:secret@host:1/0"},
-        {"headers": {"Authorization": ["secret"]}},
+        ({"limits": "redis://:secret@host:1/0"}, "environment variable"),
+        ({"limits": "postgres://:secret@host"}, "shared through Redis"),
+        ({"limits": ["redis://:secret@host"]}, "valid string"),
+        ({"cache": "redis://me:secret@host:1/0"}, "environment variable"),
+        ({"headers": {"Authorization": ["secret"]}}, "valid string"),
     ],
 )
-def test_errors_of_settings_repeat_no_secret(given: dict[str, object]) -> None:
-    with pytest.raises(ValidationError) as caught:
+def test_settings_take_no_secret_and_repeat_none(given: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message) as caught:
         Settings.model_validate(given)
     assert "secret" not in str(caught.value)
+    assert Settings(limits="redis://:${PASS}@host:1/0").limits == "redis://:${PASS}@host:1/0"
 
 
 @pytest.mark.parametrize("kind", ["limits", "cache"])
@@ -585,25 +554,17 @@ def test_errors_of_settings_repeat_no_secret(given: dict[str, object]) -> None:
     [
         ("0?decode_responses=true", "takes no option 'decode_responses'"),
         ("answers", "must be the number of a database"),
+        ("0", "limits cannot be shared|answers cannot be kept"),
     ],
 )
-@pytest.mark.asyncio
 async def test_what_an_address_does_not_take_is_refused(
     kind: str, place: str, message: str
 ) -> None:
-    """An option that the client does not know would stop a run."""
     pytest.importorskip("redis")
     where = {kind: f"redis://127.0.0.1:1/{place}"}
     with pytest.raises(ConfigurationError, match=message):
         async with connect("direct/m", api_base="http://127.0.0.1:1/v1", **where):
             pass
-
-
-@pytest.mark.asyncio
-async def test_connect_refuses_a_redis_that_is_not_there() -> None:
-    model = connect("direct/mock", api_base="http://127.0.0.1:1/v1", limits="redis://127.0.0.1:1/0")
-    with pytest.raises(ConfigurationError, match="limits cannot be shared"):
-        await model.__aenter__()
 
 
 class Late(Reserving):
@@ -625,22 +586,18 @@ class Late(Reserving):
 @pytest.mark.parametrize(
     ("times", "is_late", "asked"), [(9, True, 10), (10, True, None), (1, False, None)]
 )
-def test_a_busy_redis_is_waited_for_at_the_start(times, is_late, asked) -> None:
-    """Not one that refuses, and not for ever."""
-
-    async def main() -> None:
-        quota = Late(times, is_late=is_late)
-        limiter = SharedLimiter(quota, rpm=3000, tpm=None, concurrency=8, adaptive=False)
-        if asked is None:
-            with pytest.raises(ConfigurationError, match="limits cannot be shared"):
-                await limiter.open()
-            assert quota.asked == times
-            return
-        await limiter.open()
-        assert (quota.asked, limiter.is_shared) == (asked, True)
-        await limiter.aclose()
-
-    run_virtual(main())
+@virtual
+async def test_a_busy_redis_is_waited_for_at_the_start(times, is_late, asked) -> None:
+    quota = Late(times, is_late=is_late)
+    limiter = SharedLimiter(quota, rpm=3000, tpm=None, concurrency=8, adaptive=False)
+    if asked is None:
+        with pytest.raises(ConfigurationError, match="limits cannot be shared"):
+            await limiter.open()
+        assert quota.asked == times
+        return
+    await limiter.open()
+    assert (quota.asked, limiter.is_shared) == (asked, True)
+    await limiter.aclose()
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,31 +14,29 @@ from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
 
 DATA = Path(os.environ.get("TEXTASSAY_DATA") or Path(__file__).parents[3] / "shared" / "data")
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 
+
+class Export(NamedTuple):
+    """A row as another tool writes it, what a judge must see of it, and what is judged."""
+
+    row: dict[str, Any]
+    shown: list[str]
+    output: str
+
+
+EXPORTS = {
+    name: Export(**found)
+    for name, found in json.loads((FIXTURES / "exports/rows.json").read_text("utf-8")).items()
+}
 ROWS: list[dict[str, Any]] = [
-    {
-        "id": "a",
-        "output": "one",
-        "source": "s",
-        "references": ["r", "q"],
-        "system": "M0",
-        "group": "g",
-        "human": {"c": 3},
-    },
-    {
-        "id": "b",
-        "output": "",
-        "human": {"c": None, "f": 2.5},
-        "metrics": {"rouge1": 0.35},
-        "extra": [1, {"x": None}],
-    },
-    {
-        "id": "c",
-        "output": 'drei\nZeilen, mit "allem" ä 🙂',
-        "annotators": {"c": [3, None, 2]},
-        "context": "k",
-    },
-]
+    {"id": "a", "output": "one", "source": "s", "references": ["r", "q"], "system": "M0",
+     "group": "g", "human": {"c": 3}},
+    {"id": "b", "output": "", "human": {"c": None, "f": 2.5}, "metrics": {"rouge1": 0.35},
+     "extra": [1, {"x": None}]},
+    {"id": "c", "output": 'drei\nZeilen, mit "allem" ä 🙂', "annotators": {"c": [3, None, 2]},
+     "context": "k"},
+]  # fmt: skip
 
 
 def lines(*rows: Any) -> str:

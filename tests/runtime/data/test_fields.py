@@ -1,4 +1,4 @@
-"""Data sets: what the fields of a row mean."""
+"""What the fields of a row mean, and what is said of a bad one."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ import pytest
 
 from tests.pictures import png, png_uri
 from tests.runtime.data.rows import complaint, lines, read, saved
+from textassay.runtime.messages import Example
+
+ALIASES = [
+    *((name, "x", "output", "x") for name in ("response", "hypothesis", "summary", "prediction",
+                                              "actual_output", "system_output", "text", "answer")),
+    *((name, "s", "source", "s") for name in ("document", "input", "article", "prompt")),
+    *((name, value, "references", found)
+      for name in ("reference", "expected", "expected_output", "target", "ground_truth")
+      for value, found in (("r", ("r",)), (["r", "q"], ("r", "q")), (None, ()), ([], ()))),
+    ("version", "v2", "system", "v2"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "alias", ["response", "hypothesis", "summary", "prediction", "actual_output", "system_output"]
-)
-def test_aliases_of_the_output(alias: str) -> None:
-    """Names of other tools are understood."""
-    assert read([{alias: "x"}])[0].output == "x"
-
-
-@pytest.mark.parametrize("alias", ["document", "input", "article", "question", "prompt"])
-def test_aliases_of_the_source(alias: str) -> None:
-    """Names of other tools are understood."""
-    assert read([{"output": "x", alias: "s"}])[0].source == "s"
+@pytest.mark.parametrize(("name", "value", "field", "found"), ALIASES)
+def test_names_of_other_tools_are_understood(name: str, value: Any, field: str, found: Any) -> None:
+    (example,) = read([{name: value} if field == "output" else {"output": "x", name: value}])
+    assert getattr(example, field) == found
 
 
 def test_headings_of_spreadsheets_are_understood() -> None:
@@ -46,38 +49,31 @@ def test_headings_of_spreadsheets_are_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    "alias", ["reference", "expected", "expected_output", "target", "ground_truth"]
+    ("row", "output", "meta"),
+    [
+        ({"answer": "x", "question": "q"}, "x", {}),
+        ({"text": "long", "summary": "x"}, "x", {"text": "long"}),
+        ({"text": "x", "reply": "y"}, "x", {"reply": "y"}),
+        ({"output": "x", "candidate": "y"}, "x", {"candidate": "y"}),
+        ({"output": "x", "summary": "s"}, "x", {"summary": "s"}),
+        ({"output": "x", "references": ["r"], "reference": "r"}, "x", {"reference": "r"}),
+    ],
 )
-@pytest.mark.parametrize(
-    ("value", "expected"), [("r", ("r",)), (["r", "q"], ("r", "q")), (None, ()), ([], ())]
-)
-def test_aliases_of_the_references(alias: str, value: Any, expected: tuple[str, ...]) -> None:
-    """One text and a list of texts are both fine."""
-    assert read([{"output": "x", alias: value}])[0].references == expected
+def test_the_clearest_name_wins_and_the_others_are_kept(
+    row: dict[str, Any], output: str, meta: dict[str, Any]
+) -> None:
+    """A column such as `text` is the output only if nothing else is."""
+    (example,) = read([row])
+    assert (example.output, example.meta) == (output, meta)
 
 
 def test_a_field_map_goes_before_names_and_aliases() -> None:
     """What the map does not want as the output is kept in meta, and so is what it sends there."""
     row = {"output": "old", "answer": "new", "coh": 2, "input": "i", "reference": "r"}
-    fields = {
-        "answer": "output",
-        "coh": "human.coherence",
-        "input": "meta",
-        "reference": "meta.gold",
-    }
-    (example,) = read([row], **fields)
+    fields = {"answer": "output", "coh": "human.coherence", "input": "meta"}
+    (example,) = read([row], **fields, reference="meta.gold")
     assert (example.output, example.human, example.source) == ("new", {"coherence": 2.0}, None)
     assert example.meta == {"output": "old", "input": "i", "gold": "r"}
-
-
-def test_our_own_name_goes_before_an_alias() -> None:
-    """The alias is kept in meta."""
-    (example,) = read([{"summary": "s", "output": "o", "references": ["r"], "reference": "r"}])
-    assert (example.output, example.references, example.meta) == (
-        "o",
-        ("r",),
-        {"summary": "s", "reference": "r"},
-    )
 
 
 def test_two_aliases_need_a_decision() -> None:
@@ -91,90 +87,137 @@ def test_two_aliases_need_a_decision() -> None:
     assert (example.output, example.meta) == ("s", {"response": "r"})
 
 
-def test_numbers_as_names_become_text() -> None:
-    """Ids, groups and systems may be whole numbers."""
-    (example,) = read([{"id": 7, "output": "x", "group": np.int64(3), "system": 2.0}])
-    assert (example.id, example.group, example.system) == ("7", "3", "2")
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"a": "outptu"}, "'a' leads to 'outptu', which is not a field"),
+        ({"output": "answer"}, "did you mean {'answer': 'output'}?"),
+        ({"a": "source.b"}, "which is not a field"),
+        ({"b": "source"}, "no row has the field 'b' that the field map names"),
+    ],
+)
+def test_field_maps_that_lead_nowhere_are_refused(fields: dict[str, str], shown: str) -> None:
+    assert shown in complaint([{"output": "x"}], fields)
 
 
 def test_values_from_memory_become_what_json_holds() -> None:
     """Numpy and pandas values, dates and decimals are converted; NaN, NaT and NA are missing."""
     row = {
-        "output": "x",
-        "human.a": np.float32(1.5),
-        "human.b": float("nan"),
-        "human.c": pd.NA,
-        "human.d": Decimal("2.5"),
-        "annotators": {"a": np.array([1, 2])},
-        "when": pd.NaT,
-        "day": date(2024, 5, 1),
-        "list": np.array(["a", "b"], dtype=object),
-        "source": float("nan"),
-    }
+        "id": 7, "output": "x", "group": np.int64(3), "system": 2.0, "source": float("nan"),
+        "human.a": np.float32(1.5), "human.b": float("nan"), "human.c": pd.NA,
+        "human.d": Decimal("2.5"), "annotators": {"a": np.array([1, 2])}, "when": pd.NaT,
+        "day": date(2024, 5, 1), "list": np.array(["a", "b"], dtype=object),
+    }  # fmt: skip
     (example,) = read([row])
+    assert (example.id, example.group, example.system) == ("7", "3", "2")
     assert (example.human, example.annotators) == ({"a": 1.5, "d": 2.5}, {"a": (1.0, 2.0)})
     assert example.meta == {"when": None, "day": "2024-05-01", "list": ["a", "b"]}
     assert example.source is None
 
 
 def test_cells_of_a_csv_file_are_read_as_what_their_column_is(tmp_path: Path) -> None:
-    """Numbers in `human.` and `metrics.`, lists in references and annotators, text in the rest;
-    empty is missing."""
+    """Numbers in `human.` and `metrics.`, lists in references and annotators; empty is missing."""
     path = tmp_path / "data.csv"
     with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(
-            [
-                "output",
-                "references",
-                "human.c",
-                "human.f",
-                "annotators.c",
-                "metrics.m",
-                "note",
-                "id",
-                "human",
-            ]
-        )
-        writer.writerow(["1", '["r", "q"]', "3", "", "[1, null]", " 0.5 ", "4", "", '{"g": 2}'])
-        writer.writerow(["2", "[1] says so", "", "", "", "1e-3", "", "7", ""])
+        csv.writer(file).writerows([
+            ["output", "references", "human.c", "human.f", "annotators.c", "metrics.m", "note",
+             "id", "human"],
+            ["1", '["r", "q"]', "3", "", "[1, null]", " 0.5 ", "4", "", '{"g": 2}'],
+            ["2", "[1] says so", "", "", "", "1e-3", "", "7", ""],
+        ])  # fmt: skip
     first, second = read(path)
     assert (first.output, first.references, first.meta) == ("1", ("r", "q"), {"note": "4"})
-    assert (first.human, first.annotators, first.metrics) == (
-        {"c": 3.0, "g": 2.0},
-        {"c": (1.0, None)},
-        {"m": 0.5},
-    )
-    assert (second.id, second.references, second.human, second.meta) == (
-        "7",
-        ("[1] says so",),
-        {},
-        {"note": ""},
-    )
+    assert (first.human, first.metrics) == ({"c": 3.0, "g": 2.0}, {"m": 0.5})
+    assert first.annotators == {"c": (1.0, None)}
+    assert (second.id, second.references) == ("7", ("[1] says so",))
+    assert (second.human, second.meta) == ({}, {"note": ""})
+
+
+def test_the_callers_rows_are_left_alone() -> None:
+    """Merging columns into `human` changes no dict of the caller."""
+    row = {"output": "x", "human": {"a": 1}, "human.b": 2, "meta": {"k": 1}, "other": 3}
+    before = json.dumps(row)
+    assert read([row])[0].human == {"a": 1.0, "b": 2.0}
+    assert json.dumps(row) == before
+
+
+BAD_LINES = {
+    '{"output": "x"': ": broken JSON: ",
+    "[1, 2]": ": is a list, not an object with fields",
+    "3": ": is a number, not an object with fields",
+    '{"source": "x"}': ", field 'output': is missing; fields: source; rename one to 'output', or"
+    " map it",
+    '{"output": null}': ", field 'output': is missing",
+    '{"summary": 3}': ", field 'summary': should be text, not 3",
+    '{"output": ["x"]}': ", field 'output': should be text, not ['x']",
+    '{"output": "x", "human": {"c": "good"}}': ", field 'human.c': should be a number, not 'good'",
+    '{"output": "x", "human.c": "3"}': ", field 'human.c': should be a number, not '3'",
+    '{"output": "x", "human": 3}': ", field 'human': should be an object with names",
+    '{"output": "x", "human": {"c": 3}, "human.c": 3}': ", field 'human.c': is in 'human' as well",
+    '{"output": "x", "human": {"c": NaN}}': ", field 'human.c': nan is not a finite number; use"
+    " null",
+    '{"output": "x", "metrics": {"c": -Infinity}}': ", field 'metrics.c': -inf is not a finite",
+    '{"output": "x", "other": [0, 1e999]}': ", field 'other.1': inf is not a finite number",
+    '{"output": "x \\ud800"}': ", field 'output': contains \\ud800 at character 2, half of a"
+    " surrogate pair",
+    '{"output": "x", "a": {"\\udc00": 1}}': ", field 'a.\\udc00': contains \\udc00 at character 0",
+    '{"output": "x", "annotators": {"c": 3}}': ", field 'annotators.c': should be a list, not 3",
+    '{"output": "x", "annotators": {"c": [3, "y"]}}': ", field 'annotators.c.1': should be a"
+    " number, not 'y'",
+    '{"output": "x", "reference": [3]}': ", field 'reference.0': should be text, not 3",
+    '{"output": "x", "id": ""}': ", field 'id': should not be empty",
+    '{"output": "x", "id": 1.5}': ", field 'id': should be text, not 1.5",
+    "[" * 2000: ": broken JSON: ",
+}
+
+
+@pytest.mark.parametrize(("line", "shown"), BAD_LINES.items())
+def test_a_bad_line_is_named_with_its_field(tmp_path: Path, line: str, shown: str) -> None:
+    """File, line, field, and what is wrong, in one short message."""
+    path = saved(tmp_path, f'{{"id": "ok", "output": "fine"}}\n{line}\n')
+    message = complaint(path)
+    assert message.startswith(f"{path}, line 2{shown}")
+    assert len(message) < len(str(path)) + 300
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ({"output": "x", "human": {"c": float("inf")}}, "'human': should be a finite number"),
+        ({"output": "x", "blob": b"1"}, "'blob': contains bytes, which JSON cannot hold"),
+        ({"output": "x", "big": 2**70}, "'big': contains a number of more than 64 bits"),
+        ({"output": "\ud800"}, "'output': contains \\ud800 at character 0"),
+        (Example(output="\ud800", id="a"), "'output': contains \\ud800 at character 0"),
+        (Example(output="x", meta={"k": float("nan")}), "'meta': should be a finite number"),
+        ({3: "x"}, "row 1: has the field name 3, which is not text"),
+    ],
+)
+def test_a_bad_row_in_memory_is_named_with_its_field(row: Any, shown: str) -> None:
+    assert (f"row 1, field {shown}" if shown[0] == "'" else shown) in complaint([row])
 
 
 MARKDOWN = "As ![this](i0.png) shows, i0.png and no.png."
+PATH, CONTENT = "is the path of the image i0.png", "holds an image as text"
 
 
 @pytest.mark.parametrize(
     ("row", "field", "problem"),
     [
-        ({"output": "i0.png\n"}, "output", "is the path of the image i0.png"),
-        ({"context": ["A fact.", "i0.png"]}, "context", "is the path of the image i0.png"),
-        ({"contexts": "i0.png"}, "contexts", "is the path of the image i0.png"),
-        ({"response": "i0.png"}, "response", "is the path of the image i0.png"),
-        ({"reference": ["i0.png"]}, "reference", "is the path of the image i0.png"),
-        ({"input": "i0.png"}, "input", "is the path of the image i0.png"),
-        ({"messages": [{"role": "user", "content": "i0.png"}], "output": "x"}, "messages",
-         "is the path of the image i0.png"),
-        ({"input": png_uri()}, "input", "holds an image as text"),
-        ({"context": [png_uri()]}, "context", "holds an image as text"),
+        ({"output": "i0.png\n"}, "output", PATH),
+        ({"context": ["A fact.", "i0.png"]}, "context", PATH),
+        ({"contexts": "i0.png"}, "contexts", PATH),
+        ({"response": "i0.png"}, "response", PATH),
+        ({"reference": ["i0.png"]}, "reference", PATH),
+        ({"input": "i0.png"}, "input", PATH),
+        ({"messages": [{"role": "user", "content": "i0.png"}], "output": "x"}, "messages", PATH),
+        ({"input": png_uri()}, "input", CONTENT),
+        ({"context": [png_uri()]}, "context", CONTENT),
         ({"context": ["no.png"], "input": "no.png", "reference": "no.png"}, "", ""),
         ({"response": MARKDOWN, "input": MARKDOWN, "context": [MARKDOWN]}, "", ""),
         ({"input": "i0.png", "images": ["i0.png"]}, "", ""),
         ({"response": "A data:image/png;base64,... is an address."}, "", ""),
     ],
-)  # fmt: skip
+)
 def test_an_image_in_the_place_of_a_text_is_refused(
     row: dict[str, Any], field: str, problem: str, tmp_path: Path
 ) -> None:
@@ -189,11 +232,3 @@ def test_an_image_in_the_place_of_a_text_is_refused(
         f"field {field!r}: {problem}, which would not be shown as an image; give it in the field"
         " 'images'"
     )
-
-
-def test_the_callers_rows_are_left_alone() -> None:
-    """Merging columns into `human` changes no dict of the caller."""
-    row = {"output": "x", "human": {"a": 1}, "human.b": 2, "meta": {"k": 1}, "other": 3}
-    before = json.dumps(row)
-    assert read([row])[0].human == {"a": 1.0, "b": 2.0}
-    assert json.dumps(row) == before

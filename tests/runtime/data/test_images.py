@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pictures import png, png_uri
+from tests.runtime.data.rows import complaint, lines, saved
 from textassay.runtime.conversation import ConversationMessage
-from textassay.runtime.data.dataset import DataInfo, Examples
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
 from textassay.runtime.images import MAX_IMAGE_BYTES
 from textassay.runtime.messages import Example
@@ -22,13 +22,10 @@ URL, URI, DATA = "https://example.org/cat", png_uri(), base64.b64encode(png()).d
 GIF = b"GIF89a" + bytes(20)
 
 
-def written(folder: Path, rows: list[dict[str, Any]], **images: bytes) -> Examples:
-    """Write rows and image files into one folder, and open them."""
-    for name, content in images.items():
-        (folder / f"{name}.png").write_bytes(content)
-    path = folder / "data.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Examples(path)
+def written(folder: Path, row: dict[str, Any], content: bytes = png()) -> Examples:
+    """Write a row and an image, `a.png`, into one folder, and open the row."""
+    saved(folder, content, "a.png")
+    return Examples(saved(folder, lines(row)))
 
 
 PARTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -72,25 +69,46 @@ def test_a_part_of_a_message_is_an_image(form: str) -> None:
     assert Example(**example.model_dump()) == example
 
 
-def test_tool_results_and_images_of_ollama_are_read() -> None:
-    messages = [
-        {"role": "user", "content": "Look.", "images": [DATA]},
-        {"role": "assistant", "content": [{"type": "tool_use", "name": "shot", "input": {}}]},
-        {
-            "role": "user",
-            "content": [
-                {
-                    "type": "tool_result",
-                    "content": [{"type": "image", "source": {"type": "url", "url": URL}}],
-                }
-            ],
-        },
-        {"role": "assistant", "content": "A cat."},
-    ]
-    example = Example(messages=messages)
-    assert [image.place for image in example.images] == [URI, URL]
-    assert "[turn 1] user: [Image 1]\nLook." in str(example.source)
-    assert "[turn 2, call 1, result] [Image 2]" in str(example.source)
+def says(*content: Any) -> dict[str, Any]:
+    return {"role": "user", "content": [*content]}
+
+
+PART = {"type": "image_url", "image_url": {"url": URL}}
+RESULT = {
+    "type": "tool_result",
+    "content": [{"type": "image", "source": {"type": "url", "url": URL}}],
+}
+IN_PLACE: list[tuple[dict[str, Any], list[str], str]] = [
+    (
+        {"messages": [
+            {"role": "user", "content": "Look.", "images": [DATA]},
+            {"role": "assistant", "content": [{"type": "tool_use", "name": "shot", "input": {}}]},
+            says(RESULT),
+        ]},
+        [URI, URL], "[turn 2, call 1, result] [Image 2]",
+    ),
+    ({"messages": [{"role": "user", "content": "Look.", "images": [DATA]}]}, [URI],
+     "[turn 1] user: [Image 1]\nLook."),
+    # parts without content, as data for training models that see are written
+    (
+        {"messages": [says({"type": "image"}, {"type": "text", "text": "Now?"}, {"type": "image"})],
+         "images": [URL, URI, URL + "2"]},
+        [URL, URI, URL + "2"], "[turn 1] user: [Image 1]\nNow?\n[Image 2]",
+    ),
+    ({"image": URL, "messages": [says(PART, PART)]}, [URL], "user: [Image 1]\n[Image 1]"),
+    # as data sets of the Hugging Face hub hold bytes
+    ({"image": {"bytes": png(), "path": "a.png"}}, [URI], "[Image 1]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "places", "text"), IN_PLACE)
+def test_images_are_numbered_where_they_stand(
+    row: dict[str, Any], places: list[str], text: str
+) -> None:
+    """One that comes twice has one number."""
+    (example,) = Examples([{"output": "A cat.", **row}])
+    assert [image.place for image in example.images] == places
+    assert text in str(example.source)
 
 
 @pytest.mark.parametrize(
@@ -108,11 +126,10 @@ def test_images_beside_the_texts_stand_before_the_source(
 ) -> None:
     """A path begins where the data are."""
     row = {"source": "What do both show?", "output": "A cat.", **given}
-    data = written(tmp_path, [row], a=png())
+    data = written(tmp_path, row)
     if isinstance(given.get("images"), str):  # a flat file
-        path = tmp_path / "data.csv"
-        path.write_text(f'source,output,images\nWhat do both show?,A cat.,"[""a.png"", ""{URL}""]"')
-        data = Examples(path)
+        text = f'source,output,images\nWhat do both show?,A cat.,"[""a.png"", ""{URL}""]"'
+        data = Examples(saved(tmp_path, text, "data.csv"))
     (example,) = data
     assert example.source == "[Image 1] [Image 2]\n\nWhat do both show?"
     first, second = example.images
@@ -122,30 +139,6 @@ def test_images_beside_the_texts_stand_before_the_source(
     assert data.check().images == 1
     (alone,) = Examples([{"output": "x", "image": URL}])
     assert alone.source == "[Image 1]"
-
-
-def test_parts_without_content_stand_for_images_beside_the_messages() -> None:
-    """As data for training models that see are written."""
-    content = [{"type": "image"}, {"type": "text", "text": "And now?"}, {"type": "image"}]
-    row = {"messages": [{"role": "user", "content": content}], "images": [URL, URI, URL + "2"],
-           "output": "x"}  # fmt: skip
-    (example,) = Examples([row])
-    assert str(example.source).startswith("[Image 3]\n\nA conversation of 1 turn")
-    assert example.messages[0].content == "[Image 1]\nAnd now?\n[Image 2]"
-
-
-def test_an_image_that_comes_twice_has_one_number() -> None:
-    part = {"type": "image_url", "image_url": {"url": URL}}
-    (example,) = Examples([{"image": URL, "messages": [{"role": "user", "content": [part, part]}],
-                            "output": "x"}])  # fmt: skip
-    assert len(example.images) == 1
-    assert example.messages[0].content == "[Image 1]\n[Image 1]"
-
-
-def test_bytes_of_a_table_in_memory_are_images() -> None:
-    """As data sets of the Hugging Face hub hold them."""
-    (example,) = Examples([{"output": "x", "image": {"bytes": png(), "path": "a.png"}}])
-    assert example.images[0].place == URI
 
 
 def test_turns_are_shown_no_image_of_later_turns() -> None:
@@ -191,10 +184,10 @@ def test_what_no_judge_could_see_is_refused(
 ) -> None:
     with (tmp_path / "large.png").open("wb") as file:
         file.truncate(MAX_IMAGE_BYTES + 1)
-    data = written(tmp_path, [{"output": "x", "source": "s", **given}], a=png())
-    with pytest.raises(DataError, match="line 1, field") as caught:
-        data.check()
-    assert words in str(caught.value)
+    written(tmp_path, {})
+    message = complaint(saved(tmp_path, lines({"output": "x", "source": "s", **given})))
+    assert "line 1, field" in message
+    assert words in message
 
 
 @pytest.mark.parametrize(
@@ -212,25 +205,23 @@ def test_what_is_no_image_is_kept_in_meta(row: dict[str, Any]) -> None:
 )  # fmt: skip
 def test_the_type_is_that_of_the_content(content: bytes, kind: str, tmp_path: Path) -> None:
     """Whatever the file is called."""
-    (example,) = written(tmp_path, [{"output": "x", "image": "a.png"}], a=content)
+    (example,) = written(tmp_path, {"output": "x", "image": "a.png"}, content)
     assert example.images[0].media_type == kind
 
 
 def test_a_changed_file_under_the_same_name_is_another_example(tmp_path: Path) -> None:
     """Without an id of its own, and in the digest of the data."""
 
-    def seen(content: bytes) -> tuple[DataInfo, Example]:
-        data = written(tmp_path, [{"output": "x", "image": "a.png"}], a=content)
-        return data.check(), next(iter(data))
+    def seen(content: bytes, folder: Path = tmp_path) -> tuple[str, str]:
+        data = written(folder, {"output": "x", "image": "a.png"}, content)
+        return data.check().digest, next(iter(data)).id
 
-    (info, one), (changed, other) = seen(png()), seen(png(side=5))
-    assert one.id != other.id
-    assert info.digest != changed.digest
-    assert info.digest == seen(png())[0].digest
+    (digest, id_), (changed, other) = seen(png()), seen(png(side=5))
+    assert id_ != other
+    assert digest != changed
     moved = tmp_path / "elsewhere"
     moved.mkdir()
-    again = written(moved, [{"output": "x", "image": "a.png"}], a=png())
-    assert again.check().digest == info.digest
+    assert seen(png()) == seen(png(), moved) == (digest, id_)
 
 
 @given(

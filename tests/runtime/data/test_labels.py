@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from textassay.meta.score_files import read_judge
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale
 
@@ -97,47 +97,16 @@ def test_metrics_and_single_raters_may_be_labels():
 
 
 @pytest.mark.parametrize(
-    ("header", "rows", "expected"),
+    ("text", "expected"),
     [
-        ("id,output,human.tone", ["a,x,kind", "b,x,", "c,x,rude"], [2, None, 0]),
-        (
-            "id,output,rater,human.tone",
-            ["a,x,ann,kind", "a,x,bob,plain", "b,x,ann,rude", "b,x,bob,"],
-            [1.5, 0],
-        ),
+        ("id,output,human.tone\na,x,kind\nb,x,\nc,x,rude\n", [2, None, 0]),
+        ("id,output,rater,human.tone\na,x,ann,kind\na,x,bob,plain\nb,x,ann,rude\n", [1.5, 0]),
     ],
 )
-def test_labels_stand_in_flat_files(tmp_path, header, rows, expected):
+def test_labels_stand_in_flat_files(tmp_path, text, expected):
     file = tmp_path / "data.csv"
-    file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    file.write_text(text)
     assert numbers(file, labels=TONE) == expected
-
-
-@pytest.mark.parametrize(
-    ("ratings", "labels", "problem"),
-    [
-        (("pass", "yes"), {}, "row 2, field 'human.tone': is 'yes', and fail or pass in another"),
-        ((4, "yes"), {}, "row 2, field 'human.tone': is no or yes in some rows and a number other"),
-        (("yes", 4), {}, "row 2, field 'human.tone': is no or yes in some rows and a number other"),
-        ((5, True), {}, "row 2, field 'human.tone': is false or true in some rows and a number"),
-        (("kind",), {}, "row 1, field 'human.tone': should be a number, not 'kind'"),
-        (("cold",), TONE, "row 1, field 'human.tone': should be one of rude, plain, kind, not"),
-        ((True,), TONE, "row 1, field 'human.tone': should be one of rude, plain, kind, not True"),
-        ((True,), tone("good", "bad"), "should be one of good, bad, not True"),
-        (("N/A",), TONE, "should be one of rude, plain, kind, not 'N/A'; if it marks a missing"),
-        ((0,), tone("1", "2", "3"), "should be one of 1, 2, 3, not 0"),
-        ((2.5,), tone("1", "2", "5"), "should be one of 1, 2, 5, not 2.5"),
-        ((3,), tone("1", "2", "unclear"), "should be one of 1, 2, unclear, not 3"),
-        (
-            (0.4,),
-            tone("a", "b", "c", ordered=False),
-            r"a label or its position, 0 \(a\), 1 \(b\), 2",
-        ),
-    ],
-)
-def test_what_may_be_misread_is_refused(ratings, labels, problem):
-    with pytest.raises(DataError, match=problem):
-        numbers(rated(*ratings), labels=labels)
 
 
 TOPICS = {"tone": LabelScale(("billing", "tone of voice"), multiple=True)}
@@ -174,8 +143,25 @@ def test_any_word_may_be_a_category():
 
 
 @pytest.mark.parametrize(
-    ("ratings", "reader", "problem"),
+    ("ratings", "labels", "problem"),
     [
+        (("pass", "yes"), {}, "row 2, field 'human.tone': is 'yes', and fail or pass in another"),
+        ((4, "yes"), {}, "row 2, field 'human.tone': is no or yes in some rows and a number other"),
+        (("yes", 4), {}, "row 2, field 'human.tone': is no or yes in some rows and a number other"),
+        ((5, True), {}, "row 2, field 'human.tone': is false or true in some rows and a number"),
+        (("kind",), {}, "row 1, field 'human.tone': should be a number, not 'kind'"),
+        (("cold",), TONE, "row 1, field 'human.tone': should be one of rude, plain, kind, not"),
+        ((True,), TONE, "row 1, field 'human.tone': should be one of rude, plain, kind, not True"),
+        ((True,), tone("good", "bad"), "should be one of good, bad, not True"),
+        (("N/A",), TONE, "should be one of rude, plain, kind, not 'N/A'; if it marks a missing"),
+        ((0,), tone("1", "2", "3"), "should be one of 1, 2, 3, not 0"),
+        ((2.5,), tone("1", "2", "5"), "should be one of 1, 2, 5, not 2.5"),
+        ((3,), tone("1", "2", "unclear"), "should be one of 1, 2, unclear, not 3"),
+        (
+            (0.4,),
+            tone("a", "b", "c", ordered=False),
+            r"a label or its position, 0 \(a\), 1 \(b\), 2",
+        ),
         ((["pricing"],), TOPICS, "row 1, field 'human.tone': should be a list of billing, tone of"),
         ((3,), TOPICS, "row 1, field 'human.tone': should be a list of billing"),
         (("kind", 2), None, "row 2, field 'human.tone': is 2, and a word in another row"),
@@ -188,9 +174,11 @@ def test_any_word_may_be_a_category():
         (tuple(map("w{}".format, range(300))), None, "has 201 different words"),
     ],
 )
-def test_words_that_cannot_be_labels_are_refused(ratings, reader, problem):
+def test_what_may_be_misread_is_refused(ratings, labels, problem):
+    """By the labels of an aspect; `None` for a reader to which any word is a label."""
+    labels = LabelReader(any_word=True) if labels is None else labels
     with pytest.raises(DataError, match=problem):
-        numbers(rated(*ratings), labels=reader or LabelReader(any_word=True))
+        numbers(rated(*ratings), labels=labels)
 
 
 @given(

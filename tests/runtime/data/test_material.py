@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pictures import png_uri
-from tests.runtime.data.exports import DEEPEVAL, EXPORTS, INSPECT, RAGAS_SINGLE
-from tests.runtime.data.rows import complaint, lines, read, saved
+from tests.runtime.data.rows import EXPORTS, complaint, lines, read, saved
 from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
@@ -40,46 +39,55 @@ def test_rows_of_other_tools_are_understood_without_a_map(tmp_path: Path, name: 
 
 def test_files_that_hold_their_list_in_an_object_are_read(tmp_path: Path) -> None:
     """Inspect's logs and DeepEval's test runs are such files."""
-    log = {"version": 2, "status": "success", "samples": [INSPECT]}
+    log = {"version": 2, "status": "success", "samples": [EXPORTS["inspect"].row]}
     (sample,) = read(saved(tmp_path, json.dumps(log), "log.json"))
     assert (sample.id, sample.group, sample.metrics) == ("sample-1#2", "sample-1", {"match": 1.0})
-    (case,) = read(saved(tmp_path, json.dumps({"testCases": [DEEPEVAL]}), "run.json"))
+    (case,) = read(
+        saved(tmp_path, json.dumps({"testCases": [EXPORTS["deepeval"].row]}), "run.json")
+    )
     assert len(case.passages) == 3
 
 
 def test_passages_and_messages_in_cells_of_a_csv_file(tmp_path: Path) -> None:
     """Lists are read as JSON writes them, and as Python does, which is what Ragas writes."""
-    path = tmp_path / "ragas.csv"
+    path, ragas = tmp_path / "ragas.csv", EXPORTS["ragas"].row
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, ["user_input", "retrieved_contexts", "response"])
         writer.writeheader()
         for as_text in (str, json.dumps):
-            row = {key: RAGAS_SINGLE[key] for key in writer.fieldnames}
+            row = {key: ragas[key] for key in writer.fieldnames}
             row["retrieved_contexts"] = as_text(row["retrieved_contexts"])
             writer.writerow(row | {"response": f"{as_text.__name__}"})
     first, second = read(path)
-    assert (
-        first.passages
-        == second.passages
-        == tuple(Passage(text=text) for text in RAGAS_SINGLE["retrieved_contexts"])
-    )
+    passages = tuple(Passage(text=text) for text in ragas["retrieved_contexts"])
+    assert first.passages == second.passages == passages
 
 
-def test_a_context_is_a_text_or_passages() -> None:
-    """Passages keep what is known of them, and stand numbered in one text."""
-    one, several = read(
-        [
-            {"output": "x", "context": "A fact."},
-            {
-                "output": "x",
-                "context": ["One.", {"id": 7, "text": "Two.", "title": "T", "score": 0.5}],
-            },
-        ]
-    )
-    assert (one.context, one.passages) == ("A fact.", ())
-    assert several.context == "[passage 1] One.\n\n[passage 2] 7 - T: Two."
-    assert several.passages[1] == Passage(text="Two.", id="7", title="T", score=0.5)
-    assert Example(output="x", context=["One."]).passages == (Passage(text="One."),)
+TITLED = {"id": 7, "text": "Two.", "title": "T", "score": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("row", "fields", "context"),
+    [
+        ({"context": "A fact."}, {}, "A fact."),
+        ({"context": ["One.", TITLED]}, {}, "[passage 1] One.\n\n[passage 2] 7 - T: Two."),
+        ({"context": ["A.", None, "B."]}, {}, "[passage 1] A.\n\n[passage 2] B."),
+        ({"context": ["A.", "", "B."]}, {}, "[passage 1] A.\n\n[passage 2] B."),
+        ({"context": ["A."], "retrieved_contexts": ["A.", "C."]}, {},
+         "[passage 1] A.\n\n[passage 2] C."),
+        ({"search_results": [{"title": "T", "snippet": "S."}]}, {"search_results": "context"},
+         "[passage 1] T: S."),
+    ],
+)  # fmt: skip
+def test_a_context_is_a_text_or_passages(
+    row: dict[str, Any], fields: dict[str, str], context: str
+) -> None:
+    """Passages of all columns stand numbered in one text, what two have in common once."""
+    (example,) = read([{"output": "x", **row}], **fields)
+    assert example.context == context
+    if TITLED in [*row.get("context", ())]:
+        assert example.passages[1] == Passage(text="Two.", id="7", title="T", score=0.5)
+        assert Example(output="x", context=row["context"]).passages == example.passages
 
 
 def test_a_question_that_was_asked_before_is_shown_again() -> None:
@@ -93,30 +101,9 @@ def test_a_question_that_was_asked_before_is_shown_again() -> None:
     assert str(read([whole])[0].source).startswith("A conversation")
 
 
-@pytest.mark.parametrize("context", [["A.", None, "B."], ["A.", "", "B."]])
-def test_passages_that_are_empty_or_null_are_none(context: list[Any]) -> None:
-    assert read([{"output": "x", "context": context}])[0].context == (
-        "[passage 1] A.\n\n[passage 2] B."
-    )
-
-
-@pytest.mark.parametrize("listed", ['["https://a.org/1"]', "[{'url': 'https://a.org/1'}]"])
-def test_images_may_be_listed_in_a_text(listed: str) -> None:
-    """As a cell of a spreadsheet holds them."""
-    assert [image.name for image in read([{"output": "x", "images": listed}])[0].images] == [
-        "https://a.org/1"
-    ]
-
-
-def test_all_columns_of_passages_are_taken() -> None:
-    """What two columns have in common is shown once."""
-    row = {"output": "x", "context": ["A.", "B."], "retrieved_contexts": ["B.", "C."]}
-    assert [passage.text for passage in read([row])[0].passages] == ["A.", "B.", "C."]
-
-
 def test_messages_are_typed_whatever_their_form() -> None:
     """Calls keep their arguments and ids, results the call that they answer."""
-    (example,) = read([EXPORTS["anthropic"][0]])
+    (example,) = read([EXPORTS["anthropic"].row])
     call = ToolCall(name="price", arguments='{"of": "tea"}', id="u1")
     assert example.messages == (
         ConversationMessage(role="user", content="Price of tea?"),
@@ -125,7 +112,7 @@ def test_messages_are_typed_whatever_their_form() -> None:
         ConversationMessage(role="assistant", content="It costs 2 pounds."),
     )
     assert Example(**example.model_dump()) == example
-    from_rows, from_examples = Examples([EXPORTS["anthropic"][0]]), Examples([example])
+    from_rows, from_examples = Examples([EXPORTS["anthropic"].row]), Examples([example])
     assert from_rows.check().digest == from_examples.check().digest
 
 
@@ -197,6 +184,16 @@ def test_what_is_judged_stands_where_it_was_said(
     assert list(Examples([row], unit="turn"))[-1].output == output
 
 
+def test_a_chat_may_be_a_text_and_an_output_the_response_of_a_model() -> None:
+    response = {"choices": [{"message": {"role": "assistant", "content": "Hello."}}]}
+    (example,) = read([{"messages": "A: Hi", "output": response}])
+    assert example.output == "Hello."
+    assert str(example.source).startswith("A: Hi\n\nA conversation of 1 turn")
+    assert "is a text, and so is the source" in complaint(
+        [{"messages": "A: Hi", "source": "Hi", "output": "Hello."}]
+    )
+
+
 PASSAGE = "[turn 2, passage 1] It was in 1967."
 IN_MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"context": "It was in 1967."}, PASSAGE),
@@ -255,42 +252,39 @@ def test_what_a_message_holds_is_shown(fields: dict[str, Any], text: str) -> Non
     assert len(example.images) == ("[Image 1]" in text)
 
 
-@pytest.mark.parametrize("name", ["attachments", "experimental_attachments"])
-def test_what_is_attached_to_a_message_and_no_image_is_refused(name: str) -> None:
-    """No judge would see it."""
-    file = {"name": "a.pdf", "contentType": "application/pdf", "url": "https://a.org/a.pdf"}
-    for attached in (file, "a.pdf"):
-        row = {"messages": [{"role": "user", "content": "Look.", name: [attached]}], "output": "x"}
-        assert complaint([row]) == (
-            "list, row 1, field 'messages': message 1: has the attachment 'a.pdf', which is no"
-            " image and would not be shown; put its text into the message, or remove it"
-        )
+FILE = {"name": "a.pdf", "contentType": "application/pdf", "url": "https://a.org/a.pdf"}
+ATTACHED = (
+    "has the attachment 'a.pdf', which is no image and would not be shown; put its text into the"
+    " message, or remove it"
+)
+RENAMED = "its {!r} looks like {} and would not be shown; name it {!r}, or remove it"
 
 
 @pytest.mark.parametrize(
-    ("fields", "name", "kind", "target"),
+    ("fields", "problem"),
     [
-        ({"sources": ["It was in 1967."]}, "sources", "context", "context"),
-        ({"metadata": {"contexts": ["It was in 1967."]}}, "contexts", "context", "context"),
-        ({"actions": [{"name": "add"}]}, "actions", "calls", "tool_calls"),
-        ({"audio": {"data": "AAAA", "transcript": "In 1967, then."}}, "audio", "files", "content"),
+        ({"attachments": [FILE]}, ATTACHED),
+        ({"experimental_attachments": ["a.pdf"]}, ATTACHED),
+        ({"sources": ["It was in 1967."]}, RENAMED.format("sources", "context", "context")),
+        ({"metadata": {"contexts": ["It was in 1967."]}},
+         RENAMED.format("contexts", "context", "context")),
+        ({"actions": [{"name": "add"}]}, RENAMED.format("actions", "calls", "tool_calls")),
+        ({"audio": {"data": "AAAA", "transcript": "In 1967, then."}},
+         RENAMED.format("audio", "files", "content")),
     ],
-)
-def test_what_a_message_holds_under_another_name_is_refused(
-    fields: dict[str, Any], name: str, kind: str, target: str
+)  # fmt: skip
+def test_what_a_message_holds_and_no_judge_would_see_is_refused(
+    fields: dict[str, Any], problem: str
 ) -> None:
     """Numbers, codes and what is shown already are left alone."""
-    message = {"role": "assistant", "content": "Said.", **fields}
-    assert complaint([{"messages": [message], "output": "x"}]) == (
-        f"list, row 1, field 'messages': message 1: its {name!r} looks like {kind} and would not be"
-        f" shown; name it {target!r}, or remove it"
-    )
+    message = {"role": "assistant", "content": "Said."}
+    row = {"messages": [{**message, **fields}], "output": "x"}
+    assert complaint([row]) == f"list, row 1, field 'messages': message 1: {problem}"
     plain = {"sources": ["S1"], "metadata": {"context": "Said.", "step": 3}, "task": "qa"}
-    assert read([{"messages": [{**message, **dict.fromkeys(fields), **plain}], "output": "x"}])
+    assert read([{"messages": [{**message, **plain}], "output": "x"}])
 
 
 def test_a_span_that_only_retrieves_is_told() -> None:
-    """It can be judged for its passages; no answer of it can."""
     span = {"openinference.span.kind": "RETRIEVER", "input.value": "When?",
             "retrieval.documents.0.document.content": "It was in 1967."}  # fmt: skip
     info = Examples([span, {"output": "x"}]).check()
@@ -378,11 +372,6 @@ def test_material_inside_an_object_is_refused(
     )
     assert read([{"output": "x", field: value}], **{field: "meta"})[0].meta == {field: value}
     assert read([{"output": "x", "meta": value}])[0].meta == value
-
-
-def test_results_of_a_search_are_passages_where_they_are_mapped() -> None:
-    row = {"output": "x", "search_results": [{"title": "T", "snippet": "S."}]}
-    assert read([row], search_results="context")[0].context == "[passage 1] T: S."
 
 
 @pytest.mark.parametrize(

@@ -1,226 +1,185 @@
-"""Result files of other tools, as those tools write them, become examples with metrics."""
+"""Result files of other tools become examples with metrics.
+
+The files in tests/fixtures were written by the tools themselves.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import zipfile
 import zlib
 
 import pytest
 
 from tests.cli.harness import textassay
-from tests.runtime.data.exports import EXPORTS
+from tests.runtime.data.rows import EXPORTS, FIXTURES
 from textassay.calibration import read_judged
-from textassay.runtime.data import Examples
-from textassay.runtime.data.results import read_results
-from textassay.runtime.data.tables import MAX_LINE
+from textassay.runtime.data import Examples, results
+from textassay.runtime.data.results import promptfoo_rows, read_results
 from textassay.runtime.errors import DataError, UnknownName
 
-INSPECT = {
-    "version": 2,
-    "status": "success",
-    "eval": {"task": "qa", "model": "openai/gpt-4.1-mini"},
-    "samples": [
-        {
-            "id": 7,
-            "epoch": epoch,
-            "input": [{"role": "user", "content": [{"type": "text", "text": "Who?"}]}],
-            "target": ["Ada", "Ada Lovelace"],
-            "output": {
-                "model": "gpt-4.1-mini",
-                "choices": [{"message": {"role": "assistant", "content": answer}}],
-                "completion": answer,
-            },
-            "scores": {
-                "match": {"value": verdict, "answer": answer},
-                "rubric": {"value": {"tone": 0.5, "none": None}},
-            },
-        }
-        for epoch, answer, verdict in ((1, "Ada", "C"), (2, "Bob", "I"))
-    ],
-}
-PROMPTFOO = {
-    "evalId": "eval-1",
-    "results": {
-        "version": 3,
-        "results": [
-            {
-                "testIdx": at,
-                "promptIdx": 0,
-                "vars": {"text": "long"},
-                "prompt": {"raw": "Summarize: long", "label": "p"},
-                "provider": {"id": "openai:gpt-4.1", "label": ""},
-                "response": {"output": output} if output else {},
-                "score": score,
-                "success": score == 1,
-                "namedScores": {"Tone": 0.25},
-                "gradingResult": {
-                    "componentResults": [
-                        {"pass": True, "score": 1, "assertion": {"type": "llm-rubric"}}
-                    ]
-                },
-            }
-            for at, (output, score) in enumerate((("Short.", 1), ("Shorter.", 0.5), (None, 0)))
-        ],
-    },
-}
-DEEPEVAL = {
-    "testCases": [
-        {
-            "name": "test_case_0",
-            "input": "Who?",
-            "actualOutput": "Ada",
-            "expectedOutput": "Ada Lovelace",
-            "retrievalContext": ["One.", "Two."],
-            "metricsData": [
-                {"name": "Answer Relevancy", "score": 0.75, "success": True},
-                {"name": "Bias", "score": None, "error": "no answer"},
-            ],
-        }
-    ]
-}
-LM_EVAL = [
-    {
-        "doc_id": 0,
-        "doc": {"question": "2+2"},
-        "target": "4",
-        "arguments": {"gen_args_0": {"arg_0": "Q: 2+2\nA:", "arg_1": {"until": ["\n"]}}},
-        "resps": [["4"]],
-        "filtered_resps": ["4"],
-        "filter": "none",
-        "metrics": ["exact_match"],
-        "doc_hash": "a",
-        "exact_match": 1.0,
-    },
-    {
-        "doc_id": 1,
-        "doc": {},
-        "target": 1,
-        "arguments": [["Sky is", " red"], ["Sky is", " blue"]],
-        "resps": [[[-5.0, False]], [[-0.5, True]]],
-        "filtered_resps": [[-5.0, False], [-0.5, True]],
-        "acc": 1.0,
-    },
-]
+FILES = FIXTURES / "results"
 
 
-def write(path, value, *, lines=False):
-    text = "\n".join(map(json.dumps, value)) if lines else json.dumps(value)
-    path.write_text(text, encoding="utf-8")
+def examples(form, name):
+    """Return the examples of a file by id, and how many results had no text."""
+    found = read_results(form, FILES / name)
+    return {example.id: example for example in Examples(found.rows)}, found.empty
+
+
+def write(path, value):
+    path.write_text(json.dumps(value), encoding="utf-8")
     return path
 
 
-def test_inspect_logs_in_both_of_their_formats(tmp_path):
-    """Letters are numbers, epochs are texts of one group, and a dict of scores is several."""
-    plain = read_results("inspect", write(tmp_path / "log.json", INSPECT))
-    with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("header.json", json.dumps({**INSPECT, "samples": None}))
-        for sample in INSPECT["samples"]:
-            archive.writestr(f"samples/7_epoch_{sample['epoch']}.json", json.dumps(sample))
-    assert read_results("inspect", tmp_path / "log.eval") == plain
-    first, second = Examples(plain.rows)
-    assert (first.output, first.source, first.references) == (
-        "Ada",
-        "Who?",
-        ("Ada", "Ada Lovelace"),
-    )
-    assert (first.id, second.id, first.group, second.group) == ("7", "7#2", "7", "7")
-    assert first.metrics == {"match": 1, "rubric.tone": 0.5}
-    assert second.metrics["match"] == 0
-    assert first.system == "gpt-4.1-mini"
+@pytest.mark.parametrize("name", ["inspect.eval", "inspect.json"])
+def test_inspect(name):
+    """A log compressed with zstd, as Inspect writes it by default, and one in JSON."""
+    if name == "inspect.eval" and sys.version_info < (3, 14):
+        pytest.importorskip("backports.zstd")
+    rows, empty = examples("inspect", name)
+    assert (set(rows), empty) == ({"fr", "fr#2", "2", "2#2"}, 0)
+    assert rows["fr"].output == "The capital is Paris."
+    assert rows["fr"].metrics == {"match": 1, "rubric.tone": 0.5, "rubric.length": 2.1}
+    assert rows["2#2"].metrics["match"] == 0
+    assert (rows["2#2"].group, rows["2#2"].references) == ("2", ("Rhine", "Elbe"))
+    assert {row.system for row in rows.values()} == {"mockllm/model"}
+
+
+@pytest.mark.parametrize("name", ["promptfoo.json", "promptfoo.jsonl"])
+def test_promptfoo(name):
+    """Of three tests with two prompts one failed: it has no text, and is counted."""
+    rows, empty = examples("promptfoo", name)
+    assert (len(rows), empty) == (4, 2)
+    first = rows["0-1-answerer"]
+    assert (first.output, first.system) == ("The capital is Paris.", "answerer, prompt 1")
+    assert (first.source, first.group) == ("Answer: What is the capital of France?", "0")
+    assert first.metrics == {"score": 0.7625, "icontains": 1, "Length": 0.525}
+    assert rows["1-0-answerer"].metrics == {"score": 1, "equals": 1}
+
+
+def test_promptfoo_with_two_providers():
+    """Prompts are numbered across providers; a test without an assertion has no score."""
+    rows, empty = examples("promptfoo", "promptfoo-providers.json")
+    assert (len(rows), empty) == (10, 2)
+    assert {(row.system, row.source.split(":")[0]) for row in rows.values()} == {
+        (f"{provider}, prompt {number}", begin)
+        for provider in ("answerer", "echo")
+        for number, begin in enumerate(["In one sentence", "Answer"])
+    }
+    assert rows["0-3-echo"].metrics == {"score": 0.475, "icontains": 0, "Length": 0.95}
+    assert rows["2-2-echo"].metrics == {}
+
+
+def test_promptfoo_without_parts_of_the_grading():
+    """A score counts only if something was asserted and answered."""
+    unanswered = {"score": 0, "testCase": {"assert": [{"type": "equals"}]}}
+    asserted = unanswered | {"response": {"output": "x"}}
+    results = [
+        {"score": 0.4, "gradingResult": {"score": 0.4, "reason": "too short"}},
+        {"score": 1, "gradingResult": {"score": 1, "reason": "No assertions"}},
+        asserted | {"score": 0.3},
+        {"score": 1, "response": {"output": "x"}, "testCase": {}},
+        asserted | {"failureReason": 2},
+        unanswered | {"response": {}, "error": "No output", "failureReason": 0},
+        unanswered | {"response": {"output": None}, "error": "No output"},
+        unanswered | {"response": {"error": "API 500"}, "error": "API 500"},
+        asserted | {"response": {"output": ""}},
+    ]
+    rows = promptfoo_rows({"results": [one | {"provider": "p"} for one in results]})
+    found = [row.get("metrics") for row in rows]
+    assert found == [{"score": 0.4}, None, {"score": 0.3}, *[None] * 5, {"score": 0}]
+
+
+def test_prompts_of_promptfoo_with_one_id_are_told_apart():
+    """By their columns; the same prompt has one number under every provider."""
+    ids = ("same", "same", "x")
+    results = [
+        {"promptIdx": column, "promptId": ids[column % 3], "provider": "ab"[column // 3]}
+        for column in range(6)
+    ]
+    assert [row["system"] for row in promptfoo_rows({"results": results})] == [
+        f"{name}, prompt {number}" for name in "ab" for number in range(3)
+    ]
+
+
+@pytest.mark.parametrize("name", ["run", "latest", "results"])
+def test_deepeval(name):
+    """In each of its three files; a metric that raised an error has no score."""
+    rows, _ = examples("deepeval", f"deepeval-{name}.json")
+    assert rows["test_case_0"].metrics == {"Word Overlap": 1, "Strict": 1}
+    assert rows["second"].metrics == {"Word Overlap": 0}
+    assert (rows["second"].output, rows["second"].references) == ("It is Lyon", ("Paris",))
+    assert rows["second"].context == "Paris is the capital of France."
+
+
+def test_lm_eval():
+    """Generated texts once per filter; of choices the likeliest, and the right one's text."""
+    rows, _ = examples("lm-eval", "lm-eval-generated.jsonl")
+    assert set(rows) == {"0-strict", "1-strict", "0-letters", "1-letters"}
+    assert rows["1-strict"].source == "Q: Name a river of Germany.\nA:"
+    assert rows["1-strict"].references == ("Rhine",)
+    assert rows["1-strict"].metrics == {"exact_match": 0}
+    rows, _ = examples("lm-eval", "lm-eval-choices.jsonl")
+    assert (rows["0"].output, rows["0"].references) == (" Lyon", (" Paris",))
+    assert rows["1"].metrics == {"acc": 0, "acc_norm": 0}
 
 
 def test_conversations_of_inspect_and_deepeval_keep_their_turns(tmp_path):
-    """With calls and passages; none is left out, and what was long stands in its place."""
-    log = {"eval": {}, "samples": [EXPORTS["inspect"][0]]}
-    found = read_results("inspect", write(tmp_path / "log.json", log))
-    (sample,) = Examples(found.rows)
-    assert [text for text in EXPORTS["inspect"][1] if text not in sample.source] == []
-    turns = {k: v for k, v in EXPORTS["deepeval-turns"][0].items() if k != "expected_outcome"}
-    run = {
-        "testCases": [
-            {"name": "one", "input": "Q", "actualOutput": "A", "retrievalContext": ["P", "R"]}
-        ],
-        "conversationalTestCases": [
-            {**turns, "name": "chat", "expectedOutcome": "Bought.", "metricsData": []}
-        ],
-    }
+    """With calls and passages; what was long stands in its place."""
+    export = EXPORTS["inspect"]
+    log = {"eval": {}, "samples": [export.row]}
+    (sample,) = Examples(read_results("inspect", write(tmp_path / "log.json", log)).rows)
+    assert [text for text in export.shown if text not in sample.source] == []
+    export = EXPORTS["deepeval-turns"]
+    turns = {k: v for k, v in export.row.items() if k != "expected_outcome"}
+    case = {"name": "one", "input": "Q", "actualOutput": "A", "retrievalContext": ["P", "R"]}
+    turns |= {"name": "chat", "expectedOutcome": "Bought.", "metricsData": []}
+    run = {"testCases": [case], "conversationalTestCases": [turns]}
     found = read_results("deepeval", write(tmp_path / "run.json", run))
     one, chat = Examples(found.rows)
     assert (one.context, found.empty) == ("[passage 1] P\n\n[passage 2] R", 0)
     assert (chat.id, chat.output, chat.references) == ("chat", "Done: seat 14.", ("Bought.",))
-    texts = EXPORTS["deepeval-turns"][1]
-    assert [text for text in texts if text not in f"{chat.source}{chat.context}"] == []
-    assert Examples(write(tmp_path / "run.json", run)).check().count == 2
+    assert [text for text in export.shown if text not in f"{chat.source}{chat.context}"] == []
+    assert Examples(tmp_path / "run.json").check().count == 2
 
 
-def test_promptfoo_results(tmp_path):
-    """A failed call has no text and is left out, not scored 0."""
-    found = read_results("promptfoo", write(tmp_path / "results.json", PROMPTFOO))
-    assert found.empty == 1
-    first, _ = Examples(found.rows)
-    assert (first.output, first.system, first.group) == ("Short.", "openai:gpt-4.1", "0")
-    assert first.metrics == {"score": 1, "llm-rubric": 1, "Tone": 0.25}
-
-
-def test_deepeval_runs_in_both_of_their_spellings(tmp_path):
-    """A metric that failed has no score."""
-    found = read_results("deepeval", write(tmp_path / "run.json", DEEPEVAL))
-    (one,) = Examples(found.rows)
-    assert (one.output, one.references) == ("Ada", ("Ada Lovelace",))
-    assert one.metrics == {"Answer Relevancy": 0.75}
-    case = {**DEEPEVAL["testCases"][0]}
-    snake = {"name": case["name"], "input": "Who?", "actual_output": "Ada",
-             "expected_output": "Ada Lovelace", "retrieval_context": ["One.", "Two."],
-             "metrics_data": case["metricsData"]}  # fmt: skip
-    again = read_results("deepeval", write(tmp_path / "results.json", {"test_results": [snake]}))
-    assert again == found
-
-
-def test_lm_eval_samples(tmp_path):
-    """Generated texts as they are; of weighed choices the likeliest."""
-    found = read_results("lm-eval", write(tmp_path / "samples.jsonl", LM_EVAL, lines=True))
-    first, second = Examples(found.rows)
-    assert (first.output, first.source, first.references) == ("4", "Q: 2+2\nA:", ("4",))
-    assert (second.output, second.metrics) == (" blue", {"acc": 1})
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ragas_single", ("When was it?", "It was in 1967.", "It rained a lot.", "In 1967.")),
+        ("ragas_multi", ("Weather in Paris?", "weather(", "18 degrees cloudy", "It is 18")),
+        ("deepeval_single", ("shoes don't fit?", "within 30 days.", "Keep the box.", "You have")),
+        ("deepeval_conv", ("Can I return them?", "Yes, within", "Full refund", "You are welcome")),
+        ("openinference", ("Weather in Paris?", "weather(", "18 degrees cloudy", "It is 18")),
+    ],
+)
+def test_data_sets_and_traces_load_as_they_are(name, said):
+    """Without a field map; every turn, call and passage is shown."""
+    files = sorted((FIXTURES / "exports").glob(f"{name}.*"))
+    assert files
+    for file in files:
+        first = next(iter(Examples(file)))
+        shown = "\n".join(filter(None, (first.source, first.context, first.output)))
+        assert all(words in shown for words in said), (file.name, shown)
 
 
 def test_the_command_writes_what_score_and_meta_read(tmp_path):
-    """And their scores can be calibrated and compared like a run's."""
-    file = write(tmp_path / "results.json", PROMPTFOO)
-    done = textassay("import", "promptfoo", file, "--out", tmp_path / "data.jsonl")
+    done = textassay(
+        "import", "promptfoo", FILES / "promptfoo.json", "--out", tmp_path / "data.jsonl"
+    )
     assert (done.code, done.out) == (0, "")
-    assert "wrote 2 examples" in done.err
-    assert "1 results without a text" in done.err
-    assert read_judged(tmp_path / "data.jsonl")["score"].values == {
-        "0-0-openai:gpt-4.1": 1,
-        "1-0-openai:gpt-4.1": 0.5,
-    }
-
-
-def test_a_file_of_another_format_says_so(tmp_path):
-    """With the file and what is wrong."""
-    file = write(tmp_path / "run.json", {"rows": 3})
-    with pytest.raises(DataError, match=r"run.json: .*promptfoo"):
-        read_results("promptfoo", file)
-    with pytest.raises(DataError, match="contains no results of inspect"):
-        read_results("inspect", file)
-    with pytest.raises(UnknownName, match="inspect, promptfoo, deepeval, lm-eval"):
-        read_results("ragas", file)
-    with pytest.raises(DataError, match="cannot be read"):
-        read_results("inspect", tmp_path / "none.json")
-
-
-def sample(id_="a", output="b", **more):
-    """A row of lm-eval."""
-    return {**LM_EVAL[0], "doc_id": id_, "filtered_resps": [output], **more}
+    assert "wrote 4 examples" in done.err
+    assert "2 results without a text" in done.err
+    assert read_judged(tmp_path / "data.jsonl")["score"].values["1-0-answerer"] == 1
 
 
 def archive(path, content, size=1):
     """Write an Inspect log as a zip file of equal samples."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written:
-        written.writestr("header.json", json.dumps({**INSPECT, "samples": None}))
+        written.writestr("header.json", '{"eval": {}}')
         for at in range(size):
             written.writestr(f"samples/{at}.json", content)
     return path
@@ -240,63 +199,78 @@ NESTED = json.loads("[" * 900 + "]" * 900)
 
 
 @pytest.mark.parametrize(
-    ("form", "write_file", "reason"),
+    ("form", "make", "reason"),
     [
         ("lm-eval", lambda path: path.write_text(DEEP), "not a result file"),
         ("promptfoo", lambda path: path.write_text(DEEP), "not a result file"),
         ("inspect", lambda path: archive(path, DEEP), "not a result file"),
-        (
-            "deepeval",
-            lambda path: write(path, {"testCases": [{"name": "x", "input": NESTED}]}),
-            "no results|not a result file",
-        ),
+        ("deepeval", lambda path: write(path, {"testCases": [{"name": "x", "input": NESTED}]}),
+         "no results|not a result file"),
         ("inspect", lambda path: damaged(path, ENTRY + b"\0", ENTRY + b"\1"), "encrypted"),
         ("inspect", lambda path: damaged(path, b"\0\0\x08\0", b"\0\0\x61\0"), "compression"),
         ("inspect", lambda path: damaged(path, EMPTY, b"\xff\xff\xff\xff"), "zlib.error|: error"),
-        ("inspect", lambda path: archive(path, b" " * (MAX_LINE + 1)), "a sample of more than"),
-        ("inspect", lambda path: archive(path, b" " * 2**24, size=65), "far more than a log holds"),
+        ("inspect", lambda path: archive(path, b" " * 2**21), "a sample of more than"),
+        ("inspect", lambda path: archive(path, b" " * 2**20, size=9), "far more than a log holds"),
         ("inspect", lambda path: os.mkfifo(path), "not a regular file"),
+        ("inspect", lambda path: None, "cannot be read"),
+        ("promptfoo", lambda path: write(path, {"rows": 3}), "promptfoo"),
+        ("inspect", lambda path: write(path, {"rows": 3}), "contains no results of inspect"),
     ],
-    ids=range(10),
-)
-def test_damaged_and_hostile_files_are_refused(tmp_path, form, write_file, reason):
+    ids=range(13),
+)  # fmt: skip
+def test_files_of_another_form_damaged_and_hostile_ones_are_refused(
+    tmp_path, form, make, reason, monkeypatch
+):
     """With the file and what is wrong, whatever the parsers raise."""
+    monkeypatch.setattr(results, "MAX_LINE", 2**20)
+    monkeypatch.setattr(results, "_UNPACKED", 2**23)
     path = tmp_path / "log.json"
-    write_file(path)
+    make(path)
     with pytest.raises(DataError, match=rf"log.json: .*({reason})"):
         read_results(form, path)
 
 
-def test_texts_with_line_separators_of_other_kinds_are_whole(tmp_path):
+def test_an_unknown_format_is_refused(tmp_path):
+    with pytest.raises(UnknownName, match="inspect, promptfoo, deepeval, lm-eval"):
+        read_results("ragas", tmp_path)
+
+
+def sample(id_="a", output="b", **more):
+    """Return a row of lm-eval, in the form of its earlier versions."""
+    row = {"doc_id": id_, "target": "4", "arguments": [["Q: 2+2\nA:", {"until": ["\n"]}]],
+           "resps": [[output]], "filtered_resps": [output], "acc": 1.0}  # fmt: skip
+    return row | more
+
+
+def lm_eval(path, *rows, start="", end="\n"):
+    text = end.join(json.dumps(row, ensure_ascii=False) for row in rows)
+    path.write_text(start + text, encoding="utf-8")
+    return read_results("lm-eval", path).rows
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_texts_with_line_separators_of_other_kinds_are_whole(tmp_path, start):
     """JSON may hold them as they are."""
     text = "one\u2028two\u0085three"
-    path = tmp_path / "samples.jsonl"
-    rows = [json.dumps(sample("a", text), ensure_ascii=False), json.dumps(sample("b"))]
-    for start in ("", "\ufeff"):
-        path.write_text(start + "\r\n".join(rows), encoding="utf-8")
-        outputs = [row["output"] for row in read_results("lm-eval", path).rows]
-        assert outputs == [text, "b"]
+    rows = lm_eval(tmp_path / "s.jsonl", sample("a", text), sample(), start=start, end="\r\n")
+    assert [row["output"] for row in rows] == [text, "b"]
+    assert rows[0]["metrics"] == {"acc": 1}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_files_of_other_encodings_are_read(tmp_path, encoding):
     """As JSON says how to tell them."""
     path = tmp_path / "log.json"
-    path.write_text(json.dumps(INSPECT), encoding=encoding)
-    assert len(read_results("inspect", path).rows) == 2
+    path.write_text((FILES / "inspect.json").read_text("utf-8"), encoding=encoding)
+    assert len(read_results("inspect", path).rows) == 4
 
 
 def test_a_score_that_is_no_number_of_ours_is_none(tmp_path):
     """Beside the others of its text."""
-    rows = [sample(metrics=["exact_match", "f1"], exact_match=10**400, f1=0.5)]
-    path = write(tmp_path / "samples.jsonl", rows, lines=True)
-    [row] = read_results("lm-eval", path).rows
-    assert row["metrics"] == {"f1": 0.5}
+    row = sample(metrics=["exact_match", "f1"], exact_match=10**400, f1=0.5)
+    assert lm_eval(tmp_path / "s.jsonl", row)[0]["metrics"] == {"f1": 0.5}
 
 
 def test_ids_are_numbered_around_those_that_exist(tmp_path):
-    """The number must not make it equal to another."""
-    rows = [sample("a"), sample("a"), sample("a~2"), sample("a")]
-    path = write(tmp_path / "samples.jsonl", rows, lines=True)
-    ids = [row["id"] for row in read_results("lm-eval", path).rows]
-    assert ids == ["a", "a~3", "a~2", "a~4"]
+    rows = lm_eval(tmp_path / "s.jsonl", sample(), sample(), sample("a~2"), sample())
+    assert [row["id"] for row in rows] == ["a", "a~3", "a~2", "a~4"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.benchmark_data import FOLDER, benchmark
-from tests.runtime.data.exports import DEEPEVAL_TURNS
+from tests.runtime.data.rows import EXPORTS
 from tests.runtime.test_conversation import CHAT
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
@@ -54,7 +54,7 @@ def test_a_call_is_an_example_with_what_came_before_it() -> None:
 
 def test_what_was_retrieved_for_a_turn_is_its_context() -> None:
     """Passages of the whole conversation go before it."""
-    row = {key: value for key, value in DEEPEVAL_TURNS.items() if key != "context"}
+    row = {key: value for key, value in EXPORTS["deepeval-turns"].row.items() if key != "context"}
     first, last = Examples([{**row, "id": "d"}], unit="turn")
     assert first.context == "[passage 1] The noon train has two seats."
     assert last.context is None
@@ -62,17 +62,13 @@ def test_what_was_retrieved_for_a_turn_is_its_context() -> None:
 
 
 def test_parts_are_read_as_the_whole_is() -> None:
-    """Shards take neighboring turns, wherever the rows end."""
-    data = Examples([ROW, {**ROW, "id": "d"}], unit="turn")
+    """Shards take neighboring turns, wherever the rows end; the group of the data stays."""
+    data = Examples([ROW, {**ROW, "id": "d", "group": "task 1"}], unit="turn")
     ids = [example.id for example in data]
     assert ids == ["c#turn-2", "c#turn-4", "d#turn-2", "d#turn-4"]
     assert [example.id for example in data.part(1, 3)] == ids[1:3]
+    assert [example.group for example in data] == ["c", "c", "task 1", "task 1"]
     assert data.check().count == 4
-
-
-def test_the_group_of_the_data_stays() -> None:
-    """Conversations of one group depend on each other, and so do their turns."""
-    assert {e.group for e in Examples([{**ROW, "group": "task 1"}], unit="turn")} == {"task 1"}
 
 
 def test_an_output_beside_its_conversation_is_the_last_turn() -> None:

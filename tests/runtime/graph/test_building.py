@@ -158,7 +158,6 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
 
 @pytest.mark.parametrize("build, message", REFUSED.values(), ids=REFUSED)  # noqa: PT006
 def test_what_cannot_run_is_refused_when_built(build: Callable[[], Graph], message: str) -> None:
-    """Each complaint names the graph and what is wrong with it."""
     with pytest.raises(GraphError) as caught:
         build()
     assert str(caught.value).startswith("graph 'jury': ")
@@ -166,7 +165,6 @@ def test_what_cannot_run_is_refused_when_built(build: Callable[[], Graph], messa
 
 
 def test_a_cycle_is_shown_along_its_wires() -> None:
-    """The names stand in the order in which the nodes wait."""
     with pytest.raises(GraphError) as caught:
         chain(
             Node("a", add, left="length", right="c"),
@@ -235,7 +233,6 @@ Words = NewType("Words", list[str])
     ],
 )
 def test_which_types_fit(given_type: Any, expected: Any, fitting: bool) -> None:
-    """Covariant containers, unions, promotion of int, and nothing by guesswork."""
     assert fits(given_type, expected) is fitting
 
 
@@ -251,7 +248,6 @@ def test_which_types_fit(given_type: Any, expected: Any, fitting: bool) -> None:
     ],
 )
 def test_types_are_written_as_people_write_them(hint: Any, written: str) -> None:
-    """Names without modules."""
     assert type_name(hint) == written
 
 
@@ -269,7 +265,6 @@ def test_failure_in_a_result_type_is_not_part_of_what_comes_over_the_wire() -> N
 
 
 def test_mermaid_is_deterministic_and_escaped() -> None:
-    """Thick edges fan out, names cannot break the drawing, constants are left out."""
     inner = chain(Node("read", read, text="input"), input=str)
     graph = Graph(
         "jury",
@@ -304,7 +299,6 @@ async def len_of(texts: list[Text], start: int, extra: int, scale: int) -> int:
 
 
 def test_the_nodes_are_those_given() -> None:
-    """Nodes keep their order, agents and wires."""
     nodes = [Node("n", count, text="up"), Node("up", upper, text="input")]
     graph = Graph("jury", input=Text, nodes=nodes, output="n")
     assert graph.nodes == tuple(nodes)

@@ -1,4 +1,4 @@
-"""Graphs: what runs when, and in which shapes agents come."""
+"""Graphs: what runs when, in which shapes agents come, where failures go, and what stops a run."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from tests.runtime.graph.small_agents import (
     add,
     chain,
     count,
+    describe,
+    fail,
     half,
     read,
     run,
     size,
     split,
     total,
+    total_of_known,
     upper,
 )
 from tests.waiting import HANGS_AFTER
 from textassay.runtime.concurrency import gather
+from textassay.runtime.errors import AuthenticationFailed, BudgetReached, GraphError, StorageError
 from textassay.runtime.graph.graph import Graph, Node, each, fixed
-from textassay.runtime.messages import Aspect, Assignment, Example, Score
+from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Message, Score
 
 
 def test_a_linear_graph_passes_messages_along() -> None:
-    """The output's value comes out."""
     graph = chain(Node("read", read, text="input"), Node("upper", upper, text="read"), input=str)
     assert run(graph, "hello") == Text(text="HELLO")
 
 
 def test_the_readme_graph_fans_out_over_a_field_of_the_input() -> None:
-    """Several `each` of one node advance together, and results keep the order of the items."""
-
     async def write_steps(aspect: Aspect) -> str:
         return f"How is {aspect.name}?"
 
@@ -62,7 +63,6 @@ def test_the_readme_graph_fans_out_over_a_field_of_the_input() -> None:
 
 @given(st.lists(st.text("abc", min_size=1, max_size=5), max_size=10))
 def test_fan_out_and_fan_in_agree_with_a_loop(words: list[str]) -> None:
-    """How many items there are is known only at run time; none is fine."""
     graph = chain(
         Node("split", split, text="input"),
         Node("sizes", size, word=each("split")),
@@ -72,7 +72,6 @@ def test_fan_out_and_fan_in_agree_with_a_loop(words: list[str]) -> None:
 
 
 def test_fields_properties_and_constants_are_wires() -> None:
-    """A wire may end in a field, a property or a cached property; a constant needs none."""
     assert run(chain(Node("half", half, number="input.length")), Text(text="abcd")) == 2.0
     assert run(chain(Node("half", half, number="length")), Text(text="abcd")) == 2.0
     assert run(chain(Node("sizes", size, word=each("words"))), Text(text="a bcd")) == [1, 3]
@@ -82,7 +81,6 @@ def test_fields_properties_and_constants_are_wires() -> None:
 
 
 def test_a_node_hides_a_field_of_the_input_with_its_name() -> None:
-    """The short form means the node; `input.` still reaches the field."""
     graph = chain(Node("length", half, number="input.length"), Node("again", half, number="length"))
     assert run(graph, Text(text="12345678")) == 2.0
 
@@ -106,12 +104,10 @@ def announced(text: Text) -> Awaitable[Text]:
     ],
 )
 def test_agents_come_in_all_shapes(agent: Any, expected: str) -> None:
-    """Objects, bound methods, partials and functions that return an awaitable serve as agents."""
     assert run(chain(Node("only", agent, text="input")), Text(text="a")).text == expected
 
 
 def test_an_agent_may_take_any_keywords() -> None:
-    """`**texts: Text` takes as many wires as there are."""
     graph = chain(
         Node("up", upper, text="input"), Node("all", anything, first="input", second="up")
     )
@@ -119,7 +115,6 @@ def test_an_agent_may_take_any_keywords() -> None:
 
 
 def test_graphs_nest() -> None:
-    """A graph is an agent; fanning out over it is fanning out over any agent."""
     inner = chain(Node("read", read, text="input"), Node("count", count, text="read"), input=str)
     outer = chain(
         Node("split", split, text="input"),
@@ -130,7 +125,6 @@ def test_graphs_nest() -> None:
 
 
 def test_nodes_run_as_soon_as_their_inputs_are_there() -> None:
-    """Both arms of a diamond are under way at once; they could not finish otherwise."""
     meeting = asyncio.Barrier(2)
 
     async def arm(text: Text) -> int:
@@ -148,7 +142,6 @@ def test_nodes_run_as_soon_as_their_inputs_are_there() -> None:
 
 
 def test_a_slow_arm_does_not_hold_back_a_fast_one() -> None:
-    """A node waits for its own inputs, not for a whole layer."""
     done = asyncio.Event()
 
     async def slow(text: Text) -> int:
@@ -170,7 +163,6 @@ def test_a_slow_arm_does_not_hold_back_a_fast_one() -> None:
 
 
 def test_items_of_a_fan_out_run_at_once() -> None:
-    """All items are under way together."""
     meeting = asyncio.Barrier(3)
 
     async def meet(word: str) -> str:
@@ -182,7 +174,6 @@ def test_items_of_a_fan_out_run_at_once() -> None:
 
 
 def test_runs_of_one_graph_do_not_share_anything() -> None:
-    """The same graph runs many messages at once."""
     graph = chain(
         Node("up", upper, text="input"),
         Node("n", count, text="up"),
@@ -193,3 +184,160 @@ def test_runs_of_one_graph_do_not_share_anything() -> None:
         return await gather([graph.run(Text(text="x" * n)) for n in range(50)])
 
     assert asyncio.run(main()) == [2 * n for n in range(50)]
+
+
+def test_a_failure_passes_agents_that_do_not_name_it() -> None:
+    graph = chain(
+        Node("fail", fail, text="input"),
+        Node("up", upper, text="fail"),
+        Node("n", count, text="up"),
+    )
+    assert run(graph, Text(text="a")) == Failure(node="fail", type="ValueError", message="bad text")
+
+
+def test_a_failure_reaches_the_agent_that_names_it() -> None:
+    graph = chain(
+        Node("fail", fail, text="input"),
+        Node("up", upper, text="fail"),
+        Node("say", describe, result="up"),
+    )
+    assert run(graph, Text(text="a")) == "ValueError: bad text at fail"
+
+
+@pytest.mark.parametrize(
+    ("agent", "expected"),
+    [(total, Failure(node="sizes", type="ValueError", message="no word: 1")), (total_of_known, 4)],
+)
+def test_a_list_with_a_failure_reaches_only_consumers_that_name_it(
+    agent: Any, expected: Any
+) -> None:
+    graph = chain(
+        Node("split", split, text="input"),
+        Node("sizes", size, word=each("split")),
+        Node("total", agent, numbers="sizes"),
+    )
+    assert run(graph, Text(text="a 1 ccc")) == expected
+
+
+def test_fanning_out_over_failed_items_passes_each_on() -> None:
+    graph = chain(
+        Node("split", split, text="input"),
+        Node("sizes", size, word=each("split")),
+        Node("half", half, number=each("sizes")),
+    )
+    assert run(graph, Text(text="aa 1 bbbb")) == [
+        1.0,
+        Failure(node="sizes", type="ValueError", message="no word: 1"),
+        2.0,
+    ]
+
+
+def test_a_failure_inside_a_nested_graph_names_both_nodes() -> None:
+    inner = chain(Node("split", split, text="input"), Node("sizes", size, word=each("split")))
+    outer = chain(Node("inner", inner, input="input"), Node("total", total, numbers="inner"))
+    assert run(outer, Text(text="a 1")) == Failure(
+        node="sizes", type="ValueError", message="no word: 1"
+    )
+    wrapped = chain(Node("outer", chain(Node("fail", fail, text="input")), input="input"))
+    assert run(wrapped, Text(text="a")) == Failure(
+        node="outer/fail", type="ValueError", message="bad text"
+    )
+
+
+def test_lists_of_different_length_fail_the_node() -> None:
+    async def join(word: str, number: int) -> str:
+        return word * number
+
+    graph = chain(
+        Node("split", split, text="input"),
+        Node("join", join, word=each("split"), number=each("numbers")),
+        Node("numbers", partial(numbers_up_to, n=3), text="input"),
+        output="join",
+    )
+    failure = run(graph, Text(text="a b"))
+    assert (failure.node, failure.type) == ("join", "ValueError")
+    assert "word has 2, number has 3" in failure.message
+
+
+async def numbers_up_to(text: Text, n: int) -> list[int]:
+    return list(range(n))
+
+
+def test_a_result_of_the_wrong_class_is_a_failure() -> None:
+    """What an agent yields is held against what it declares."""
+
+    async def lies(text: Text) -> int:
+        return "three"  # type: ignore[return-value]
+
+    failure = run(chain(Node("lies", lies, text="input")), Text(text="a"))
+    assert (failure.type, "yielded str" in failure.message) == ("TypeError", True)
+
+
+def test_a_property_that_raises_fails_the_node_that_reads_it() -> None:
+    class Fragile(Message):
+        @property
+        def field(self) -> int:
+            raise LookupError("nothing here")
+
+    Fragile.field.fget.__annotations__["return"] = int  # type: ignore[attr-defined]
+    failure = run(chain(Node("half", half, number="field"), input=Fragile), Fragile())
+    assert (failure.node, failure.type) == ("half", "LookupError")
+
+
+@pytest.mark.parametrize(
+    "error", [AuthenticationFailed("no key"), StorageError("disk full"), BudgetReached("spent")]
+)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_an_error_that_stops_the_run_comes_out_and_cancels_the_siblings(
+    error: Exception, grouped: bool
+) -> None:
+    cancelled = []
+
+    async def waits(text: Text) -> int:
+        try:
+            return await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(text)
+            raise
+
+    async def stops(word: str) -> int:
+        await asyncio.sleep(0)
+        raise ExceptionGroup("several", [ValueError("other"), error]) if grouped else error
+
+    graph = chain(
+        Node("waits", waits, text="input"),
+        Node("split", split, text="input"),
+        Node("stops", stops, word=each("split")),
+        Node("total", total, numbers="stops"),
+        Node("sum", add, left="waits", right="total"),
+    )
+    with pytest.raises(type(error)) as caught:
+        run(graph, Text(text="a b"))
+    assert caught.value is error
+    assert len(cancelled) == 1
+
+
+def test_cancelling_a_run_cancels_its_nodes() -> None:
+    async def main() -> None:
+        started = asyncio.Event()
+
+        async def waits(word: str) -> str:
+            started.set()
+            await asyncio.Event().wait()
+            return word
+
+        task = asyncio.create_task(
+            chain(Node("all", waits, word=each("words"))).run(Text(text="a b c"))
+        )
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_the_input_must_be_of_the_graphs_type() -> None:
+    with pytest.raises(GraphError, match="graph 'jury': expects Text as its input, not dict"):
+        run(chain(Node("up", upper, text="input")), {"text": "a"})

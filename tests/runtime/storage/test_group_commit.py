@@ -36,9 +36,7 @@ class Kept:
         self.closed = True
 
 
-@pytest.mark.asyncio
 async def test_what_one_turn_hands_in_is_one_batch():
-    """The thread is not woken in the midst of a turn, and values keep their order."""
     kept = Kept()
     commits = GroupCommit(kept, name="it")
     for turn in range(3):
@@ -48,10 +46,8 @@ async def test_what_one_turn_hands_in_is_one_batch():
     assert kept.closed
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("count", [MAX_BATCH - 1, MAX_BATCH, MAX_BATCH + 1, 3 * MAX_BATCH])
 async def test_more_than_a_batch_is_written_to_the_last_value(count):
-    """None waits for a later turn, which may never come."""
     kept = Kept()
     commits = GroupCommit(kept, name="it")
     await asyncio.gather(*map(commits.put, range(count)))
@@ -60,7 +56,6 @@ async def test_more_than_a_batch_is_written_to_the_last_value(count):
     await commits.aclose()
 
 
-@pytest.mark.asyncio
 async def test_closing_before_the_turn_has_ended_writes_what_it_handed_in():
     """A blocking `close` comes before the announcement that the turn owes."""
     kept = Kept()
@@ -79,9 +74,7 @@ async def test_closing_before_the_turn_has_ended_writes_what_it_handed_in():
         await commits.put("late")
 
 
-@pytest.mark.asyncio
 async def test_values_that_come_during_a_write_are_written_next():
-    """They have a turn, and so an announcement, of their own."""
     kept = Kept(held=True)
     commits = GroupCommit(kept, name="it")
     puts = []
@@ -95,9 +88,7 @@ async def test_values_that_come_during_a_write_are_written_next():
     await commits.aclose()
 
 
-@pytest.mark.asyncio
 async def test_a_failure_reaches_every_waiter():
-    """Those of its batch, of the batches behind it, and all that come later."""
     kept = Kept(refused=MAX_BATCH + 1)
     commits = GroupCommit(kept, name="it")
     results = await asyncio.gather(*map(commits.put, range(3 * MAX_BATCH)), return_exceptions=True)
@@ -129,7 +120,6 @@ def test_a_loop_that_ends_before_its_announcement_holds_up_no_other():
 
 
 def test_loops_of_several_threads_are_all_served():
-    """Each waiter is told on its own loop."""
     kept = Kept()
     commits = GroupCommit(kept, name="it")
 
@@ -150,9 +140,7 @@ def test_loops_of_several_threads_are_all_served():
     ]
 
 
-@pytest.mark.asyncio
 async def test_closing_beside_puts_leaves_nobody_waiting():
-    """Another thread closes at any moment: each value is written or refused."""
     for _ in range(200):
         kept = Kept()
         commits = GroupCommit(kept, name="it")

@@ -1,16 +1,18 @@
-"""The journal: a row that was acknowledged is in the file, whole, whatever happens next."""
+"""The journal keeps each acknowledged row; other files are written in one step, or not at all."""
 
 import asyncio
 import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.runtime.processes import finished, killed_after
+from tests.runtime.processes import finished
 from textassay.runtime.errors import DataError, StorageError
-from textassay.runtime.storage.files import encode
+from textassay.runtime.storage.files import decode, encode, write_json
 from textassay.runtime.storage.journal import Journal, read_rows
 
 JSON = st.recursive(
@@ -39,7 +41,6 @@ def append_all(path, rows):
 @settings(max_examples=20, deadline=None)
 @given(rows=ROWS, more=ROWS)
 def test_rows_come_back_in_order(tmp_path_factory, rows, more):
-    """Any JSON objects come back as they were."""
     path = tmp_path_factory.mktemp("journal") / "rows.jsonl"
     append_all(path, rows)
     append_all(path, more)
@@ -49,7 +50,6 @@ def test_rows_come_back_in_order(tmp_path_factory, rows, more):
 @settings(max_examples=30, deadline=None)
 @given(rows=ROWS.filter(bool), data=st.data())
 def test_a_file_cut_anywhere_loses_only_its_last_rows(tmp_path_factory, rows, data):
-    """Cut off at any byte, the rows before are read, and new ones are appended behind them."""
     path = tmp_path_factory.mktemp("journal") / "rows.jsonl"
     append_all(path, rows)
     content = path.read_bytes()
@@ -62,9 +62,7 @@ def test_a_file_cut_anywhere_loses_only_its_last_rows(tmp_path_factory, rows, da
     assert list(read_rows(path)) == [*rows[:whole], {"new": 1}]
 
 
-@pytest.mark.asyncio
 async def test_an_appended_row_is_in_the_file_at_once(tmp_path):
-    """When `append` returns, everybody sees the row; rows of one call stand next to each other."""
     path = tmp_path / "rows.jsonl"
     async with Journal(path) as journal:
         await journal.append(b'{"a":1}')
@@ -77,9 +75,7 @@ async def test_an_appended_row_is_in_the_file_at_once(tmp_path):
         await journal.append(b"{}")
 
 
-@pytest.mark.asyncio
 async def test_a_cancelled_append_is_written(tmp_path):
-    """`CancelledError` arrives after the row is in the file."""
     path = tmp_path / "rows.jsonl"
     async with Journal(path) as journal:
         task = asyncio.create_task(journal.append(b'{"a":1}'))
@@ -90,9 +86,7 @@ async def test_a_cancelled_append_is_written(tmp_path):
         assert list(read_rows(path)) == [{"a": 1}]
 
 
-@pytest.mark.asyncio
 async def test_a_row_is_one_line(tmp_path):
-    """A row with a line break would be two; it is refused and the journal goes on."""
     async with Journal(tmp_path / "rows.jsonl") as journal:
         with pytest.raises(ValueError, match="line break"):
             await journal.append(b'{"a":\n1}')
@@ -104,7 +98,6 @@ async def test_a_row_is_one_line(tmp_path):
     "broken", [b'{"a": 1', b"[1]", b"1", b"\x00\x00", b'{"a": "\xff"}', b'{"a": NaN}']
 )
 def test_a_broken_line_in_the_middle_is_an_error(tmp_path, broken):
-    """It names file and line; the rows before it were given."""
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'{"a": 0}\n' + broken + b'\n{"a": 2}\n')
     rows = read_rows(path)
@@ -122,17 +115,14 @@ def test_a_broken_line_in_the_middle_is_an_error(tmp_path, broken):
     ],
 )
 def test_what_an_editor_adds_is_told(tmp_path, added, shown):
-    """A blank line or a byte order mark is none of ours: somebody has edited the file."""
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'{"a": 0}\n' + added + b'{"a": 2}\n')
     with pytest.raises(DataError, match=rf"rows\.jsonl:{shown}.*was edited"):
         list(read_rows(path))
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("how", ["deleted", "replaced", "moved"])
 async def test_a_file_that_goes_away_stops_the_writer(tmp_path, how):
-    """Rows that nobody would find are refused, not written into nothing."""
     path = tmp_path / "run" / "rows.jsonl"
     path.parent.mkdir()
     async with Journal(path) as journal:
@@ -150,7 +140,6 @@ async def test_a_file_that_goes_away_stops_the_writer(tmp_path, how):
 @pytest.mark.skipif(sys.platform == "win32", reason="links and pipes of POSIX")
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_nothing_is_written_through_a_link_or_a_pipe(tmp_path, kind):
-    """What a link leads to stays as it is, and a pipe does not hang."""
     path, foreign = tmp_path / "rows.jsonl", tmp_path / "foreign"
     foreign.write_bytes(b"not ours")
     if kind == "link":
@@ -167,7 +156,6 @@ def test_nothing_is_written_through_a_link_or_a_pipe(tmp_path, kind):
 
 @pytest.mark.parametrize("torn", [b"{", b'{"a": "' + b"x" * 200_000, b"\x00" * 4096, b"\xff"])
 def test_a_torn_last_line_is_dropped(tmp_path, torn):
-    """Of any length, and also where it is the first line."""
     path = tmp_path / "rows.jsonl"
     for before in ([], [{"a": 1}]):
         path.write_bytes(b"".join(encode(row) + b"\n" for row in before) + torn)
@@ -177,40 +165,10 @@ def test_a_torn_last_line_is_dropped(tmp_path, torn):
 
 
 def test_a_file_that_cannot_be_read_or_written_is_an_error(tmp_path):
-    """A missing file and a folder in its place are told of by name."""
     with pytest.raises(StorageError, match=r"absent\.jsonl cannot be read"):
         list(read_rows(tmp_path / "absent.jsonl"))
     with pytest.raises(StorageError, match="cannot be written"):
         Journal(tmp_path)
-
-
-APPENDS_UNTIL_KILLED = """
-import asyncio, sys
-from textassay.runtime.storage.journal import Journal
-
-async def main():
-    journal = Journal(sys.argv[1])
-    async def work(worker):
-        for i in range(10**6):
-            await journal.append(b'{"row": "%d-%d", "text": "%s"}' % (worker, i, b"x" * 300))
-            print(f"{worker}-{i}")
-    async with asyncio.TaskGroup() as group:
-        for worker in range(20):
-            group.create_task(work(worker))
-
-asyncio.run(main())
-"""
-
-
-def test_kill_9_loses_no_acknowledged_row(tmp_path):
-    """Whatever `append` returned for is in the file after SIGKILL, and nothing is there twice."""
-    path = tmp_path / "rows.jsonl"
-    acknowledged = killed_after(300, APPENDS_UNTIL_KILLED, path)
-    rows = [row["row"] for row in read_rows(path)]
-    assert len(set(rows)) == len(rows)
-    assert set(acknowledged) <= set(rows)
-    append_all(path, [{"row": "later"}])
-    assert [row["row"] for row in read_rows(path)] == [*rows, "later"]
 
 
 FILLS = """
@@ -241,9 +199,79 @@ asyncio.run(main())
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes are those of POSIX")
 def test_a_full_disk_keeps_exactly_what_was_acknowledged(tmp_path):
-    """The rows whose `append` failed are not in the file, not even in part."""
     path = tmp_path / "rows.jsonl"
     kept = finished(FILLS, path).split()
     assert len(kept) > 50
     assert sorted(row["row"] for row in read_rows(path)) == sorted(kept)
     assert path.read_bytes().endswith(b"}\n")
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "manifest.json"
+    for value in ({"a": 1}, {"b": ["half a pair: \ud83d", 2.5, None]}):
+        write_json(path, value)
+        assert decode(path.read_bytes()) == value
+    assert path.read_bytes().endswith(b"}\n")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    path = tmp_path / "manifest.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert decode(path.read_bytes()) == {"a": 1}
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        write_json(tmp_path / "folder", {"a": 1})
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "manifest.json"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
+def test_no_link_is_written_through(tmp_path):
+    foreign, path = tmp_path / "foreign", tmp_path / "run" / "summary.json"
+    foreign.write_text("not ours")
+    path.parent.mkdir()
+    path.symlink_to(foreign)
+    write_json(path, {"a": 1})
+    assert foreign.read_text() == "not ours"
+    assert decode(path.read_bytes()) == {"a": 1}
+    assert not path.is_symlink()
+    assert [entry.name for entry in path.parent.iterdir()] == ["summary.json"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
+def test_what_a_killed_process_began_is_removed_by_a_later_one(tmp_path):
+    two_hours_ago = time.time() - 7200
+    (tmp_path / "foreign").write_text("not ours")
+    (tmp_path / ".a.json.fedcba9876543210.tmp").symlink_to(tmp_path / "foreign")
+    for name in (".a.json.0123456789abcdef.tmp", ".a.json.tmp", ".b.json.tmp", "a.json.tmp"):
+        (tmp_path / name).write_text("{")
+    for entry in tmp_path.iterdir():
+        os.utime(entry, (two_hours_ago, two_hours_ago), follow_symlinks=False)
+    write_json(tmp_path / "a.json", {})
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [
+        ".b.json.tmp",
+        "a.json",
+        "a.json.tmp",
+        "foreign",
+    ]
+    assert (tmp_path / "foreign").read_text() == "not ours"
+
+
+def test_several_processes_write_to_one_path(tmp_path):
+    path = tmp_path / "a.json"
+    unfinished = tmp_path / ".a.json.0123456789abcdef.tmp"
+    unfinished.write_text("{")
+    write_json(path, {"writer": 0})
+    assert unfinished.exists()
+    unfinished.unlink()
+
+    def write(writer):
+        for _ in range(100):
+            write_json(path, {"writer": writer})
+            assert decode(path.read_bytes())["writer"] in range(4)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]

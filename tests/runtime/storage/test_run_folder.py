@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import os
+import shutil
 import sys
 import tempfile
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.interleaving import before
 from tests.runtime.processes import finished, killed_after, start
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.messages import CACHED, Score, ScoreError, Usage
@@ -120,14 +122,12 @@ def scores(draw, ids=NAMES, aspects=NAMES):
 @settings(max_examples=25, deadline=None)
 @given(rows=st.lists(scores(), max_size=5, unique_by=lambda s: (s.id, s.aspect)))
 def test_scores_come_back_as_they_were(tmp_path_factory, rows):
-    """Every field of every possible score survives the file, to the last bit."""
     folder = tmp_path_factory.mktemp("run")
     write(folder, *rows)
     assert list(latest_scores(folder)) == rows
 
 
 def test_a_line_has_the_fixed_fields_in_their_order():
-    """One score, spelled out as the design's table has it."""
     row = score_row(
         scored(
             "e1",
@@ -151,7 +151,6 @@ def test_a_line_has_the_fixed_fields_in_their_order():
 
 
 def test_the_summary_counts_the_last_line_and_pays_for_all(tmp_path):
-    """Outcomes, errors, means and cost of a small run that was resumed, as numbers."""
     paid = Usage(calls=1, cached_calls=2, prompt_tokens=10, completion_tokens=3, cost=0.1)
     write(
         tmp_path,
@@ -226,7 +225,6 @@ def test_a_tally_is_what_the_last_scores_say(rows):
 @given(values=st.lists(NUMBERS, min_size=1, max_size=20), gone=st.lists(NUMBERS, max_size=20))
 @example(values=[sys.float_info.max] * 3, gone=[])
 def test_a_mean_forgets_what_was_replaced(values, gone):
-    """Replaced values leave no trace; the mean is finite even where the sum is not."""
     tally = RunSummary()
     for value in gone:
         tally.add(scored("0", value))
@@ -240,7 +238,6 @@ def test_a_mean_forgets_what_was_replaced(values, gone):
 
 
 def test_lines_are_counted_as_their_scores_are():
-    """Whatever has no value or was replaced, calls that a cache answered included."""
     scores = (
         scored("a", 1.0), scored("b", 2.5), unscored("c", "invalid", "E"), scored("a", 3.0),
         unscored("d", "error", "F"), scored("e", 4.0, usage=Usage(calls=1, cost=0.5)),
@@ -255,7 +252,6 @@ def test_lines_are_counted_as_their_scores_are():
 
 
 def test_later_lines_replace_earlier_ones(tmp_path):
-    """Of every example and aspect the last line counts; only `error` is asked again."""
     write(
         tmp_path,
         unscored("a", "error", "E"),
@@ -283,9 +279,7 @@ def test_later_lines_replace_earlier_ones(tmp_path):
     assert len((tmp_path / "scores.jsonl").read_bytes().splitlines()) == 6
 
 
-@pytest.mark.asyncio
 async def test_settled_grows_with_a_resumed_run(tmp_path):
-    """What is appended now is completed now."""
     async with RunFolder.create(tmp_path / "run") as run:
         run.write_manifest({})
     async with RunFolder.resume(tmp_path / "run") as run:
@@ -300,17 +294,16 @@ async def test_settled_grows_with_a_resumed_run(tmp_path):
 
 
 def test_a_run_that_is_there_is_not_overwritten(tmp_path):
-    """A fresh run into the same folder is refused, and told how to go on."""
     write(tmp_path, scored("a", 1.0))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(RunFolderError, match=rf"textassay resume {tmp_path}.*another folder"):
         RunFolder.create(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert sorted(before) == [".lock", "manifest.json", "scores.jsonl", "summary.json"]
+    assert read_manifest(tmp_path) == {"format": 1, **MANIFEST}
 
 
 def test_a_run_without_scores_gives_way_to_another(tmp_path):
-    """The command that was stopped at its start can be typed again; a foreign manifest."""
     write(tmp_path / "run")
     run = RunFolder.create(tmp_path / "run")
     run.write_manifest({**MANIFEST, "second": True})
@@ -334,9 +327,7 @@ def test_a_run_killed_in_the_middle_of_a_write_gives_way_to_another(tmp_path, fi
     assert read_manifest(tmp_path / "run")["second"]
 
 
-@pytest.mark.asyncio
 async def test_a_folder_that_another_process_writes_to_is_in_use_whatever_it_holds(tmp_path):
-    """What it holds changes while one looks: a new run in it has to wait, and is told so."""
     for content in ([], [scored("a", 1.0)]):
         async with RunFolder.create(tmp_path / str(len(content))) as run:
             run.write_manifest(MANIFEST)
@@ -349,7 +340,6 @@ async def test_a_folder_that_another_process_writes_to_is_in_use_whatever_it_hol
 
 
 def test_a_discarded_run_leaves_nothing(tmp_path):
-    """Neither in a folder that was made for it nor in one that was given."""
     (tmp_path / "given").mkdir()
     for name, left in (("new", None), ("given", [])):
         run = RunFolder.create(tmp_path / name)
@@ -366,7 +356,6 @@ def test_a_discarded_run_leaves_nothing(tmp_path):
 
 
 def test_foreign_folders_are_refused_and_left_alone(tmp_path):
-    """Other files, a file, no run to resume, a newer format, a broken manifest."""
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(RunFolderError, match=r"other files \(thesis\.tex\)"):
         RunFolder.create(tmp_path)
@@ -397,7 +386,6 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path):
 
 
 def test_a_folder_that_never_became_a_run_is_left_as_it_was(tmp_path):
-    """Closed without a manifest, a made folder is gone, and a given empty one is empty."""
     RunFolder.create(tmp_path / "new").close()
     assert not (tmp_path / "new").exists()
     (tmp_path / "given").mkdir()
@@ -412,7 +400,6 @@ def test_a_folder_that_never_became_a_run_is_left_as_it_was(tmp_path):
 
 
 def test_a_run_killed_before_its_manifest_can_be_begun_again(tmp_path):
-    """What such a run leaves is not taken for somebody else's."""
     code = """
 import os, sys
 from textassay.runtime.storage.run_folder import RunFolder
@@ -431,7 +418,6 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("left", [".lock", ".textassay-cache.json.tmp", None])
 def test_a_run_killed_while_it_made_its_answers_can_be_begun_again(tmp_path, left):
-    """Between making the folder and its marker: what is there is ours."""
     (tmp_path / "run" / "answers").mkdir(parents=True)
     if left is not None:
         (tmp_path / "run" / "answers" / left).write_text("{")
@@ -442,7 +428,6 @@ def test_a_run_killed_while_it_made_its_answers_can_be_begun_again(tmp_path, lef
 @pytest.mark.skipif(sys.platform == "win32", reason="links and pipes of POSIX")
 @pytest.mark.parametrize("name", ["scores.jsonl", "summary.json", ".lock", "answers"])
 def test_a_run_with_links_is_not_resumed(tmp_path, name):
-    """A run folder from somebody else cannot have foreign files written."""
     write(tmp_path / "run", scored("a", 1.0))
     foreign = tmp_path / "foreign"
     foreign.mkdir() if name == "answers" else foreign.write_bytes(b"not ours")
@@ -457,7 +442,6 @@ def test_a_run_with_links_is_not_resumed(tmp_path, name):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
 def test_pipes_in_a_run_do_not_hang(tmp_path):
-    """Each file is refused that is not a regular one."""
     write(tmp_path, scored("a", 1.0))
     for name, read in (("manifest.json", read_manifest), ("summary.json", read_summary)):
         (tmp_path / name).unlink()
@@ -471,7 +455,6 @@ def test_pipes_in_a_run_do_not_hang(tmp_path):
 
 
 def test_depth_beyond_reading_is_an_error(tmp_path):
-    """Of the manifest and of evidence: refused as other damage is, not a RecursionError."""
     write(tmp_path, scored("a", 1.0))
     deep = "[" * 100_000
     with (tmp_path / "scores.jsonl").open("a") as file:
@@ -493,7 +476,6 @@ sys.stdin.readline()
 
 
 def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path):
-    """A run in use cannot be resumed but can be read."""
     write(tmp_path, scored("a", 1.0))
     with start(HOLDS, tmp_path) as process:
         assert process.stdout.readline() == "held\n"
@@ -521,7 +503,6 @@ for attempt in (lambda: RunFolder.resume(run), lambda: RunFolder.create(run + "/
 
 @pytest.mark.skipif(sys.platform == "win32", reason="file modes are those of POSIX")
 def test_a_folder_that_cannot_be_written_to_is_refused():
-    """A read-only run is neither resumed nor is a run made below it."""
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "run"
         write(folder, scored("a", 1.0))
@@ -555,7 +536,6 @@ asyncio.run(main())
 
 
 def test_kill_9_loses_no_finished_score(tmp_path):
-    """After SIGKILL every score that was reported is completed, and the run can be resumed."""
     folder = tmp_path / "run"
     reported = killed_after(200, APPENDS_UNTIL_KILLED, folder)
     done = summarize_journal(folder)
@@ -566,7 +546,6 @@ def test_kill_9_loses_no_finished_score(tmp_path):
 
 
 def test_a_damaged_score_names_file_line_and_field(tmp_path):
-    """A line that was edited wrongly stops reading and resuming."""
     write(tmp_path, scored("a", 1.0, scale=(1, 5)), scored("b", 2.0))
     file = tmp_path / "scores.jsonl"
     file.write_text(file.read_text().replace('"value":2.0', '"value":"2.0"'))
@@ -582,14 +561,7 @@ def test_a_damaged_score_names_file_line_and_field(tmp_path):
         summarize_journal(tmp_path)
 
 
-def test_the_manifest_is_kept(tmp_path):
-    """The manifest comes back with its format."""
-    write(tmp_path, scored("a", 1.0))
-    assert read_manifest(tmp_path) == {"format": 1, **MANIFEST}
-
-
 def test_a_run_without_scores_can_be_read(tmp_path):
-    """A run that was stopped before its first score has none, and zero of every outcome."""
     write(tmp_path)
     (tmp_path / "scores.jsonl").unlink()
     assert list(latest_scores(tmp_path)) == []
@@ -623,10 +595,86 @@ def test_a_row_holds_what_a_dump_of_the_score_holds(score):
     assert list(row) == [*FIELDS, "started", "seconds"]
     assert timed == score
     assert Score.model_validate(row).started == timed.started
+    calibrated = json.loads(score_row(score.model_copy(update=ENDS)))
+    assert {name: calibrated[name] for name in ENDS} == ENDS
 
 
-def test_a_calibrated_row_holds_its_interval():
-    """Rows gain the four fields of a calibration where one was applied."""
-    row = json.loads(score_row(scored("a", 4.0).model_copy(update=ENDS)))
-    assert {name: row[name] for name in ENDS} == ENDS
-    assert row["value"] == 4.0
+# two processes at one run folder, each step of the one between two steps of the other
+
+
+def begin(path):
+    """Begin a run without a score; it is closed."""
+    with_manifest(RunFolder.create(path)).close()
+
+
+def with_manifest(run):
+    """Write a manifest."""
+    run.write_manifest({"models": {}})
+    return run
+
+
+def remove_files(path):
+    """Do what discarding does to the files of a run."""
+    for name in ("scores.jsonl", "manifest.json", ".lock"):
+        (path / name).unlink(missing_ok=True)
+
+
+def test_a_run_that_is_discarded_before_the_lock_is_not_resumed(tmp_path):
+    """Its scores would lie in a folder without a manifest, and never be found again."""
+    path = tmp_path / "run"
+    begin(path)
+    with (
+        before(("open", path / ".lock", lambda: remove_files(path))),
+        pytest.raises(RunFolderError, match="no run"),
+    ):
+        RunFolder.resume(path)
+    assert list(path.iterdir()) == []
+    begin(path)
+
+
+def test_what_was_foreign_only_while_another_process_wrote_is_looked_at_again(tmp_path):
+    """It ended between the look and the lock."""
+    path = tmp_path / "run"
+    begin(path)
+    (path / "half.tmp").write_text("")
+    with before(("open", path / ".lock", (path / "half.tmp").unlink)):
+        begin(path)
+    (path / "half.tmp").write_text("")
+    with (
+        before(("open", path / ".lock", lambda: None)),
+        pytest.raises(RunFolderError, match=r"half\.tmp"),
+    ):
+        RunFolder.check_new(path)
+
+
+def test_a_run_that_is_discarded_during_the_look_leaves_room_for_another(tmp_path):
+    path = tmp_path / "run"
+    begin(path)
+    with before(("open", path / "manifest.json", lambda: remove_files(path))):
+        RunFolder.check_new(path)
+    begin(path)
+    with before(("os.listdir", path, lambda: shutil.rmtree(path))):
+        RunFolder.check_new(path)
+    begin(path)
+    (path / "answers").mkdir()
+    with before(("os.listdir", path / "answers", (path / "answers").rmdir)):
+        begin(path)
+
+
+def test_a_discarded_run_removes_nothing_of_the_next_one(tmp_path):
+    path, begun = tmp_path / "run", []
+
+    def refused():
+        with pytest.raises(RunFolderError, match="in use by another process"):
+            RunFolder.create(path)
+
+    run = with_manifest(RunFolder.create(path))
+    run.answers.mkdir()
+    assert run.discard()
+    with before(
+        ("shutil.rmtree", run.answers, refused),
+        ("os.rmdir", path, lambda: begun.append(with_manifest(RunFolder.create(path)))),
+    ):
+        run.close()
+    begun[0].close()
+    assert json.loads((path / "manifest.json").read_text())["models"] == {}

@@ -28,11 +28,10 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
         yield lambda: open_answers(redis.url)
 
 
-@pytest.mark.asyncio
 async def test_what_is_put_is_found_then_and_later(open_store: Open) -> None:
-    """Any text and any bytes; of several values of a key the last."""
     answers = {f"key {i} \u00bd": bytes([i]) * i for i in range(100)} | {"": b"", "null": b"\0"}
     store = await open_store()
+    assert isinstance(store, LocalStore) == isinstance(store, DiskStore)
     await asyncio.gather(*(store.put(key, value) for key, value in answers.items()))
     await store.put("null", b"second")
     await store.aclose()
@@ -43,9 +42,7 @@ async def test_what_is_put_is_found_then_and_later(open_store: Open) -> None:
     await store.aclose()
 
 
-@pytest.mark.asyncio
 async def test_values_are_seen_before_their_commit(open_store: Open) -> None:
-    """A value that waits for its commit is found already."""
     store = await open_store()
     for value in (b"1", b"2"):
         waiting = asyncio.create_task(store.put("a", value))
@@ -56,9 +53,7 @@ async def test_values_are_seen_before_their_commit(open_store: Open) -> None:
     await store.aclose()
 
 
-@pytest.mark.asyncio
 async def test_stores_at_one_place_see_each_other(open_store: Open) -> None:
-    """Also after a look in vain, and while both write."""
     one, other = await open_store(), await open_store()
     assert (await one.fetch("a"), await other.fetch("a")) == (None, None)
     for number in range(20):
@@ -72,9 +67,7 @@ async def test_stores_at_one_place_see_each_other(open_store: Open) -> None:
     await other.aclose()
 
 
-@pytest.mark.asyncio
 async def test_a_cancelled_put_is_kept_all_the_same(open_store: Open) -> None:
-    """Cancelling waits for the commit: when `CancelledError` arrives, another store sees it."""
     store, other = await open_store(), await open_store()
     task = asyncio.create_task(store.put("a", b"1"))
     await asyncio.sleep(0)
@@ -86,9 +79,7 @@ async def test_a_cancelled_put_is_kept_all_the_same(open_store: Open) -> None:
     await other.aclose()
 
 
-@pytest.mark.asyncio
 async def test_closing_commits_what_is_waiting(open_store: Open) -> None:
-    """Values handed in right before are kept; afterwards it refuses to read and write."""
     store = await open_store()
     puts = [asyncio.create_task(store.put(f"k{i}", b"v")) for i in range(700)]
     await asyncio.sleep(0)
@@ -104,14 +95,6 @@ async def test_closing_commits_what_is_waiting(open_store: Open) -> None:
     await again.aclose()
 
 
-@pytest.mark.asyncio
-async def test_a_folder_is_a_store_and_redis_one_that_is_far_away(open_store: Open) -> None:
-    """Only the latter must not be read while the event loop waits."""
-    store = await open_store()
-    assert isinstance(store, LocalStore) == isinstance(store, DiskStore)
-    await store.aclose()
-
-
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
@@ -121,7 +104,6 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
         yield started
 
 
-@pytest.mark.asyncio
 async def test_answers_outlast_a_restart_and_are_seen_by_others(redis: RedisServer) -> None:
     one, other = await open_answers(redis.url), await RedisStore.open(redis.url)
     values = {f"key{i}": bytes([i]) * i for i in range(200)}
@@ -138,7 +120,6 @@ async def test_answers_outlast_a_restart_and_are_seen_by_others(redis: RedisServ
     await other.aclose()
 
 
-@pytest.mark.asyncio
 async def test_a_damaged_answer_is_an_error(redis: RedisServer) -> None:
     store = await RedisStore.open(redis.url)
     await store.put("key", b"answer")
@@ -158,11 +139,9 @@ async def test_a_damaged_answer_is_an_error(redis: RedisServer) -> None:
         ((*DURABLE, "--replicaof", "127.0.0.1", "1"), "is a replica"),
     ],
 )
-@pytest.mark.asyncio
 async def test_a_redis_that_forgets_is_refused(
     tmp_path: Path, options: tuple[str, ...], named: str
 ) -> None:
-    """So is one that takes nothing."""
     with (
         redis_served(tmp_path, *options) as redis,
         pytest.raises(ConfigurationError, match=named),
@@ -170,7 +149,6 @@ async def test_a_redis_that_forgets_is_refused(
         await RedisStore.open(redis.url)
 
 
-@pytest.mark.asyncio
 async def test_a_redis_that_is_not_there_is_named() -> None:
     pytest.importorskip("redis")
     with pytest.raises(ConfigurationError, match="cannot be kept"):

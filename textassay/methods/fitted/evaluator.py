@@ -16,12 +16,11 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from textassay.agents.prompt_template import Task
-from textassay.display import Displayed
 from textassay.learning.aggregators import Aggregator
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Message
 from textassay.runtime.storage.files import digest_of, read_sealed, write_sealed
-from textassay.table import Column, Table
+from textassay.table import Column, Displayed, Table
 
 FORMAT = 1
 FILE = "evaluator.json"

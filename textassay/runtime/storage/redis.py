@@ -74,7 +74,7 @@ def as_unavailable(url: str) -> Iterator[None]:
         yield
     # The client lets some socket errors through as they are.
     except (module.exceptions.RedisError, OSError, TimeoutError) as error:
-        unavailable = RedisUnavailable(f"Redis at {url} does not answer: {error}")
+        unavailable = RedisUnavailable(f"Redis at {url} does not answer: “{error}”")
         unavailable.is_late = isinstance(error, module.exceptions.TimeoutError | TimeoutError)
         raise unavailable from error
 
@@ -114,7 +114,7 @@ def _addresses(url: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ConfigurationError(f"{url} is not an address of Redis: {error}") from error
+        raise ConfigurationError(f"{url} is not an address of Redis: “{error}”") from error
 
 
 def _settings(retry: Any, timeout: float) -> dict[str, Any]:

@@ -1,0 +1,309 @@
+"""Files and tables: every format says the same, and what cannot be read is named with its place."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from tests.runtime.data.rows import ROWS, complaint, lines, read, saved
+from textassay.runtime.data import tables
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.messages import Example
+
+
+def all_formats(folder: Path) -> Iterator[tuple[str, Any]]:
+    flat: list[dict[str, Any]] = [
+        {"id": "a", "output": "one", "source": "s", "system": 1, "human.c": 3, "metrics.m": 0.5},
+        {"id": "b", "output": "two\nlines", "source": None, "system": 2, "human.c": None,
+         "metrics.m": 1e-3},
+    ]  # fmt: skip
+    nested: list[dict[str, Any]] = [
+        {"id": "a", "output": "one", "source": "s", "system": "1", "human": {"c": 3.0},
+         "metrics": {"m": 0.5}},
+        {"id": "b", "output": "two\nlines", "system": "2", "metrics": {"m": 0.001}},
+    ]  # fmt: skip
+    text, bom = lines(*nested), b"\xef\xbb\xbf"
+    frame = pd.DataFrame(flat)
+    table = frame.to_csv(index=False)
+    frame.to_parquet(folder / "data.parquet")
+    yield "jsonl", saved(folder, text)
+    yield "str path", str(folder / "data.jsonl")
+    broken_lines = text.replace("\n", "\r\n\r\n  \r\n").encode()
+    yield "jsonl with BOM, CRLF and blank lines", saved(folder, bom + broken_lines, "bom.ndjson")
+    yield "no newline at the end", saved(folder, text.rstrip(), "torn.jsonl")
+    yield "gzip", saved(folder, gzip.compress(text.encode()), "data.jsonl.gz")
+    yield "json", saved(folder, f"[{','.join(text.splitlines())}]", "data.json")
+    yield "csv", saved(folder, table, "data.csv")
+    yield "csv as Excel saves it", saved(folder, bom + table.encode(), "excel.CSV")
+    yield "csv.gz", saved(folder, gzip.compress(table.encode()), "data.csv.gz")
+    yield "tsv", saved(folder, frame.to_csv(index=False, sep="\t"), "data.tsv")
+    yield "parquet", folder / "data.parquet"
+    yield "pandas", frame
+    yield "pandas records", frame.to_dict("records")
+    yield "pandas of objects", frame.astype(object)
+    yield "pandas of nullable types", frame.convert_dtypes()
+    yield "arrow", pa.Table.from_pylist(flat)
+    yield "arrow of structs", pa.Table.from_pylist(nested)
+    yield "polars", PolarsLike(flat)
+    yield "data set", HuggingFaceLike(nested)
+    yield "dicts", flat
+    yield "examples", [Example(**row) for row in nested]
+    yield "tuple", tuple(nested)
+    yield "generator", (row for row in nested)
+
+
+class PolarsLike:
+    """Has what is used of a polars data frame."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows, self.columns = rows, list(rows[0])
+
+    def iter_rows(self, *, named: bool = False) -> Iterator[Any]:
+        return iter(self._rows) if named else (tuple(row.values()) for row in self._rows)
+
+
+class HuggingFaceLike:
+    """Has what is used of a data set of the `datasets` library, which is no list."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows, self.column_names = rows, list(rows[0])
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._rows)
+
+
+def test_all_formats_say_the_same(tmp_path: Path) -> None:
+    """Equal examples and one digest, as often as they are iterated."""
+    due = None
+    for name, source in all_formats(tmp_path):
+        examples = Examples(source)
+        found = list(examples)
+        rated = [(e.id, e.output, e.source, e.system, e.human.get("c")) for e in found]
+        expected = [("a", "one", "s", "1", 3.0), ("b", "two\nlines", None, "2", None)]
+        assert rated == expected, name
+        assert list(examples) == found, name
+        due = due or examples.check().digest
+        assert examples.check().digest == due, name
+
+
+FILES: list[tuple[str, str | bytes, str]] = [
+    ("data.jsonl", '{"output": "Käse"}\n'.encode("latin-1"),
+     "line 1: is not UTF-8 (byte 0xe4 at column 14); save the file as UTF-8"),
+    ("data.csv", "output\nx\nKäse\n".encode("latin-1"), "line 3: is not UTF-8"),
+    ("data.csv", "output,human.c\nx,good\n",
+     "line 2, field 'human.c': should be a number or empty, not 'good'"),
+    ("data.csv", "output,human.c\nx,nan\n",
+     "line 2, field 'human.c': should be a finite number or empty, not 'nan'"),
+    ("data.csv", 'output,human.c\n"a\nb",3\nx,inf\n', "line 4, field 'human.c': should be a"),
+    ("data.csv", "output,human\nx,{\n", "line 2, field 'human': should be JSON"),
+    ("data.csv", "output,b\nx,y,z\n",
+     "line 2: has 3 cells, but the header has 2; quote cells that contain ','"),
+    ("data.csv", "output,output\nx,y\n", "two columns are called 'output'"),
+    ("data.csv", 'output,b\n\nx,"y\n', "line 3: broken CSV: unexpected end of data"),
+    ("data.csv", "output\n", "contains no examples"),
+    ("data.csv", "", "contains no examples"),
+    ("data.csv", 'output,human.c\nx,"4,5"\n', "field 'human.c': should be a number or empty, not"
+     " '4,5'; write it with a"),
+    ("data.csv", "output;human.c\nx;1.234,5\n", "line 2, field 'human.c': should be a number"),
+    ("data.csv", "output;human.c\nx;4,5;\n",
+     "line 2: has 3 cells, but the header has 2; quote cells that contain ';'"),
+    ("data.csv", "id,output,rater,human.c\na,x,ann,4\na,x,bob,-\n",
+     "line 3, field 'human.c': should be a number or empty, not '-'; if it marks a missing value,"
+     " declare missing="),
+    ("data.csv", "output,human.c\nx,no idea\n", "field 'human.c': should be a number or empty,"),
+    ("data.json", "[]", "contains no examples"),
+    ("data.json", '{"output": "x"}', "is not a list of objects"),
+    ("data.json", '[{"output": "x"}, {', "line 1: broken JSON"),
+    ("data.ods", "", "unknown format"),
+    ("data.parquet.gz", "", "unknown format"),
+    ("data.jsonl", '[\n{"output": "x"}\n]', "jq -c '.[]'"),
+    ("data.jsonl", '{\n"output": "x"\n}', "jq -c ."),
+    ("data.jsonl", "\n\n", "contains no examples"),
+    ("data.jsonl.gz", lines(*ROWS), "damaged gzip after line 0"),
+    ("data.jsonl.gz", gzip.compress(lines({"output": os.urandom(9000).hex()}).encode())[:-200],
+     "damaged gzip after line"),
+    ("data.parquet", "PAR?", "cannot be read as parquet"),
+    ("data.xlsx", "PK?", "cannot be read as"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "shown"), FILES, ids=range(len(FILES)))
+def test_a_bad_file_is_named_with_its_line(
+    tmp_path: Path, name: str, content: str | bytes, shown: str
+) -> None:
+    """Rows of CSV are named by the line they start on; a torn archive is no shorter data set."""
+    if name.endswith("xlsx"):
+        pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    assert shown in complaint(saved(tmp_path, content, name))
+
+
+def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
+    saved(tmp_path, "")
+    assert complaint(tmp_path) == f"{tmp_path}: is a folder; name a file in it, such as data.jsonl"
+    assert "there is no such file" in complaint(tmp_path / "missing.jsonl")
+    assert "there is no such file" in complaint("no\0where.jsonl")
+    assert "cannot be read" in complaint("x" * 5000 + ".jsonl")
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ([], "list: contains no examples"),
+        ([3], "list, row 1: is a number, not an object with fields"),
+        (["text"], "list, row 1: is text, not an object with fields"),
+        ({"test": [], "train": []}, "or one of its entries ('test', 'train')"),
+        (Example(output="x"), "Example contains no rows; give a path, a table, or a list of"),
+        (3, "int contains no rows"),
+        (
+            pd.DataFrame([["x", "y"]], columns=["output", "output"]),
+            "two columns are called 'output",
+        ),
+        (pd.DataFrame({"output": []}), "DataFrame: contains no examples"),
+        (pd.DataFrame({"output": ["x", None]}), "DataFrame, row 2, field 'output': is missing"),
+    ],
+)
+def test_what_holds_no_examples_is_refused(source: Any, shown: str) -> None:
+    """Tables and lists are named by their type, rows counted from 1."""
+    assert shown in complaint(source)
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [(b" " * 2**20, "line 1: is longer than"), (b"\n" * 2**20, "blank lines")],
+    ids=["one line", "blank lines"],  # else the megabytes themselves
+)
+def test_a_bomb_is_told_and_not_unpacked(
+    tmp_path: Path, content: bytes, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blanks without end on one line, or lines without end: reading stops at a bound."""
+    monkeypatch.setattr(tables, "MAX_LINE", 2**19)
+    monkeypatch.setattr(tables, "MAX_BLANK_LINES", 1000)
+    path = tmp_path / "bomb.jsonl.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(content)
+    assert shown in complaint(path)
+
+
+FIELDS = {"Nr": "id", "Text": "output", "Coh": "human.coherence"}
+COMMAS = 'Nr,Text,Coh,metrics.m\n1,"It rained, then not.",4.5,0.25\n2,Sun; wind.,3.667,\n'
+SEMICOLONS = 'Nr;Text;Coh;metrics.m\n1;It rained, then not.;4,5;0.25\n2;"Sun; wind.";3,667;\n'
+TABS = "Nr\tText\tCoh\tmetrics.m\n1\tIt rained, then not.\t4.5\t0.25\n2\tSun; wind.\t3.667\t\n"
+
+
+@pytest.mark.parametrize("text", [COMMAS, SEMICOLONS, TABS, "\ufeff\n" + SEMICOLONS])
+def test_the_header_of_a_csv_file_says_what_separates_its_cells(tmp_path: Path, text: str) -> None:
+    """Where semicolons do, numbers may have decimal commas."""
+    examples = Examples(saved(tmp_path, text, "data.csv"), fields=FIELDS)
+    assert [(one.id, one.output, one.human, one.metrics) for one in examples] == [
+        ("1", "It rained, then not.", {"coherence": 4.5}, {"m": 0.25}),
+        ("2", "Sun; wind.", {"coherence": 3.667}, {}),
+    ]
+
+
+def test_a_separator_inside_quotes_separates_nothing(tmp_path: Path) -> None:
+    path = saved(tmp_path, '"Coh (poor; fair; good)",Text\n"4",x\n', "data.csv")
+    (example,) = read(path, **{"Coh (poor; fair; good)": "human.c", "Text": "output"})
+    assert (example.output, example.human) == ("x", {"c": 4.0})
+
+
+MARKED = [
+    {"id": "a", "output": "N/A", "group": " n/a ", "human.coherence": "-", "human.fluency": 4,
+     "annotators.tone.ann": "N/A", "annotators.tone.bob": 2, "note": "N/A"},
+    {"id": "99", "output": "x", "group": "99", "human.coherence": 99, "human.fluency": "5",
+     "annotators.tone.ann": 1, "annotators.tone.bob": "99.0", "note": ""},
+]  # fmt: skip
+DECLARED = [
+    Example(id="a", output="N/A", human={"fluency": 4, "tone": 2}, annotators={"tone": (None, 2)},
+            meta={"note": "N/A"}),
+    Example(id="99", output="x", group="99", human={"fluency": 5, "tone": 1},
+            annotators={"tone": (1, None)}, meta={"note": ""}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["csv", "frame", "semicolons"])
+def test_declared_marks_are_missing_values(tmp_path: Path, form: str) -> None:
+    """Not in what is judged, nor in ids and notes; a mark that is a number, among ratings only."""
+    frame = pd.DataFrame(MARKED)
+    path = tmp_path / "data.csv"
+    frame.to_csv(path, index=False, sep=";" if form == "semicolons" else ",")
+    examples = Examples(frame if form == "frame" else path, missing=("N/A", "-", "99"))
+    assert [one.model_copy(update={"human": {k: v for k, v in one.human.items() if v is not None}})
+            for one in examples] == DECLARED  # fmt: skip
+
+
+def test_marks_may_stand_inside_objects_and_beside_labels() -> None:
+    rows = [
+        {"id": "a", "output": "x", "human": {"c": "N/A", "right": "yes"}, "source": "N/A"},
+        {"id": "b", "output": "y", "human": {"c": 3, "right": "N/A"}, "metrics": {"m": "-"}},
+        {"id": "c", "output": "z", "annotators": {"c": [3, "N/A"]}},
+    ]
+    first, second, third = Examples(rows, missing=["N/A", "-"])
+    assert (first.human, first.source) == ({"c": None, "right": 1.0}, None)
+    assert (second.human, second.metrics) == ({"c": 3.0, "right": None}, {"m": None})
+    assert third.annotators == {"c": (3.0, None)}
+    with pytest.raises(DataError, match=r"row 1, field 'human.c': .*declare missing=\('N/A',\)"):
+        Examples(rows).check()
+    with pytest.raises(ConfigurationError, match="takes a list of marks, not 'N/A'"):
+        Examples(rows, missing="N/A")
+
+
+def test_a_workbook_without_its_reader_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    words = "needs openpyxl: pip install 'textassay[xlsx]'"
+    assert words in complaint(saved(tmp_path, "", "data.xlsx"))
+
+
+def workbook(tmp_path: Path, **sheets: list[list[Any]]) -> Path:
+    """Return a workbook of rows of cells by sheet."""
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+    content = io.BytesIO()
+    book.save(content)
+    return saved(tmp_path, content.getvalue(), "data.xlsx")
+
+
+def test_a_workbook_says_what_a_csv_file_does(tmp_path: Path) -> None:
+    rows = [
+        [],
+        ["Nr", "Text", "Coh", "metrics.m", None],
+        [1, "It rained, then not.", 4.5, 0.25],
+        [None, None, None, None],
+        [2, "Sun; wind.", "3.667", None],
+    ]
+    examples = Examples(workbook(tmp_path, Ratings=rows, Empty=[]), fields=FIELDS)
+    plain = Examples(saved(tmp_path, COMMAS, "data.csv"), fields=FIELDS)
+    assert list(examples) == list(plain)
+    assert examples.check().digest == plain.check().digest
+
+
+@pytest.mark.parametrize(
+    ("sheets", "problem"),
+    [
+        ({"A": [["output"], ["x"]], "B": [["note"]]}, "2 sheets have cells ('A', 'B')"),
+        ({"A": [["output"], ["x", "y"]]}, "row 2: the cell in column 2 is in no column that has"),
+        ({"A": [["output", "output"]]}, "two columns are called 'output'"),
+        ({"A": [["output", "human.c"], ["x", "#N/A"]]}, "; if it marks a missing value, declare"),
+        ({"A": []}, "contains no examples"),
+    ],
+)
+def test_a_workbook_that_may_be_misread_is_refused(
+    tmp_path: Path, sheets: dict[str, list[list[Any]]], problem: str
+) -> None:
+    assert problem in complaint(workbook(tmp_path, **sheets))
