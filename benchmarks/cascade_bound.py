@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textassay.calibration.cascade import learn_rule
-from textassay.calibration.columns import Columns, People, join_columns, read_judged
+from textassay.calibration.columns import Columns, join_columns, read_judged
 from textassay.calibration.maps import Scales
 from textassay.learning import split_rows
+from textassay.meta.people import People
 
 Floats = NDArray[np.float64]
 SCALES = Scales((1, 5), (1, 5))

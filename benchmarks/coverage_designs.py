@@ -30,11 +30,9 @@ from textassay import meta
 from textassay.calibration.alternative_annotator import alt_test
 from textassay.calibration.columns import Columns
 from textassay.calibration.compare_runs import DOUBTFUL_P, FEW_SOURCES, paired_difference
-from textassay.calibration.conformal import fit_cells, grid_of
 from textassay.calibration.estimate import estimate_means
-from textassay.calibration.maps import learn_map
+from textassay.calibration.maps import fit_cells, grid_of, learn_map
 from textassay.fitting.fit_from_scores import fit_recorded
-from textassay.fitting.learn import Learning
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
@@ -263,8 +261,10 @@ def fitted_by_row(draws: int, sources: int, texts: int) -> dict[str, Found]:
              "metrics": {"a": judges[i, 0], "b": judges[i, 1]}}
             for i in range(len(at))
         ]  # fmt: skip
-        how = Learning(("avg",), by_row=True, train_fraction=0.5, seed=draw)
-        report = fit_recorded(Examples(rows), features=("a", "b"), learning=how).report
+        report = fit_recorded(
+            Examples(rows), features=("a", "b"), aggregator="avg", split="row", train_fraction=0.5,
+            seed=draw,
+        ).report  # fmt: skip
         one = report["held_out"]["aspects"]["q"]["agreement"]["evaluator"]["ci"]["pearson"]
         found.interval(one[0] <= truth <= one[1])
     return {"pearson": found}

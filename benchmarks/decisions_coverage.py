@@ -23,17 +23,17 @@ from scipy.stats import norm
 
 from textassay.calibration.columns import Columns
 from textassay.calibration.compare_runs import paired_difference
-from textassay.calibration.conformal import fit_cells, grid_of
-from textassay.calibration.correction import correct_mean, rogan_gladen
 from textassay.calibration.estimate import estimate_means
-from textassay.calibration.intervals import (
+from textassay.calibration.maps import Scales, fit_cells, grid_of, learn_map
+from textassay.calibration.means import (
     Estimate,
     Linearized,
     Weight,
+    correct_mean,
     holm,
     mean_over_groups,
+    rogan_gladen,
 )
-from textassay.calibration.maps import Scales, learn_map
 from textassay.calibration.ranking import Comparisons, fit_strengths
 from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import Codes, Floats

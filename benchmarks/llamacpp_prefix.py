@@ -33,6 +33,7 @@ from textassay.runtime.backends.local.model import Rules
 from textassay.runtime.backends.local.scoring import Evaluation
 from textassay.runtime.backends.local.tokens import Ids, sort_key
 from textassay.runtime.model import ChoicesRequest
+from textassay.runtime.settings import LocalSettings
 
 WORDS = [
     "the",
@@ -109,9 +110,7 @@ class Bare:
         self.loaded: LoadedGGUF = Loader(
             Rules("bare", "error", None),
             str(path),
-            n_ctx=1024,
-            n_gpu_layers=arguments.gpu_layers,
-            threads=arguments.threads,
+            LocalSettings(n_ctx=1024, n_gpu_layers=arguments.gpu_layers, threads=arguments.threads),
         )()
         prompts = [self.loaded.tokenizer.prompt(request) for request in requests]
         self.ids = [prompt.ids for prompt in prompts]

@@ -22,8 +22,15 @@ from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import Capabilities, Request
 from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressResult, StressRun
-from textassay.stress.edits import Variants
-from textassay.stress.suite import EDITS, LABEL_ORDER, LETTERS, PARAPHRASE, SCALE_ORDER, expected
+from textassay.stress.edits import (
+    EDITS,
+    LABEL_ORDER,
+    LETTERS,
+    PARAPHRASE,
+    SCALE_ORDER,
+    Variants,
+    expected,
+)
 from textassay.stress.verdicts import JoinedSessions, SessionScores, StressRow, verdicts
 
 ASPECTS = tasks.load("summarization", ["coherence", "consistency"]).aspects

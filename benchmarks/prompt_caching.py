@@ -23,8 +23,8 @@ from examples.mock_replies import Json, count_tokens
 from examples.mock_server import MockServer, Options, prompt_of, serving
 from textassay import Aspect, Example, Settings, connect, evaluate
 from textassay.agents.ask import Ask
+from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import Scorer
-from textassay.agents.task import Task
 from textassay.runtime.concurrency import gather
 
 BLOCK, LEAST = 128, 1024

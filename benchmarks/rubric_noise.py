@@ -14,8 +14,7 @@ import argparse
 import numpy as np
 
 from textassay.fitting.fit_rubric import weed
-from textassay.fitting.learn import Fitter
-from textassay.fitting.table import read_table
+from textassay.fitting.learn import Fitter, read_table
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Aspect
 

@@ -12,11 +12,11 @@ from reproduce.agreement import Figure, Figures
 from reproduce.scores import Scorer, Values, nodes
 from reproduce.table import Column, Row
 from reproduce.table import Learning as HowToLearn
-from textassay.fitting.fit_from_scores import fit_recorded
+from textassay.fitting.fit_from_scores import read_recorded
 from textassay.fitting.importance import importance_over_folds
-from textassay.fitting.learn import Fitter, Learning, split
+from textassay.fitting.learn import Fitter, rating_scales, read_table, split
 from textassay.fitting.report import Fit
-from textassay.fitting.table import rating_scales, read_table
+from textassay.fitting.request import FitFromScores
 from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import Examples
 
@@ -58,8 +58,8 @@ def _fit(
     seed: int,
     folder: Path,
 ) -> Fit:
-    learning = Learning(
-        aggregators=(how.aggregator,),
+    request = FitFromScores(
+        aggregator=(how.aggregator,),
         train_fraction=how.train_fraction,
         # the same held-out rows whatever share is learned from, as in the paper's curves
         test_fraction=how.test_fraction,
@@ -73,12 +73,13 @@ def _fit(
         _write(values, file)
         scores = (str(file),)
     if how.criteria is not None:
-        kept = _most_important(how, examples, features, scores, learning)
+        kept = _most_important(how, examples, features, scores, request)
         if features:
             features = tuple(kept)
         else:
             _write({name: values[name] for name in kept}, Path(scores[0]))
-    return fit_recorded(examples, features=features, scores=scores, learning=learning)
+    request = request.model_copy(update={"features": tuple(features), "scores": scores})
+    return read_recorded(examples, request).learn()
 
 
 def _most_important(
@@ -86,14 +87,14 @@ def _most_important(
     examples: Examples,
     features: Sequence[str],
     scores: Sequence[str],
-    learning: Learning,
+    request: FitFromScores,
 ) -> list[str]:
     """Return the most important features, as the criteria curve of a full fit report has them."""
     table = read_table(
-        examples, patterns=features, scores=read_files(scores), aspects=learning.aspects
+        examples, patterns=features, scores=read_files(scores), aspects=request.aspect_names
     )
-    fitter = Fitter(rating_scales(table, {}), learning.seed, learning.threads)
-    train = split(table, learning).train
+    fitter = Fitter(rating_scales(table, {}), request.seed)
+    train = split(table, request).train
     ranking = importance_over_folds(how.aggregator, train, fitter, repeats=3).ranking()
     return [name for name, _ in ranking[: how.criteria]]
 

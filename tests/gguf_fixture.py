@@ -21,6 +21,7 @@ from textassay.runtime.backends.llamacpp.model import Loader
 from textassay.runtime.backends.local.model import Rules
 from textassay.runtime.backends.local.tokens import common_prefix
 from textassay.runtime.model import ContinuationRequest
+from textassay.runtime.settings import LocalSettings
 
 Floats = NDArray[np.float64]
 
@@ -284,7 +285,8 @@ def bigram_logprobs(model: Written, ids: list[int]) -> Floats:
 
 def ids_of(model: Written, prompt: str, continuation: str) -> tuple[list[int], int]:
     """The ids of both together and where the continuation begins, as the package tokenizes them."""
-    loaded = Loader(Rules("model", "error", None), str(model.path), n_ctx=64, n_gpu_layers=0)()
+    settings = LocalSettings(n_ctx=64, n_gpu_layers=0)
+    loaded = Loader(Rules("model", "error", None), str(model.path), settings)()
     before = loaded.tokenizer.prompt(ContinuationRequest(prompt=prompt, continuation=continuation))
     joint = before.followed_by(continuation)
     loaded.close()

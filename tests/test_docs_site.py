@@ -29,7 +29,6 @@ def site(tmp_path_factory) -> Path:
 
 
 def test_every_page_is_in_the_navigation(site):
-    """And everything in the navigation is a page."""
     pages = site / "build" / "docs"
     there = {page.relative_to(pages).as_posix() for page in pages.rglob("*.md")}
     listed = set(
@@ -75,7 +74,6 @@ def test_the_tutorial_is_a_page(site):
     importlib.util.find_spec("zensical") is None, reason="zensical is not installed"
 )
 def test_the_site_is_built_strictly_and_asks_nobody(site):
-    """A broken link is an error; no page loads anything from another machine."""
     done = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict", "-f", "mkdocs.yml"],
         cwd=site,

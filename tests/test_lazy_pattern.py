@@ -35,7 +35,6 @@ class Heir(Described):
 
 
 def test_a_lazy_pattern_is_compiled_on_first_use() -> None:
-    """A mistake in it shows then, and every method is the pattern's own."""
     pattern = lazy_pattern(r"(?P<number>\d+)", re.IGNORECASE)
     assert pattern.sub("#", "a 1 b 22") == "a # b #"
     assert pattern.search is pattern.search
@@ -47,7 +46,6 @@ def test_a_lazy_pattern_is_compiled_on_first_use() -> None:
 
 
 def test_fields_are_described_by_the_docstrings_below_them() -> None:
-    """Also in nested classes and in those that inherit."""
     shown = {name: field.description for name, field in Heir.model_fields.items()}
     assert shown == {
         "first": "One line.",

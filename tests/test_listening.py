@@ -42,20 +42,16 @@ def test_only_own_names_are_answered(header, listening, answered):
 
 
 def test_links_can_be_opened_elsewhere():
-    """Brackets for IPv6, names as they are."""
     assert link("127.0.0.1", 80) == "http://127.0.0.1:80"
     assert link("fd00::2", 80) == "http://[fd00::2]:80"
     assert link("box.local", 80) == "http://box.local:80"
 
 
 def test_all_addresses_are_named_by_one():
-    """Nobody elsewhere can open http://0.0.0.0."""
     program = "from textassay.listening import link; print(link('0.0.0.0', 80), link('::', 80))"
     # in a process of its own: in this one even a socket that sends nothing may not leave
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    shown = done.stdout.split()
+    command = [sys.executable, "-c", program]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert [one.endswith(":80") for one in shown] == [True, True]
     assert not {"http://0.0.0.0:80", "http://[::]:80"} & set(shown)
 
@@ -79,5 +75,4 @@ def test_all_addresses_are_named_by_one():
     ],
 )
 def test_origins(url, known):
-    """As a browser writes them; more than that is refused rather than dropped."""
     assert origin(url) == known

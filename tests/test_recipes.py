@@ -101,12 +101,10 @@ def fail_if_incomplete(what: str, lacks: list[str]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_built_in_tool_is_complete(kind: str) -> None:
-    """Whatever the recipe for a tool lists is there."""
     fail_if_incomplete(f"the tool {kind!r}", lacks_of_tool(kind, KINDS[kind]))
 
 
 def test_every_tool_in_a_file_is_registered() -> None:
-    """A file without its line in `KINDS` would otherwise pass every test."""
     of_kind = re.compile(r'(?m)^    kind(?:: ClassVar\[str\])? = "(\w+)"')
     files = sorted((ROOT / "textassay/tools").glob("*.py"))
     kinds = {kind: file.name for file in files for kind in of_kind.findall(file.read_text("utf-8"))}
@@ -118,24 +116,20 @@ def test_every_tool_in_a_file_is_registered() -> None:
 
 @pytest.mark.parametrize("prefix", BACKENDS)
 def test_a_backend_is_complete(prefix: str) -> None:
-    """Whatever the recipe for a backend lists is there."""
     fail_if_incomplete(f"the backend {prefix!r}", lacks_of_backend(prefix))
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_is_complete(task: str) -> None:
-    """Whatever the recipe for a task lists is there."""
     fail_if_incomplete(f"the task {task!r}", lacks_of_task(task))
 
 
 @pytest.mark.parametrize("command", get_command(app).commands)
 def test_a_command_is_complete(command: str) -> None:
-    """A command is documented and tested."""
     fail_if_incomplete(f"the command {command!r}", lacks_of_command(command))
 
 
 def test_one_message_lists_all_that_a_new_thing_lacks() -> None:
-    """Each file of the recipe by name."""
 
     class Newest:
         """A tool without anything."""

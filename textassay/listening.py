@@ -1,4 +1,4 @@
-"""The address of a page that this machine serves: the Host headers that name it, and its links.
+"""Pages that this machine serves: how, the Host headers that name the server, and its links.
 
 A page on the web can reach a local server through a name that it points at this machine (DNS
 rebinding), so a server answers to its own names alone. An address in digits cannot be pointed
@@ -10,8 +10,18 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from textassay.runtime.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+_GRACE_SECONDS = 0.5
+"""How long answers on their way may take once the server is stopped."""
 # 192.0.2.0/24 and 2001:db8::/32 are kept for documentation: a socket that is connected to them
 # knows by which of its addresses this machine reaches others, and nothing is sent
 _ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
@@ -19,6 +29,27 @@ _ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
 
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9.])?|\[[0-9a-f:.]+\]")  # a.example  [2001:db8::1]
+
+
+@asynccontextmanager
+async def listen(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
+    """Serve an application inside the block; yield the port, which is a free one for `port` 0."""
+    # most commands that ask about addresses serve nothing
+    from aiohttp import web
+
+    # pages that poll must not hold up the end
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_GRACE_SECONDS)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot listen at {host}:{port}: {error.strerror or error}; give another port="
+            ) from error
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
 
 
 def answers_to(header: str, listening: str) -> bool:

@@ -1,13 +1,21 @@
 """A result as a table: columns, rows, and the notes without which its figures would be misread.
 
-Imports nothing of textassay, so that every layer may return tables; `textassay.display` draws them.
+Drawn for terminals, HTML, Markdown and JSON; texts are escaped, since what was judged is not
+trusted. Imports nothing of textassay, so that every layer may return tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
 
 Kind = Literal["text", "number", "count", "share", "interval", "p", "picture"]
 """What a column holds; a share is printed in percent, and only HTML shows pictures (SVG)."""
@@ -125,3 +133,275 @@ def stacked(tables: Iterable[Table]) -> list[Table]:
             notes=tuple(dict.fromkeys((*above.notes, *table.notes))),
         )
     return list(found.values())
+
+
+MAX_TEXT = 120
+"""Characters of a text that a cell of a notebook shows."""
+MAX_ROWS = 20
+"""Rows of a table that a notebook shows."""
+_GAP = "  "
+_Spans = list[tuple[str, str]]
+"""Parts of a line with their styles."""
+
+
+def printable(text: str) -> str:
+    """Escape control characters, so that text from models or files cannot control the terminal."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+class Displayed:
+    """Base of results that are tables, which `print` and notebooks therefore show as such."""
+
+    # most subclasses are dataclasses with slots, which a base without this line would give a
+    # `__dict__`
+    __slots__ = ()
+
+    def tables(self) -> Sequence[Table]:
+        """Return the result as tables."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n\n".join(to_text(_clipped(table)) for table in self.tables())
+
+    def _repr_html_(self) -> str:
+        return "".join(to_html(_clipped(table)) for table in self.tables())
+
+    def _repr_markdown_(self) -> str:
+        return "\n".join(to_markdown(_clipped(table)) for table in self.tables())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {
+            "text/plain": repr(self),
+            "text/markdown": self._repr_markdown_(),
+            "text/html": self._repr_html_(),
+        }
+
+
+def more_rows(count: int) -> Note:
+    """Return the note of a table that shows only the first rows."""
+    return Note(f"{count:,} more not shown")
+
+
+def _clipped(table: Table) -> Table:
+    """Return a table of a size that a notebook can hold."""
+    more = len(table.rows) - MAX_ROWS
+    notes = (more_rows(more), *table.notes) if more > 0 else table.notes
+    rows = [[_shortened(cell) for cell in row] for row in table.rows[:MAX_ROWS]]
+    return replace(table, rows=rows, notes=notes)
+
+
+def _shortened(cell: Cell) -> Cell:
+    if isinstance(cell, str) and len(cell) > MAX_TEXT:
+        return f"{cell[: MAX_TEXT - 1]}…"
+    return cell
+
+
+def to_json(document: Mapping[str, Any], tables: Sequence[Table] = ()) -> str:
+    """Return one JSON document with the notes of the tables that it is drawn as."""
+    notes = {note.text: None for table in tables for note in table.notes}
+    # NaN is not JSON; a missing number has to be null
+    return json.dumps({**document, "notes": list(notes)}, allow_nan=False)
+
+
+def to_terminal(table: Table, width: int) -> Text:
+    """Return a table without lines for a terminal of so many columns; its notes are messages.
+
+    No figure is cut or folded, as half a number is another number: if a row does not fit, each
+    becomes a paragraph.
+    """
+    from rich.text import Text  # takes time to import, and runs print no table before their end
+
+    return Text("\n").join(Text.assemble(*line) for line in _lines(table, width))
+
+
+def plain_table(*columns: str, left: int = 1) -> RichTable:
+    """Return an empty table without lines for words, which may be folded; not for results.
+
+    The first `left` columns hold words, the others numbers; without a heading in any of them the
+    table has none.
+    """
+    from rich.table import Table as RichTable
+
+    table = RichTable(box=None, pad_edge=False, show_header=any(columns))
+    for at, column in enumerate(columns):
+        table.add_column(column, justify="left" if at < left else "right", overflow="fold")
+    return table
+
+
+def indented(inner: RenderableType) -> RenderableType:
+    """Return something moved to the right, and no wider than it is."""
+    from rich.padding import Padding
+
+    return Padding(inner, (0, 0, 0, 2), expand=False)
+
+
+def to_text(table: Table) -> str:
+    """Return a table and its notes as lines of text for a file."""
+    lines = ["".join(text for text, _ in line) for line in _lines(table)]
+    return "\n".join([*lines, *dict.fromkeys(note.text for note in table.notes)])
+
+
+def _lines(table: Table, width: int | None = None) -> Iterator[_Spans]:
+    from rich.cells import cell_len
+
+    if table.title:
+        yield [(printable(table.title), "bold")]
+    at = [at for at, column in enumerate(table.columns) if column.kind != "picture"]
+    columns = [table.columns[i] for i in at]
+    rows = [[_span(row[i], table.columns[i]) for i in at] for row in table.rows]
+    headings = [(column.heading, "bold") for column in columns]
+    lines = [headings, *rows] if any(heading for heading, _ in headings) else rows
+    widths = [max(cell_len(line[i][0]) for line in lines) for i in range(len(columns))]
+    if width is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > width:
+        for row in rows:
+            yield from _paragraph(row, columns, width)
+        return
+    for line in lines:
+        yield _row(line, columns, [w - cell_len(t) for w, (t, _) in zip(widths, line, strict=True)])
+
+
+def _row(line: _Spans, columns: Sequence[Column], padding: Sequence[int]) -> _Spans:
+    spans: _Spans = []
+    for (text, style), column, pad in zip(line, columns, padding, strict=True):
+        spans.append((_GAP if spans else "", ""))
+        padded = [(text, style), (" " * pad, "")]
+        spans += padded if column.kind == "text" else padded[::-1]
+    # the last words of a line need no padding
+    while spans and not spans[-1][0].strip():
+        spans.pop()
+    return spans
+
+
+def _paragraph(row: _Spans, columns: Sequence[Column], width: int) -> Iterator[_Spans]:
+    """Yield the words that a row begins with, and below them the other cells by their names."""
+    from rich.cells import cell_len
+
+    lead = next((at for at, c in enumerate(columns) if c.kind != "text"), len(columns))
+    yield [part for span in row[:lead] for part in ((_GAP, ""), span)][1:]
+    line: _Spans = []
+    used = 0
+    for column, (text, style) in zip(columns[lead:], row[lead:], strict=True):
+        if not text:
+            continue
+        size = cell_len(f"{column.heading} {text}")
+        if line and used + 3 + size > width:
+            yield line
+            line = []
+        # a figure stays on one line with its name
+        used = used + 3 + size if line else len(_GAP) + size
+        line += [("   " if line else _GAP, ""), (f"{column.heading} ", "dim"), (text, style)]
+    if line:
+        yield line
+
+
+def _span(cell: Cell, column: Column) -> tuple[str, str]:
+    return printable(formatted(cell, column)), "red" if isinstance(cell, Flag) else ""
+
+
+def to_markdown(table: Table) -> str:
+    """Return a table and its notes as Markdown."""
+    columns = [column for column in table.columns if column.kind != "picture"]
+    lines = [f"**{_piped(table.title)}**", ""] if table.title else []
+    lines.append(_markdown_row([_piped(column.heading) for column in columns]))
+    lines.append(_markdown_row(["---" if column.kind == "text" else "--:" for column in columns]))
+    for row in table.rows:
+        named = zip(table.columns, row, strict=True)
+        lines.append(
+            _markdown_row([_piped(formatted(cell, c)) for c, cell in named if c.kind != "picture"])
+        )
+    notes = [f"- {_piped(note)}" for note in dict.fromkeys(note.text for note in table.notes)]
+    return "\n".join([*lines, *(["", *notes] if notes else []), ""])
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _piped(text: str) -> str:
+    """Escape what means something in a cell of markdown."""
+    # markdown passes HTML through, so both languages are escaped
+    escaped = _escaped(" ".join(text.split()), quote=False)
+    return "".join(f"\\{c}" if c in "\\`*_[]|~$" else c for c in escaped)
+
+
+def to_html(table: Table, *, page: bool = False) -> str:
+    """Return a table and its notes as HTML; all but pictures is escaped.
+
+    For the page of a report cells have the classes of its style sheet, which allows no other
+    styles; else figures are aligned inline, since notebooks drop style sheets of outputs.
+    """
+    right = ' class="n"' if page else ' style="text-align:right"'
+    aligned = ["" if c.kind in ("text", "picture") else right for c in table.columns]
+    title = _escaped(table.title)
+    caption = f"<caption>{title}</caption>" if title else ""
+    heads = "".join(
+        f'<th scope="col"{style}>{_escaped(column.heading)}</th>'
+        for column, style in zip(table.columns, aligned, strict=True)
+    )
+    lines = []
+    for row in table.rows:
+        cells = [_html_cell(*pair, page) for pair in zip(row, table.columns, strict=True)]
+        tags = [(f"<td{style}>", "</td>") for style in aligned]
+        if page:
+            tags[0] = ('<th scope="row">', "</th>")
+        drawn = (f"{a}{cell}{z}" for (a, z), cell in zip(tags, cells, strict=True))
+        lines.append(f"<tr>{''.join(drawn)}</tr>")
+    inner = f"{caption}<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    notes = _html_notes(table.notes, page)
+    if not page:
+        return f"<table>{inner}{notes}"
+    region = f'<div class="scroll" role="region" aria-label="{title}" tabindex="0">'
+    return f'{region}<table class="figures">{inner}</div>{notes}'
+
+
+def _escaped(text: str, *, quote: bool = True) -> str:
+    import html  # a table of entities, which most commands do not need
+
+    return html.escape(text, quote)
+
+
+def _html_notes(notes: Sequence[Note], page: bool) -> str:
+    lines = []
+    for note in dict.fromkeys(notes):
+        kind = "notice" if note.warning else "soft"
+        opening = f'<p class="{kind}">' if page else "<p>"
+        lines.append(f"{opening}{_escaped(note.text)}</p>")
+    return "".join(lines)
+
+
+def _html_cell(cell: Cell, column: Column, page: bool) -> str:
+    if column.kind == "picture":
+        return str(cell or "")
+    if cell is None:
+        return "–"
+    if isinstance(cell, str):
+        text = _escaped(formatted(cell, column))
+        return f'<span class="flag">{text}</span>' if page and isinstance(cell, Flag) else text
+    if not page:
+        return _escaped(formatted(cell, column))
+    if isinstance(cell, int | float):
+        return _escaped(formatted(cell, column).replace("-", "−"))
+    value, low, high = (
+        formatted(end, column).replace("-", "−") for end in (cell.value, cell.low, cell.high)
+    )
+    ends = "" if cell.low is None or cell.high is None else f"{low} to {high}"
+    return f'{value}<span class="ends under">{ends}</span>'
+
+
+def formatted(cell: Cell, column: Column) -> str:
+    """Return a cell as plain text; `-` if undefined."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, str):
+        return " ".join(cell.split())
+    digits = DIGITS.get(column.kind, 0) if column.digits is None else column.digits
+    if not isinstance(cell, int | float):
+        value, low, high = (formatted(end, column) for end in (cell.value, cell.low, cell.high))
+        return value if cell.low is None or cell.high is None else f"{value} [{low}, {high}]"
+    if column.kind == "share":
+        return f"{cell:z.{digits}%}"
+    if column.kind == "p" and cell < 10**-digits / 2:
+        return f"<{10**-digits:.{digits}f}"
+    return f"{cell:,}" if column.kind == "count" else f"{cell:z,.{digits}f}"

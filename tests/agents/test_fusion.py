@@ -3,9 +3,7 @@
 import pytest
 
 from textassay.agents.ask import Ask
-from textassay.agents.llm_fuser import LLMFuser
-from textassay.agents.planner import Assistant, Planner, RefusedPlan
-from textassay.agents.tool_average import ToolAverage
+from textassay.agents.fusion import Assistant, LLMFuser, Planner, RefusedPlan, ToolAverage
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, ContentRefused, ServerFailed, UnknownName

@@ -3,9 +3,8 @@
 import pytest
 
 from textassay.agents.ask import Ask
-from textassay.agents.decomposer import Decomposer, grow
+from textassay.agents.planning import Decomposer, StepsWriter, grow
 from textassay.agents.reading.lists import parse_listing
-from textassay.agents.steps import StepsWriter
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse

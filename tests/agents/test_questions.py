@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.agents.answerer import Answerer, AnswersInOrder, p_yes
 from textassay.agents.ask import Ask
 from textassay.agents.prompt_template import Profile, PromptTemplate
 from textassay.agents.questions import (
+    Answerer,
+    AnswersInOrder,
     QuestionForm,
     QuestionTable,
     SentenceQuestions,
     for_sentence,
+    p_yes,
     templated,
 )
 from textassay.methods.decomp_eval import read_questions

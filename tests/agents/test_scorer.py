@@ -7,9 +7,9 @@ import math
 import pytest
 
 from textassay.agents.ask import Ask
+from textassay.agents.planning import Steps
 from textassay.agents.reading.rating import Rating, parse_rating
 from textassay.agents.scorer import Scorer
-from textassay.agents.steps import Steps
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import (

@@ -229,11 +229,11 @@ def test_unknown_formats_and_ids_are_named(tmp_path):
 def test_exported_tasks_are_blind_and_say_what_labels_mean(form, tmp_path):
     """Systems and scores stay behind; in Potato's one field texts stand under the task's names."""
     tone = Aspect(name="tone", definition="t", labels={"rude": "it insults", "plain": ""})
-    task = tasks.load("summarization", [tone])
+    task = tasks.load("summarization", ["fluency", tone])
     named = [example.model_copy(update={"id": f"e{n}"}) for n, example in enumerate(examples())]
     written = interchange.write(form, named, task, tmp_path / "tasks")
     text = "".join(path.read_text() for path in written)
-    assert all(words in text for words in ("Output 0 of some system", "tone", "it insults"))
+    assert all(words in text for words in ("Output 0 of some", "fluency", "it insults"))
     assert not any(words in text for words in ("SECRET", "4.875"))
     if form == "potato":
         heads = f"{task.source_name}:\nSource 0.\n\n{task.output_name}:\nOutput 0"

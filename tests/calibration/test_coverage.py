@@ -1,17 +1,20 @@
-"""Intervals hold the truth as often as they say, by simulation and on recorded data; the benchmark
-has 1,000 draws."""
+"""Intervals hold the truth as often as they say (the benchmark has 1,000 draws), and as printed."""
 
-from __future__ import annotations
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import decisions_coverage as bench
+from benchmarks import decisions_story
 from tests.benchmark_data import FOLDER
+from tests.cli.harness import textassay
 from textassay.calibration.compare_runs import paired_difference, sign_flip_p
 
 DRAWS = 200
 SUMMEVAL = FOLDER / "alttest" / "summeval.jsonl.gz"
+PAGE = (Path(__file__).parents[2] / "docs" / "decisions.md").read_text(encoding="utf-8")
 NOISE = 0.035
 """About 2.3 standard errors of a coverage near .95 over 200 draws."""
 
@@ -25,7 +28,6 @@ def columns():
 
 @pytest.mark.parametrize(("rated", "texts", "skew"), [(10, 3, 3.0), (20, 5, 4.3), (40, 5, 3.0)])
 def test_estimates_hold_the_truth(rated, texts, skew):
-    """The corrected interval covers and is narrower than the labels' own."""
     found = bench.estimates(DRAWS, rated, texts, skew)
     assert found["corrected"].coverage == pytest.approx(0.95, abs=NOISE)
     assert found["corrected"].half_width < found["labels only"].half_width
@@ -58,7 +60,6 @@ def test_what_is_not_warned_of_holds_the_truth(rated, design):
     ],
 )
 def test_intervals_that_hold_too_seldom_are_warned_of(rated, design):
-    """Nearly every draw of such a design has the warning."""
     found = bench.estimates_of_uneven(60, rated, **design)
     assert found["with a warning"].draws > 9 * found["without"].draws
 
@@ -72,7 +73,6 @@ def test_systems_and_judges_of_uneven_sources_are_rarely_told_apart():
 
 
 def test_comparisons_hold_the_truth():
-    """Differences cover, and the test raises false alarms as often as it may."""
     found, alarms = bench.comparisons(DRAWS, 20, 5, 4.3)
     assert found.coverage == pytest.approx(0.95, abs=NOISE)
     assert alarms <= 0.05 + NOISE
@@ -88,13 +88,11 @@ def test_skewed_differences_are_not_taken_for_a_mean_other_than_0():
 
 
 def test_intervals_of_single_scores_hold_the_rating():
-    """A new text's rating lies in its interval."""
     assert bench.intervals(DRAWS, 40, 5, 3.0).coverage == pytest.approx(0.95, abs=NOISE)
 
 
 def test_real_draws(columns):
-    """20 of 100 SummEval sources: judge alone never, corrected at least 93 %, rows as independent
-    too seldom."""
+    """20 of 100 SummEval sources: the judge alone never, rows as independent too seldom."""
     found = {aspect: bench.real(60, *columns[aspect]) for aspect in ("coherence", "relevance")}
     for one in found.values():
         assert one["judge only"].coverage == 0
@@ -105,10 +103,41 @@ def test_real_draws(columns):
 
 
 def test_conformal_figures(columns):
-    """On 60 held-out sources: coverage near .9, narrow where bias was the problem."""
     found = {name: bench.conformal(8, *columns[name]) for name in ("consistency", "fluency")}
     assert found["consistency"]["width"] <= 0.75
     assert found["fluency"]["width"] <= 1.05
     for one in found.values():
         assert 0.89 <= one["coverage"] <= 0.95
         assert one["raw width"] > 2.5
+
+
+@pytest.fixture(scope="module")
+def story(columns, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("story")
+    decisions_story.write(folder, SUMMEVAL)
+    return folder
+
+
+def shown(found):
+    return f"{found['value']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+
+
+def test_the_estimates_are_those_of_the_page(story):
+    done = textassay("estimate", story / "scores.jsonl", story / "rated.jsonl", "--json")
+    for row in json.loads(done.out)["rows"]:
+        three = [shown(row[name]) for name in ("judge_only", "labels_only", "corrected")]
+        assert " | ".join([row["aspect"], *three, f"{row['worth']:.2f}"]) in PAGE
+
+
+def test_the_stand_in_table_is_that_of_the_page(story):
+    done = textassay("alt-test", story / "scores.jsonl", story / "all_rated.jsonl", "--json")
+    lines = {
+        line.split(" | ")[0].strip("| "): line for line in PAGE.partition("## 5.")[2].splitlines()
+    }
+    for row in json.loads(done.out)["rows"]:
+        constant = row["constant"]
+        cells = [cell.strip() for cell in lines[row["score"]].strip("|").split("|")]
+        expected = [row["omega"], row["rho"], constant["value"], constant["omega"], constant["rho"]]
+        assert [float(cell) for cell in cells[1:6]] == [round(one, 2) for one in expected]
+        assert cells[6] == shown(row["over_constant"]).replace("0.", ".")
+        assert cells[7] == ("yes" if row["may_stand_in"] else "no")

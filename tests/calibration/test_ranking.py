@@ -1,7 +1,5 @@
 """Bradley-Terry: the likelihood's maximum, intervals that hold, no rankings that are made up."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -67,7 +65,6 @@ def test_many_comparisons_keep_a_mean_of_zero():
 
 
 def test_lopsided_wins_still_converge():
-    """99 of 100, and a weak system far below."""
     rows = [(0, 1, 1.0)] * 999 + [(1, 0, 1.0)] + [(1, 2, 1.0)] * 999 + [(2, 1, 1.0)]
     a, b, c = fit_strengths(compared(rows, 3))
     assert a.value - b.value == pytest.approx(logit(0.999), abs=1e-6)
@@ -75,31 +72,30 @@ def test_lopsided_wins_still_converge():
 
 
 def test_intervals_hold_the_strengths():
-    """By simulation with clusters; the benchmark has 1,000 draws."""
     found = bench.rankings(200, 25, 4)
     assert found.coverage == pytest.approx(0.95, abs=0.035)
 
 
-def files(tmp_path, values, systems="abc", evidence=()):
-    """Texts of systems in groups, and comparisons with given values, in the order of the pairs."""
-    groups = len(values) // (len(systems) * (len(systems) - 1) // 2)
-    data = [
-        {"id": f"{g}{s}", "group": f"g{g}", "system": s, "output": f"text {g}{s}"}
-        for g in range(groups)
-        for s in systems
+def pairs_of(values, pairs=("ab", "ac", "bc")):
+    examples = [
+        Example(id=f"{at}", output="x", system=pairs[at % len(pairs)][0],
+                group=f"g{at // len(pairs)}",
+                meta={"output_b": "y", "system_b": pairs[at % len(pairs)][1]})
+        for at in range(len(values))
+    ]  # fmt: skip
+    flipped = [{"text": "flipped", "flipped": True}]
+    rows = [
+        {"id": f"{at}", "aspect": "tone", "value": value, "evidence": flipped * (value == 0.5)}
+        for at, value in enumerate(values)
     ]
-    ids = [f"{g}{a} vs {g}{b}" for g in range(groups) for a in systems for b in systems if a < b]
-    scores = [
-        {"id": i, "aspect": "tone", "value": v, "evidence": list(evidence) if v == 0.5 else []}
-        for i, v in zip(ids, values, strict=True)
-    ]
-    for name, rows in (("data.jsonl", data), ("scores.jsonl", scores)):
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return tmp_path / "scores.jsonl", tmp_path / "data.jsonl"
+    return examples, rows
 
 
-def rank(*arguments):
-    return textassay("rank", *arguments)
+def ranked(tmp_path, examples, rows, **options):
+    file = tmp_path / "scores.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    [found] = rank_systems(file, examples, **options)
+    return found
 
 
 def test_a_table_and_a_document(tmp_path):
@@ -108,94 +104,53 @@ def test_a_table_and_a_document(tmp_path):
     values = []
     for at in range(60):
         values += [float(rng.random() < 0.9), float(rng.random() < 0.9), (0.0, 0.5, 1.0)[at % 3]]
-    scores, data = files(tmp_path, values, evidence=({"text": "flipped", "flipped": True},))
-    done = rank(scores, data, "--pair", "system", "--json")
-    assert done.code == 0, done.err
-    found = json.loads(done.out)
-    assert found["rows"][0]["system"] == "a"
-    assert found["rows"][0]["rank"] == [1, 1]
-    assert [row["rank"] for row in found["rows"][1:]] == [[2, 3], [2, 3]]
-    assert (found["rows"][0]["n"], found["rows"][0]["groups"]) == (120, 60)
-    flips = sum(row["flips"] for row in found["rows"])
-    assert flips == 2 * values.count(0.5)
-    strength, delta = found["rows"][0]["strength"], found["differences"][0]
-    assert strength["low"] < strength["value"] < strength["high"]
+    found = ranked(tmp_path, *pairs_of(values))
+    first, *others = found.rows
+    assert (first.system, first.rank, first.n, first.groups) == ("a", (1, 1), 120, 60)
+    assert [row.rank for row in others] == [(2, 3), (2, 3)]
+    assert sum(row.flips for row in found.rows) == 2 * values.count(0.5)
+    assert first.strength.low < first.strength.value < first.strength.high
+    delta = found.differences[0].as_dict()
     assert delta["win_probability"] == pytest.approx(expit(delta["value"]))
-    shown = rank(scores, data, "--pair", "system")
-    assert "strength" in shown.out
-    assert f"{values.count(0.5)} of 180 choices flipped" in shown.err
+    assert f"{values.count(0.5)} of 180 choices flipped" in found.tables()[0].notes[0].text
 
 
-def test_a_system_that_never_lost_has_no_finite_strength(tmp_path):
-    """It is ranked by win rates, and the output says so."""
-    values = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0] * 20
-    scores, data = files(tmp_path, values)
-    found = json.loads(rank(scores, data, "--pair", "system", "--json").out)
-    assert found["rows"][0]["strength"]["value"] is None
-    assert found["rows"][0]["win_rate"]["value"] == 1
-    assert "no finite value" in rank(scores, data, "--pair", "system").err.replace("\n", " ")
-
-
-def test_one_source_gives_no_interval(tmp_path):
-    """Values and no ranks: nothing shows how sources differ."""
-    scores, data = files(tmp_path, [1.0, 0.0, 1.0])
-    found = json.loads(rank(scores, data, "--pair", "system", "--json").out)
-    assert all(row["rank"] is None and row["win_rate"]["low"] is None for row in found["rows"])
+def test_a_system_that_never_lost_is_ranked_by_win_rates(tmp_path):
+    """It has no finite strength. Of one source there are values, no ranks."""
+    found = ranked(tmp_path, *pairs_of([1.0, 1.0, 1.0, 1.0, 1.0, 0.0] * 20))
+    assert (found.rows[0].strength.value, found.rows[0].win_rate.value) == (None, 1)
+    assert any("no finite value" in note.text for note in found.tables()[0].notes)
+    alone = ranked(tmp_path, *pairs_of([1.0, 0.0, 1.0]))
+    assert all(row.rank is None and row.win_rate.low is None for row in alone.rows)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "error", "says"),
     [
-        ({"value": 4}, "a comparison must be 0, 0.5 or 1"),
-        ({"id": "other"}, "no id occurs in both"),
-        ({"value": None}, "all are unscored"),
+        ({"value": 4}, ConfigurationError, "a comparison must be 0, 0.5 or 1"),
+        ({"id": "other"}, DataError, "no id occurs in both"),
+        ({"value": None}, DataError, "all are unscored"),
+        ({"aspect": "manner"}, ConfigurationError, "no comparisons on 'tone'; it has manner"),
     ],
 )
-def test_scores_that_are_no_comparisons_are_refused(tmp_path, change, words):
-    """What is wrong, and what to give instead; nothing on standard output."""
-    scores, data = files(tmp_path, [1.0, 0.0, 0.5] * 4)
-    rows = [{**json.loads(line), **change} for line in scores.read_text().splitlines()]
-    scores.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = rank(scores, data, "--pair", "system")
-    assert (done.code, done.out) == (2, "")
-    assert words in done.err.replace("\n", " ")
+def test_scores_that_are_no_comparisons_are_refused(tmp_path, change, error, says):
+    examples, rows = pairs_of([1.0, 0.0, 0.5] * 4)
+    with pytest.raises(error, match=says):
+        ranked(tmp_path, examples, [{**row, **change} for row in rows], aspects=["tone"])
 
 
-def test_data_without_systems_or_judges_that_differ_are_refused(tmp_path):
-    """No `system_b`, two signatures, an aspect that is not there."""
-    scores, data = files(tmp_path, [1.0, 0.0, 0.5] * 4)
-    assert "'system_b'" in rank(scores, data).err.replace("\n", " ")
-    assert "it has tone" in rank(scores, data, "--pair", "system", "-a", "x").err.replace("\n", " ")
-    rows = [json.loads(line) for line in scores.read_text().splitlines()]
-    rows = [{**row, "signature": str(at % 2)} for at, row in enumerate(rows)]
-    scores.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert "2 different judges" in rank(scores, data, "--pair", "system").err
-
-
-def test_systems_that_never_met_are_not_ranked_together(tmp_path):
-    """a with b, and c with d."""
-    pairs = [
-        Example(
-            id=f"{a}{g}",
-            output="x",
-            system=a,
-            group=str(g),
-            meta={"output_b": "y", "system_b": b},
-        )
-        for a, b in (("a", "b"), ("c", "d"))
-        for g in range(5)
-    ]
-    rows = [{"id": one.id, "aspect": "tone", "value": 0.5} for one in pairs]
-    file = tmp_path / "s.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+def test_what_cannot_be_ranked_together_is_refused(tmp_path):
+    """Systems that never met, several judges, and pairs without a second system."""
     with pytest.raises(DataError, match="never compared"):
-        rank_systems(file, pairs)
-    with pytest.raises(ConfigurationError, match="no comparisons on"):
-        rank_systems(file, pairs[:5], aspects=["other"])
+        ranked(tmp_path, *pairs_of([0.5] * 10, ("ab", "cd")))
+    examples, rows = pairs_of([1.0, 0.0, 0.5] * 4)
+    with pytest.raises(ConfigurationError, match="2 different judges"):
+        ranked(tmp_path, examples, [{**r, "signature": str(at % 2)} for at, r in enumerate(rows)])
+    with pytest.raises(DataError, match="'system_b'"):
+        ranked(tmp_path, [one.model_copy(update={"meta": {}}) for one in examples], rows)
 
 
 def test_a_run_of_pairwise_is_ranked_as_it_lies(tmp_path):
-    """The run folder knows its data and that systems were paired."""
     data, run = write_examples(tmp_path / "data.jsonl", 12), tmp_path / "run"
     with served() as server:
         done = textassay(
@@ -204,6 +159,9 @@ def test_a_run_of_pairwise_is_ranked_as_it_lies(tmp_path):
             "--progress", "none",
         )  # fmt: skip
     assert done.code == 0, done.err
-    found = json.loads(rank(run, "--json").out)
+    found = json.loads(textassay("rank", run, "--json").out)
     assert {row["system"] for row in found["rows"]} == {"M0", "M1"}
     assert all((row["n"], row["groups"]) == (6, 6) for row in found["rows"])
+    assert "strength" in textassay("rank", run).out
+    refused = textassay("rank", run, "-a", "other")
+    assert (refused.code, refused.out) == (2, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,16 @@ class Outcome:
     out: str
     err: str
 
+    @property
+    def said(self) -> str:
+        """Standard error as one line."""
+        return " ".join(self.err.split())
+
+    def ok(self) -> Outcome:
+        """Return it if the command succeeded."""
+        assert self.code == 0, (self.out, self.err)
+        return self
+
 
 def textassay(*arguments: object) -> Outcome:
     """Run one command to its end, as a shell without a terminal would."""
@@ -31,6 +41,33 @@ def textassay(*arguments: object) -> Outcome:
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert "Traceback" not in result.stderr, result.stderr
     return Outcome(result.exit_code, result.stdout, result.stderr)
+
+
+def document(*arguments: object) -> Any:
+    """Run one command that succeeds, and return its JSON document."""
+    return json.loads(textassay(*arguments, "--json").ok().out)
+
+
+def flags(
+    data: object,
+    out: object,
+    server: MockServer | str,
+    *more: object,
+    method: str = "llm-score",
+    model: str = "direct/mock",
+    aspects: str = "coherence,fluency",
+) -> list[object]:
+    """Return the arguments of `score` with a model of a server, or of its address."""
+    url = server if isinstance(server, str) else server.url
+    return [
+        *("score", data, "--method", method, "--model", model, "--api-base", url),
+        *("--aspects", aspects, "--out", out, *more),
+    ]
+
+
+def score(*arguments: Any, **named: str) -> Outcome:
+    """Run `score` with `flags`."""
+    return textassay(*flags(*arguments, **named))
 
 
 @contextmanager
@@ -54,15 +91,28 @@ def write_examples(path: Path, count: int, **fields: Any) -> Path:
         }
         for i in range(count)
     ]
+    return write_lines(path, rows)
+
+
+def write_lines(path: Path, rows: Iterable[Any]) -> Path:
+    """Write rows as JSON Lines."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
 def rows_of(run: Path) -> list[dict[str, Any]]:
     """The lines of a run's scores."""
-    return [
-        json.loads(line) for line in (run / "scores.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    return read_lines(run / "scores.jsonl")
+
+
+def read_lines(path: Path) -> list[Any]:
+    """The rows of a file of JSON Lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def read_json(path: Path) -> Any:
+    """The document of a file."""
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def verdicts(run: Path) -> list[tuple[str, str, float | None, str]]:

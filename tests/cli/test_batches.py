@@ -11,7 +11,18 @@ from contextlib import suppress
 import pytest
 
 from tests.batch_server import Faults, batches_served
-from tests.cli.harness import rows_of, textassay, verdicts, write_examples
+from tests.cli.harness import (
+    document,
+    read_json,
+    read_lines,
+    rows_of,
+    score,
+    textassay,
+    verdicts,
+    write_examples,
+    write_lines,
+)
+from tests.cli.harness import flags as arguments_of
 from tests.cli.test_interruptions import MAIN, ROOT
 from tests.waiting import until
 from textassay import connect, evaluate
@@ -21,12 +32,12 @@ from textassay.runtime.errors import ConfigurationError
 QUICK = ("--set", "batch_wait=0.2", "--set", "batch_poll=0.05")
 
 
-def flags(data, run, server, *more, method="llm-score"):
-    """The arguments of `score`."""
-    return [
-        "score", data, "--method", method, "--model", "direct/mock", "--api-base", server.url,
-        "--aspects", "coherence,fluency", "--task", "summarization", "--out", run, *more,
-    ]  # fmt: skip
+BATCH = ("--batch", *QUICK)
+
+
+def flags(data, run, server, *more, **named):
+    """The arguments of `score` over summaries."""
+    return arguments_of(data, run, server, "--task", "summarization", *more, **named)
 
 
 @pytest.mark.parametrize(
@@ -34,69 +45,49 @@ def flags(data, run, server, *more, method="llm-score"):
 )
 def test_batches_score_as_single_calls_do(data, run, tmp_path, method, waves):
     """Equal scores, one batch a wave of the graph, no single call, half the cost."""
+    more = ("--temperature", "0") if method in ("llm-score", "g-eval") else ()
     with batches_served() as server:
-        more = (
-            ("--price", "1,2", "--temperature", "0")
-            if method in ("llm-score", "g-eval")
-            else ("--price", "1,2")
-        )
-        live = textassay(*flags(data, tmp_path / "live", server, *more, method=method))
-        asked = server.counters.requests
-        done = textassay(*flags(data, run, server, "--batch", *QUICK, *more, method=method))
-        assert done.code == live.code == 0, done.err
+        for out, how in ((tmp_path / "live", ()), (run, BATCH)):
+            asked = server.counters.requests
+            textassay(*flags(data, out, server, "--price", "1,2", *how, *more, method=method)).ok()
         assert verdicts(run) == verdicts(tmp_path / "live")
-        assert server.counters.requests == asked
-        assert len(server.batches) == waves
-        costs = [
-            json.loads((f / "summary.json").read_text())["usage"]["cost"]
-            for f in (run, tmp_path / "live")
-        ]
-        assert costs[0] == pytest.approx(costs[1] / 2)
-        states = [
-            json.loads(line)["state"] for line in (run / "batches.jsonl").read_text().splitlines()
-        ]
-        assert states == ["prepared", "uploaded", "submitted", "ended", "collected"] * waves
+        assert (server.counters.requests, len(server.batches)) == (asked, waves)
+    half, full = (read_json(f / "summary.json")["usage"]["cost"] for f in (run, tmp_path / "live"))
+    assert half == pytest.approx(full / 2)
+    states = [row["state"] for row in read_lines(run / "batches.jsonl")]
+    assert states == ["prepared", "uploaded", "submitted", "ended", "collected"] * waves
 
 
 @pytest.mark.parametrize(("option", "waves"), [("true", 4), ("parallel", 2)])
 def test_a_chain_is_warned_of_and_its_waves_are_counted(tmp_path, run, option, waves):
     """A dry run tells as many as there are: for DecompEval's chain, one per sentence and one."""
     data = write_examples(tmp_path / "data.jsonl", 3, output="It rained. It snowed. It hailed.")
+    more = (*BATCH, "--set", f"subquestions={option}")
     with batches_served() as server:
-        more = ("--batch", *QUICK, "--set", f"subquestions={option}")
-        command = flags(data, run, server, *more, method="decomp-eval")
-        dry = textassay(*command, "--aspects", "coherence", "--dry-run", "--json")
+        command = flags(data, run, server, *more, method="decomp-eval", aspects="coherence")
+        dry = textassay(*command, "--dry-run", "--json")
         assert json.loads(dry.out)["waves"] == waves
-        done = textassay(*command, "--aspects", "coherence")
-        assert done.code == 0, done.err
+        done = textassay(*command).ok()
         assert len(server.batches) == waves
-        for said in (dry.err, done.err):
-            assert ("--set subquestions=parallel" in said) == (option == "true")
+    for said in (dry.err, done.err):
+        assert ("--set subquestions=parallel" in said) == (option == "true")
 
 
 def test_submitting_only_stops_with_3_and_resume_collects(data, run):
-    """A laptop may sleep in between; nothing is submitted twice, and a dry run tells half the
-    price."""
     with batches_served(Faults(hold=True)) as server:
-        price = ("--price", "1,2", "--dry-run", "--json")
         full, half = (
-            json.loads(textassay(*flags(data, run, server, *more, *price)).out)["estimate"]["cost"]
+            document(*flags(data, run, server, *more, "--price", "1,2", "--dry-run"))["estimate"]
             for more in ((), ("--batch",))
         )
-        assert half == pytest.approx(full / 2)
-        done = textassay(*flags(data, run, server, "--batch", "--submit-only", *QUICK))
+        assert half["cost"] == pytest.approx(full["cost"] / 2)
+        done = textassay(*flags(data, run, server, *BATCH, "--submit-only"))
         assert done.code == 3, done.err
         assert "12 requests to direct/mock are submitted in 1 batch" in done.err
         assert f"textassay resume {run}" in done.err
-        done = textassay("resume", run, "--submit-only")
-        assert done.code == 3
-        done = textassay(*flags(data, run, server, "--batch", *QUICK))
-        assert done.code == 2
-        assert f"already contains a run; resume it with `textassay resume {run}`" in done.err
+        assert textassay("resume", run, "--submit-only").code == 3
         server.faults.hold = False
-        assert textassay("resume", run).code == 0
-        assert len(rows_of(run)) == 12
-        assert len(server.batches) == 1
+        textassay("resume", run).ok()
+        assert (len(rows_of(run)), len(server.batches)) == (12, 1)
         assert set(server.billed.values()) == {1}
 
 
@@ -112,13 +103,10 @@ def test_one_role_is_asked_in_batches_and_others_singly(data, run, tmp_path):
         done = textassay(*flags(data, run, server, *more, method="g-eval"))
         assert done.code == 3, done.err
         assert "12 requests to direct/mock are submitted in 1 batch" in done.err
-        singly = server.counters.requests
-        assert singly == 2  # the steps of two aspects
+        assert server.counters.requests == 2  # the steps of two aspects
         server.faults.hold = False
-        done = textassay("resume", run)
-        assert done.code == 0, done.err
-        assert len(rows_of(run)) == 12
-        assert server.counters.requests == singly
+        textassay("resume", run).ok()
+        assert (len(rows_of(run)), server.counters.requests) == (12, 2)
 
 
 @pytest.mark.parametrize(
@@ -130,55 +118,39 @@ def test_one_role_is_asked_in_batches_and_others_singly(data, run, tmp_path):
     ],
 )
 def test_submitting_only_needs_a_model_in_batches(data, run, server, tmp_path, roles):
-    """Everything would be asked singly, at the full price."""
     config = tmp_path / "roles.toml"
     config.write_text(roles)
-    done = textassay(
-        *flags(data, run, server, "--submit-only", "--config", config, method="g-eval")
-    )
-    assert done.code == 2
-    assert "--submit-only needs" in done.err
-    assert not run.exists()
-    assert server.counters.requests == 0
+    done = score(data, run, server, "--submit-only", "--config", config, method="g-eval")
+    assert (done.code, "--submit-only needs" in done.err) == (2, True)
+    assert (run.exists(), server.counters.requests) == (False, 0)
 
 
 def test_waiting_for_room_is_reported(data, run):
-    """It may take hours."""
     with batches_served(Faults(postponed=2)) as server:
-        done = textassay(*flags(data, run, server, "--batch", *QUICK))
-        assert done.code == 0, done.err
-        said = " ".join(done.err.split())
-        assert said.count("direct/mock has no room for a further batch yet") == 1
-        assert "Enqueued token limit reached" in said
+        said = textassay(*flags(data, run, server, *BATCH)).ok().said
+    assert said.count("direct/mock has no room for a further batch yet") == 1
+    assert "Enqueued token limit reached" in said
 
 
 def test_a_budget_holds_over_the_sessions_that_submit_and_collect(data, run):
     """What is submitted with a limit is collected with it, and stops before the next wave."""
     with batches_served() as server:
-        priced = ("--batch", *QUICK, "--price", "1,2")
-        whole = textassay(
-            *flags(data, run, server, *priced, "--dry-run", "--json", method="g-eval")
-        )
-        cap = json.loads(whole.out)["estimate"]["cost"] / 2
-        more = (*priced, "--submit-only", "--max-cost", f"{cap:.6f}")
-        assert textassay(*flags(data, run, server, *more, method="g-eval")).code == 3
+        priced = flags(data, run, server, *BATCH, "--price", "1,2", method="g-eval")
+        cap = document(*priced, "--dry-run")["estimate"]["cost"] / 2
+        assert textassay(*priced, "--submit-only", "--max-cost", f"{cap:.6f}").code == 3
         stopped = textassay("resume", run)
-        assert stopped.code == 3, stopped.err
-        assert "the cost limit of $" in stopped.err
+        assert (stopped.code, "the cost limit of $" in stopped.err) == (3, True)
         assert 2 <= len(server.billed) < 14
-        done = textassay("resume", run, "--max-cost", "1")
-        assert done.code == 0, done.err
+        textassay("resume", run, "--max-cost", "1").ok()
         assert len(rows_of(run)) == 12
         assert set(server.billed.values()) == {1}
 
 
 def test_a_recorded_run_is_not_asked_in_batches(data, run, tmp_path):
-    """It answers by itself, whatever the server of its model offers."""
     with batches_served() as other:
-        assert textassay(*flags(data, run, other)).code == 0
-        command = flags(data, tmp_path / "again", other, "--batch")
-        command[command.index("direct/mock")] = f"replay/{run}"
-        done = textassay(*command)
+        textassay(*flags(data, run, other)).ok()
+        named = flags(data, tmp_path / "again", other, "--batch", model=f"replay/{run}")
+        done = textassay(*named)
         assert done.code == 2
         assert "answers from a recorded run, without any call: leave out --batch" in done.err
         assert not other.billed
@@ -187,59 +159,46 @@ def test_a_recorded_run_is_not_asked_in_batches(data, run, tmp_path):
 def test_what_no_batch_answers_is_an_error_or_asked_live(data, run, tmp_path):
     """`--batch-fallback none` leaves errors that resume asks again; `live` asks at once."""
     with batches_served(Faults(missing=1)) as server:
-        done = textassay(*flags(data, run, server, "--batch", *QUICK))
-        assert done.code == 1
-        assert "MissingAnswer x2" in done.out
-        assert textassay("resume", run).code == 0
+        done = textassay(*flags(data, run, server, *BATCH))
+        assert (done.code, "MissingAnswer x2" in done.out) == (1, True)
+        textassay("resume", run).ok()
         assert server.counters.requests == 0
         server.faults.missing = 1
-        more = ("--batch", "--batch-fallback", "live", *QUICK)
-        assert textassay(*flags(data, tmp_path / "second", server, *more)).code == 0
+        live = (*BATCH, "--batch-fallback", "live")
+        textassay(*flags(data, tmp_path / "second", server, *live)).ok()
         assert server.counters.requests == 2
 
 
 def test_a_run_whose_only_batch_is_refused_leaves_nothing_in_the_way(data, run):
-    """As it says: the command can be repeated."""
     with batches_served(Faults(most=0)) as server:
-        done = textassay(*flags(data, run, server, "--batch", *QUICK))
+        done = textassay(*flags(data, run, server, *BATCH))
         assert (done.code, run.exists()) == (3, False)
         assert "is not kept: fix this and repeat the command" in done.err
         server.faults.most = None
-        assert textassay(*flags(data, run, server, "--batch", *QUICK)).code == 0
+        textassay(*flags(data, run, server, *BATCH)).ok()
         assert set(server.billed.values()) == {1}
 
 
 def test_a_run_with_a_submitted_batch_is_kept_when_another_is_refused(data, run):
-    """Nothing was answered yet, but the first batch will be paid for."""
     with batches_served(Faults(most=1, hold=True)) as server:
-        done = textassay(
-            "score", data, "--method", "jury", "--model", "juror1=direct/one", "--model",
-            "juror2=direct/two", "--api-base", server.url, "--aspects", "coherence", "--task",
-            "summarization", "--out", run, "--batch", *QUICK,
-        )  # fmt: skip
-        assert done.code == 3, done.err
-        assert f"textassay resume {run}" in done.err
+        jurors = ("--model", "juror2=direct/two", *BATCH)
+        named = {"method": "jury", "model": "juror1=direct/one", "aspects": "coherence"}
+        done = textassay(*flags(data, run, server, *jurors, **named))
+        assert (done.code, f"textassay resume {run}" in done.err) == (3, True), done.err
         server.faults.most, server.faults.hold = None, False
-        done = textassay("resume", run)
-        assert done.code == 0, done.err
+        textassay("resume", run).ok()
         assert len(server.batches) == 2
         assert list(server.billed.values()) == [1] * 12
 
 
-def test_a_server_without_a_batch_api_is_told_apart_from_a_wrong_address(server, data, run):
-    """It answers single calls."""
-    done = textassay(*flags(data, run, server, "--batch", *QUICK))
+def test_models_and_servers_without_a_batch_api_are_refused(server, data, run):
+    """A server that answers single calls is told apart from a wrong address; nothing is made."""
+    done = score(data, run, server, *BATCH)
     assert (done.code, run.exists()) == (3, False)
     assert "if this server has no batch API, leave out --batch" in done.err
-
-
-def test_models_without_a_batch_api_are_refused(data, run):
-    """Exit 2, naming those that have one; nothing is made."""
-    done = textassay(
-        "score", data, "--method", "llm-score", "--model", "hosted_vllm/x", "--batch", "--out", run
-    )
-    assert done.code == 2
-    assert "no batch API is known" in done.err
+    named = ("--method", "llm-score", "--model", "hosted_vllm/x", "--batch", "--out", run)
+    done = textassay("score", data, *named)
+    assert (done.code, "no batch API is known" in done.err) == (2, True)
 
 
 def run_batch(folder):
@@ -272,19 +231,15 @@ def run_batch(folder):
 def test_files_for_run_batch_are_written_and_read(data, run, tmp_path):
     """No server is asked; a request that vLLM refuses is an error, which resume asks again."""
     folder = tmp_path / "shared"
-    asked = (
-        "score", data, "--method", "llm-score", "--model", "direct/org/name", "--api-base",
-        "http://127.0.0.1:9/v1", "--aspects", "coherence,fluency", "--task", "summarization",
-        "--out", run, "--batch", "--submit-only", *QUICK, "--set", f"batch_files={folder}",
-    )  # fmt: skip
+    more = (*BATCH, "--submit-only", "--set", f"batch_files={folder}")
+    asked = flags(data, run, "http://127.0.0.1:9/v1", *more, model="direct/org/name")
     done = textassay(*asked)
     assert (done.code, run.exists()) == (2, False)
     assert "there is no folder" in done.err
     folder.mkdir()
     assert textassay(*asked).code == 3
     [path] = folder.iterdir()
-    lines = path.read_text().splitlines()
-    assert {json.loads(line)["body"]["model"] for line in lines} == {"org/name"}
+    assert {row["body"]["model"] for row in read_lines(path)} == {"org/name"}
     assert textassay("resume", run, "--submit-only").code == 3
     run_batch(folder)
     done = textassay("resume", run)
@@ -297,21 +252,18 @@ def test_files_for_run_batch_are_written_and_read(data, run, tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_killed_processes_find_their_batches(run, tmp_path):
-    """`kill -9` in each state of two waves of batches, then resume: the scores of single calls, and
-    nothing is paid for twice."""
+    """`kill -9` in each state of two waves, then resume: nothing is paid for twice."""
     data = write_examples(tmp_path / "data.jsonl", 40)
     rng = random.Random(5)
 
     def states() -> list[str]:
         path = run / "batches.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [json.loads(line)["state"] for line in lines]
+        return [row["state"] for row in read_lines(path)] if path.exists() else []
 
     with batches_served() as server:
-        live = textassay(*flags(data, tmp_path / "live", server, method="g-eval"))
-        assert live.code == 0, live.err
+        textassay(*flags(data, tmp_path / "live", server, method="g-eval")).ok()
         command = [sys.executable, "-c", MAIN]
-        first = flags(data, run, server, "--batch", *QUICK, method="g-eval")
+        first = flags(data, run, server, *BATCH, method="g-eval")
         arguments, killed, code = [*command, *map(str, first)], 0, -1
         while code != 0:
             assert code < 0, "it was killed"
@@ -335,7 +287,6 @@ def test_killed_processes_find_their_batches(run, tmp_path):
 
 
 def test_the_doctor_probes_batches():
-    """What batches lack is told apart from what single calls lack."""
     with batches_served() as server:
         asked = ("doctor", "direct/mock", "--api-base", server.url, "--batch", "--json", *QUICK)
         done = textassay(*asked)
@@ -356,13 +307,12 @@ def test_fit_asks_through_batches_too(run, tmp_path, by_role):
     config = tmp_path / "roles.toml"
     config.write_text('[models.scorer]\nmodel = "direct/mock"\nbatch = true\n')
     how = ("--config", config) if by_role else ("--batch", "--batch-fallback", "live")
-    data = tmp_path / "rated.jsonl"
     rows = [
         {"id": f"x{i}", "output": f"It rained {i} times.", "source": f"s{i}",
          "human": {"coherence": i * 7 % 5 + 1}}
         for i in range(24)
     ]  # fmt: skip
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = write_lines(tmp_path / "rated.jsonl", rows)
 
     def fit(out, *more):
         return textassay(
@@ -376,14 +326,12 @@ def test_fit_asks_through_batches_too(run, tmp_path, by_role):
         assert done.code == 3, done.err
         assert "24 requests to direct/mock are submitted in 1 batch" in done.err
         server.faults.hold = False
-        done = fit(run, *how, *QUICK)
-        assert done.code == 0, done.err
+        fit(run, *how, *QUICK).ok()
         # two layers, and between them a decomposition, which another role asks for
         assert (len(server.batches), server.counters.requests) == ((2, 1) if by_role else (3, 0))
         assert set(server.billed.values()) == {1}
-        done = fit(tmp_path / "live")
-        assert done.code == 0, done.err
-    made = [json.loads((out / "evaluator.json").read_text()) for out in (run, tmp_path / "live")]
+        fit(tmp_path / "live").ok()
+    made = [read_json(out / "evaluator.json") for out in (run, tmp_path / "live")]
     assert made[0]["tree"] == made[1]["tree"]
     assert made[0]["aggregator"] == made[1]["aggregator"]
 
@@ -403,8 +351,7 @@ async def test_a_graph_with_its_own_model_is_told_how_to_use_batches(data, run):
 
 
 def test_what_batches_of_a_model_lack_leaves_no_folder(data, run, monkeypatch):
-    """Exit 2: nothing was submitted, not even what comes before the requests that are refused, and
-    the corrected command takes the same folder."""
+    """Exit 2, and nothing was submitted; the corrected command takes the same folder."""
     monkeypatch.setenv("GROQ_API_KEY", "none")
     only = {"g-eval": ("--set", "reading=logprob"), "gptscore": ()}
     for method, options in only.items():

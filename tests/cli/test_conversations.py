@@ -9,26 +9,25 @@ from typing import Any
 import pytest
 
 from examples.mock_server import MockServer
-from tests.cli.harness import Outcome, rows_of, textassay
+from tests.cli import harness
+from tests.cli.harness import Outcome, document, read_json, rows_of, textassay, write_lines
 from tests.runtime.test_conversation import long_chat
 
 
 @pytest.fixture
 def chats(tmp_path: Path) -> Path:
     """Two conversations of four turns with long results."""
-    path = tmp_path / "chats.jsonl"
+    rated = ({"overall": bool(n)} for n in range(2))
     rows = [
-        {"id": f"c{n}", "messages": long_chat(4, 8_000), "human": {"overall": bool(n)}}
-        for n in range(2)
+        {"id": f"c{n}", "messages": long_chat(4, 8_000), "human": human}
+        for n, human in enumerate(rated)
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_lines(tmp_path / "chats.jsonl", rows)
 
 
 def scored(server: MockServer, data: Path, run: Path, *more: Any) -> Outcome:
     """Judge the conversations."""
-    judge = ("--method", "llm-score", "-a", "overall", "-m", "direct/mock", "--api-base")
-    return textassay("score", data, *judge, server.url, "-o", run, *more)
+    return harness.score(data, run, server, *more, aspects="overall")
 
 
 TURNS = ["c0#turn-2", "c0#turn-4", "c1#turn-2", "c1#turn-4"]
@@ -46,10 +45,10 @@ def test_a_unit_of_conversations_is_judged(
     server: MockServer, chats: Path, run: Path, unit: tuple[str, ...], ids: list[str]
 ) -> None:
     outcome = scored(server, chats, run, *unit, "--set", "conversation_chars=5000")
-    assert outcome.code == 0, outcome.err
+    outcome.ok()
     assert sorted(row["id"] for row in rows_of(run)) == ids
     assert "conversations are shortened in prompts, tool results first" in outcome.err
-    manifest = json.loads((run / "manifest.json").read_text())
+    manifest = read_json(run / "manifest.json")
     assert manifest["spec"]["conversation_chars"] == 5000
     assert len(manifest["data"]["notices"]) == 1
 
@@ -57,49 +56,34 @@ def test_a_unit_of_conversations_is_judged(
 def test_commands_read_the_turns_of_a_run_as_it_did(
     server: MockServer, chats: Path, run: Path, tmp_path: Path
 ) -> None:
-    """Resume, show and report find the same turns without being told."""
-    assert scored(server, chats, run, "--unit", "turn").code == 0
-    again = textassay("resume", run, "--api-base", server.url)
-    assert again.code == 0, again.err
+    """Resume, show and report find the same turns; ratings of turns come in a file of their own."""
+    scored(server, chats, run, "--unit", "turn").ok()
+    textassay("resume", run, "--api-base", server.url).ok()
     assert len(rows_of(run)) == 4
-    shown = textassay("show", run, "c1#turn-2")
-    assert "[turn 1] user: question number 0" in shown.out
+    assert "[turn 1] user: question number 0" in textassay("show", run, "c1#turn-2").out
     page = tmp_path / "report.html"
-    assert textassay("report", run, "--out", page).code == 0
+    textassay("report", run, "--out", page).ok()
     assert "question number 0" in page.read_text()
-
-
-def test_ratings_of_turns_come_in_a_file_of_their_own(
-    server: MockServer, chats: Path, run: Path, tmp_path: Path
-) -> None:
-    """Their ids are those of the turns, and a conversation is one source."""
-    assert scored(server, chats, run, "--unit", "turn").code == 0
-    ratings = tmp_path / "ratings.jsonl"
-    lines = [
-        {"id": id, "group": id[:2], "human": {"overall": n}} for n, id in enumerate(TURNS, start=1)
-    ]
-    ratings.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    outcome = textassay("meta", run, ratings, "--json", "--bootstrap", 0)
-    (row,) = json.loads(outcome.out)["rows"]
+    lines = [{"id": id, "group": id[:2], "human": {"overall": n}} for n, id in enumerate(TURNS, 1)]
+    ratings = write_lines(tmp_path / "ratings.jsonl", lines)
+    (row,) = document("meta", run, ratings, "--bootstrap", 0)["rows"]
     assert (row["n"], row["groups"]) == (4, 2)
 
 
 def test_fit_and_tools_read_turns(chats: Path, tmp_path: Path) -> None:
     """Metrics of turns are learned from with the ratings of turns, which are in another file."""
-    tools, ratings, out = tmp_path / "tools", tmp_path / "ratings.jsonl", tmp_path / "fitted"
+    tools, out = tmp_path / "tools", tmp_path / "fitted"
     rows = [{"id": f"c{n}", "messages": long_chat(8, 100)} for n in range(6)]
     for n, row in enumerate(rows):
         row["messages"][3]["content"] += " in more words" * n
-    chats.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = textassay("tools", "score", chats, "--tools", "length", "--unit", "turn", "-o", tools)
-    assert done.code == 0, done.err
+    write_lines(chats, rows)
+    textassay("tools", "score", chats, "--tools", "length", "--unit", "turn", "-o", tools).ok()
     ids = sorted({row["id"] for row in rows_of(tools)})
     assert ids == [f"c{n}#turn-{turn}" for n in range(6) for turn in (2, 4, 6, 8)]
     lines = [{"id": id, "human": {"overall": 1 + n % 5}} for n, id in enumerate(ids)]
-    ratings.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ratings = write_lines(tmp_path / "ratings.jsonl", lines)
     flags = ("--scores", tools, "--unit", "turn", "--aggregator", "linear", "-o", out)
-    fitted = textassay("fit", chats, *flags, "--ratings", ratings)
-    assert fitted.code == 0, fitted.err
+    fitted = textassay("fit", chats, *flags, "--ratings", ratings).ok()
     assert "24" in fitted.out
     assert "length" in (out / "evaluator.json").read_text()
 
@@ -110,13 +94,11 @@ def test_fit_and_tools_read_turns(chats: Path, tmp_path: Path) -> None:
 def test_scores_say_that_a_conversation_was_shortened(
     server: MockServer, chats: Path, run: Path, method: str, says: bool
 ) -> None:
-    """Not those of a judge that reads it as it is, nor those of short ones."""
     short = {"id": "short", "messages": long_chat(4, 100)}
     with chats.open("a") as file:
         file.write(json.dumps(short) + "\n")
-    flags = ("--method", method, "-a", "overall", "-m", "direct/mock", "--api-base", server.url)
     chars = ("--set", "conversation_chars=5000")
-    assert textassay("score", chats, *flags, *chars, "-o", run).code == 0
+    harness.score(chats, run, server, *chars, method=method, aspects="overall").ok()
     notes = {
         row["id"]: [piece for piece in row["evidence"] if "left_out" in piece]
         for row in rows_of(run)
@@ -136,14 +118,12 @@ def test_scores_say_that_a_conversation_was_shortened(
 def test_the_answer_to_material_that_is_not_used_names_the_flag(
     server: MockServer, run: Path, tmp_path: Path
 ) -> None:
-    """Nothing is asked; with the flag, the judge is shown it."""
     data = tmp_path / "data.jsonl"
     data.write_text('{"id": "a", "output": "x", "my_passages": ["It rained."]}\n')
     refused = scored(server, data, run)
     assert refused.code == 2
-    assert "such as --field my_passages=context, or leave it out: --field my_passages=meta" in (
-        " ".join(refused.err.split())
-    )
+    way = "such as --field my_passages=context, or leave it out: --field my_passages=meta"
+    assert way in refused.said
     assert server.counters.requests == 0
-    assert scored(server, data, run, "--field", "my_passages=context").code == 0
+    scored(server, data, run, "--field", "my_passages=context").ok()
     assert rows_of(run)[0]["id"] == "a"

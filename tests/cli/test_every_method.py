@@ -1,5 +1,4 @@
-"""Every method over the bundled examples, from the command line: on the project's server and on a
-tiny local model."""
+"""Every method over the bundled examples, on benchmark texts, and on a tiny local model."""
 
 from __future__ import annotations
 
@@ -9,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.every_method import DATA
+from tests.benchmark_data import FOLDER
 from tests.cli.harness import rows_of, textassay
 from tests.methods.test_golden_requests import refused_by_the_embedded_model
 from textassay.demo import data_file
@@ -25,8 +26,8 @@ ON_A_LOCAL_MODEL = {
 }
 """With flags that keep answers short. The others have a model write lists, which one with random
 weights never ends."""
-LIMIT = 13
-"""Examples per task that a local model judges, 51 in all; the demo has one judge all of a task."""
+LIMIT = 8
+"""Examples per task that a local model judges; the demo has one judge all of a task."""
 OF_SINGLE_OUTPUTS = [name for name in METHODS if name != "pairwise"]
 ON_THE_EMBEDDED_MODEL = [
     name for name in OF_SINGLE_OUTPUTS if name not in refused_by_the_embedded_model()
@@ -34,29 +35,56 @@ ON_THE_EMBEDDED_MODEL = [
 READ_FROM_PROBABILITIES = ("decomp-eval", "gptscore")
 
 
+def judged(data, method, task, run, model, *flags, codes=(0,)):
+    """Judge a file and return its scores, each of which has a value or a reason."""
+    done = textassay(
+        "score", data, "--method", method, "--task", task, "--model", model, "--out", run,
+        "--progress", "none", *flags,
+    )  # fmt: skip
+    assert done.code in codes, (task, done.out, done.err)
+    rows = rows_of(run)
+    assert all(
+        (row["value"] is None) == (row["outcome"] != "scored") == bool(row["error"]) for row in rows
+    )
+    assert len(rows) == len({(row["id"], row["aspect"]) for row in rows})
+    return rows
+
+
 @pytest.mark.parametrize("method", OF_SINGLE_OUTPUTS)
 def test_over_the_bundled_examples_on_the_server(server, tmp_path, method):
-    """One score for every example and aspect, all with a value, each with a signature that names
-    method and model."""
+    """One score for every example and aspect, with a value and a signature of method and model."""
     for task, count in COUNTS.items():
-        run = tmp_path / task
-        done = textassay(
-            "score", data_file(task), "--method", method, "--task", task, "--model", "direct/mock",
-            "--api-base", server.url, "--out", run, "--progress", "none",
-        )  # fmt: skip
-        assert done.code == 0, (task, done.out, done.err)
-        rows = rows_of(run)
-        judged = {aspect.name for aspect in tasks.load(task).aspects}
-        if method == "claims":  # judges what is about facts
-            judged &= set(FACTUAL)
-        assert judged <= {row["aspect"] for row in rows}
-        assert (
-            len(rows)
-            == len({(row["id"], row["aspect"]) for row in rows})
-            == count * len({r["aspect"] for r in rows})
-        )
+        at = ("direct/mock", "--api-base", server.url)
+        rows = judged(data_file(task), method, task, tmp_path / task, *at)
+        aspects = {row["aspect"] for row in rows}
+        expected = {aspect.name for aspect in tasks.load(task).aspects}
+        # claims judges what is about facts
+        assert (expected & set(FACTUAL) if method == "claims" else expected) <= aspects
+        assert len(rows) == count * len(aspects)
         assert {row["outcome"] for row in rows} == {"scored"}
         assert all(f"method:{method}|model:direct/mock|" in row["signature"] for row in rows)
+
+
+SOME = 20
+ALL = {"summarization": 1600, "dialogue": 360}
+
+
+@pytest.mark.parametrize("task", DATA)
+@pytest.mark.parametrize("method", [*OF_SINGLE_OUTPUTS, None])
+def test_over_rows_of_people(server, tmp_path, method, task):
+    """The first of SummEval and Topical-Chat; all on one aspect by one (`None`)."""
+    path = FOLDER / DATA[task]
+    if not path.exists():
+        pytest.skip(f"benchmark data {DATA[task]} not found in {FOLDER}; set TEXTASSAY_DATA")
+    some = ("--limit", SOME) if method else ("--aspects", "coherence")
+    at = ("direct/mock", "--api-base", server.url, "--no-cache", *some)
+    rows = judged(path, method or "llm-score", task, tmp_path / "run", *at)
+    assert {row["outcome"] for row in rows} == {"scored"}
+    assert sum(row["usage"]["calls"] for row in rows) == server.counters.requests
+    assert len({row["id"] for row in rows}) == (SOME if method else ALL[task])
+    expected = {aspect.name for aspect in tasks.load(task).aspects}
+    expected &= set(FACTUAL) if method == "claims" else expected if method else {"coherence"}
+    assert expected <= {row["aspect"] for row in rows}
 
 
 @pytest.fixture(scope="module")
@@ -71,48 +99,30 @@ def tiny_model(tmp_path_factory) -> Path:
     return Path(fixture.write_model(tmp_path_factory.mktemp("gguf") / "tiny.gguf", shape).path)
 
 
+LOCAL = ("--set", "n_gpu_layers=0", "--set", "threads=1", "--set")
+
+
 @pytest.mark.parametrize("method", ON_THE_EMBEDDED_MODEL)
 def test_over_the_bundled_examples_on_a_local_model_by_its_profile(tiny_model, tmp_path, method):
-    """A value for every example, whatever the method: a profile reads ratings from probabilities
-    and writes nothing."""
-    total = 0
+    flags = (*LOCAL, "n_ctx=2048", "--set", "profile=embedded", "--limit", LIMIT)
     for task, count in COUNTS.items():
-        run, first = tmp_path / task, tasks.load(task).aspects[0].name
-        done = textassay(
-            "score", data_file(task), "--method", method, "--task", task, "--model",
-            f"llamacpp/{tiny_model}", "--out", run, "--progress", "none", "--set",
-            "profile=embedded", "--set", "n_gpu_layers=0", "--set", "threads=1", "--set",
-            "n_ctx=2048", "--aspects", first, "--limit", LIMIT,
-        )  # fmt: skip
-        assert done.code == 0, (task, done.out, done.err)
-        rows = rows_of(run)
-        assert len(rows) == len({row["id"] for row in rows}) == min(count, LIMIT)
+        first = ("--aspects", tasks.load(task).aspects[0].name)
+        model = f"llamacpp/{tiny_model}"
+        rows = judged(data_file(task), method, task, tmp_path / task, model, *flags, *first)
+        assert len(rows) == min(count, LIMIT)
         assert {row["outcome"] for row in rows} == {"scored"}
         assert {row["how"] for row in rows} <= {"logprob", "fused", "loglikelihood"}
-        total += len(rows)
-    assert total >= 50
 
 
 @pytest.mark.parametrize("method", ON_A_LOCAL_MODEL)
 def test_over_the_bundled_examples_on_a_local_model(tiny_model, tmp_path, method):
-    """Values where they are probabilities; where a babbling model must write, typed refusals and no
-    number."""
+    """Values where they are probabilities; where a babbling model must write, typed refusals."""
     outcomes: Counter[str] = Counter()
+    flags = (*LOCAL, "n_ctx=8192", "--limit", LIMIT, *ON_A_LOCAL_MODEL[method])
     for task, count in COUNTS.items():
-        run, first = tmp_path / task, tasks.load(task).aspects[0].name
-        done = textassay(
-            "score", data_file(task), "--method", method, "--task", task, "--model",
-            f"llamacpp/{tiny_model}", "--out", run, "--progress", "none", "--set", "n_gpu_layers=0",
-            "--set", "threads=1", "--set", "n_ctx=8192", "--aspects", first, "--limit", LIMIT,
-            *ON_A_LOCAL_MODEL[method],
-        )  # fmt: skip
-        assert done.code in (0, 1), (task, done.out, done.err)
-        rows = rows_of(run)
+        named = (f"llamacpp/{tiny_model}", *flags, "--aspects", tasks.load(task).aspects[0].name)
+        rows = judged(data_file(task), method, task, tmp_path / task, *named, codes=(0, 1))
         assert len({row["id"] for row in rows}) == min(count, LIMIT)
-        assert all(
-            (row["value"] is None) == (row["outcome"] != "scored") == bool(row["error"])
-            for row in rows
-        )
         outcomes.update(row["outcome"] for row in rows)
     if method in READ_FROM_PROBABILITIES:
         assert outcomes == {"scored": sum(min(count, LIMIT) for count in COUNTS.values())}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
 
 import pytest
 
-from tests.cli.harness import textassay, verdicts
+from tests.cli import harness
+from tests.cli.harness import document, textassay, verdicts, write_lines
 
 MAP = {"item": "id", "reply": "output", "who": "system", "coh": "human.fluency"}
 
@@ -37,42 +37,29 @@ def as_file(tmp_path):
 
 def scored(server, table, run, *more):
     """Score the table."""
-    flags = (
-        "--method",
-        "llm-score",
-        "-m",
-        "direct/mock",
-        "--api-base",
-        server.url,
-        "-a",
-        "fluency",
-    )
-    return textassay("score", table, *flags, "-o", run, *more)
+    return harness.score(table, run, server, *more, aspects="fluency")
 
 
-def test_meta_finds_the_data_of_the_run_and_its_map(server, table, run, tmp_path):
-    """Without DATA, and with it; the ids are those of the map."""
-    assert scored(server, table, run, *as_flags()).code == 0
-    found = [textassay("meta", run, *data, "--json", "--bootstrap", 0) for data in ([], [table])]
-    assert found[0].code == 0, found[0].err
-    assert found[0].out == found[1].out
-    assert json.loads(found[0].out)["rows"][0]["n"] == 6
+def test_meta_finds_the_data_of_the_run_and_its_map(server, table, run):
+    """Without DATA, and with it; the ids are those of the map; levels may be listed."""
+    scored(server, table, run, *as_flags()).ok()
+    more = ("--bootstrap", 0, "--level", "dataset,system")
+    found = [document("meta", run, *data, *more)["rows"] for data in ([], [table])]
+    assert found[0] == found[1]
+    assert [(row["level"], row["n"]) for row in found[0]] == [("dataset", 6), ("system", 6)]
 
 
 def test_flags_and_file_say_the_same(server, table, run, tmp_path):
-    """For score, meta and fit; a flag goes before the file."""
     config = as_file(tmp_path)
-    assert scored(server, table, run, "--config", config).code == 0
-    assert scored(server, table, tmp_path / "other", *as_flags()).code == 0
+    scored(server, table, run, "--config", config).ok()
+    scored(server, table, tmp_path / "other", *as_flags()).ok()
     assert verdicts(run) == verdicts(tmp_path / "other")
     copy = table.with_name("copy.csv")
     copy.write_bytes(table.read_bytes())
     for fields in (["--config", config], as_flags()):
-        assert textassay("meta", run, copy, *fields, "--bootstrap", 0).code == 0
-    wrong = textassay(
-        "fit", copy, "--features", "x*", "--field", "nothing=output", "-o", tmp_path / "e"
-    )
-    assert "nothing" in wrong.err
+        textassay("meta", run, copy, *fields, "--bootstrap", 0).ok()
+    wrong = ("--features", "x*", "--field", "nothing=output", "-o", tmp_path / "e")
+    assert "nothing" in textassay("fit", copy, *wrong).err
 
 
 def test_marks_of_missing_values_are_declared_once(server, table, run, tmp_path):
@@ -83,49 +70,27 @@ def test_marks_of_missing_values_are_declared_once(server, table, run, tmp_path)
     assert (refused.code, "line 4, field 'coh'" in refused.err) == (2, True)
     assert "if it marks a missing value, declare --missing n/a" in refused.err
     marks = ("--missing", "N/A", "--missing", "-")
-    assert scored(server, table, run, *as_flags(), *marks).code == 0
+    scored(server, table, run, *as_flags(), *marks).ok()
     copy = table.with_name("copy.csv")
     copy.write_bytes(table.read_bytes())
     config = as_file(tmp_path)
     config.write_text('missing = ["N/A", "-"]\n' + config.read_text())
-    made = [
-        textassay("meta", run, *data, "--json", "--bootstrap", 0)
-        for data in ([], [copy, *as_flags(), *marks], [copy, "--config", config])
-    ]
-    assert [json.loads(one.out)["rows"][0]["n"] for one in made] == [4, 4, 4]
+    for data in ([], [copy, *as_flags(), *marks], [copy, "--config", config]):
+        assert document("meta", run, *data, "--bootstrap", 0)["rows"][0]["n"] == 4
     assert textassay("meta", run, copy, *as_flags()).code == 2
-    assert textassay("show", run, "--json").out == textassay(
-        "show", run, "--json", "--human", copy, "--config", config).out  # fmt: skip
-
-
-def test_levels_may_be_listed(server, table, run):
-    """As aspects may."""
-    assert scored(server, table, run, *as_flags()).code == 0
-    done = textassay("meta", run, "--level", "dataset,system", "--json", "--bootstrap", 0)
-    assert [row["level"] for row in json.loads(done.out)["rows"]] == ["dataset", "system"]
+    beside = ("--human", copy, "--config", config)
+    assert document("show", run) == document("show", run, *beside)
 
 
 def test_moved_data_are_named_to_resume(server, table, run):
-    """The content must be the same; the map is the run's."""
     assert scored(server, table, run, *as_flags(), "--limit", 3).code == 0
     moved = table.rename(table.with_name("moved.csv"))
     lost = textassay("resume", run, "--api-base", server.url)
     assert (lost.code, "own.csv" in lost.err) == (2, True)
-    done = textassay("resume", run, "--data", moved, "--api-base", server.url)
-    assert done.code == 0, done.err
+    again = ("resume", run, "--data", moved, "--api-base", server.url)
+    textassay(*again).ok()
     moved.write_text(moved.read_text().replace("Text 1", "Text X"))
-    assert (
-        "data have changed"
-        in textassay("resume", run, "--data", moved, "--api-base", server.url).err
-    )
-
-
-def test_scores_without_a_run_need_data(tmp_path):
-    """A file of scores does not tell where its data are."""
-    path = tmp_path / "scores.jsonl"
-    path.write_text('{"id": "a", "aspect": "fluency", "value": 1}\n')
-    done = textassay("meta", path)
-    assert (done.code, "give DATA after" in done.err) == (2, True)
+    assert "data have changed" in textassay(*again).err
 
 
 @pytest.fixture
@@ -142,15 +107,10 @@ def measured(tmp_path):
         }
         for i in range(60)
     ]
-    data, copy = tmp_path / "own.jsonl", tmp_path / "copy.jsonl"
-    for path in (data, copy):
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    fields = [*as_flags(), "--field", "text=source"]
-    made = textassay(
-        "tools", "score", data, "--tools", "length", *fields, "-o", tmp_path / "measured"
-    )
-    assert made.code == 0, made.err
-    return tmp_path / "measured", copy, fields
+    data, copy = (write_lines(tmp_path / f"{name}.jsonl", rows) for name in ("own", "copy"))
+    run, fields = tmp_path / "measured", [*as_flags(), "--field", "text=source"]
+    textassay("tools", "score", data, "--tools", "length", *fields, "-o", run).ok()
+    return run, copy, fields
 
 
 @pytest.mark.parametrize(
@@ -216,7 +176,6 @@ def test_one_table_has_scores_and_ratings(command, flags, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("command", ["show", "report"])
 def test_texts_beside_a_run_have_a_field_map(command, measured, tmp_path):
-    """And a wrong one is refused."""
     run, copy, fields = measured
     out = ("-o", tmp_path / "report.html") if command == "report" else ()
     wrong = textassay(command, run, "--human", copy, "--field", "reply=texts", *out)
@@ -226,7 +185,6 @@ def test_texts_beside_a_run_have_a_field_map(command, measured, tmp_path):
 
 
 def test_raters_see_data_of_other_names(measured, tmp_path):
-    """As tasks for another tool."""
     _, copy, fields = measured
     flags = ("--task", "summarization", "-a", "fluency", "-o", tmp_path / "tasks")
     assert textassay("ratings", "export", "potato", copy, *flags).code == 2

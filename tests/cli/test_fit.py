@@ -1,14 +1,12 @@
-"""`textassay fit --method hd-eval` against a real server: budget, dry run, going on, and the folder
-applied."""
+"""`textassay fit --method hd-eval` against a real server, and the folder applied."""
 
 import hashlib
-import json
 import re
 from types import SimpleNamespace
 
 import pytest
 
-from tests.cli.harness import served, textassay
+from tests.cli.harness import read_json, read_lines, served, textassay
 from tests.fitting.made_texts import Planted, write
 from textassay.demo import data_file
 from textassay.runtime.data.dataset import Examples
@@ -19,76 +17,48 @@ def planted():
     return Planted(60)
 
 
+def prompt_of(body):
+    return "\n".join(message["content"] for message in body["messages"])
+
+
 @pytest.fixture
 def judge(planted):
     def reply(body, draw):
-        return planted.answer(
-            SimpleNamespace(text="\n".join(m["content"] for m in body["messages"]))
-        )
+        return planted.answer(SimpleNamespace(text=prompt_of(body)))
 
     with served(reply=reply) as server:
         yield server
 
 
 def fit(data, out, judge, *more, aggregator="ridge"):
-    model = ("--model", "direct/mock", "--api-base", judge.url)
-    learning = (
-        "--aggregator",
-        aggregator,
-        "--keep",
-        2,
-        "--task",
-        "summarization",
-        "--progress",
-        "none",
-    )
-    return textassay(
-        "fit",
-        data,
-        "--method",
-        "hd-eval",
-        *model,
-        *learning,
-        *([] if out is None else ["--out", out]),
-        *more,
-    )
+    model = ("--method", "hd-eval", "--model", "direct/mock", "--api-base", judge.url)
+    learning = ("--aggregator", aggregator, "--keep", 2, "--task", "summarization")
+    where = () if out is None else ("--out", out)
+    return textassay("fit", data, *model, *learning, "--progress", "none", *where, *more)
 
 
 def test_a_fit_and_its_use_from_the_command_line(planted, judge, tmp_path):
-    data = write(tmp_path / "data.jsonl", planted.rows)
-    done = fit(data, tmp_path / "ev", judge)
-    assert done.code == 0, done.err
+    data, ev = write(tmp_path / "data.jsonl", planted.rows), tmp_path / "ev"
+    assert "1084" in fit(data, None, judge, "--dry-run", "--price", "1,2").ok().out
+    assert judge.counters.requests == 0
+    done = fit(data, ev, judge).ok()
     assert "layer 3: 8 criteria" in done.out
     assert judge.counters.requests == 60 * 18 + 4
-    assert f"textassay score DATA --method {tmp_path / 'ev'} --model direct/mock" in done.err
-    kept = json.loads((tmp_path / "ev" / "evaluator.json").read_text())
+    assert f"textassay score DATA --method {ev} --model direct/mock" in done.err
+    kept = read_json(ev / "evaluator.json")
     assert (kept["format"], kept["kind"], kept["model"]) == (1, "hd-eval", "direct/mock")
-    flags = (
-        "--method",
-        tmp_path / "ev",
-        "--api-base",
-        judge.url,
-        "--limit",
-        5,
-        "--progress",
-        "none",
-    )
+    flags = ("--method", ev, "--api-base", judge.url, "--limit", 5, "--progress", "none")
     done = textassay("score", data, *flags, "--model", "direct/mock", "--out", tmp_path / "run")
-    assert done.code == 0, done.err
-    assert done.err == ""
-    other = textassay("score", data, *flags, "--model", "direct/other", "--out", tmp_path / "other")
-    assert other.code == 2
-    assert "changed from 'direct/mock' to 'direct/other'" in other.err
-    allowed = ("--set", "allow_change=true", "--out", tmp_path / "other")
-    assert textassay("score", data, *flags, "--model", "direct/other", *allowed).code == 0
-
-
-def test_a_dry_run_foretells_the_calls(planted, judge, tmp_path):
-    data = write(tmp_path / "data.jsonl", planted.rows)
-    done = fit(data, None, judge, "--dry-run", "--price", "1,2")
-    assert done.code == 0, done.err
-    assert "1084" in done.out
-    assert judge.counters.requests == 0
+    assert done.ok().err == ""
+    other = ("score", data, *flags, "--model", "direct/other", "--out", tmp_path / "other")
+    refused = textassay(*other)
+    assert refused.code == 2
+    assert "changed from 'direct/mock' to 'direct/other'" in refused.err
+    textassay(*other, "--set", "allow_change=true").ok()
+    drawn = textassay("graph", ev).ok()
+    assert re.findall(r'n\d+\["(\w+)"\]', drawn.out) == ["criteria", "ratings", "scores"]
+    tasked = textassay("graph", ev, "--task", "dialogue")
+    assert (tasked.code, "leave out --task dialogue" in tasked.err) == (2, True)
 
 
 def test_a_spent_budget_stops_resumably(planted, judge, tmp_path):
@@ -98,50 +68,36 @@ def test_a_spent_budget_stops_resumably(planted, judge, tmp_path):
     assert "repeat the same command to continue" in done.err
     before = judge.counters.requests
     assert 0 < before < 60 * 18
-    done = fit(data, tmp_path / "ev", judge)
-    assert done.code == 0, done.err
+    fit(data, tmp_path / "ev", judge).ok()
     assert judge.counters.requests == 60 * 18 + 4
 
 
 @pytest.fixture
 def contrary(planted):
-    """A judge whose ratings fall as quality rises, which weights of at least 0 cannot learn
-    from."""
+    """A judge whose ratings fall as quality rises, which weights of at least 0 cannot use."""
 
     def reply(body, draw):
-        said = planted.answer(
-            SimpleNamespace(text="\n".join(m["content"] for m in body["messages"]))
-        )
+        said = planted.answer(SimpleNamespace(text=prompt_of(body)))
         return f"{6 - int(said)}" if said.isdecimal() else said
 
     with served(reply=reply) as server:
         yield server
 
 
-def test_ratings_that_could_not_be_learnt_from_are_kept_and_serve_another_aggregator(
-    planted, contrary, tmp_path
-):
-    data, out = write(tmp_path / "data.jsonl", planted.rows), tmp_path / "ev"
-    done = fit(data, out, contrary, aggregator="nnls")
+def test_ratings_that_could_not_be_learnt_from_are_kept(planted, contrary, tmp_path):
+    """They serve another aggregator, and a fit with more rows, which asks for the new ones only."""
+    few, data = (write(tmp_path / f"{n}.jsonl", planted.rows[:n]) for n in (48, 60))
+    out, calls = tmp_path / "ev", contrary.counters
+    done = fit(few, out, contrary, aggregator="nnls")
     assert done.code == 3
     assert "stopped: aspect 'coherence': nnls gives every feature the weight 0" in done.err
     assert f"ratings are kept in {out / 'layers'}" in done.err.replace("\n", "")
     assert "another aggregator" in done.err
-    assert contrary.counters.requests == 60 * 2
-    assert not (out / "evaluator.json").exists()
-    done = fit(data, out, contrary)
-    assert done.code == 0, done.err
-    assert contrary.counters.requests == 60 * 18 + 4
-    assert json.loads((out / "report.json").read_text())["aggregators"]["chosen"] == "ridge"
-
-
-def test_with_more_rows_only_the_new_ones_are_asked_for(planted, contrary, tmp_path):
-    few, all_ = (write(tmp_path / f"{n}.jsonl", planted.rows[:n]) for n in (48, 60))
-    assert fit(few, tmp_path / "few", contrary, aggregator="nnls").code == 3
-    assert contrary.counters.requests == 48 * 2
-    done = fit(all_, tmp_path / "all", contrary, "--cache", tmp_path / "few" / "answers")
-    assert done.code == 0, done.err
-    assert contrary.counters.requests == 60 * 18 + 4
+    assert (calls.requests, (out / "evaluator.json").exists()) == (48 * 2, False)
+    fit(data, tmp_path / "all", contrary, "--cache", out / "answers").ok()
+    assert calls.requests == 60 * 18 + 4
+    fit(few, out, contrary, "--cache", out / "answers").ok()
+    assert read_json(out / "report.json")["aggregators"]["chosen"] == "ridge"
 
 
 def test_a_judge_that_always_says_the_same_is_told(planted, tmp_path):
@@ -162,37 +118,35 @@ def test_a_judge_that_knows_the_answer_is_leakage(planted, judge, tmp_path):
     assert "ratings are kept" in done.err
 
 
-def test_what_fit_needs_is_named(planted, judge, tmp_path):
-    data = write(tmp_path / "data.jsonl", planted.rows)
-    assert (
-        "--model MODEL"
-        in textassay("fit", data, "--method", "hd-eval", "--out", tmp_path / "ev").err
-    )
-    assert (
-        "known: hd-eval"
-        in textassay("fit", data, "--method", "g-eval", "--model", "x/y", "--out", "ev").err
-    )
-    assert (
-        "--keep: Input should be greater than or equal to 1"
-        in fit(data, tmp_path / "ev", judge, "--keep", "0").err
-    )
-    assert (
-        "option depth cannot be combined with fit"
-        in fit(data, tmp_path / "ev", judge, "--set", "depth=3").err
-    )
-    assert (
-        "--features and --scores from recorded"
-        in fit(data, tmp_path / "ev", judge, "--features", "*").err
-    )
+BY_MODEL = ("--method", "hd-eval", "--model", "direct/mock")
+RECORDED = ("--features", "*")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--method", "hd-eval"), "--model MODEL"),
+        (("--method", "g-eval", "--model", "x/y"), "known: hd-eval"),
+        ((*BY_MODEL, "--keep", "0"), "--keep: Input should be greater than or equal to 1"),
+        ((*BY_MODEL, "--set", "depth=3"), "option depth cannot be combined with fit"),
+        ((*BY_MODEL, *RECORDED), "--features and --scores from recorded"),
+        ((*BY_MODEL, "--limit", "-1"), "--limit: Input should be greater than or equal to 1"),
+        ((*BY_MODEL, "--tree", "grown"), "unknown tree 'grown'"),
+        ((*RECORDED, "--seed", "-1"), "--seed: Input should be greater than or equal to 0"),
+        ((*RECORDED, "--repeats", "3"), "--repeats is for the curves of --report full"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_the_words_of_the_command(tmp_path, flags, message):
+    done = textassay("fit", data_file("summarization"), *flags, "--out", tmp_path / "ev")
+    assert (done.code, message in done.said) == (2, True), done.err
     assert not (tmp_path / "ev").exists()
-    assert judge.counters.requests == 0
 
 
 def judge_of(examples):
     """Return a judge that names four parts of any criterion, and rates near the human mean."""
 
     def reply(body, draw):
-        text = "\n".join(message["content"] for message in body["messages"])
+        text = prompt_of(body)
         if of := re.search(r"I would like to to evaluate its (.+?): ", text):
             return "\n".join(f"{k}. {of[1]} {k}: whether part {k} is good." for k in range(1, 5))
         judged = max((e for e in examples if e.output in text), key=lambda e: len(e.output))
@@ -205,17 +159,14 @@ def judge_of(examples):
 
 @pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text"])
 def test_the_fit_that_the_demo_advises_succeeds(task, tmp_path):
-    """Three sources to learn from are enough, with the default aggregator."""
     with served(reply=judge_of(list(Examples(data_file(task))))) as server:
         flags = ("--method", "hd-eval", "-t", task, "-m", "direct/mock", "--api-base", server.url)
-        done = textassay("fit", data_file(task), *flags, "-o", tmp_path / "ev", "--layers", "2")
-        assert done.code == 0, done.err
+        textassay("fit", data_file(task), *flags, "-o", tmp_path / "ev", "--layers", "2").ok()
         assert (tmp_path / "ev" / "evaluator.json").exists()
 
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
 def test_too_few_groups_are_refused_before_anything_is_asked(planted, judge, tmp_path, dry):
-    """One group to learn from allows no folds: status 2, no call, no folder, in a dry run too."""
     rows = [{**row, "group": f"g{i % 2}"} for i, row in enumerate(planted.rows[:12])]
     data = write(tmp_path / "data.jsonl", rows)
     done = fit(data, tmp_path / "ev", judge, *dry, aggregator="auto")
@@ -226,22 +177,52 @@ def test_too_few_groups_are_refused_before_anything_is_asked(planted, judge, tmp
     assert not (tmp_path / "ev").exists()
 
 
-def test_values_that_cannot_be_are_refused_in_the_words_of_the_command(tmp_path):
-    """With exit status 2, before anything is asked."""
-    data = data_file("summarization")
-    recorded = ("--features", "*", "--out", tmp_path / "ev")
-    by_model = ("--method", "hd-eval", "--model", "direct/mock", "--out", tmp_path / "ev")
-    for flags, message in (
-        (
-            (*recorded, "--seed", "-1"),
-            "--seed: Input should be greater than or equal to 0",
-        ),
-        ((*recorded, "--repeats", "3"), "--repeats is for the curves of --report full"),
-        (
-            (*by_model, "--limit", "-1"),
-            "--limit: Input should be greater than or equal to 1",
-        ),
-    ):
-        done = textassay("fit", data, *flags)
-        assert (done.code, message in " ".join(done.err.split())) == (2, True), done.err
-    assert not (tmp_path / "ev").exists()
+@pytest.fixture
+def recorded():
+    """A server with what it was asked, in order."""
+    asked = []
+
+    def reply(body, draw):
+        asked.append(prompt_of(body))
+        if "numbered list of" in asked[-1]:
+            return "1. Order: how its parts follow.\n2. Focus: whether it stays with its topic."
+        return f"{1 + len(asked[-1]) % 5}"
+
+    with served(reply=reply) as server:
+        yield server, asked
+
+
+def test_a_published_tree_is_rated_and_nothing_is_taken_apart(recorded, tmp_path):
+    server, asked = recorded
+    textassay(
+        "fit", data_file("summarization"), *BY_MODEL, "-t", "summarization", "--tree", "published",
+        "--api-base", server.url, "--layers", 2, "--aggregator", "ridge", "--aspects", "coherence",
+        "-o", tmp_path / "ev", "--progress", "none",
+    ).ok()  # fmt: skip
+    criteria = {re.search(r"following metric:\n\n(.+?): ", text)[1] for text in asked}
+    assert criteria == {"coherence", "Sentence ordering", "Discourse structure", "Topic focus"}
+
+
+def test_every_flag_of_fit_at_once(recorded, tmp_path):
+    """A grown tree, ranked by Shapley values and pruned in spite of noise, with all ablations."""
+    rows = read_lines(data_file("summarization"))
+    for at, row in enumerate(rows):
+        raters = [1 + (at + shift) % 5 for shift in (0, 1)]
+        row["annotators"] = {"coherence": raters, "fluency": raters[::-1]}
+    server, asked = recorded
+    out = tmp_path / "ev"
+    textassay(
+        "fit", write(tmp_path / "rated.jsonl", rows), *BY_MODEL, "-t", "summarization",
+        "--api-base", server.url, "--aspects", "coherence,fluency",
+        "--layers", 3, "--children", 2, "--keep", 1, "--saliency", "shapley", "--noise", "prune",
+        "--train-fraction", 0.5, "--test-fraction", 0.4, "--split", "row", "--seed", 1,
+        "--scale", "coherence=1,5", "--aggregator", "tree-joint", "--aggregator", "linear",
+        "--report", "full", "--repeats", 2, "--out", out, "--progress", "none", "--json",
+    ).ok()  # fmt: skip
+    report = read_json(out / "report.json")
+    # of the third layer's two, the one named like its criterion is dropped
+    assert [len(layer["criteria"]) for layer in report["alignment"]] == [2, 4, 1]
+    assert report["held_out"]["aspects"]["coherence"]["n"] == 14
+    assert set(report["aggregators"]["cross_validated_error"]) == {"tree-joint", "linear"}
+    assert all(report[part] for part in ("criteria_efficiency", "ablations", "experts"))
+    assert any("numbered list of at most 2 lines" in text for text in asked)

@@ -1,49 +1,61 @@
-"""A run folder from somebody else: what it can and cannot make `resume` do."""
+"""Runs from elsewhere: of somebody else, of Python, of an earlier version."""
 
+import asyncio
+import gzip
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.cli.harness import rows_of, served, textassay, verdicts
+from examples.mock_server import MockServer
+from tests.cli.harness import (
+    document,
+    read_json,
+    rows_of,
+    score,
+    served,
+    textassay,
+    verdicts,
+    write_examples,
+)
+from textassay import Aspect, Example, Graph, Node, Score, connect, each, evaluate, evaluate_sync
+from textassay.evaluation.run import Run
+from textassay.runtime.messages import Assignment
+from textassay.runtime.storage.cache_folder import info
+from textassay.runtime.storage.run_files import read_manifest, read_summary
 
 SECRET = "AKIA-0123456789-secret"
 
 
-def finished_run(data, run, server, *more):
+@pytest.fixture
+def finished(data, run, server):
     """A run of six examples, one score of which is taken away again."""
-    flags = ("--method", "llm-score", "--model", "direct/mock", "--api-base", server.url)
-    done = textassay("score", data, *flags, "--aspects", "fluency", "--out", run, *more)
-    assert done.code == 0, done.err
+    score(data, run, server, aspects="fluency").ok()
     lines = (run / "scores.jsonl").read_bytes().splitlines(keepends=True)
     (run / "scores.jsonl").write_bytes(b"".join(lines[:-1]))
+    return run
 
 
 def edit(run, **settings):
     """Change settings of a manifest by hand."""
-    manifest = json.loads((run / "manifest.json").read_text())
+    manifest = read_json(run / "manifest.json")
     manifest["settings"] |= settings
     (run / "manifest.json").write_text(json.dumps(manifest))
     return manifest
 
 
 @pytest.mark.parametrize("where", ["settings", "", "scorer"])
-def test_a_manifest_cannot_have_a_secret_sent(data, run, server, monkeypatch, where):
-    """Neither by the variable and address it names, nor in a role's table; given again, both are
-    used."""
+def test_a_manifest_cannot_have_a_secret_sent(finished, run, monkeypatch, where):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    finished_run(data, run, server)
     with served(require_key=SECRET) as thief:
         planted = {"api_base": thief.url, "api_key_env": "AWS_SECRET_ACCESS_KEY"}
         edit(run, **(planted if where == "settings" else {"roles": {where: planted}}))
         refused = textassay("resume", run)
         assert refused.code == 2
         assert f"--api-base {thief.url} --api-key-env AWS_SECRET_ACCESS_KEY" in refused.err
-        for half in (
-            ("--api-base", thief.url),
-            ("--api-key-env", "AWS_SECRET_ACCESS_KEY"),
-        ):
+        for half in (("--api-base", thief.url), ("--api-key-env", "AWS_SECRET_ACCESS_KEY")):
             assert textassay("resume", run, *half).code == 2
         assert thief.counters.requests == 0
         shutil.rmtree(run / "answers")
@@ -62,12 +74,8 @@ def test_a_manifest_cannot_have_a_secret_sent(data, run, server, monkeypatch, wh
         {"proxy": "http://${AWS_SECRET_ACCESS_KEY}@127.0.0.1:9"},
     ],
 )
-def test_headers_query_and_proxy_are_not_taken_from_a_manifest(
-    data, run, server, monkeypatch, planted
-):
-    """They may name any variable; the run is resumed without them."""
+def test_headers_query_and_proxy_are_not_taken_from_a_manifest(finished, run, monkeypatch, planted):
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
-    finished_run(data, run, server)
     edit(run, **planted)
     done = textassay("resume", run)
     assert done.code == 0, done.err
@@ -85,10 +93,9 @@ def test_headers_query_and_proxy_are_not_taken_from_a_manifest(
         ("cache", "FOLDER"),
     ],
 )
-def test_a_manifest_cannot_say_where_answers_are_kept(data, run, server, tmp_path, name, address):
+def test_a_manifest_cannot_say_where_answers_are_kept(finished, run, tmp_path, name, address):
     """Whoever has the place can give any answer in the model's name; given again, it is used."""
     address = address.replace("FOLDER", str(tmp_path / "made"))
-    finished_run(data, run, server)
     edit(run, **{name: address})
     refused = textassay("resume", run)
     assert refused.code == 2
@@ -98,18 +105,18 @@ def test_a_manifest_cannot_say_where_answers_are_kept(data, run, server, tmp_pat
         assert textassay("resume", run, "--cache", address).code == 0
 
 
-def test_a_run_with_a_cache_that_exists_is_resumed_without_flags(data, run, server, tmp_path):
-    """It was made by whoever made the run here."""
-    finished_run(data, run, server, "--cache", tmp_path / "cache")
-    done = textassay("resume", run)
-    assert done.code == 0, done.err
-    assert len(verdicts(run)) == 6
+def test_a_run_without_a_key_is_resumed_without_flags(data, run, server, tmp_path):
+    """A server without a key is asked at the recorded address, a cache that exists is used."""
+    score(data, run, server, "--limit", 5, "--cache", tmp_path / "cache", aspects="fluency").ok()
+    (run / "scores.jsonl").write_text("")
+    textassay("resume", run).ok()
+    assert len(verdicts(run)) == 5
 
 
-def test_litellm_sends_the_key_it_finds_to_no_address_of_a_manifest(data, run, server, monkeypatch):
-    """No variable is named, but litellm looks for its providers' own."""
+def test_litellm_sends_the_key_it_finds_to_no_address_of_a_manifest(
+    finished, run, server, monkeypatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    finished_run(data, run, server)
     manifest = edit(run)
     manifest["spec"]["models"] = {"": "openai/mock"}
     (run / "manifest.json").write_text(json.dumps(manifest))
@@ -119,13 +126,6 @@ def test_litellm_sends_the_key_it_finds_to_no_address_of_a_manifest(data, run, s
     manifest["spec"]["models"] = {"": "huggingface/http://127.0.0.1:9/x"}
     (run / "manifest.json").write_text(json.dumps(manifest))
     assert "contains an address" in textassay("resume", run, "--api-base", server.url).err
-
-
-def test_a_run_without_a_key_is_resumed_without_flags(data, run, server):
-    """A local server is asked at the recorded address: no key is sent there."""
-    finished_run(data, run, server)
-    assert textassay("resume", run).code == 0
-    assert len(verdicts(run)) == 6
 
 
 DAMAGE = [
@@ -143,61 +143,39 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize("damage", DAMAGE, ids=map(str, DAMAGE))
-def test_a_damaged_manifest_is_refused(data, run, server, damage):
+def test_a_damaged_manifest_is_refused(finished, data, run, server):
     """Whatever has the wrong type: status 2, the file's name, no traceback, nothing asked."""
-    finished_run(data, run, server)
-    asked = server.counters.requests
-    manifest = json.loads((run / "manifest.json").read_text()) | damage
-    (run / "manifest.json").write_text(json.dumps(manifest))
-    refused = textassay("resume", run)
-    assert refused.code == 2
-    assert "manifest.json" in refused.err
-    replayed = textassay(
-        *("score", data, "--method", "llm-score", "--model", f"replay/{run}"),
-        *("--aspects", "fluency", "--out", run.with_name("replayed")),
-    )
+    asked, whole = server.counters.requests, read_json(run / "manifest.json")
+    for damage in DAMAGE:
+        (run / "manifest.json").write_text(json.dumps(whole | damage))
+        refused = textassay("resume", run)
+        assert (refused.code, "manifest.json" in refused.err) == (2, True), damage
+    replayed = score(data, run.with_name("replayed"), server, model=f"replay/{run}")
     assert replayed.code in (0, 1, 2)
+    (run / "manifest.json").write_text('{"format": 1, "settings": ' + "[" * 50_000)
+    refused = textassay("resume", run)
+    assert (refused.code, "nested too deeply" in refused.err) == (2, True)
     assert server.counters.requests == asked
 
 
-def test_a_deep_manifest_is_refused(data, run, server):
-    """Nested beyond what any reader follows."""
-    finished_run(data, run, server)
-    deep = '{"format": 1, "settings": ' + "[" * 50_000
-    (run / "manifest.json").write_text(deep)
-    refused = textassay("resume", run)
-    assert refused.code == 2
-    assert "nested too deeply" in refused.err
-
-
-def test_a_score_of_an_example_that_the_data_lack_is_told(data, run, server):
-    """It would count in the means; resume names line and id, and asks nothing."""
-    finished_run(data, run, server)
-    row = rows_of(run)[0] | {"id": "from-elsewhere"}
-    with (run / "scores.jsonl").open("a") as file:
-        file.write(json.dumps(row) + "\n")
-    asked = server.counters.requests
-    refused = textassay("resume", run)
-    assert refused.code == 2
-    assert "scores.jsonl:6: 'from-elsewhere'" in refused.err
+def test_scores_that_were_edited_are_told(finished, run, server):
+    """An id that the data lack, or the blank lines and byte order marks of an editor."""
+    scores, asked = run / "scores.jsonl", server.counters.requests
+    whole = scores.read_bytes()
+    foreign = json.dumps(rows_of(run)[0] | {"id": "from-elsewhere"}).encode()
+    for content, said in (
+        (whole + foreign + b"\n", "scores.jsonl:6: 'from-elsewhere'"),
+        (b"\n" + whole, "scores.jsonl:1: "),
+        (b"\xef\xbb\xbf" + whole, "scores.jsonl:1: "),
+    ):
+        scores.write_bytes(content)
+        refused = textassay("resume", run)
+        assert (refused.code, said in refused.err) == (2, True), refused.err
     assert server.counters.requests == asked
-
-
-@pytest.mark.parametrize("damage", [b"\n", b"\xef\xbb\xbf"])
-def test_a_file_of_scores_that_was_edited_is_told(data, run, server, damage):
-    """Blank lines and byte order marks come from an editor."""
-    finished_run(data, run, server)
-    (run / "scores.jsonl").write_bytes(damage + (run / "scores.jsonl").read_bytes())
-    refused = textassay("resume", run)
-    assert refused.code == 2
-    assert "scores.jsonl:1: " in refused.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
-def test_links_in_a_run_lead_nowhere(data, run, server, tmp_path):
-    """The file that a link names keeps its bytes."""
-    finished_run(data, run, server)
+def test_links_in_a_run_lead_nowhere(finished, run, tmp_path):
     foreign = tmp_path / "foreign"
     foreign.write_text("not ours")
     (run / ".summary.json.tmp").symlink_to(foreign)
@@ -212,13 +190,128 @@ def test_links_in_a_run_lead_nowhere(data, run, server, tmp_path):
 
 @pytest.mark.parametrize("model", ["direct/mock", "openai/mock"])
 def test_a_key_that_the_server_echoes_is_written_nowhere(data, run, monkeypatch, model):
-    """Not as the explanation of a score, nor in the answers that are kept."""
     monkeypatch.setenv("JUDGE_KEY", SECRET)
+    key = ("--api-key-env", "JUDGE_KEY", "--price", "1,1")
     with served(reply=lambda prompt, draw: f"Authorization: Bearer {SECRET}\nRating: 4") as server:
-        flags = ("--method", "llm-score", "--model", model, "--api-base", server.url)
-        key = ("--api-key-env", "JUDGE_KEY", "--price", "1,1")
-        done = textassay("score", data, *flags, *key, "--aspects", "fluency", "--out", run)
-        assert done.code == 0, done.err
-        assert "[key]" in rows_of(run)[0]["explanation"]
+        score(data, run, server, *key, model=model, aspects="fluency").ok()
+    assert "[key]" in rows_of(run)[0]["explanation"]
     for path in run.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+
+
+async def make(data, run, **settings):
+    async with connect("direct/judge", **settings) as model:
+        wanted = {"task": "summarization", "aspects": ["fluency"], "progress": False}
+        await evaluate(data, method="llm-score", model=model, out=run, **wanted)
+
+
+def test_the_settings_of_a_connected_model_are_recorded(server, tmp_path):
+    """Before, the manifest held the defaults, and `resume` asked for the address."""
+    data, run = write_examples(tmp_path / "data.jsonl", 3), tmp_path / "run"
+    asyncio.run(make(data, run, api_base=server.url, rpm=5000, attempts=2))
+    settings = read_json(run / "manifest.json")["settings"]
+    assert (settings["api_base"], settings["rpm"], settings["attempts"]) == (server.url, 5000, 2)
+    done = textassay("resume", run)
+    assert (done.code, "fluency  3" in done.out) == (0, True), done.err
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_key_of_a_connected_model_is_asked_for_again(server, tmp_path, monkeypatch, known):
+    monkeypatch.setenv("JUDGE_KEY", "sk-a-key-of-this-test-0123456789")
+    data, run = write_examples(tmp_path / "data.jsonl", 2), tmp_path / "run"
+    given = {"api_key_env": "JUDGE_KEY"} if known else {"headers": {"X-Key": "secret-of-this-test"}}
+    asyncio.run(make(data, run, api_base=server.url, **given))
+    text = (run / "manifest.json").read_text()
+    assert "sk-a-key" not in text
+    assert "secret-of" not in text
+    before = server.counters.requests
+    done = textassay("resume", run)
+    if known:
+        assert done.code == 2
+        assert f"--api-base {server.url} --api-key-env JUDGE_KEY" in done.err
+    assert server.counters.requests == before
+
+
+def test_a_run_of_a_graph_is_resumed_in_python(tmp_path):
+    """Which the message says; also if a method has the graph's name and would judge the rest."""
+
+    async def length(example: Example, aspect: Aspect) -> Score:
+        value = float(len(example.output) % 5)
+        return Score(id=example.id, aspect=aspect.label, value=value, scale=(0, 4), how="tool")
+
+    node = Node("length", length, example="input.example", aspect=each("input.aspects"))
+    data = write_examples(tmp_path / "data.jsonl", 3)
+    for name in ("lengths", "llm-score"):
+        graph = Graph(name, input=Assignment, nodes=[node], output="length")
+        evaluate_sync(data, method=graph, aspects=["fluency"], out=tmp_path / name, limit=1)
+        done = textassay("resume", tmp_path / name)
+        assert done.code == 2
+        assert f"made by the graph {name!r}, which is Python code" in done.said
+
+
+WRITTEN = Path(__file__).parents[1] / "fixtures" / "44212fc"
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    """A copy of what was written, moved from where it was written."""
+    folder = tmp_path / "earlier"
+    shutil.copytree(WRITTEN, folder)
+    database = folder / "cache" / "shard-000" / "cache.db"
+    database.write_bytes(gzip.decompress(database.with_suffix(".db.gz").read_bytes()))
+    database.with_suffix(".db.gz").unlink()
+    manifest = folder / "run" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("/tmp/fixture", str(folder)))
+    return folder
+
+
+def test_a_run_is_read(earlier: Path) -> None:
+    run = Run(folder=earlier / "run")
+    for one, row in zip(run, rows_of(earlier / "run"), strict=True):
+        now = one.model_dump(mode="json")
+        # counts that were not known then are 0 now
+        now["usage"] = {name: now["usage"][name] for name in row["usage"]}
+        assert {name: now[name] for name in row} == row
+        assert {now[name] for name in set(now) - set(row)} <= {None}
+    assert {one.seconds for one in run} == {None}
+    summary = read_summary(earlier / "run")
+    now = run.summary()
+    now["usage"] = {name: now["usage"][name] for name in summary["usage"]}
+    assert summary == {"format": 1, **now}
+    assert summary["aspects"]["coherence"]["n"] == 6
+    assert len(run.to_pandas()) == 6
+
+
+def test_its_agreement_is_measured(earlier: Path) -> None:
+    found = document("meta", earlier / "run", earlier / "data.jsonl", "--bootstrap", 0)
+    (row,) = found["rows"]
+    assert row["n"] == 6
+
+
+def test_a_run_is_resumed_and_its_answers_are_used(earlier: Path, server: MockServer) -> None:
+    """Scores that are missing are answered from the cache: a key that changed would ask again."""
+    whole = verdicts(earlier / "run")
+    scores = earlier / "run" / "scores.jsonl"
+    scores.write_bytes(b"".join(scores.read_bytes().splitlines(keepends=True)[:-2]))
+    textassay("resume", earlier / "run", "--api-base", server.url).ok()
+    assert server.counters.requests == 0
+    assert verdicts(earlier / "run") == whole
+    assert len({row["signature"] for row in rows_of(earlier / "run")}) == 1
+    assert read_manifest(earlier / "run")["textassay"] == "0.1.0"
+
+
+def test_a_cache_is_verified_and_replayed(earlier: Path, tmp_path: Path) -> None:
+    assert info(earlier / "cache").entries == 6
+    assert textassay("cache", "verify", earlier / "cache").code == 0
+    model = {"model": f"replay/{earlier / 'run'}", "aspects": "coherence"}
+    data = earlier / "data.jsonl"
+    score(data, tmp_path / "replayed", "http://127.0.0.1:9/v1", "--limit", 6, **model).ok()
+    assert verdicts(tmp_path / "replayed") == verdicts(earlier / "run")
+
+
+def test_an_evaluator_is_applied(earlier: Path, tmp_path: Path) -> None:
+    out = tmp_path / "applied"
+    applied = ("--method", earlier / "evaluator", "--out", out)
+    textassay("score", earlier / "data.jsonl", *applied).ok()
+    expected = read_json(earlier / "applied.json")
+    assert {row["id"]: row["value"] for row in rows_of(out)} == pytest.approx(expected, abs=1e-9)

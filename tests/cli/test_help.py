@@ -1,23 +1,33 @@
-"""Help, flags made of `Settings`, and the ways to start the command line."""
+"""Help, flags made of settings, what a start imports, and how the process ends."""
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import gc
+import importlib.util
+import json
+import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from typer.main import get_command
 
-from tests.cli.harness import textassay
+import textassay as package
+from tests.cli.harness import read_json, score, textassay
 from textassay.cli import arguments
 from textassay.cli.app import COMMANDS, app
+from textassay.cli.exits import run_async
 from textassay.cli.flags import RUNTIME, Given, expanded
+from textassay.process import start_gc
 from textassay.runtime.settings import FLAGGED, OF_ROLES, SETTABLE, TABLES, Flag, Settings, flag_of
 
-COMMANDS_PATH = Path(__file__).parents[2] / "textassay" / "cli" / "commands"
+ROOT = Path(__file__).parents[2]
 
 
 def words(text: str) -> str:
@@ -34,7 +44,6 @@ def test_every_setting_is_a_flag_or_a_key_of_set():
 
 @pytest.mark.parametrize("command", ["score", "resume", "fit"])
 def test_commands_that_ask_models_have_every_flag_of_the_settings(command):
-    """Name, value and help are the setting's."""
     shown = words(textassay(command, "--help").out)
     for name in FLAGGED:
         flag, field = flag_of(Settings, name), Settings.model_fields[name]
@@ -52,12 +61,10 @@ def options(command):
 
 
 def test_every_flag_that_takes_a_list_may_repeat_and_says_so():
-    """One rule for all commands: none of the lists replaces those before it."""
     typed = [(path, one) for path, one in options(get_command(app)) if one.opts != ["--help"]]
     listed = [(path, one) for path, one in typed if (one.metavar or "") in ("A,B", "NAME,GLOB*")]
-    assert {one.opts[0] for _, one in listed} == {
-        "--aspects", "--features", "--level", "--tests", "--tools",
-    }  # fmt: skip
+    names = {"--aspects", "--features", "--level", "--tests", "--tools"}
+    assert {one.opts[0] for _, one in listed} == names
     assert [(path, one.opts) for path, one in listed if not one.multiple] == []
     # `--set allow_change=true` of commands without further keys has nothing to repeat
     several = [one for _, one in typed if one.multiple and one.metavar != "allow_change=true"]
@@ -67,44 +74,36 @@ def test_every_flag_that_takes_a_list_may_repeat_and_says_so():
 
 
 def test_a_flag_of_the_settings_reaches_the_run(server, data, run):
-    """Short and long forms."""
     flags = ("-m", "direct/mock", "--api-base", server.url, "-a", "fluency", "-c", "3", "-o", run)
-    assert textassay("score", data, "--method", "llm-score", *flags, "--no-cache").code == 0
-    assert '"concurrency": 3' in (run / "manifest.json").read_text()
-    assert not (run / "answers").exists()
+    textassay("score", data, "--method", "llm-score", *flags).ok()
+    assert read_json(run / "manifest.json")["settings"]["concurrency"] == 3
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_has_groups_examples_and_exit_statuses(flag):
-    """No type of Python leaks, and nothing is cut."""
-    shown = textassay("score", flag)
-    assert shown.code == 0
-    assert "textassay score data.jsonl --method g-eval" in words(shown.out)
+    shown = textassay("score", flag).ok().out
+    assert "textassay score data.jsonl --method g-eval" in words(shown)
     for panel in ("Judging", "Server", "Limits and budget", "Cache"):
-        assert f"─ {panel} ─" in shown.out
-    assert "3 stopped early" in words(shown.out)
-    assert not re.search(r"<(bool|int|float|list)", shown.out)
+        assert f"─ {panel} ─" in shown
+    assert "3 stopped early" in words(shown)
+    assert not re.search(r"<(bool|int|float|list)", shown)
 
 
-def test_no_command_lists_many_flags_by_hand():
-    """Groups are shared; what one command alone has is short."""
-    for path in COMMANDS_PATH.glob("*.py"):
-        for header in re.findall(r"^def \w+\((.*?)^\) ->", path.read_text(), re.S | re.M):
-            assert len(re.findall(r"^    \w+: ", header, re.M)) <= 12, path.name
-    assert {path.stem for path in COMMANDS_PATH.glob("*.py")} - {"__init__"} == set(
-        COMMANDS.values()
-    )
+def test_version_and_help_go_to_standard_output():
+    version = textassay("--version")
+    assert (version.code, version.out) == (0, f"textassay {package.__version__}\n")
+    shown = textassay("--help").ok().out
+    assert all(command in shown for command in COMMANDS)
+    assert "--install-completion" in shown
 
 
 def test_what_is_not_given_is_not_in_the_group():
-    """Defaults are the settings', not the flags'."""
 
     def function(*, given: Annotated[Given, RUNTIME]) -> Given:
         return given
 
-    spread = expanded(function)
-    empty = dict.fromkeys(FLAGGED)
-    assert spread(**{**empty, "no_cache": False, "rpm": 5.0}) == {"rpm": 5.0}
+    empty = {**dict.fromkeys(FLAGGED), "no_cache": False}
+    assert expanded(function)(**{**empty, "rpm": 5.0}) == {"rpm": 5.0}
 
 
 def test_usage_errors_are_plain_lines():
@@ -116,14 +115,131 @@ def test_usage_errors_are_plain_lines():
     assert "│" not in textassay("score", "--modle", "x").err
 
 
-def test_the_module_is_the_command():
-    """`python -m textassay`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "textassay", "--version"], capture_output=True, text=True, check=True
+UNUSED = {
+    "litellm", "openai", "llama_cpp", "torch", "transformers", "onnxruntime", "numpy", "scipy",
+    "pandas", "pyarrow", "lightgbm", "sklearn", "nltk", "sacrebleu", "rouge_score", "redis",
+    "tenacity",
+}  # fmt: skip
+OF_OTHERS = (
+    "textassay.learning", "textassay.meta", "textassay.fitting", "textassay.calibration",
+    "textassay.report", "textassay.demo", "textassay.methods.fitted", "textassay.tools.registry",
+    "textassay.tools.engines", "textassay.runtime.batches", "textassay.runtime.backends.llamacpp",
+    "textassay.runtime.backends.transformers", "textassay.runtime.backends.local",
+    "textassay.runtime.backends.litellm", "textassay.runtime.backends.replay",
+    "textassay.runtime.calls.redis_limits", "textassay.methods.g_eval", "textassay.methods.hd_eval",
+    "textassay.methods.checklist",
+)  # fmt: skip
+PROGRAM = """
+import gc, sys
+from textassay.cli import main
+opened = []
+sys.addaudithook(lambda event, args: event == "open" and opened.append(str(args[0])))
+sys.argv = ["textassay", *sys.argv[1:]]
+before = gc.get_threshold()[0]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+seen = {"opened": opened, "modules": sorted(sys.modules), "frozen": gc.get_freeze_count()}
+print({**seen, "held_off": gc.get_threshold()[0] > before}, file=sys.stderr)
+"""
+
+
+def python(program: str, *typed: object, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a program that succeeds, in a process of its own."""
+    command, environment = [sys.executable, "-c", program, *map(str, typed)], dict(os.environ)
+    environment["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def start_of(*arguments: object, folder: Path) -> dict[str, Any]:
+    """Return what a command opens and imports, and how many objects it keeps from the collector."""
+    seen: dict[str, Any] = ast.literal_eval(
+        python(PROGRAM, *arguments, folder=folder).stderr.splitlines()[-1]
     )
-    assert done.stdout.startswith("textassay ")
+    return seen
 
 
-def test_completion_can_be_installed():
-    """Shells are offered a script."""
-    assert "--install-completion" in textassay("--help").out
+def test_a_run_with_a_direct_model_imports_only_what_it_uses(server, tmp_path) -> None:
+    """One method of a dozen, one backend of five, and no library for tables or learning."""
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps({"id": "a", "output": "A text."}))
+    flags = ("--method", "llm-score", "--aspects", "fluency", "--model", "direct/mock")
+    flags = (*flags, "--api-base", server.url, "--out", "run", "--progress", "none")
+    seen = start_of("score", data, *flags, folder=tmp_path)
+    found = set(seen["modules"])
+    assert (tmp_path / "run" / "scores.jsonl").read_text().count("\n") == 1
+    assert not found & UNUSED
+    assert not [name for name in found if name.startswith(OF_OTHERS)]
+    assert "textassay.methods.llm_score" in found
+    # what the imports made is never looked at by the garbage collector
+    assert seen["frozen"] > 50_000
+    # what pydantic's search for plugins would read of every installed package
+    assert not [name for name in seen["opened"] if name.endswith("entry_points.txt")]
+    libraries = read_json(tmp_path / "run" / "manifest.json")["libraries"]
+    assert libraries == {name: version(name) for name in ("litellm", "pydantic", "aiohttp")}
+
+
+def test_help_imports_nothing_that_a_run_asks_with(tmp_path) -> None:
+    seen = start_of("score", "--help", folder=tmp_path)
+    heavy = {"aiohttp", "jinja2", "filelock", "numpy", "textassay.methods", "textassay.tools"}
+    assert not set(seen["modules"]) & heavy
+    assert seen["held_off"]
+
+
+def test_a_host_keeps_its_garbage_collector() -> None:
+    """What is frozen is never freed, so only a process of the command line's own freezes."""
+    before = gc.get_threshold(), gc.get_freeze_count()
+    start_gc()
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before
+    python(
+        "import gc; before = gc.get_threshold(); import textassay; textassay.evaluate\n"
+        "from textassay.cli import main; assert gc.get_threshold() == before"
+    )
+
+
+def test_commands_run_on_uvloop_where_it_is_installed() -> None:
+
+    async def loop() -> str:
+        return type(asyncio.get_running_loop()).__module__.partition(".")[0]
+
+    installed = importlib.util.find_spec("uvloop") is not None
+    assert run_async(loop()) == ("uvloop" if installed else "asyncio")
+
+
+def test_a_command_line_loads_its_own_command_alone() -> None:
+    """And all commands where it names none; rich, which only printing needs, comes later."""
+    program = (
+        "import sys; from textassay.cli.app import application; application(sys.argv[1:])\n"
+        "import textassay.cli.scoring\n"
+        "assert not sys.argv[1:] or not [n for n in sys.modules if n.partition('.')[0] == 'rich']\n"
+        "print(*[name for name in sys.modules if name.startswith('textassay.cli.commands.')])"
+    )
+
+    def loaded(*typed: str) -> set[str]:
+        return {name.rpartition(".")[2] for name in python(program, *typed).stdout.split()}
+
+    assert loaded("score", "--help") == {"score"}
+    assert loaded("label-plan") == {"estimate"}
+    assert loaded() == set(COMMANDS.values())
+
+
+def test_modules_register_the_commands_that_are_listed_for_them() -> None:
+    names = {info.name for info in (*app.registered_commands, *app.registered_groups)}
+    assert names == set(COMMANDS)
+
+
+def test_a_reader_that_goes_away_is_no_crash(server, data, run):
+    """The status that shells report; the export fails while answers are read, help in rich."""
+    score(data, run, server, aspects="fluency").ok()
+    for command in (("--help",), ("cache", "export", run)):
+        read, write = os.pipe()
+        os.close(read)  # before the command begins, so that it cannot be faster
+        done = subprocess.run(
+            [sys.executable, "-m", "textassay", *map(str, command)],
+            stdout=write, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False,
+        )  # fmt: skip
+        os.close(write)
+        assert (done.stderr, done.returncode) == ("", 141), command

@@ -1,5 +1,4 @@
-"""Real processes that are killed, interrupted or run at once: what was finished stays, and resume
-finishes the rest."""
+"""Processes that are killed, interrupted or run at once: resume finishes what is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from examples.mock_server import MockServer
-from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
+from tests.cli.harness import flags, rows_of, served, textassay, verdicts, write_examples
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +33,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and ter
 
 def command(data: Path, run: Path, server: MockServer, *more: object) -> list[str]:
     """The command line of a run of 240 calls."""
-    flags = ("--method", "llm-score", "--model", "direct/mock", "--api-base", server.url)
-    more = ("--aspects", "coherence,fluency", "--concurrency", IN_FLIGHT, "--out", run, *more)
-    return [sys.executable, "-c", MAIN, "score", *map(str, (data, *flags, *more))]
+    arguments = flags(data, run, server, "--concurrency", IN_FLIGHT, *more)
+    return [sys.executable, "-c", MAIN, *map(str, arguments)]
 
 
 @contextmanager
@@ -90,8 +88,7 @@ def test_a_killed_run_loses_no_finished_score_and_repeats_only_what_was_in_fligh
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
-    """Ctrl-C and SIGTERM: exit 3 soon, a summary that fits the scores, a word on how to go on, and
-    it does."""
+    """Ctrl-C and SIGTERM: exit 3, a summary that fits the scores, a word on how to go on."""
     with served(hold_after=20) as server:
         with begun(command(data, run, server), run, 10) as process:
             process.send_signal(sent)
@@ -101,13 +98,8 @@ def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
         assert "Traceback" not in err
         assert err.count("interrupted") == 1
         assert f"textassay resume {run}" in err
-        summary = json.loads((run / "summary.json").read_text())
-        assert summary["outcomes"] == {
-            "scored": len(rows_of(run)),
-            "abstained": 0,
-            "invalid": 0,
-            "error": 0,
-        }
+        outcomes = json.loads((run / "summary.json").read_text())["outcomes"]
+        assert outcomes == {"scored": len(rows_of(run)), "abstained": 0, "invalid": 0, "error": 0}
         until(lambda: server.counters.in_flight == 0)
         server.options.hold_after = 0
         assert textassay("resume", run).code == 0
@@ -116,8 +108,6 @@ def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
 
 
 def test_a_second_process_on_one_run_is_refused(data, run):
-    """Whether it wants to resume or to start anew; the first goes on undisturbed. Reading is
-    allowed."""
     with served(hold_after=20) as server, begun(command(data, run, server), run, 10) as process:
         second = textassay("resume", run)
         assert second.code == 2
@@ -131,7 +121,6 @@ def test_a_second_process_on_one_run_is_refused(data, run):
 
 
 def test_two_runs_may_share_a_cache_at_the_same_time(data, run, tmp_path):
-    """Both finish, and the cache is sound."""
     cache = tmp_path / "cache"
     with (
         served(hold_after=20) as server,
@@ -154,10 +143,7 @@ def in_terminal(
     after: bytes = b"",
     watch: Callable[[str], object] = str,
 ) -> tuple[int, str]:
-    """Run a command in a terminal of its own; type something once it has shown `after`.
-
-    `watch` is called with all that was shown whenever there is more.
-    """
+    """Run a command in a terminal; type once it has shown `after`; `watch` sees all output."""
     import fcntl
     import pty
     import struct
@@ -195,8 +181,7 @@ def uncolored(shown: str) -> str:
 
 
 def test_a_terminal_shows_a_live_line_that_fits(data, run):
-    """Two lines that are drawn over, no wider than the terminal; the final state and the result
-    stay."""
+    """Two lines that are drawn over; the final state and the result stay."""
 
     def states_of(shown: str) -> list[str]:
         return re.findall(r"(\d+)% (\d+)/120 \| \d+\.\d/s", uncolored(shown))
@@ -212,19 +197,15 @@ def test_a_terminal_shows_a_live_line_that_fits(data, run):
     plain, states = uncolored(shown), states_of(shown)
     assert len(set(states)) > 2
     assert states[-1] == ("100", "120")
-    assert (
-        max(len(line) for line in re.split(r"[\r\n]+", plain) if "calls |" in line or "/s" in line)
-        <= 60
-    )
+    drawn = [line for line in re.split(r"[\r\n]+", plain) if "calls |" in line or "/s" in line]
+    assert max(map(len, drawn)) <= 60
     assert "mean" in plain.split("100%")[-1]
 
 
 def test_ctrl_c_in_a_terminal_stops_the_run_and_says_how_to_go_on(data, run):
-    """The terminal's own interrupt, as a person types it."""
     with served(hold_after=80) as server:
-        code, shown = in_terminal(
-            command(data, run, server), columns=100, typed=b"\x03", after=b"/s"
-        )
+        typing = {"typed": b"\x03", "after": b"/s"}
+        code, shown = in_terminal(command(data, run, server), columns=100, **typing)
     assert code == 3
     assert "interrupted" in shown
     assert "resume" in shown

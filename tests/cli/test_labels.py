@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
 from tests.benchmark_data import benchmark
-from tests.cli.harness import textassay
+from tests.cli.harness import document, read_lines, textassay, write_lines
 
 TASK = """
 name = "support"
@@ -49,21 +47,33 @@ def folder(tmp_path):
             ]
     (tmp_path / "task.toml").write_text(TASK, encoding="utf-8")
     for name, lines in {"data": rows, **judges}.items():
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (tmp_path / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        write_lines(tmp_path / f"{name}.jsonl", lines)
     return tmp_path
 
 
-def read(*arguments):
-    made = textassay(*arguments, "--json")
-    assert made.code == 0, made.err
-    return json.loads(made.out)
+@pytest.fixture
+def given(folder):
+    """The good judge, the data and the task."""
+    return folder / "good.jsonl", folder / "data.jsonl", "--task", folder / "task.toml"
 
 
-def test_meta_reads_the_labels_of_a_task(folder):
-    found = read(
-        "meta", folder / "good.jsonl", folder / "data.jsonl", "--task", folder / "task.toml"
-    )
+def keep(folder, aspect, *judges):
+    """Return scores of one aspect, and the data with people's labels of it."""
+    kept = [
+        write_lines(
+            folder / f"{name}-{aspect}.jsonl",
+            [row for row in read_lines(folder / f"{name}.jsonl") if row["aspect"] == aspect],
+        )
+        for name in judges
+    ]
+    rows = read_lines(folder / "data.jsonl")
+    people = "ok" if aspect == "sure" else aspect
+    data = [{**row, "human": {people: row["human"][people]}} for row in rows]
+    return (*kept, write_lines(folder / f"data-{aspect}.jsonl", data))
+
+
+def test_meta_reads_the_labels_of_a_task(given):
+    found = document("meta", *given)
     labels = {row["aspect"]: row for row in found["labels"]}
     assert set(labels) == {"ok", "topics/billing", "topics/refund", "intent"}
     assert labels["intent"]["labels"] == ["order", "complaint", "question"]
@@ -71,56 +81,38 @@ def test_meta_reads_the_labels_of_a_task(folder):
     assert sets["labels"] == ["billing", "refund"]
     assert sets["measures"]["jaccard"]["constant"] < sets["measures"]["jaccard"]["value"] < 1
     rows = {row["aspect"]: row for row in found["rows"]}
-    assert rows["ok"]["positive"] == "yes"
-    assert (
-        rows["ok"]["ci"]["kappa"][0]
-        < rows["ok"]["kappa"]
-        == labels["ok"]["measures"]["kappa"]["value"]
-    )
-    assert rows["intent"]["spearman"] is None
-    plain = textassay(
-        "meta", folder / "good.jsonl", folder / "data.jsonl", "--task", folder / "task.toml"
-    )
-    assert "alpha (MASI)" in plain.out
-    assert "alpha (nominal)" in plain.out
+    assert (rows["ok"]["positive"], rows["intent"]["spearman"]) == ("yes", None)
+    kappa = labels["ok"]["measures"]["kappa"]["value"]
+    assert rows["ok"]["ci"]["kappa"][0] < rows["ok"]["kappa"] == kappa
+    plain = textassay("meta", *given).out
+    assert ("alpha (MASI)" in plain, "alpha (nominal)" in plain) == (True, True)
 
 
-def test_meta_cuts_scores_at_a_threshold(folder):
-    given = (folder / "good.jsonl", folder / "data.jsonl", "--task", folder / "task.toml")
+def test_meta_cuts_scores_at_a_threshold(given):
     arguments = ("meta", *given, "--aspect-map", "sure=ok", "--threshold")
-    chosen = next(row for row in read(*arguments, "auto")["labels"] if row["aspect"] == "sure")
+    (chosen,), (fixed,) = (
+        [row for row in document(*arguments, at)["labels"] if row["aspect"] == "sure"]
+        for at in ("auto", "0.5")
+    )
     assert (chosen["threshold"]["chosen_on"], chosen["n"], chosen["groups"]) == (10, 20, 10)
-    fixed = next(row for row in read(*arguments, "0.5")["labels"] if row["aspect"] == "sure")
     assert (fixed["threshold"]["value"], fixed["n"]) == (0.5, 40)
 
 
 @pytest.mark.parametrize(
-    ("options", "problem"),
+    ("threshold", "problem"),
     [
-        (("--threshold", "high"), "--threshold takes a number or auto, not 'high'"),
-        (("--threshold", "nan"), "--threshold takes a number or auto, not 'nan'"),
-        (("--threshold", "auto"), "a threshold cuts scores where people said yes or no"),
+        ("high", "--threshold takes a number or auto, not 'high'"),
+        ("nan", "--threshold takes a number or auto, not 'nan'"),
+        ("auto", "a threshold cuts scores where people said yes or no"),
     ],
 )
-def test_a_threshold_that_cuts_nothing_is_refused(folder, options, problem):
-    given = (folder / "good.jsonl", folder / "data.jsonl", "--task", folder / "task.toml")
-    refused = textassay("meta", *given, *options)
+def test_a_threshold_that_cuts_nothing_is_refused(given, threshold, problem):
+    refused = textassay("meta", *given, "--threshold", threshold)
     assert (refused.code, problem in refused.err) == (2, True), refused.err
 
 
 def test_compare_tests_the_agreement_of_two_judges_labels(folder):
-    lists = [
-        path.read_text().splitlines() for path in map(folder.joinpath, ("good.jsonl", "bad.jsonl"))
-    ]
-    for name, lines in zip(("a", "b"), lists, strict=True):
-        kept = [line for line in lines if json.loads(line)["aspect"] == "ok"]
-        (folder / f"{name}.jsonl").write_text("\n".join(kept))
-    data = folder / "ok.jsonl"
-    rows = [json.loads(line) for line in (folder / "data.jsonl").read_text().splitlines()]
-    data.write_text(
-        "\n".join(json.dumps({**row, "human": {"ok": row["human"]["ok"]}}) for row in rows)
-    )
-    found = read("compare", folder / "a.jsonl", folder / "b.jsonl", data)
+    found = document("compare", *keep(folder, "ok", "good", "bad"))
     by_name = {row["coefficient"]: row for row in found["agreement"]}
     assert {"pearson", "accuracy", "Cohen's kappa"} <= set(by_name)
     kappa = by_name["Cohen's kappa"]
@@ -129,19 +121,9 @@ def test_compare_tests_the_agreement_of_two_judges_labels(folder):
 
 
 def test_calibrated_scores_are_probabilities_of_yes(folder):
-    kept = [
-        {**row, "aspect": "ok", "scale": [0, 1]}
-        for row in map(json.loads, (folder / "bad.jsonl").read_text().splitlines())
-        if row["aspect"] == "sure"
-    ]
-    scores, data = folder / "sure.jsonl", folder / "ok.jsonl"
-    scores.write_text("\n".join(map(json.dumps, kept)))
-    rows = map(json.loads, (folder / "data.jsonl").read_text().splitlines())
-    data.write_text(
-        "\n".join(json.dumps({**row, "human": {"ok": row["human"]["ok"]}}) for row in rows)
-    )
-    found = read("calibrate", scores, data, "-o", folder / "calibration")
-    (aspect,) = found["aspects"]
+    scores, data = keep(folder, "sure", "bad")
+    write_lines(scores, [{**r, "aspect": "ok", "scale": [0, 1]} for r in read_lines(scores)])
+    (aspect,) = document("calibrate", scores, data, "-o", folder / "calibration")["aspects"]
     brier = aspect["probability"]["brier"]
     assert brier["calibrated"]["value"] < brier["share"]["value"]
     assert brier["calibrated"]["low"] < brier["calibrated"]["value"] < brier["calibrated"]["high"]
@@ -163,7 +145,7 @@ def test_decisions_read_the_labels_of_a_task(folder, command, options):
     scores, data = folder / "good.jsonl", folder / "data.jsonl"
     judges = (scores, folder / "bad.jsonl") if command == "compare" else (scores,)
     options = [folder / one if one == "made" else one for one in options]
-    found = read(command, *judges, data, "--task", folder / "task.toml", *options)
+    found = document(command, *judges, data, "--task", folder / "task.toml", *options)
     rows = {row.get("aspect") or row["score"]: row for row in found.get("rows") or found["aspects"]}
     assert {"ok", "topics/billing", "intent/order", "intent/question"} <= rows.keys()
     if command == "estimate":  # labels of two are 0 and 1
@@ -172,40 +154,34 @@ def test_decisions_read_the_labels_of_a_task(folder, command, options):
         assert rows["ok"]["probability"]["brier"]["raw"]["value"] is not None
 
 
-def test_what_is_left_out_of_labels_is_told(folder):
-    rows = [json.loads(line) for line in (folder / "data.jsonl").read_text().splitlines()]
+def test_what_is_left_out_of_labels_is_told(folder, given):
+    rows = read_lines(folder / "data.jsonl")
     for at, row in enumerate(rows):
         if at % 4 == 0:
             del row["human"]["topics"]
         row["annotators"] = {"ok": [row["human"].pop("ok"), at % 10 > 0]}
-    data = folder / "some.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    given = ("meta", folder / "good.jsonl", data, "--task", folder / "task.toml")
-    found = read(*given)
+    write_lines(folder / "data.jsonl", rows)
+    found = document("meta", *given)
     ok = next(row for row in found["labels"] if row["aspect"] == "ok")
     assert (ok["n"] + ok["tied"], ok["between"]) == (40, 0)
     assert [row["unrated"] for row in found["sets"]] == [10]
-    shown = " ".join(textassay(*given).err.split())
+    shown = textassay("meta", *given).said
     assert f"ok: {ok['tied']} texts are left out, since their raters' labels tie" in shown
     assert "topics: 10 texts are not rated and left out; [] says that no label applies" in shown
 
 
 @pytest.mark.parametrize("command", ["estimate", "calibrate", "compare"])
 def test_words_that_nobody_declared_are_labels(folder, command):
-    for name in ("good", "bad"):
-        lines = map(json.loads, (folder / f"{name}.jsonl").read_text().splitlines())
-        kept = [line for line in lines if line["aspect"] == "intent"]
-        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, kept)))
-    refused = textassay("estimate", folder / "good.jsonl", folder / "data.jsonl")
+    good, bad, data = keep(folder, "intent", "good", "bad")
+    refused = textassay("estimate", good, folder / "data.jsonl")
     assert refused.code == 2
     assert "not ['billing']; a task names the labels of an aspect" in refused.err
-    rows = [json.loads(line) for line in (folder / "data.jsonl").read_text().splitlines()]
+    rows = read_lines(data)
     for row in rows:
-        row["human"] = {"intent": row["human"]["intent"], "words": "of no score"}
-    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    judges = [folder / "good.jsonl", *([folder / "bad.jsonl"] if command == "compare" else [])]
+        row["human"]["words"] = "of no score"
+    judges = (good, bad) if command == "compare" else (good,)
     out = ("-o", folder / "calibration") if command == "calibrate" else ()
-    found = read(command, *judges, folder / "data.jsonl", *out)
+    found = document(command, *judges, write_lines(data, rows), *out)
     names = {row["aspect"] for row in found["aspects" if out else "rows"]}
     assert names == {"intent/complaint", "intent/order", "intent/question"}
 
@@ -217,13 +193,10 @@ def test_raters_agree_without_scores(tmp_path):
         {"id": str(at), "output": "x", "annotators": {"tone": words, "good": [at, at + 1]}}
         for at, words in enumerate(pairs)
     ]
-    data.write_text("\n".join(map(json.dumps, rows)))
-    tone, good = read("ratings", "agreement", data)["rows"]
-    assert (tone["human"], tone["raters"], tone["between_raters"]["same"]) == (
-        "tone",
-        2,
-        pytest.approx(2 / 3),
-    )
+    write_lines(data, rows)
+    tone, good = document("ratings", "agreement", data)["rows"]
+    assert (tone["human"], tone["raters"]) == ("tone", 2)
+    assert tone["between_raters"]["same"] == pytest.approx(2 / 3)
     assert good["between_raters"]["mean_difference"] == 1
     assert (tone["alpha"]["ordinal"], tone["ceiling"]) == (None, None)  # no order, no mean
     assert tone["between_raters"]["mean_difference"] is tone["between_raters"]["pearson"] is None
@@ -232,7 +205,6 @@ def test_raters_agree_without_scores(tmp_path):
 
 
 def test_the_two_raters_of_ragchecker(tmp_path):
-    """As docs/agreement.md prints it."""
     rows = [
         {
             "id": row["id"],
@@ -241,36 +213,25 @@ def test_the_two_raters_of_ragchecker(tmp_path):
         }
         for row in benchmark("ragchecker/pairs.jsonl.gz")
     ]
-    data = tmp_path / "rated.jsonl"
-    data.write_text("\n".join(map(json.dumps, rows)))
-    found = {row["human"]: row for row in read("ratings", "agreement", data)["rows"]}
+    data = write_lines(tmp_path / "rated.jsonl", rows)
+    found = {row["human"]: row for row in document("ratings", "agreement", data)["rows"]}
     assert {name: row["items"] for name, row in found.items()} == dict.fromkeys(found, 196)
     assert found["overall"]["alpha"]["ordinal"] == pytest.approx(0.683, abs=5e-4)
     assert found["completeness"]["between_raters"]["spearman"] == pytest.approx(0.725, abs=5e-4)
 
 
-def test_raters_whose_sets_tie_leave_no_set_to_agree_with(folder):
-    """Nothing is undefined with a traceback."""
-    rows = [
-        {"id": f"r{at}", "output": "x", "annotators": {"topics": [["billing"], ["refund"]]}}
-        for at in range(12)
-    ]
-    data = folder / "tied.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    task = ("--task", folder / "task.toml")
-    assert [one["n"] for one in read("meta", folder / "good.jsonl", data, *task)["sets"]] in (
-        [],
-        [0],
-    )
+def test_raters_whose_sets_tie_leave_no_set_to_agree_with(folder, given):
+    tied = {"output": "x", "annotators": {"topics": [["billing"], ["refund"]]}}
+    write_lines(folder / "data.jsonl", [{"id": f"r{at}", **tied} for at in range(12)])
+    assert [one["n"] for one in document("meta", *given)["sets"]] in ([], [0])
 
 
 @pytest.mark.parametrize(("number", "is_read"), [(2, True), (7, False), (0.5, False), (-1, False)])
-def test_a_number_that_is_no_labels_position_is_refused(folder, number, is_read):
-    rows = [json.loads(line) for line in (folder / "data.jsonl").read_text().splitlines()]
+def test_a_number_that_is_no_labels_position_is_refused(folder, given, number, is_read):
+    rows = read_lines(folder / "data.jsonl")
     rows[3]["human"]["intent"] = number
-    data = folder / "numbers.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    done = textassay("meta", folder / "good.jsonl", data, "--task", folder / "task.toml")
+    write_lines(folder / "data.jsonl", rows)
+    done = textassay("meta", *given)
     assert done.code == (0 if is_read else 2), done.err
     if not is_read:
         assert "line 4" in done.err

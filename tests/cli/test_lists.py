@@ -1,50 +1,47 @@
-"""What there is to choose from can be listed, and every table is also one JSON document."""
+"""What there is to choose from, graphs and caches; every table is also one JSON document."""
 
 from __future__ import annotations
 
-import json
+import re
 
 import pytest
+from typer.main import get_command
 
-from tests.cli.harness import textassay
-from textassay.methods import METHODS
+from tests.cli.harness import document, score, textassay, write_lines
+from tests.fitting.made_texts import rows_of, write
+from textassay import ScriptedModel
+from textassay.cli.app import app
+from textassay.methods import METHODS, build
 from textassay.prompts import TASKS
+from textassay.runtime import Capabilities
 from textassay.runtime.settings import FLAGGED, SETTABLE, LocalSettings
 
 
 def rows(*command):
     """The rows of a command, from its JSON; the table names the same things."""
-    done = textassay(*command, "--json")
-    assert (done.code, done.err) == (0, "")
-    found = json.loads(done.out)["rows"]
+    found = document(*command)["rows"]
     table = textassay(*command).out
     assert all(str(next(iter(row.values()))) in table for row in found)
     return found
 
 
 def test_methods_and_their_options():
-    """Each with what it is; options with default and meaning."""
     assert {row["method"] for row in rows("methods")} >= set(METHODS)
     for name in METHODS:
-        options = {row["option"]: row for row in rows("methods", name)}
+        options = {row["option"]: row for row in document("methods", name)["rows"]}
         assert set(options) == set(METHODS[name].Options.model_fields)
         assert all(row["what"] for row in options.values()), name
+    assert rows("methods", "g-eval")
 
 
 def test_tasks_and_their_aspects():
-    """With the words that a judge is given."""
     assert [row["task"] for row in rows("tasks")] == list(TASKS)
-    assert {row["aspect"] for row in rows("tasks", "summarization")} == {
-        "coherence",
-        "consistency",
-        "fluency",
-        "relevance",
-    }
+    aspects = {row["aspect"] for row in rows("tasks", "summarization")}
+    assert aspects == {"coherence", "consistency", "fluency", "relevance"}
     assert "did you mean 'dialogue'" in textassay("tasks", "dialog").err
 
 
 def test_settings_say_how_they_are_given():
-    """Flags, keys of --set and tables."""
     # `batch` is a flag and, for local models, a key of --set: a name may be given in two ways
     ways = {(row["setting"], row["given by"]) for row in rows("settings")}
     assert all((name, f"--{name.replace('_', '-')}") in ways for name in FLAGGED)
@@ -53,87 +50,79 @@ def test_settings_say_how_they_are_given():
     assert "batch_tokens=8192 " in textassay("settings").out  # no default is broken in two
 
 
-def test_runs_estimates_and_caches_as_json(server, data, run):
-    """One document on standard output, whatever the outcome."""
-    flags = (
-        "--method",
-        "llm-score",
-        "-m",
-        "direct/mock",
-        "--api-base",
-        server.url,
-        "-a",
-        "fluency",
-    )
-    dry = json.loads(textassay("score", data, *flags, "--dry-run", "--json").out)
-    assert (dry["examples"], dry["estimate"]["calls"]) == (6, 6)
-    done = json.loads(textassay("score", data, *flags, "-o", run, "--json").out)
-    assert done["run"] == str(run)
-    assert done["outcomes"]["scored"] == 6
-    again = json.loads(textassay("resume", run, "--api-base", server.url, "--json").out)
-    assert again["aspects"] == done["aspects"]
-    assert json.loads(textassay("cache", "info", run / "answers", "--json").out)["answers"] == 6
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_picture(name):
+    judge = ScriptedModel(["3"], capabilities=Capabilities(choices=True, continuation=True))
+    drawn = textassay("graph", name, "--task", "dialogue")
+    assert (drawn.code, drawn.err) == (0, "")
+    assert drawn.out.startswith("flowchart LR\n")
+    names = re.findall(r'n\d+\["(\w+)"\]', drawn.out)
+    assert names == [node.name for node in build(name, judge, task="dialogue").graph.nodes]
+    assert names[-1] == "scores"
 
 
-def test_caches_are_verified_and_cleared_as_json(server, data, run):
-    """Before, only `cache info` knew --json."""
-    asked = ("--method", "llm-score", "-m", "direct/mock", "--api-base", server.url)
-    textassay("score", data, *asked, "-a", "fluency", "-o", run)
-    found = json.loads(textassay("cache", "verify", run / "answers", "--json").out)
-    assert found == {"sound": 6, "problems": []}
-    assert json.loads(textassay("cache", "clear", run / "answers", "--json").out)["deleted"] == 6
+def test_an_evaluator_from_recorded_scores_has_a_picture(tmp_path):
+    data, out = write(tmp_path / "data.jsonl", rows_of()), tmp_path / "recorded"
+    textassay("fit", data, "--out", out, "--features", "*", "--aggregator", "ridge").ok()
+    assert re.findall(r'n\d+\["(\w+)"\]', textassay("graph", out).ok().out) == ["scores"]
+    empty = textassay("graph", tmp_path)
+    assert (empty.code, "contains no evaluator.json" in empty.err) == (2, True)
+    assert textassay("graph", "nothing").code == 2
 
 
-def test_tools_and_runs_are_shown_as_json(data, run):
-    """The summary of the scores, the means of a run, and one text with its scores."""
-    done = textassay("tools", "score", data, "--tools", "length", "-o", run, "--json")
-    assert json.loads(done.out)["outcomes"]["scored"] == 6
-    means = json.loads(textassay("show", run, "--json").out)["rows"]
-    assert means[0]["n"] == 6
-    assert means[0]["mean"] > 0
-    one = json.loads((run / "scores.jsonl").read_text().splitlines()[0])["id"]
-    shown = json.loads(textassay("show", run, one, "--json").out)
-    assert shown["scores"][0]["value"] > 0
-    assert shown["example"]["output"]
+def test_a_cache_tells_what_it_holds_and_can_be_cleared(server, data, run):
+    assert document(
+        *("score", data, "--method", "llm-score", "-m", "direct/mock", "--api-base", server.url),
+        *("--aspects", "fluency", "--out", run),
+    )["run"] == str(run)
+    answers = run / "answers"
+    assert textassay("cache", "info", answers).out.startswith("6 answers in 1 files, ")
+    assert document("cache", "info", answers)["answers"] == 6
+    verified = textassay("cache", "verify", answers)
+    assert (verified.code, verified.out) == (0, "6 answers are sound\n")
+    assert document("cache", "verify", answers) == {"sound": 6, "problems": []}
+    refused = textassay("cache", "clear", data.parent)
+    assert (refused.code, data.exists()) == (2, True)
+    assert "is not a cache folder" in refused.err
+    assert textassay("cache", "clear", answers).out.startswith("deleted 6 answers, ")
+    assert textassay("cache", "info", answers).out.startswith("0 answers ")
+    assert document("cache", "clear", answers)["deleted"] == 0
 
 
 def test_calibrations_and_fits_are_told_as_json(tmp_path):
-    """What their reports hold."""
-    rows_, scores = [], []
+    rated, judged = [], []
     for number in range(60):
-        place = {"id": f"e{number}", "group": f"g{number // 3}"}
-        human = number % 5 + 1
-        rows_.append(
-            {**place, "output": "x", "human": {"a": human}, "metrics": {"m": human + number % 2}}
-        )
-        scores.append({"id": f"e{number}", "aspect": "a", "value": human + number % 2 / 2})
-    data, judged = tmp_path / "data.jsonl", tmp_path / "scores.jsonl"
-    for path, lines in ((data, rows_), (judged, scores)):
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    flags = ("--scale", "a=1,5", "-o", tmp_path / "cal", "--json")
-    done = textassay("calibrate", judged, data, *flags)
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["aspects"][0]["n"] == 60
-    fitted = textassay("fit", data, "--features", "m", "-o", tmp_path / "evaluator", "--json")
-    assert fitted.code == 0, fitted.err
-    assert json.loads(fitted.out) == json.loads((tmp_path / "evaluator/report.json").read_text())
+        place, human = {"id": f"e{number}", "group": f"g{number // 3}"}, number % 5 + 1
+        metrics = {"m": human + number % 2}
+        rated.append({**place, "output": "x", "human": {"a": human}, "metrics": metrics})
+        judged.append({"id": f"e{number}", "aspect": "a", "value": human + number % 2 / 2})
+    data = write_lines(tmp_path / "data.jsonl", rated)
+    scores = write_lines(tmp_path / "scores.jsonl", judged)
+    found = document("calibrate", scores, data, "--scale", "a=1,5", "-o", tmp_path / "cal")
+    assert found["aspects"][0]["n"] == 60
+    out = tmp_path / "evaluator"
+    fitted = textassay("fit", data, "--features", "m", "-o", out, "--json").ok()
+    assert fitted.out == (out / "report.json").read_text()
 
 
-TABLES = (
-    "alt-test", "cache clear", "cache info", "cache verify", "calibrate", "cascade", "compare",
-    "demo", "doctor", "estimate", "fit", "jurors", "label-plan", "merge", "meta", "methods",
-    "resume", "score", "settings", "show", "stress", "tasks", "tools list", "tools score",
-)  # fmt: skip
+def test_every_command_with_a_table_speaks_json():
+    expected = {
+        "alt-test", "cache clear", "cache info", "cache verify", "calibrate", "cascade", "compare",
+        "demo", "doctor", "estimate", "fit", "jurors", "label-plan", "merge", "meta", "methods",
+        "rank", "ratings agreement", "resume", "score", "settings", "show", "stress", "tasks",
+        "tools list", "tools score",
+    }  # fmt: skip
+    commands = dict(get_command(app).commands)
+    for group in ("cache", "ratings", "tools"):
+        inner = commands.pop(group).commands
+        commands |= {f"{group} {name}": command for name, command in inner.items()}
+    speak = {name for name, one in commands.items() if any("--json" in p.opts for p in one.params)}
+    assert speak == expected
 
 
-@pytest.mark.parametrize("command", TABLES)
-def test_every_command_with_a_table_speaks_json(command):
-    """Those that are left out draw, serve or write files."""
-    assert "--json" in textassay(*command.split(), "--help").out
-
-
-@pytest.mark.parametrize("command", [("tools", "list")])
-def test_tools_are_listed_as_json(command):
-    """With range, extra and whether it is installed."""
-    found = rows(*command)
-    assert {"kind", "scale", "installed", "extra", "description"} <= set(found[0])
+def test_runs_and_estimates_as_json(server, data, run):
+    dry = score(data, run, server, "--dry-run", "--json", aspects="fluency")
+    assert '"examples": 6' in dry.out
+    score(data, run, server, aspects="fluency").ok()
+    again = document("resume", run, "--api-base", server.url)
+    assert (again["outcomes"]["scored"], again["aspects"]["fluency"]["n"]) == (6, 6)

@@ -1,5 +1,4 @@
-"""`textassay meta`: exact JSON, a table that can be read anywhere, and errors that name what is
-wrong."""
+"""`textassay meta`: exact JSON, a table that can be read anywhere, and errors that help."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.harness import textassay, write_examples
+from tests.cli.harness import document, textassay, write_examples, write_lines
 
 KEYS = [
     "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson", "spearman",
@@ -25,9 +24,7 @@ def scores(tmp_path):
             {"id": f"x{i}", "aspect": "fluency", "value": 2.0},
             {"id": f"x{i}", "aspect": "judge_fluency", "value": 5 - (i + i // 5) % 3},
         ]
-    path = tmp_path / "scores.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_lines(tmp_path / "scores.jsonl", rows)
 
 
 @pytest.fixture
@@ -38,24 +35,14 @@ def people(tmp_path):
 
 def test_json_is_one_document_of_the_documented_shape(scores, people):
     """All keys in order, gaps counted, null where undefined, and nothing but JSON on stdout."""
-    done = textassay(
-        "meta",
-        scores,
-        people,
-        "--level",
-        "dataset",
-        "--level",
-        "group",
-        "--level",
-        "system",
-        "--json",
-    )
+    levels = ("--level", "dataset", "--level", "group,system")
+    done = textassay("meta", scores, people, *levels, "--json")
     assert (done.code, done.err) == (0, "")
-    document = json.loads(done.out, parse_constant=pytest.fail)
-    assert list(document) == ["rows", "notes"]
-    assert any("a side is constant" in note for note in document["notes"])
-    assert [list(row) for row in document["rows"]] == [KEYS] * 6
-    by_place = {(row["aspect"], row["level"]): row for row in document["rows"]}
+    found = json.loads(done.out, parse_constant=pytest.fail)
+    assert list(found) == ["rows", "notes"]
+    assert any("a side is constant" in note for note in found["notes"])
+    assert [list(row) for row in found["rows"]] == [KEYS] * 6
+    by_place = {(row["aspect"], row["level"]): row for row in found["rows"]}
     assert list(by_place) == [
         (aspect, level)
         for aspect in ("coherence", "fluency")
@@ -72,35 +59,21 @@ def test_json_is_one_document_of_the_documented_shape(scores, people):
 
 
 def test_the_same_seed_gives_the_same_intervals(scores, people):
-    """And without --bootstrap there are none."""
-    runs = [textassay("meta", scores, people, "--json", "--seed", seed).out for seed in (1, 1)]
+    runs = [textassay("meta", scores, people, "--json", "--seed", 1).out for _ in range(2)]
     assert runs[0] == runs[1]
-    without = json.loads(textassay("meta", scores, people, "--json", "--bootstrap", "0").out)
+    without = document("meta", scores, people, "--bootstrap", "0")
     assert all(not row["ci"] for row in without["rows"])
 
 
 def test_names_are_mapped(scores, people):
-    """Several scores may be held against one human aspect; equal names that are not mapped still
-    pair."""
-    done = textassay(
-        "meta",
-        scores,
-        people,
-        "--aspect-map",
-        "judge_fluency=fluency",
-        "--aspect-map",
-        "coherence=fluency",
-        "--json",
-    )
-    assert {(row["aspect"], row["human"]) for row in json.loads(done.out)["rows"]} == {
-        ("judge_fluency", "fluency"),
-        ("coherence", "fluency"),
-        ("fluency", "fluency"),
-    }
+    """Several scores may be held against one human aspect; equal names still pair."""
+    mapped = ("--aspect-map", "judge_fluency=fluency", "--aspect-map", "coherence=fluency")
+    rows = document("meta", scores, people, *mapped)["rows"]
+    names = dict.fromkeys(("judge_fluency", "coherence", "fluency"), "fluency")
+    assert {row["aspect"]: row["human"] for row in rows} == names
 
 
 def test_a_pipe_gets_whole_lines(scores, people):
-    """One line a row, with intervals, names unbroken, whatever the width."""
     done = textassay("meta", scores, people, "--level", "dataset", "--level", "group")
     title, *lines = done.out.splitlines()
     assert (title, len(lines)) == ("agreement with people", 5)
@@ -111,24 +84,7 @@ def test_a_pipe_gets_whole_lines(scores, people):
     assert max(map(len, lines)) < 200
 
 
-def test_a_narrow_terminal_gets_a_paragraph_a_row(scores, people):
-    """Nothing is folded in 80 columns."""
-    from textassay.display import to_terminal
-    from textassay.meta.score_files import read_scores
-    from textassay.meta.table import agreement_table
-    from textassay.runtime.data.dataset import Examples
-
-    table = agreement_table(read_scores(scores), Examples(people), bootstrap=50)
-    (drawn,) = table.tables()
-    for width, lines in ((80, 6), (160, 4)):
-        shown = to_terminal(drawn, width).plain.splitlines()
-        assert len(shown) == lines
-        assert max(map(len, shown)) <= width
-        assert sum(line.count("1.000 [1.000, 1.000]") for line in shown) == 3
-
-
 def test_scores_that_nobody_asked_about_are_told(scores, tmp_path):
-    """Ids that the data lack are counted on stderr."""
     few = write_examples(tmp_path / "few.jsonl", 5)
     done = textassay("meta", scores, few)
     assert done.code == 0
@@ -146,10 +102,8 @@ def test_scores_that_nobody_asked_about_are_told(scores, tmp_path):
     ],
 )
 def test_what_does_not_fit_is_named(scores, people, flags, message):
-    """Exit 2 and what there is."""
     done = textassay("meta", scores, people, *flags)
-    assert (done.code, done.out) == (2, "")
-    assert message in done.err
+    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
 
 
 @pytest.mark.parametrize(
@@ -158,14 +112,11 @@ def test_what_does_not_fit_is_named(scores, people, flags, message):
         ('{"id": "x0", "aspect": "fluency"}', "line 1, field 'value'"),
         ('{"id": "x0", "aspect": "fluency", "value": "4"}', "line 1, field 'value'"),
         ('{"id": "x0", "aspect": "fluency", "value": NaN}', "line 1"),
-        ('{"id": "x0", "aspect": "fluency", "value": 1e999}', "line 1"),
         ('{"aspect": "fluency", "value": 3}', "line 1, field 'id'"),
-        ("[]", "line 1"),
         ("{", "line 1"),
     ],
 )
 def test_bad_scores_name_file_line_and_field(tmp_path, people, line, message):
-    """Recorded scores are checked like data."""
     bad = tmp_path / "bad.jsonl"
     bad.write_text(line + "\n" + '{"id": "x1", "aspect": "fluency", "value": 3}\n')
     done = textassay("meta", bad, people)
@@ -175,45 +126,33 @@ def test_bad_scores_name_file_line_and_field(tmp_path, people, line, message):
 
 
 def test_missing_files_are_named(scores, people, tmp_path):
-    """Both arguments."""
-    assert "nothing" in textassay("meta", tmp_path / "nothing", people).err
-    missing = textassay("meta", scores, tmp_path / "nothing.jsonl")
-    assert (missing.code, "there is no such file" in missing.err) == (2, True)
+    for arguments, message in (
+        ((tmp_path / "nothing", people), "nothing"),
+        ((scores, tmp_path / "nothing.jsonl"), "there is no such file"),
+        ((scores,), "give DATA after"),
+    ):
+        missing = textassay("meta", *arguments)
+        assert (missing.code, message in missing.err) == (2, True)
 
 
 def test_raters_and_left_out_groups_are_explained(tmp_path):
-    """`--raters` puts agreement among people beside that with the judge; `2 (-1)` and missing
-    intervals are told."""
+    """`--raters` shows agreement among people, too; `2 (-1)` and missing intervals are told."""
     ratings = [(1, 2), (3, 3), (5, 4), (2, 2), (2, 2), (2, 2), (4, 5), (1, 1), (3, 2)]
-    people, scores = tmp_path / "people.jsonl", tmp_path / "scores.jsonl"
-    people.write_text(
-        "".join(
-            json.dumps(
-                {"id": f"x{i}", "output": "t", "group": f"g{i // 3}", "system": f"s{i % 3}",
-                 "human": {"flow": sum(pair) / 2}, "annotators": {"flow": pair}}
-            ) + "\n"
-            for i, pair in enumerate(ratings)
-        )
-    )  # fmt: skip
-    scores.write_text(
-        "".join(
-            json.dumps({"id": f"x{i}", "aspect": "flow", "value": pair[0]}) + "\n"
-            for i, pair in enumerate(ratings)
-        )
-    )
+    rows = [
+        {"id": f"x{i}", "output": "t", "group": f"g{i // 3}", "system": f"s{i % 3}",
+         "human": {"flow": sum(pair) / 2}, "annotators": {"flow": pair}}
+        for i, pair in enumerate(ratings)
+    ]  # fmt: skip
+    lines = [{"id": f"x{i}", "aspect": "flow", "value": one} for i, (one, _) in enumerate(ratings)]
+    people = write_lines(tmp_path / "people.jsonl", rows)
+    scores = write_lines(tmp_path / "scores.jsonl", lines)
     arguments = ("meta", scores, people, "--raters", "--level", "group,system")
     printed = textassay(*arguments)
-    said = " ".join(printed.err.split())
-    assert "2 (-1): 2 groups are averaged; 1 are left out" in said
-    assert "no interval: needs at least 10 systems, found 3" in said
+    assert "2 (-1): 2 groups are averaged; 1 are left out" in printed.said
+    assert "no interval: needs at least 10 systems, found 3" in printed.said
     assert "3 systems" in printed.out
     assert "judge-rater" in printed.out
-    (row,) = json.loads(textassay(*arguments, "--json").out)["raters"]
+    (row,) = document(*arguments)["raters"]
     assert (row["aspect"], row["raters"], row["items"]) == ("flow", 2, 9)
     assert row["judge_rater"]["same"] == pytest.approx((1 + 5 / 9) / 2)
     assert row["alpha"]["ordinal"] > 0.5
-    plain = tmp_path / "plain.jsonl"
-    plain.write_text('{"id": "x1", "output": "t", "human": {"flow": 3}}\n')
-    refused = textassay("meta", scores, plain, "--raters")
-    assert refused.code == 2
-    assert "annotators" in refused.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -10,7 +9,14 @@ import pytest
 
 from examples import thinking_server
 from examples.thinking_server import FAMILIES, ThinkingServer
-from tests.cli.harness import Outcome, rows_of, textassay, write_examples
+from tests.cli.harness import (
+    Outcome,
+    document,
+    read_json,
+    rows_of,
+    textassay,
+    write_examples,
+)
 from tests.loopback import in_thread
 
 METHODS = ("llm-score", "g-eval", "hd-eval", "decomp-eval", "checklist", "claims", "pairwise")
@@ -29,15 +35,20 @@ def anthropic_key(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-local")
 
 
-def score(server: ThinkingServer, data: Path, method: str, out: Path, *flags: object) -> Outcome:
-    """Run the command of the README against a server."""
+def judge(server: ThinkingServer) -> tuple[str, str]:
+    """Name and address of the model of a server."""
     is_anthropic = server.family is FAMILIES["anthropic"]
-    model, base = (
-        ("anthropic/claude", server.url[:-3]) if is_anthropic else ("direct/x", server.url)
-    )
+    return ("anthropic/claude", server.url[:-3]) if is_anthropic else ("direct/x", server.url)
+
+
+def score(
+    server: ThinkingServer, data: Path, method: str, out: Path, *flags: object, model: str = ""
+) -> Outcome:
+    """Run the command of the README against a server."""
+    name, base = judge(server)
     return textassay(
-        "score", data, "--method", method, "--task", "summarization", "--model", model,
-        "--api-base", base, "--out", out, "--progress", "none", *flags,
+        "score", data, "--method", method, "--task", "summarization", "--model",
+        model or name, "--api-base", base, "--out", out, "--progress", "none", *flags,
     )  # fmt: skip
 
 
@@ -49,8 +60,7 @@ def test_every_text_is_scored(server, tmp_path, anthropic_key, method):
         "decomp-eval": {"references": ["It rained all day."]},  # for relevance
     }
     data = write_examples(tmp_path / "data.jsonl", 3, **needed.get(method, {}))
-    done = score(server, data, method, tmp_path / "run")
-    assert done.code == 0, (done.out, done.err)
+    score(server, data, method, tmp_path / "run").ok()
     rows = rows_of(tmp_path / "run")
     assert {row["outcome"] for row in rows} == {"scored"}
     counts = server.family.counts
@@ -67,34 +77,25 @@ def test_few_requests_are_refused_or_cut_and_the_same_run_costs_nothing(
     data, cache = write_examples(tmp_path / "data.jsonl", 100), tmp_path / "cache"
     before = server.counters.requests, server.counters.refused, server.cut
     flags = ("--aspects", "coherence,fluency", "--cache", cache)
-    done = score(server, data, "llm-score", tmp_path / "first", *flags)
-    assert done.code == 0, (done.out, done.err)
+    score(server, data, "llm-score", tmp_path / "first", *flags).ok()
     after = server.counters.requests, server.counters.refused, server.cut
     asked, refused, cut = (b - a for a, b in zip(before, after, strict=True))
     assert asked - refused - cut == 200
     assert refused + cut <= 4
-    done = score(server, data, "llm-score", tmp_path / "second", *flags)
-    assert done.code == 0, (done.out, done.err)
+    score(server, data, "llm-score", tmp_path / "second", *flags).ok()
     assert server.counters.requests == after[0]
-    signatures = {
-        row["signature"] for run in ("first", "second") for row in rows_of(tmp_path / run)
-    }
-    assert len(signatures) == 1
-    (sent,) = json.loads((tmp_path / "second" / "manifest.json").read_text())["sent"].values()
+    rows = [row for run in ("first", "second") for row in rows_of(tmp_path / run)]
+    (signature,) = {row["signature"] for row in rows}
+    (sent,) = read_json(tmp_path / "second" / "manifest.json")["sent"].values()
     assert sent["thinks"]
-    assert ("temperature" in sent.get("unsent", ())) == ("unsent:temperature" in signatures.pop())
+    assert ("temperature" in sent.get("unsent", ())) == ("unsent:temperature" in signature)
 
 
 def test_the_doctor_says_what_it_is_like(server, anthropic_key):
     """Thoughts are seen wherever they stand, what is refused is named, and nothing stops it."""
-    family = server.family
+    family, (model, base) = server.family, judge(server)
     is_anthropic = family is FAMILIES["anthropic"]
-    model, base = (
-        ("anthropic/claude", server.url[:-3]) if is_anthropic else ("direct/x", server.url)
-    )
-    done = textassay("doctor", model, "--api-base", base, "--json")
-    assert done.code == 0, (done.out, done.err)
-    rows = {row["ability"]: row for row in json.loads(done.out)["rows"]}
+    rows = {row["ability"]: row for row in document("doctor", model, "--api-base", base)["rows"]}
     verdicts = {ability: row["verdict"] for ability, row in rows.items()}
     assert verdicts["chat"] == verdicts["thinks"] == verdicts["methods"] == "yes"
     assert verdicts["prompt"] == verdicts["continuation"] == verdicts["caching"] == "no"
@@ -122,20 +123,16 @@ def openai():
 def test_effort_and_further_fields_reach_the_server_and_the_signature(
     openai, tmp_path, model, monkeypatch
 ):
-    """What is set for one role is sent for that role."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-local-and-not-a-key")
     bodies = []
     openai.listener = bodies.append
     data = write_examples(tmp_path / "data.jsonl", 2)
     config = tmp_path / "judge.toml"
     config.write_text('[extra]\nsafety_identifier = "a"\n\n[models.scorer]\neffort = "high"\n')
-    done = textassay(
-        "score", data, "--method", "llm-score", "--task", "summarization", "--model", model,
-        "--api-base", openai.url, "--out", tmp_path / "run", "--progress", "none", "--aspects",
-        "coherence", "--config", config, "--extra", 'metadata={"run": 1}',
-    )  # fmt: skip
+    extra = ("--aspects", "coherence", "--config", config, "--extra", 'metadata={"run": 1}')
+    done = score(openai, data, "llm-score", tmp_path / "run", *extra, model=model)
     openai.listener = None
-    assert done.code == 0, (done.out, done.err)
+    done.ok()
     answered = bodies[-1]
     assert answered["reasoning_effort"] == "high"
     assert answered["safety_identifier"] == "a"
@@ -158,16 +155,14 @@ def test_effort_and_further_fields_reach_the_server_and_the_signature(
 def test_what_was_typed_is_not_left_out_in_silence(openai, tmp_path, flags, message):
     data = write_examples(tmp_path / "data.jsonl", 2)
     done = score(openai, data, "llm-score", tmp_path / "run", *flags)
-    assert done.code == 2
-    assert message in done.err
+    assert (done.code, message in done.err) == (2, True), done.err
 
 
 def test_thoughts_are_shown_and_priced(openai, tmp_path):
     """In the line that ends a run, in `show`, and in the cost; before, they are assumed."""
     data = write_examples(tmp_path / "data.jsonl", 2)
     flags = ("--aspects", "coherence", "--price", "1,10,0.1")
-    done = score(openai, data, "llm-score", tmp_path / "run", *flags)
-    assert done.code == 0, (done.out, done.err)
+    done = score(openai, data, "llm-score", tmp_path / "run", *flags).ok()
     usages = [row["usage"] for row in rows_of(tmp_path / "run")]
     thoughts = sum(usage["reasoning_tokens"] for usage in usages)
     assert f" tokens ({thoughts:,} of thoughts), cost $" in done.out
@@ -183,39 +178,35 @@ def test_thoughts_are_shown_and_priced(openai, tmp_path):
     ],
 )
 def test_a_dry_run_says_what_it_assumes_of_thoughts(tmp_path, model, said):
-    """Nothing is called a bound that a model which thinks would pass."""
     data = write_examples(tmp_path / "data.jsonl", 2)
     done = textassay(
         "score", data, "--method", "llm-score", "--task", "summarization", "--model", model,
         "--api-base", "http://127.0.0.1:9/v1", "--aspects", "coherence", "--price", "1,2",
         "--progress", "none", "--dry-run",
     )  # fmt: skip
-    assert done.code == 0, (done.out, done.err)
-    assert all(words in done.out for words in said), done.out
+    assert all(words in done.ok().out for words in said), done.out
 
 
 def test_thoughts_are_shown_with_the_answers_that_they_led_to(tmp_path):
-    """Indented below each answer; in the order of the answers in JSON."""
     data = write_examples(tmp_path / "data.jsonl", 1)
     with in_thread(lambda: thinking_server.serve("vllm", THOUGHT)) as server:
-        flags = ("--aspects", "coherence")
-        done = score(server, data, "llm-score", tmp_path / "run", *flags)
-    assert done.code == 0, (done.out, done.err)
+        score(server, data, "llm-score", tmp_path / "run", "--aspects", "coherence").ok()
     text = textassay("show", tmp_path / "run", "--prompts").out
     assert "    --- thought before it ---\n    Is it a 2" in text
     assert "more characters]" in text
-    (row,) = json.loads(textassay("show", tmp_path / "run", "--prompts", "--json").out)["rows"]
+    (row,) = document("show", tmp_path / "run", "--prompts")["rows"]
     assert len(row["thoughts"]) == len(row["answers"]) == 1
     assert row["thoughts"][0].startswith(thinking_server.WORDS)
 
 
 def test_the_level_of_effort_that_is_sent_instead_is_told(openai, tmp_path):
-    """On standard error and in the signature."""
     data = write_examples(tmp_path / "data.jsonl", 2)
     openai.efforts = ("low", "medium", "high")
     done = score(openai, data, "llm-score", tmp_path / "run", "--effort", "max")
     openai.efforts = ()
-    assert done.code == 0, (done.out, done.err)
-    assert "warning: direct/x takes no effort max, but low, medium, high; high is sent" in done.err
+    assert (
+        "warning: direct/x takes no effort max, but low, medium, high; high is sent"
+        in done.ok().err
+    )
     (signature,) = {row["signature"] for row in rows_of(tmp_path / "run")}
     assert "|sent-effort:high" in signature

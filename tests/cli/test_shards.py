@@ -5,78 +5,41 @@ from __future__ import annotations
 import json
 import shutil
 
-import pytest
-
-from tests.cli.harness import rows_of, textassay, verdicts
-from textassay.evaluation.request import Shard
+from tests.cli.harness import flags, read_json, rows_of, score, textassay, verdicts, write_lines
 from textassay.runtime.storage.cache_folder import info
 
-
-def score(data, out, server, *more, aspects="coherence,fluency"):
-    """Score with the usual flags."""
-    return textassay(*flags(data, out, server, *more, aspects=aspects))
-
-
-def flags(data, out, server, *more, aspects="coherence,fluency"):
-    """The arguments of `score`."""
-    return [
-        "score", data, "--method", "llm-score", "--model", "direct/mock", "--api-base", server.url,
-        "--aspects", aspects, "--out", out, *more,
-    ]  # fmt: skip
+__all__ = ["flags", "score"]
 
 
 def shards(data, run, server, count, *more, **options):
     """Score all shards, one after the other."""
     for number in range(1, count + 1):
-        done = score(
-            data, run / f"shard-{number}", server, "--shard", f"{number}/{count}", *more, **options
-        )
-        assert done.code == 0, done.err
+        part = ("--shard", f"{number}/{count}", *more)
+        score(data, run / f"shard-{number}", server, *part, **options).ok()
 
 
 def test_merged_shards_are_the_undisturbed_run(server, data, run, tmp_path):
-    """The same lines in the data's order, the same summary; answers merged, so nothing is asked
-    again."""
+    """Lines in the data's order, the same summary; answers merged, so nothing is asked again."""
     whole = tmp_path / "whole"
-    assert score(data, whole, server).code == 0
+    score(data, whole, server).ok()
     asked = server.counters.requests
     shards(data, run, server, 4)
     assert server.counters.requests == 2 * asked
-    done = textassay("merge", run)
-    assert done.code == 0, done.err
+    textassay("merge", run).ok()
     assert verdicts(run) == verdicts(whole)
     assert [row["id"] for row in rows_of(run)] == [f"x{i}" for i in range(6) for _ in range(2)]
-    ours, theirs = (json.loads((folder / "summary.json").read_text()) for folder in (run, whole))
+    ours, theirs = (read_json(folder / "summary.json") for folder in (run, whole))
     for key in ("outcomes", "errors", "aspects", "usage"):
         assert ours[key] == theirs[key]
-    manifest = json.loads((run / "manifest.json").read_text())
+    manifest = read_json(run / "manifest.json")
     assert manifest["spec"]["shard"] is None
     assert list(manifest["merged"]["shards"]) == ["1/4", "2/4", "3/4", "4/4"]
     assert info(run / "answers").entries == asked
-    assert textassay("resume", run).code == 0
-    assert textassay("meta", run, data, "--bootstrap", "0").code == 0
-    assert textassay("report", run, "--out", tmp_path / "report.html").code == 0
-    again = score(data, tmp_path / "again", server, "--cache", run / "answers")
-    assert again.code == 0
+    textassay("resume", run).ok()
+    textassay("meta", run, data, "--bootstrap", "0").ok()
+    textassay("report", run, "--out", tmp_path / "report.html").ok()
+    score(data, tmp_path / "again", server, "--cache", run / "answers").ok()
     assert server.counters.requests == 2 * asked
-
-
-@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "-1/4", "1/0"])
-def test_a_shard_that_is_none_is_refused(server, data, run, text):
-    """Exit 2, saying what one looks like; nothing is asked."""
-    done = score(data, run, server, f"--shard={text}")
-    assert done.code == 2
-    assert "1/4" in done.err
-    assert server.counters.requests == 0
-
-
-@pytest.mark.parametrize(("total", "count"), [(10, 3), (2, 5), (1, 1), (100, 7)])
-def test_shards_cover_the_data_once_and_evenly(total, count):
-    """Every example in one shard, and no shard longer than another by more than one."""
-    bounds = [Shard(number, count).bounds(total) for number in range(1, count + 1)]
-    assert [i for start, stop in bounds for i in range(start, stop)] == list(range(total))
-    sizes = [stop - start for start, stop in bounds]
-    assert max(sizes) - min(sizes) <= 1
 
 
 def test_shards_that_do_not_belong_together_are_refused(server, data, run, tmp_path):
@@ -111,7 +74,6 @@ def test_shards_that_do_not_belong_together_are_refused(server, data, run, tmp_p
 
 
 def test_an_id_that_is_not_in_the_data_is_refused_where_they_can_be_read(server, data, run):
-    """Only an edited file has one; without the data nobody can tell."""
     shards(data, run, server, 2)
     scores = run / "shard-2" / "scores.jsonl"
     scores.write_text(scores.read_text().replace('"id":"x4"', '"id":"y4"'))
@@ -123,97 +85,82 @@ def test_an_id_that_is_not_in_the_data_is_refused_where_they_can_be_read(server,
     assert textassay("merge", run).code == 0
 
 
-def test_what_reads_runs_says_how_to_make_one_of_shards(server, data, run):
-    """Where `--processes` was stopped, for example."""
-    shards(data, run, server, 2)
-    shown = textassay("show", run)
-    assert shown.code == 2
-    assert f"but shards of one: `textassay resume {run}`" in " ".join(shown.err.split())
+def keep_lines(shard, count, *more):
+    """Take scores of a shard away; `more` are added by number."""
+    path = shard / "scores.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:count], *(lines[at] for at in more)]))
 
 
 def test_missing_and_unfinished_shards_are_named_and_may_be_left_to_resume(server, data, run):
     """Merge refuses what is not whole; `--partial` takes it, and resume asks only for the rest."""
+
+    def refused(said):
+        done = textassay("merge", run)
+        assert (done.code, said in done.err) == (2, True), done.err
+
     shards(data, run, server, 3)
-    lines = (run / "shard-2/scores.jsonl").read_text().splitlines(keepends=True)
-    (run / "shard-2/scores.jsonl").write_text("".join(lines[:3]))
-    done = textassay("merge", run)
-    assert done.code == 2
-    assert "3 of 4 scores" in done.err
+    keep_lines(run / "shard-2", 3)
+    refused("3 of 4 scores")
     # as many lines as there should be scores, but one pair twice
-    (run / "shard-2/scores.jsonl").write_text("".join([*lines[:3], lines[0]]))
-    done = textassay("merge", run)
-    assert done.code == 2
-    assert "3 of 4 scores" in done.err
+    keep_lines(run / "shard-2", 3, 0)
+    refused("3 of 4 scores")
     (run / "shard-3").rename(run / "later")
-    done = textassay("merge", run)
-    assert done.code == 2
-    assert "lacks 1 of 3 shards (3/3)" in done.err
+    refused("lacks 1 of 3 shards (3/3)")
     asked = server.counters.requests
     done = textassay("merge", run, "--partial")
-    assert done.code == 1
-    assert "5 scores are missing" in done.err
-    assert textassay("resume", run).code == 0
+    assert (done.code, "5 scores are missing" in done.err) == (1, True)
+    textassay("resume", run).ok()
     assert len(rows_of(run)) == 12
-    # shard 3 was left out with its answers; the lost line of shard 2 is answered from the merged
-    # ones
+    # shard 3 was left out with its answers; the lost line of shard 2 has an answer
     assert server.counters.requests - asked == 4
     (run / "later").rename(run / "shard-3")
-    done = textassay("merge", run)
-    assert done.code == 2
-    assert "would lose them" in done.err
+    refused("would lose them")
 
 
 def test_resume_merges_shards_and_judges_what_they_lack(server, data, run):
-    """An absent one, which may be on its way from another machine, is named."""
     shards(data, run, server, 3)
     shutil.rmtree(run / "shard-2")
-    lines = (run / "shard-3/scores.jsonl").read_text().splitlines(keepends=True)
-    (run / "shard-3/scores.jsonl").write_text("".join(lines[:3]))
+    keep_lines(run / "shard-3", 3)
+    shown = textassay("show", run)
+    assert (shown.code, f"but shards of one: `textassay resume {run}`" in shown.said) == (2, True)
     asked = server.counters.requests
-    done = textassay("resume", run, "--rpm", "6000")
-    assert done.code == 0, done.err
-    assert f"{run} has no shard 2/3: what it lacks is judged now" in " ".join(done.err.split())
+    done = textassay("resume", run, "--rpm", "6000").ok()
+    assert f"{run} has no shard 2/3: what it lacks is judged now" in done.said
     assert len(verdicts(run)) == len(rows_of(run)) == 12
     assert server.counters.requests == asked + 4  # the lost line of shard 3 has an answer
 
 
 def test_merging_again_takes_what_a_shard_has_got_meanwhile(server, data, run):
-    """The merged run is replaced; a line that a later one replaced is paid for, and gone."""
+    """A line that a later one replaced is paid for, and gone; other files are kept per shard."""
     shards(data, run, server, 2)
+    for number in (1, 2):
+        (run / f"shard-{number}/plot.png").write_bytes(b"\x89PNG %d" % number)
     path = run / "shard-1/scores.jsonl"
     row = json.loads(path.read_text().splitlines()[0])
     row |= {"value": None, "outcome": "error", "error": {"type": "X", "message": "x"}}
     path.write_text(json.dumps(row) + "\n" + path.read_text())
-    assert textassay("merge", run).code == 0
-    assert textassay("merge", run).code == 0
+    textassay("merge", run).ok()
+    textassay("merge", run).ok()
     assert len(rows_of(run)) == 12
-    summary = json.loads((run / "summary.json").read_text())
+    assert (run / "plot.shard-2.png").read_bytes() == b"\x89PNG 2"
+    summary = read_json(run / "summary.json")
     assert summary["outcomes"]["scored"] == 12
     assert summary["usage"]["calls"] == 13
-    manifest = json.loads((run / "manifest.json").read_text())
+    manifest = read_json(run / "manifest.json")
     assert manifest["merged"]["replaced"]["calls"] == 1
-    assert textassay("resume", run).code == 0
-    assert json.loads((run / "summary.json").read_text())["usage"] == summary["usage"]
-
-
-def test_files_that_are_no_text_are_merged_too(server, data, run):
-    """Such as a plot that somebody keeps with a shard."""
-    shards(data, run, server, 2)
-    (run / "shard-1/plot.png").write_bytes(b"\x89PNG one")
-    (run / "shard-2/plot.png").write_bytes(b"\x89PNG two")
-    assert textassay("merge", run).code == 0
-    assert (run / "plot.shard-2.png").read_bytes() == b"\x89PNG two"
+    textassay("resume", run).ok()
+    assert read_json(run / "summary.json")["usage"] == summary["usage"]
 
 
 def test_a_shard_that_needs_a_batch_is_not_merged(server, data, run):
-    """The merged run would ask, and pay for, the same again."""
     shards(data, run, server, 2)
     facts = {"model": "m", "group": "g", "requests": 1, "since": 0.0, "attempt": 1, "known": []}
     rows = [
         {"tag": "t", "state": "prepared", **facts},
         {"tag": "t", "state": "submitted", "id": "batch-1"},
     ]
-    (run / "shard-2/batches.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(run / "shard-2/batches.jsonl", rows)
     scores = run / "shard-2/scores.jsonl"
     whole = scores.read_text()
     scores.write_text(whole.partition("\n")[2])
@@ -223,6 +170,5 @@ def test_a_shard_that_needs_a_batch_is_not_merged(server, data, run):
         assert f"continue with `textassay resume {run / 'shard-2'}`" in done.err
         assert not (run / "manifest.json").exists()
     scores.write_text(whole)  # answered otherwise, such as from a shared cache
-    done = textassay("merge", run)
-    assert done.code == 0
+    done = textassay("merge", run).ok()
     assert "1 batch of the shards is left at the provider" in done.err

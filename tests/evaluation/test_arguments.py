@@ -1,14 +1,22 @@
-"""Arguments of the public functions: shown, checked, and never without effect."""
+"""Arguments of the public functions: shown, checked, named in errors, never without effect."""
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import inspect
+import re
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import textassay
-from tests.cli.harness import served
+from tests.cli.harness import textassay as command
+from tests.cli.harness import write_examples
 from textassay import connect, evaluate, evaluate_sync, stream
+from textassay.cli.exits import PARAMETERS, with_flags
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import Settings
@@ -23,7 +31,6 @@ def judge():
 
 
 def test_every_parameter_is_shown_and_documented():
-    """What a notebook shows for Shift-Tab."""
     for door in DOORS:
         names = list(inspect.signature(door).parameters)
         assert names[:4] == ["examples", "method", "model", "task"]
@@ -40,14 +47,12 @@ def test_every_parameter_is_shown_and_documented():
 
 
 def test_the_async_doors_stay_what_they_are():
-    """Frameworks look at the kind of a function."""
     assert inspect.iscoroutinefunction(evaluate)
     assert not inspect.iscoroutinefunction(evaluate_sync)
 
 
 @pytest.mark.asyncio
 async def test_an_unknown_keyword_is_refused_with_the_nearest_name():
-    """Nothing is asked; it is a TypeError, as Python's own would be."""
     model = judge()
     expected = {"method": "llm-score", "model": model, "apsects": ["coherence"]}
     with pytest.raises(
@@ -64,35 +69,25 @@ async def test_an_unknown_keyword_is_refused_with_the_nearest_name():
 
 
 def test_connect_refuses_an_unknown_setting():
-    """With the nearest name."""
     with pytest.raises(UnknownName, match="did you mean 'max_cost'"):
         connect("direct/x", api_base="http://127.0.0.1:9/v1", max_cots=1)
 
 
-def test_settings_beside_a_connected_model_are_refused():
-    """They would not be heeded: the model has its own; the cache is the run's."""
-    with served() as server:
-
-        async def judged(**more):
-            async with connect("direct/mock", api_base=server.url) as model:
-                return await evaluate(
-                    ROWS, method="llm-score", aspects="fluency", model=model, **more
-                )
-
-        import asyncio
-
-        with pytest.raises(
-            ConfigurationError, match=r"max_cost=\.\.\., rpm=\.\.\. to textassay.connect"
-        ):
-            asyncio.run(judged(settings=Settings(max_cost=0.0001, rpm=1)))
+@pytest.mark.asyncio
+async def test_settings_beside_a_connected_model_are_refused(mock_server):
+    server, wanted = await mock_server(), {"method": "llm-score", "aspects": "fluency"}
+    async with connect("direct/mock", api_base=server.url) as model:
+        words = r"max_cost=\.\.\., rpm=\.\.\. to textassay.connect"
+        with pytest.raises(ConfigurationError, match=words):
+            await evaluate(ROWS, **wanted, model=model, settings=Settings(max_cost=0.0001, rpm=1))
         assert server.counters.requests == 0
-        assert len(asyncio.run(judged(settings=Settings(no_cache=True))).scores) == 3
+        run = await evaluate(ROWS, **wanted, model=model, settings=Settings(no_cache=True))
+    assert len(run.scores) == 3
 
 
 @pytest.mark.asyncio
 async def test_a_bare_model_may_be_asked_at_a_concurrency():
-    """It has no limiter, so that the setting is the number of examples in progress; other settings
-    are refused."""
+    """It has no limiter, so that the setting is the number of examples in progress."""
     expected = {"method": "llm-score", "aspects": "fluency", "model": judge()}
     assert len((await evaluate(ROWS, settings=Settings(concurrency=2), **expected)).scores) == 3
     with pytest.raises(ConfigurationError, match="no effect"):
@@ -101,35 +96,16 @@ async def test_a_bare_model_may_be_asked_at_a_concurrency():
 
 @pytest.mark.asyncio
 async def test_resume_without_a_folder_is_refused():
-    """There is nothing to continue."""
     with pytest.raises(ConfigurationError, match="resume="):
         await evaluate(ROWS, method="llm-score", model=judge(), resume=True)
 
 
 @pytest.mark.asyncio
 async def test_one_name_is_one_aspect_and_one_tool():
-    """Text is not taken for a list of letters."""
     run = await evaluate(ROWS, method="llm-score", model=judge(), aspects="coherence")
     assert {score.aspect for score in run} == {"coherence"}
     tools = await evaluate([{"output": "a b", "references": ["a b"]}], method="tools", tools="chrf")
     assert {score.aspect for score in tools} == {"chrf"}
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize(
-    ("expected", "guess"),
-    [
-        ({"method": "llm_score"}, "llm-score"),
-        ({"method": "geval"}, "g-eval"),
-        ({"method": "llm-score", "task": "sumarization"}, "summarization"),
-        ({"method": "llm-score", "task": "summarization", "aspects": "coherance"}, "coherence"),
-        ({"method": "g-eval", "options": {"temprature": 1.0}}, "temperature"),
-    ],
-)
-async def test_near_names_are_suggested(expected, guess):
-    """Of methods, tasks, aspects and options."""
-    with pytest.raises(UnknownName, match=f"did you mean '{guess}'"):
-        await textassay.evaluate(ROWS, model=judge(), **expected)
 
 
 @pytest.mark.asyncio
@@ -147,6 +123,113 @@ async def test_progress_can_be_watched(capsys):
 
 @pytest.mark.asyncio
 async def test_a_fault_of_the_watcher_is_not_hidden():
-    """The run is finished first."""
     with pytest.raises(ZeroDivisionError):
         await evaluate(ROWS, method="llm-score", model=judge(), progress=lambda now: 1 / 0)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("expected", "here", "typed"),
+    [
+        ({"model": "direct/x"}, "needs api_base=,", "needs --api-base,"),
+        ({}, "with model=NAME or model={'scorer': NAME}", "--model NAME or --model scorer=NAME"),
+    ],
+)
+async def test_each_reads_its_own_names(tmp_path, expected, here, typed):
+    with pytest.raises(ConfigurationError) as refused:
+        await evaluate([{"output": "x"}], method="llm-score", **expected)
+    assert here in str(refused.value)
+    assert "--" not in str(refused.value)
+    flags = [part for name, value in expected.items() for part in (f"--{name}", value)]
+    data = write_examples(tmp_path / "data.jsonl", 1)
+    asked = ("score", data, "--method", "llm-score", *flags, "--dry-run")
+    shown = (await asyncio.to_thread(command, *asked)).err  # it has a loop of its own
+    assert typed in shown
+    assert here not in shown
+
+
+def test_a_key_that_is_not_set_is_named_as_the_parameter():
+    with pytest.raises(ConfigurationError, match=r"^api_key_env= names NO_SUCH_KEY"):
+        connect("direct/x", api_base="http://127.0.0.1:9/v1", api_key_env="NO_SUCH_KEY")
+
+
+@pytest.mark.parametrize(
+    ("python", "typed"),
+    [
+        ("max_cost= cannot be enforced", "--max-cost cannot be enforced"),
+        ("give price=(IN, OUT), or", "give --price IN,OUT, or"),
+        ("a limit (timeout=SECONDS)", "a limit (--set timeout=SECONDS)"),
+        ("leave out seed=: it", "leave out --seed: it"),
+        ("leave out batch=True.", "leave out --batch."),
+        ("use n=20 or tools=nli,bleurt", "use --n 20 or --tools nli,bleurt"),
+        ("with cache='/tmp/a b'", 'with --cache "/tmp/a b"'),
+        ("declare missing=('(none)',)", "declare --missing (none)"),
+        ("options={'form': 'letters'}", "--set form=letters"),
+        ("options={'depth': 2}?", "--set depth=2?"),
+        ("options={'ranges': {'bleu': [0, 1]}}", "--set ranges='{bleu = [0, 1]}'"),
+        ('fields={NAME: "meta"} or so', "--field NAME=meta or so"),
+        ("models={'a': NAME, 'b': NAME}", "--model a=NAME --model b=NAME"),
+        ("--price=3, price==3 and /data/seed=3/x", None),
+        ("leave steps=none and 'seed=3', or --set n=2", None),
+        ("answered 400: “use n=20” (use n=20)", "answered 400: “use n=20” (use --n 20)"),
+        ("cut off: “ max_cost=5 and seed=", None),
+        ("said ' n=20' (\"it's n=2\"), so n=20", "said ' n=20' (\"it's n=2\"), so --n 20"),
+        ("unclosed options={'a: 1", "unclosed --set {'a: 1"),
+        ("no Python: price=(1 2)", None),
+    ],
+)
+def test_the_command_line_prints_flags_for_parameters(python, typed):
+    assert with_flags(python) == (typed or python)
+
+
+@given(st.text())
+def test_texts_without_parameters_are_left_alone(text):
+    named = any(f"{name}=" in text for name in PARAMETERS)
+    assert named or with_flags(text) == text
+
+
+@given(st.sampled_from(sorted(PARAMETERS)), st.text("'\"(){}[],:=* ab\\\0", max_size=30))
+def test_any_text_may_follow_a_parameter(name, text):
+    assert with_flags(f"{name}={text}")
+
+
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+# of other programs, and commands that are quoted whole
+OTHERS = re.compile(
+    r"pip install|xcode-select|inspect log|textassay (score|resume|calibrate|merge|tree)"
+    r"|--textassay|^ --revision $|^--of-"
+)
+PACKAGE = Path(textassay.__file__).parent
+COMMAND_LINE = ("cli", "demo", "pytest_plugin")
+
+
+def texts_of(path):
+    """The strings of a module that are no docstrings, those of one message joined."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+    }  # docstrings, of attributes too
+    for node in ast.walk(tree):
+        if id(node) in documented:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            documented |= {id(part) for part in node.values}
+            yield "".join(str(p.value) for p in node.values if isinstance(p, ast.Constant))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def test_the_library_names_no_flags():
+    """Messages name parameters as Python does; the command line turns them into flags."""
+    paths = [
+        p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).parts[0] not in COMMAND_LINE
+    ]
+    named = [
+        (path.name, text)
+        for path in paths
+        # reading is faster than parsing, and few modules have anything like a flag
+        if "--" in path.read_text(encoding="utf-8")
+        for text in texts_of(path)
+        if FLAG.search(text) and not OTHERS.search(text)
+    ]
+    assert not named

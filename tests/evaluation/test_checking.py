@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,8 +42,20 @@ def error(**update):
     return ScoreError(type="NoScoreFound", message="no number").model_copy(update=update)
 
 
+DEEP: Any = functools.reduce(lambda deep, _: [deep], range(5000), [])
+UNWRITABLE = "the score cannot be written as JSON: "
 UNSOUND = [
     # what is changed in which score, and how the reason begins
+    (SCORED, {"value": math.nan}, "value: "),
+    (SCORED, {"value": 99.0}, "score: value 99.0 is off its scale 1 to 5"),
+    (SCORED, {"value": None}, "score: a score is 'scored' exactly when it has a value"),
+    (SCORED, {"value": "3"}, "value: "),
+    (SCORED, {"value": 10**400, "scale": None}, "value: "),
+    (SCORED, {"spread": -1.0}, "spread: "),
+    (SCORED, {"usage": Usage().model_copy(update={"calls": -1})}, "usage.calls: "),
+    (SCORED, {"evidence": ({"parts": {1, 2}},)}, f"{UNWRITABLE}contains set"),
+    (SCORED, {"evidence": ({"when": object()},)}, f"{UNWRITABLE}contains object"),
+    (SCORED, {"evidence": ({"deep": DEEP},)}, f"{UNWRITABLE}nested too deeply"),
     (SCORED, {"samples": 2.5}, "samples: "),
     (SCORED, {"samples": 2**64}, "samples: "),
     (SCORED, {"samples": "many"}, "samples: "),
@@ -80,6 +94,14 @@ SOUND = [
     ({"scale": [1, 5]}, {"scale": (1.0, 5.0)}),
     ({"scale": None, "value": 2**53 + 1}, {"value": 2.0**53}),
     ({"evidence": [{"text": "because"}]}, {"evidence": ({"text": "because"},)}),
+    (
+        {"value": np.float32(2.5), "spread": np.float64(0.5)},
+        {"value": 2.5, "spread": 0.5},
+    ),
+    (
+        {"evidence": ({"text": "a", "all": np.array([1.0, 2.0]), "n": [np.int32(3)]},)},
+        {"evidence": ({"text": "a", "all": [1.0, 2.0], "n": [3]},)},
+    ),
     ({"calibrated": 2.0, "low": 1.0, "high": 4.0, "outside": False}, {"calibrated": 2.0}),
 ]
 
@@ -104,7 +126,6 @@ async def judged(scores, folder):
 
 @pytest.mark.asyncio
 async def test_what_could_not_be_read_again_is_an_error_that_names_the_field(tmp_path):
-    """One run of all of them: it continues after each, and is resumed."""
     kept = await judged([score.model_copy(update=u) for score, u, _ in UNSOUND], tmp_path / "run")
     assert {(score.outcome, score.error.type) for score in kept} == {("error", "InvalidScore")}
     for score, (_, update, reason) in zip(kept, UNSOUND, strict=True):
@@ -113,12 +134,19 @@ async def test_what_could_not_be_read_again_is_an_error_that_names_the_field(tmp
 
 @pytest.mark.asyncio
 async def test_what_reads_as_a_score_is_kept_as_it_reads(tmp_path):
-    """Numbers of numpy, too; the run's sums are of what was read."""
     kept = await judged([SCORED.model_copy(update=given) for given, _ in SOUND], tmp_path / "run")
     for score, (_, expected) in zip(kept, SOUND, strict=True):
         assert score.outcome == "scored"
         assert {name: getattr(score, name) for name in expected} == expected
     assert type(kept[0].samples) is int
+
+
+@pytest.mark.parametrize("update", [{"id": "another"}, {"aspect": "another"}])
+def test_a_score_of_something_else_is_refused(update):
+    """It would overwrite that score on resuming and in reports."""
+    found = checked(SCORED.model_copy(update=update), "x", "wit")
+    assert isinstance(found, Failure)
+    assert found.type == "WrongExample"
 
 
 JUNK = st.one_of(
@@ -145,7 +173,6 @@ FIELDS = sorted(Score.model_fields.keys() - {"id", "aspect", "started", "seconds
 @given(st.sampled_from([SCORED, UNSCORED]), st.data())
 @settings(max_examples=200)
 def test_every_score_is_either_refused_or_reads_as_it_is(score, data):
-    """Whatever its fields were replaced by."""
     names = data.draw(st.lists(st.sampled_from(FIELDS), min_size=1, max_size=2, unique=True))
     update = {name: data.draw(MESSAGES.get(name, JUNK) | JUNK, name) for name in names}
     kept = checked(score.model_copy(update=update), "x", "wit")

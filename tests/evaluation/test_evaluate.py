@@ -1,4 +1,4 @@
-"""`evaluate` and its kin: what goes in, what comes out, and what is refused."""
+"""`evaluate` and `stream`: what goes in, what comes out, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import textassay
 from tests.waiting import HANGS_AFTER, eventually
-from textassay import Aspect, Example, Graph, Node, Score, each, evaluate, evaluate_sync
+from textassay import Aspect, Example, Graph, Node, Score, each, evaluate, evaluate_sync, stream
 from textassay.evaluation.run import Run
 from textassay.methods import LLMScore
 from textassay.methods.library import tasks
@@ -31,11 +31,12 @@ from textassay.runtime.errors import (
     RunFolderError,
     UnknownName,
 )
-from textassay.runtime.messages import Assignment, Usage
+from textassay.runtime.messages import Assignment
 from textassay.runtime.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 ROWS = [{"id": f"x{i}", "output": f"Text number {i}.", "source": "A source."} for i in range(5)]
+RATED = {"method": "llm-score", "aspects": ["fluency"]}
 WIT = Aspect(name="wit", definition="whether it makes one laugh.", scale=(0, 10))
 
 
@@ -52,13 +53,7 @@ def values(run):
 @pytest.mark.asyncio
 async def test_any_number_may_be_in_flight():
     """A limit far above the number of examples costs nothing, also one from a foreign manifest."""
-    run = await evaluate(
-        ROWS,
-        method="llm-score",
-        model=judge(),
-        aspects=["fluency"],
-        settings=Settings(concurrency=10**400),
-    )
+    run = await evaluate(ROWS, **RATED, model=judge(), settings=Settings(concurrency=10**400))
     assert len(run.scores) == 5
 
 
@@ -85,13 +80,10 @@ async def test_scores_come_back_typed_and_nothing_is_written(tmp_path, monkeypat
 @pytest.mark.asyncio
 async def test_a_folder_says_the_same_as_memory(tmp_path):
     """With `out` scores, summary and table are read from the folder, which anybody may read."""
-    kept = await evaluate(
-        ROWS, method="llm-score", model=judge(), aspects=["fluency"], out=tmp_path / "run"
-    )
-    here = await evaluate(ROWS, method="llm-score", model=judge(), aspects=["fluency"])
-    assert sorted(kept.scores, key=lambda score: score.id) == sorted(
-        here.scores, key=lambda score: score.id
-    )
+    kept = await evaluate(ROWS, **RATED, model=judge(), out=tmp_path / "run")
+    here = await evaluate(ROWS, **RATED, model=judge())
+    ours, theirs = (sorted(run, key=lambda score: score.id) for run in (kept, here))
+    assert ours == theirs
     assert kept.summary() == here.summary()
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert datetime.now(UTC) - datetime.fromisoformat(summary.pop("started")) < timedelta(minutes=5)
@@ -101,12 +93,21 @@ async def test_a_folder_says_the_same_as_memory(tmp_path):
     assert len(kept.to_pandas()) == 5
 
 
+class Split:
+    """What a Hugging Face `Dataset` is to us: rows and the names of columns."""
+
+    def __init__(self, rows):
+        self.rows, self.column_names = rows, list(rows[0])
+
+    def __iter__(self):
+        return iter(self.rows)
+
+
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    "kind", ["path", "text path", "examples", "dicts", "generator", "pandas", "csv"]
+    "kind", ["path", "text path", "examples", "dicts", "generator", "pandas", "csv", "one split"]
 )
 async def test_examples_may_come_in_many_forms(tmp_path, kind):
-    """Each form gives the same scores."""
     path = tmp_path / "data.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     pd.DataFrame(ROWS).to_csv(tmp_path / "data.csv", index=False)
@@ -118,20 +119,18 @@ async def test_examples_may_come_in_many_forms(tmp_path, kind):
         "generator": (row for row in ROWS),
         "pandas": pd.DataFrame(ROWS),
         "csv": tmp_path / "data.csv",
+        "one split": {"test": Split(ROWS)},
     }[kind]
-    run = await evaluate(examples, method="llm-score", model=judge(), aspects=["fluency"])
+    run = await evaluate(examples, **RATED, model=judge())
     assert values(run) == {(row["id"], "fluency"): 4.0 for row in ROWS}
 
 
 @pytest.mark.asyncio
 async def test_a_model_may_be_a_name_an_object_or_one_by_role(mock_server):
-    """All ways reach the server; a connected model serves several evaluations at once and stays
-    open."""
+    """All reach the server; a connected model serves several evaluations at once, stays open."""
     server = await mock_server()
     settings = Settings(api_base=server.url)
-    await evaluate(
-        ROWS, method="llm-score", model="direct/mock", settings=settings, aspects=["fluency"]
-    )
+    await evaluate(ROWS, **RATED, model="direct/mock", settings=settings)
     assert server.counters.requests == 5
     roles = {"scorer": "direct/mock", "steps": judge("1. Read. 2. Rate from 1 to 5.")}
     run = await evaluate(ROWS, method="g-eval", model=roles, settings=settings, aspects=["fluency"])
@@ -150,18 +149,13 @@ async def test_a_model_may_be_a_name_an_object_or_one_by_role(mock_server):
 
 @pytest.mark.asyncio
 async def test_the_cost_of_all_lines_is_what_the_server_counted(mock_server):
-    """Calls that serve every example, such as g-eval's steps, are on one line; prices are
-    applied."""
     server = await mock_server()
     async with textassay.connect("direct/mock", api_base=server.url, price=(1.0, 10.0)) as model:
         run = await evaluate(ROWS, method="g-eval", model=model, aspects=["coherence", "fluency"])
-    usage = run.summary()["usage"]
-    assert (
-        usage["calls"] == sum(score.usage.calls for score in run) == server.counters.requests == 12
-    )
-    assert usage["cost"] == pytest.approx(
-        (usage["prompt_tokens"] + 10 * usage["completion_tokens"]) / 1e6
-    )
+    usage, calls = run.summary()["usage"], sum(score.usage.calls for score in run)
+    assert usage["calls"] == calls == server.counters.requests == 12
+    cost = (usage["prompt_tokens"] + 10 * usage["completion_tokens"]) / 1e6
+    assert usage["cost"] == pytest.approx(cost)
 
 
 @pytest.mark.asyncio
@@ -169,40 +163,29 @@ async def test_aspects_of_ones_own_need_no_file():
     """An `Aspect` stands beside the task's; its scale and definition reach the judge."""
     model = judge("Rating: 9")
     run = await evaluate(ROWS[:1], method="llm-score", model=model, aspects=[WIT])
-    assert [(score.aspect, score.value, score.scale) for score in run] == [
-        ("wit", 9.0, (0.0, 10.0))
-    ]
+    [found] = run
+    assert (found.aspect, found.value, found.scale) == ("wit", 9.0, (0.0, 10.0))
     assert "whether it makes one laugh" in model.requests[0].text
     other = await evaluate(ROWS[:1], method="llm-score", model=judge(), aspects=["coherence", WIT])
     assert [score.aspect for score in other] == ["coherence", "wit"]
     builtin = await evaluate(ROWS[:1], method="llm-score", model=judge(), aspects=["coherence"])
     assert other.scores[0].signature != builtin.scores[0].signature
+    both = [WIT, WIT.model_copy(update={"scale": (1, 5)})]
     with pytest.raises(ConfigurationError, match="two aspects are called 'wit'"):
-        await evaluate(
-            ROWS,
-            method="llm-score",
-            model=model,
-            aspects=[WIT, WIT.model_copy(update={"scale": (1, 5)})],
-        )
+        await evaluate(ROWS, method="llm-score", model=model, aspects=both)
 
 
 @pytest.mark.asyncio
 async def test_a_run_with_own_aspects_can_be_resumed(tmp_path):
-    """The manifest holds the aspects as they are."""
-    wanted = {
-        "method": "llm-score",
-        "model": judge("Rating: 3"),
-        "aspects": [WIT],
-        "out": tmp_path / "run",
-    }
+    wanted = {"method": "llm-score", "model": judge("Rating: 3"), "out": tmp_path / "run"}
+    wanted["aspects"] = [WIT]
     for _ in range(2):  # a script that is run again; the first time there is nothing to resume
         again = await evaluate(ROWS, **wanted, resume=True)
         assert len(again.scores) == 5
     assert len(wanted["model"].requests) == 5
+    changed = {**wanted, "aspects": [WIT.model_copy(update={"scale": (0, 5)})]}
     with pytest.raises(ConfigurationError, match="cannot be resumed"):
-        await evaluate(
-            ROWS, **{**wanted, "aspects": [WIT.model_copy(update={"scale": (0, 5)})]}, resume=True
-        )
+        await evaluate(ROWS, **changed, resume=True)
 
 
 @pytest.mark.asyncio
@@ -211,17 +194,11 @@ async def test_a_method_object_is_used_as_it_is(tmp_path):
     method = LLMScore(judge("Rating: 2"), tasks.load("dialogue", ["coherence"]))
     run = await evaluate(ROWS, method=method, out=tmp_path / "run")
     assert {(score.value, score.scale) for score in run} == {(2.0, (1.0, 3.0))}
-    for extra in (
-        {"model": judge()},
-        {"options": {"n": 3}},
-        {"task": "dialogue"},
-        {"aspects": ["coherence"]},
-    ):
-        with pytest.raises(
-            ConfigurationError,
-            match=f"{next(iter(extra))}= can only be given with the name of a method",
-        ):
-            await evaluate(ROWS, method=method, **extra)
+    extra = {"model": judge(), "options": {"n": 3}, "task": "dialogue", "aspects": ["coherence"]}
+    for name, value in extra.items():
+        words = f"{name}= can only be given with the name of a method"
+        with pytest.raises(ConfigurationError, match=words):
+            await evaluate(ROWS, method=method, **{name: value})
     with pytest.raises(ConfigurationError, match="a method object or a graph, not 3"):
         await evaluate(ROWS, method=3)
 
@@ -230,14 +207,9 @@ async def count_words(example: Example, aspect: Aspect) -> Score:
     """Rate by the number of words; refuse the third example."""
     if example.id == "x2":
         raise ValueError("I cannot count this")
-    words = len(example.output.split())
-    return Score(
-        id=example.id,
-        aspect=aspect.label,
-        value=float(min(words, 5)),
-        scale=aspect.scale,
-        how="tool",
-    )
+    value = float(min(len(example.output.split()), 5))
+    place = {"id": example.id, "aspect": aspect.label}
+    return Score(**place, value=value, scale=aspect.scale, how="tool")
 
 
 def word_counter():
@@ -248,8 +220,7 @@ def word_counter():
 
 @pytest.mark.asyncio
 async def test_a_graph_of_ones_own_is_a_method(tmp_path):
-    """It is evaluated over the task's aspects; a node that fails gives an error score that names
-    it."""
+    """Over the task's aspects; a node that fails gives an error score that names it."""
     wanted = {"method": word_counter(), "aspects": ["fluency", WIT], "out": tmp_path / "run"}
     run = await evaluate(ROWS, **wanted)
     assert values(run) == {
@@ -300,9 +271,8 @@ async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
     async def none(example: Example) -> list[Score]:
         return []
 
-    empty = Graph(
-        "none", input=Assignment, nodes=[Node("none", none, example="input.example")], output="none"
-    )
+    nodes = [Node("none", none, example="input.example")]
+    empty = Graph("none", input=Assignment, nodes=nodes, output="none")
     with pytest.raises(TypeError, match="method 'none' yielded 0 scores for 1 aspects"):
         await evaluate(ROWS, method=empty, aspects=["fluency"])
 
@@ -313,43 +283,50 @@ async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
     [
         ({}, TypeError, "missing 1 required keyword-only argument: .method."),
         ({"method": "nothing"}, UnknownName, "unknown method 'nothing'"),
+        ({"method": "llm_score"}, UnknownName, "did you mean 'llm-score'"),
+        ({"method": "geval"}, UnknownName, "did you mean 'g-eval'"),
+        ({**RATED, "model": judge(), "task": "sumarization"}, UnknownName, "'summarization'"),
+        (
+            {**RATED, "model": judge(), "task": "summarization", "aspects": "coherance"},
+            UnknownName,
+            "did you mean 'coherence'",
+        ),
+        ({**RATED, "model": judge(), "options": {"temprature": 1}}, UnknownName, "'temperature'"),
         ({"method": "llm-score"}, ConfigurationError, "no model for the role 'scorer'"),
         ({"method": "llm-score", "model": judge(), "task": "poetry"}, UnknownName, "unknown task"),
-        (
-            {"method": "llm-score", "model": judge(), "aspects": ["colour"]},
-            UnknownName,
-            "unknown aspect 'colour'",
-        ),
-        (
-            {"method": "llm-score", "model": judge(), "options": {"m": 1}},
-            UnknownName,
-            "unknown option 'm'",
-        ),
-        ({"method": "llm-score", "model": judge(), "limit": 0}, ConfigurationError, "limit="),
-        ({"method": "llm-score", "model": judge(), "fields": {"a": "colour"}}, DataError, "colour"),
+        ({**RATED, "model": judge(), "aspects": ["colour"]}, UnknownName, "aspect 'colour'"),
+        ({**RATED, "model": judge(), "options": {"m": 1}}, UnknownName, "unknown option 'm'"),
+        ({**RATED, "model": judge(), "limit": 0}, ConfigurationError, "limit="),
+        ({**RATED, "model": judge(), "fields": {"a": "colour"}}, DataError, "colour"),
         ({"method": "llm-score", "model": "direct/mock"}, ConfigurationError, "api_base"),
     ],
 )
 async def test_what_cannot_be_done_is_refused_before_anything_is_made(
     tmp_path, wanted, error, message
 ):
-    """A typed error, and no folder."""
     with pytest.raises(error, match=message):
         await evaluate(ROWS, **wanted, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("rows", [[], [{"id": "a"}], [{"output": "x"}, {"output": "x"}], 3])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"id": "a"}],
+        [{"output": "x"}, {"output": "x"}],
+        3,
+        dict.fromkeys(("train", "test"), Split(ROWS)),
+    ],
+)
 async def test_unusable_examples_are_refused(rows):
-    """As from a file."""
     with pytest.raises(DataError):
         await evaluate(rows, method="llm-score", model=judge())
 
 
 @pytest.mark.asyncio
 async def test_cancelling_stops_all_work_and_leaves_a_resumable_run(mock_server, tmp_path):
-    """No call stays in flight, no task is left, finished scores are kept."""
     server = await mock_server(latency_ms=20)
     rows = [{"id": f"x{i}", "output": f"Text {i}."} for i in range(200)]
     settings = Settings(api_base=server.url, concurrency=8)
@@ -378,21 +355,12 @@ async def test_cancelling_stops_all_work_and_leaves_a_resumable_run(mock_server,
 
 @pytest.mark.asyncio
 async def test_evaluate_sync_says_what_to_do_in_a_running_loop():
-    """A notebook gets a sentence instead of a deadlock."""
-    with pytest.raises(
-        ConfigurationError, match=r"write `await textassay.evaluate\(\.\.\.\)` instead"
-    ):
+    words = r"write `await textassay.evaluate\(\.\.\.\)` instead"
+    with pytest.raises(ConfigurationError, match=words):
         evaluate_sync(ROWS, method="llm-score", model=judge())
 
 
-def test_evaluate_sync_works_in_a_plain_script():
-    """Without a running loop it needs nothing more than `evaluate`."""
-    run = evaluate_sync(ROWS, method="llm-score", model=judge(), aspects=["fluency"])
-    assert len(run.scores) == 5
-
-
 def test_a_script_that_uses_evaluate_sync_ends_cleanly(tmp_path):
-    """No warning, no hanging thread, exit 0."""
     program = (
         "import textassay\nfrom textassay.runtime.backends.scripted import ScriptedModel\nmodel = "
         "ScriptedModel(lambda request: 'Rating: 3')\nrun = "
@@ -407,7 +375,6 @@ def test_a_script_that_uses_evaluate_sync_ends_cleanly(tmp_path):
 
 
 def test_a_run_is_read_from_a_folder_that_holds_one(tmp_path):
-    """A folder that is missing, or holds no run, is an error and no empty run."""
     for folder in (tmp_path / "missing", tmp_path):
         with pytest.raises(RunFolderError, match="contains no run"):
             Run(folder=folder)
@@ -415,9 +382,7 @@ def test_a_run_is_read_from_a_folder_that_holds_one(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
-    """An unknown model or a wrong key: the same call can be made again; once something was answered
-    it is kept."""
-    wanted = {"method": "llm-score", "aspects": ["fluency"], "out": tmp_path / "run"}
+    wanted = {**RATED, "out": tmp_path / "run"}
     for refusal in (ModelNotFound("no such model"), AuthenticationFailed("wrong key")):
         model = ScriptedModel(lambda request, refusal=refusal: refusal)
         with pytest.raises(type(refusal)) as stopped:
@@ -427,10 +392,7 @@ async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
     calls = iter(["Rating: 3", *[ModelNotFound("gone")] * 9])
     with pytest.raises(ModelNotFound):
         await evaluate(
-            ROWS,
-            model=ScriptedModel(lambda request: next(calls)),
-            settings=None,
-            **wanted,
+            ROWS, model=ScriptedModel(lambda request: next(calls)), settings=None, **wanted
         )
     assert len(Run(folder=tmp_path / "run").scores) == 1
     resumed = await evaluate(ROWS, model=judge(), resume=True, **wanted)
@@ -439,8 +401,7 @@ async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_stop_waits_for_what_is_paid_for(tmp_path):
-    """One row is refused while others are being answered: those are journaled before the stop is
-    raised."""
+    """Rows that are being answered while one is refused are journaled before the stop."""
     asked = asyncio.Event()
 
     async def judge_text(example: Example, aspect: Aspect) -> Score:
@@ -463,73 +424,8 @@ def by(agent):
     return Graph("own", input=Assignment, nodes=[node], output="scores")
 
 
-def a_copy(**update):
-    """An agent whose score is changed after it was checked."""
-
-    async def agent(example: Example, aspect: Aspect) -> Score:
-        made = Score(id=example.id, aspect=aspect.label, value=3.0, scale=aspect.scale)
-        return made.model_copy(update=update)
-
-    return agent
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize(
-    ("update", "kind"),
-    [
-        ({"value": float("nan")}, "InvalidScore"),
-        ({"value": 99.0}, "InvalidScore"),
-        ({"value": None}, "InvalidScore"),
-        ({"value": "3"}, "InvalidScore"),
-        ({"value": 10**400, "scale": None}, "InvalidScore"),
-        ({"spread": -1.0}, "InvalidScore"),
-        ({"usage": Usage().model_copy(update={"calls": -1})}, "InvalidScore"),
-        ({"evidence": ({"parts": {1, 2}},)}, "InvalidScore"),
-        ({"evidence": ({"when": object()},)}, "InvalidScore"),
-        ({"id": "another"}, "WrongExample"),
-        ({"aspect": "another"}, "WrongExample"),
-    ],
-)
-async def test_a_score_that_could_not_be_read_again_is_an_error_of_that_score(
-    tmp_path, update, kind
-):
-    """The run goes on, and its folder stays readable."""
-    run = await evaluate(ROWS, method=by(a_copy(**update)), aspects=[WIT], out=tmp_path / "run")
-    assert {(score.id, score.aspect) for score in run} == {(row["id"], "wit") for row in ROWS}
-    assert {(score.outcome, score.error.type) for score in run} == {("error", kind)}
-
-
-@pytest.mark.asyncio
-async def test_numbers_of_numpy_become_numbers(tmp_path):
-    """In the value and in evidence, at any depth."""
-    update = {
-        "value": np.float32(2.5),
-        "spread": np.float64(0.5),
-        "samples": np.int64(2),
-        "evidence": ({"text": "a", "all": np.array([1.0, 2.0]), "n": [np.int32(3)]},),
-    }
-    run = await evaluate(ROWS, method=by(a_copy(**update)), aspects=[WIT], out=tmp_path / "run")
-    for score in run:
-        assert (score.value, score.spread, score.samples) == (2.5, 0.5, 2)
-        assert score.evidence == ({"text": "a", "all": [1.0, 2.0], "n": [3]},)
-
-
-@pytest.mark.asyncio
-async def test_evidence_that_is_too_deep_is_an_error_of_that_score(tmp_path):
-    """No reader could take it apart."""
-    deep: list[object] = []
-    for _ in range(5000):
-        deep = [deep]
-    run = await evaluate(
-        ROWS, method=by(a_copy(evidence=({"deep": deep},))), aspects=[WIT], out=tmp_path / "run"
-    )
-    assert {score.error.type for score in run} == {"InvalidScore"}
-
-
 @pytest.mark.parametrize("exit_", [SystemExit(0), KeyboardInterrupt()])
 def test_an_agent_that_ends_the_process_frees_the_folder(tmp_path, exit_):
-    """Whether or not the loop cleans up after itself: the run can be resumed in this very
-    process."""
     ended = True
 
     async def agent(example: Example, aspect: Aspect) -> Score:
@@ -569,3 +465,71 @@ async def test_cancelled_resumes_leave_nothing_open(tmp_path):
         assert left == threads
     run = await evaluate(ROWS[:2], **wanted, out=tmp_path / "run", resume=True)
     assert len(run.scores) == 2
+
+
+MANY = [{"id": f"x{i}", "output": f"Text number {i}."} for i in range(200)]
+
+
+@pytest.mark.asyncio
+async def test_leaving_early_stops_the_workers_and_leaves_a_resumable_run(mock_server, tmp_path):
+    """Nothing is asked afterwards; what was seen is in the folder; resume asks the rest only."""
+    server = await mock_server(latency_ms=5)
+    settings = Settings(api_base=server.url, concurrency=4)
+    expected = {**RATED, "model": "direct/mock", "settings": settings}
+    seen = []
+    async with aclosing(stream(MANY, **expected, out=tmp_path / "run")) as scores:
+        async for score in scores:
+            seen.append(score)
+            if len(seen) == 10:
+                break
+    asked = server.counters.requests
+    assert asked < 40
+    await asyncio.sleep(0.05)
+    await eventually(lambda: server.counters.in_flight == 0)
+    assert server.counters.requests == asked
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert 10 <= summary["outcomes"]["scored"] <= asked
+    run = await evaluate(MANY, **expected, out=tmp_path / "run", resume=True)
+    assert len(run.scores) == 200
+    assert {score.id for score in seen} <= {score.id for score in run}
+    assert server.counters.requests <= 200 + 4
+
+
+@pytest.mark.asyncio
+async def test_a_slow_reader_slows_the_run(mock_server):
+    """Scores do not pile up: the run is at most a few examples ahead of whoever reads."""
+    server = await mock_server()
+    settings = Settings(api_base=server.url, concurrency=4)
+    read, ahead = 0, 0
+    # the first score is there long before the last is asked for
+    async with aclosing(stream(MANY, **RATED, model="direct/mock", settings=settings)) as scores:
+        async for _ in scores:
+            read += 1
+            await asyncio.sleep(0.002)
+            ahead = max(ahead, server.counters.requests - read)
+    assert read == 200
+    assert ahead < 40
+
+
+@pytest.mark.asyncio
+async def test_what_stops_a_run_reaches_the_reader(tmp_path):
+    calls = 0
+
+    def reply(request):
+        nonlocal calls
+        calls += 1
+        return ModelNotFound("no such model") if calls > 5 else "Rating: 3"
+
+    seen = []
+    with pytest.raises(ModelNotFound) as stopped:  # noqa: PT012
+        async for score in stream(MANY, **RATED, model=ScriptedModel(reply), out=tmp_path / "run"):
+            seen.append(score)  # noqa: PERF401
+    assert f"textassay resume {tmp_path / 'run'}" in stopped.value.__notes__[0]
+    assert {score.id for score in seen} <= {score.id for score in Run(folder=tmp_path / "run")}
+
+
+@pytest.mark.asyncio
+async def test_what_cannot_be_done_is_refused_at_the_first_step():
+    scores = stream(MANY, method="llm-score")
+    with pytest.raises(ConfigurationError, match="no model"):
+        await anext(scores)

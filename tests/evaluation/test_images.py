@@ -86,7 +86,6 @@ async def test_every_method_shows_the_images_with_the_texts(method: str, aspect:
 
 @pytest.mark.asyncio
 async def test_an_image_may_be_quoted_as_evidence() -> None:
-    """By its number, which the prompt says."""
     model = judge()
     built = build("claims", model, task="summarization", aspects=["consistency"])
     (score,) = await built.graph.run(Assignment(example=SHOWN, aspects=built.aspects))
@@ -114,15 +113,9 @@ async def test_images_that_nobody_would_see_are_refused_before_anything_is_asked
     method: str, capabilities: Capabilities, words: str, tmp_path: Path
 ) -> None:
     model = judge(name="judge", capabilities=capabilities)
+    wanted = {"task": "summarization", "aspects": ["fluency"], "out": tmp_path / "run"}
     with pytest.raises(CapabilityError, match=words):
-        await evaluate(
-            [SHOWN],
-            method=method,
-            model=model,
-            task="summarization",
-            aspects=["fluency"],
-            out=tmp_path / "run",
-        )
+        await evaluate([SHOWN], method=method, model=model, **wanted)
     assert model.requests == []
     assert not (tmp_path / "run").exists()
 
@@ -139,7 +132,6 @@ async def test_a_model_that_does_not_say_that_it_takes_images_is_never_sent_any(
 
 @pytest.mark.asyncio
 async def test_a_model_that_refuses_images_stops_the_run() -> None:
-    """After the first call, and says what to do."""
     asked = 0
 
     async def refuse(request: web.BaseRequest) -> web.StreamResponse:
@@ -172,15 +164,11 @@ async def test_a_tool_that_would_read_the_mark_of_an_image_as_a_text_abstains() 
 
 @pytest.mark.asyncio
 async def test_a_run_is_cached_and_resumed_by_what_the_files_hold(tmp_path: Path) -> None:
-    """A changed file is other data; prompts that are shown name their images."""
     data = tmp_path / "data.jsonl"
     data.write_text(json.dumps({"id": "x", "output": "A cat.", "image": "a.png"}))
     (tmp_path / "a.png").write_bytes(png(11))
-    run: dict[str, Any] = {
-        "method": "llm-score",
-        "aspects": ["fluency"],
-        "settings": Settings(cache=tmp_path / "cache"),
-    }
+    run: dict[str, Any] = {"method": "llm-score", "aspects": ["fluency"]}
+    run["settings"] = Settings(cache=tmp_path / "cache")
     first = judge()
     await evaluate(data, model=first, out=tmp_path / "run", **run)
     assert len(first.requests) == 1
@@ -219,7 +207,6 @@ def test_a_judge_of_images_is_compared_with_people(tmp_path: Path) -> None:
 
 
 def test_a_report_embeds_small_images_and_links_to_addresses(tmp_path: Path) -> None:
-    """It stays one file that loads nothing; a large image is named."""
     (tmp_path / "large.png").write_bytes(png() + bytes(MAX_IMAGE))
     row = {"id": "x", "output": "A cat.", "images": [png_uri(), URL, "large.png"]}
     data = tmp_path / "data.jsonl"
@@ -237,7 +224,6 @@ def test_a_report_embeds_small_images_and_links_to_addresses(tmp_path: Path) -> 
 
 
 def test_raters_see_the_images(tmp_path: Path) -> None:
-    """As they are, however large; tasks for other tools would lack them."""
     with pytest.raises(ConfigurationError, match="some examples have images"):
         write("csv", [SHOWN], load("general"), tmp_path)
     study = Study([SHOWN], load("general"))

@@ -30,13 +30,11 @@ def test_the_rate_counts_only_what_this_session_did():
     "fields", [{"done": 0}, {"total": None}, {"settled_before": 20}, {"seconds": 0.0}]
 )
 def test_what_cannot_be_estimated_is_not(fields):
-    """No division by zero, no infinite time."""
     assert at(**fields).seconds_left is None
     assert "left" not in line(at(**fields))
 
 
 def test_the_line_tells_what_matters():
-    """How far, how fast, how long, how much, and what goes wrong."""
     now = at(
         outcomes={"scored": 17, "invalid": 2, "error": 1},
         usage=Usage(calls=21, cached_calls=4, cost=0.0123),
@@ -51,7 +49,6 @@ def test_the_line_tells_what_matters():
 
 
 def test_durations_are_read_at_a_glance():
-    """Hours only where there are some."""
     assert [clock(seconds) for seconds in (0, 59.6, 61, 3600, 36061)] == [
         "0:00",
         "1:00",

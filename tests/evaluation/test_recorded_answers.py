@@ -17,8 +17,7 @@ FORMS = {("gpt-4-0314", "rts"): "number", ("gpt-3.5-turbo-0301", "rts"): "number
 
 
 def recorded(judge, prompt, dimension):
-    """The examples of the first documents that a judge has rated, its answers and their means by
-    example."""
+    """The first examples that a judge has rated, and its answers and their means by example."""
     said = {
         row["id"]: row
         for row in benchmark("summeval/predictions_llm_judges.jsonl.gz")
@@ -35,8 +34,7 @@ def recorded(judge, prompt, dimension):
 @pytest.mark.parametrize("dimension", ["coherence", "fluency"])
 @pytest.mark.parametrize(("judge", "prompt"), FORMS)
 async def test_values_equal_the_record(mock_server, judge, prompt, dimension):
-    """Every answer in a clear form is read as its authors read it, over a real connection, with our
-    own prompt asking; nearly all have one."""
+    """Answers in a clear form are read as their authors read them; nearly all have one."""
     rows, said = recorded(judge, prompt, dimension)
     by_text = {row["output"].strip(): row["id"] for row in rows}
 

@@ -24,7 +24,6 @@ SHOWN = {
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_example_runs(name, capsys):
-    """It prints what it is there to show."""
     asyncio.run(import_module(f"examples.compose.{name}").main())
     assert re.search(SHOWN[name], capsys.readouterr().out)
 

@@ -26,7 +26,6 @@ async def post(
 
 
 async def test_replies_depend_on_model_and_prompt_only(mock_server):
-    """Two servers, many requests, one reply; other prompts give other replies."""
     servers = [await mock_server(), await mock_server(latency_ms=1, latency_max_ms=3)]
     texts = {(await post(s.url, BODY))[1]["choices"][0]["message"]["content"] for s in servers * 3}
     assert len(texts) == 1
@@ -38,7 +37,6 @@ async def test_replies_depend_on_model_and_prompt_only(mock_server):
 
 
 async def test_draws_differ_where_the_temperature_allows(mock_server):
-    """Repeats and choices are new draws; a seed fixes them."""
     server = await mock_server(reply=lambda body, draw: f"draw {draw}")
 
     async def texts(**more):
@@ -56,7 +54,6 @@ async def test_draws_differ_where_the_temperature_allows(mock_server):
 
 
 async def test_it_counts(mock_server):
-    """Requests, answers, faults, and how often a body came."""
     server = await mock_server(p429=0.5, hold_after=1, seed=3)
     async with asyncio.TaskGroup() as group:
         for i in range(40):
@@ -78,8 +75,6 @@ async def test_it_counts(mock_server):
 
 
 async def test_limits_are_enforced(mock_server):
-    """A second's worth at once, the rest is told when to come back: in hours, so that none of it
-    is there again before it is asked for."""
     server = await mock_server(rpm=600)
     assert [(await post(server.url, BODY))[0] for _ in range(10)] == [200] * 10
     assert server.counters.limited == 0
@@ -92,20 +87,17 @@ async def test_limits_are_enforced(mock_server):
 
 @pytest.mark.parametrize("path", ["/models", "/../healthz"])
 async def test_small_pages(mock_server, path):
-    """What clients look at before they begin."""
     server = await mock_server(models="a,b")
     async with aiohttp.ClientSession() as session, session.get(server.url + path) as got:
         assert got.status == 200
 
 
 async def test_an_unknown_path_is_not_found(mock_server):
-    """As a wrong --api-base would be."""
     server = await mock_server()
     assert (await post(server.url, BODY, "/chat"))[0] == 404
 
 
 async def test_every_option_is_an_argument():
-    """The command line offers all options with their defaults."""
     given = vars(parse(["--p429", "0.2", "--refuse-n", "--reply", "text"]))
     assert (given.pop("host"), given.pop("port")) == ("127.0.0.1", 0)
     assert Options(**given) == Options(p429=0.2, refuse_n=True, reply="text")
@@ -113,7 +105,6 @@ async def test_every_option_is_an_argument():
 
 
 async def test_it_runs_as_a_program():
-    """The address is the first line it prints."""
     program = (sys.executable, "-m", "examples.mock_server", "--reply", "text")
     process = await asyncio.create_subprocess_exec(
         *program, cwd=ROOT, stdout=asyncio.subprocess.PIPE

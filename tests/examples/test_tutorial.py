@@ -19,10 +19,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.xdist_group("llamacpp")
 def test_the_tutorial_runs(tmp_path, monkeypatch):
-    """Every cell succeeds; the run, the agreement and the estimates are tables without script.
-
-    Progress is one line below the cell of the run, and nothing else is printed anywhere.
-    """
+    """Every cell succeeds; the run, the agreement and the estimates are tables without script."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, sys.path)]))
     notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
     client = NotebookClient(notebook, timeout=None, resources={"metadata": {"path": str(tmp_path)}})

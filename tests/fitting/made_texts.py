@@ -31,7 +31,6 @@ def rows_of(n=120, *, seed=0, per_group=6, **kept):
 
 
 def write(path, rows):
-    """Write rows as JSON Lines and return the path."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -97,7 +96,6 @@ class Planted:
         self.asked_for_parts = []
 
     def answer(self, request):
-        """Say what the judge says."""
         if of := re.search(r"I would like to to evaluate its (.+?): ", request.text):
             self.asked_for_parts.append(of[1])
             parts = PARTS.get(of[1]) or [f"{of[1]} {k}" for k in range(4)]
@@ -116,7 +114,6 @@ class Planted:
         return self._ratings[name][row]
 
     def model(self, name="scripted"):
-        """Return the judge."""
         return ScriptedModel(self.answer, name=name)
 
 
@@ -149,7 +146,6 @@ class Dated:
         self.rounds, self.shown = 0, []
 
     def answer(self, request):
-        """Propose criteria, or rate a text on one."""
         if "Propose criteria" in request.text:
             self.shown.append(re.findall(r"Text (\d+): ", request.text))
             names = PROPOSED[min(self.rounds, len(PROPOSED) - 1)]

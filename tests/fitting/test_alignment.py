@@ -1,5 +1,4 @@
-"""Iterative alignment with a scripted judge: what is expanded, what is gained, given trees, and
-going on where it was stopped."""
+"""Iterative alignment with a scripted judge: what is expanded, given trees, and resuming."""
 
 import asyncio
 import json
@@ -11,16 +10,14 @@ import pytest
 
 from tests.fitting.made_texts import Planted, rows_of
 from textassay import evaluate
-from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_from_scores import fit_recorded
-from textassay.fitting.fit_tree import Alignment, AlignmentRequest
+from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
-from textassay.fitting.learn import Fitter, Learning, split
+from textassay.fitting.learn import Fitter, read_table, split
 from textassay.fitting.report import report_text
-from textassay.fitting.table import read_table
+from textassay.fitting.request import FitFromScores, FitTree
 from textassay.learning import Aggregator, folds
 from textassay.methods import build
-from textassay.methods.hd_eval import HDEvalOptions
 from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
@@ -34,7 +31,6 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.messages import Assignment, Example
 
-RIDGE = Learning(aggregators=("ridge",))
 FILE = """
 format = 1
 aspects = [
@@ -49,16 +45,9 @@ aspects = [
 
 
 def alignment(planted, out, *, model=None, **order):
-    fields = {
-        "growth": Growth(keep=2),
-        "learning": Learning(aggregators=("ridge",)),
-        "task": "summarization",
-        **order,
-    }
-    models = {"": model or planted.model()}
-    return Alignment(
-        AlignmentRequest(data=Examples(planted.rows), models=models, out=out, **fields)
-    )
+    fields = {"keep": 2, "aggregator": ("ridge",), "task": "summarization", **order}
+    request = FitTree(model=model or planted.model(), out=out, **fields)
+    return Alignment(request, Examples(planted.rows))
 
 
 async def fitted(planted, out, **order):
@@ -67,22 +56,21 @@ async def fitted(planted, out, **order):
     return found
 
 
+def expanded(layer):
+    return {row["criterion"] for row in layer["importance"] if row["expanded"]}
+
+
 @pytest.mark.asyncio
 async def test_the_informative_branch_is_expanded_and_every_layer_adds(tmp_path):
     planted = Planted()
-    found = await fitted(planted, tmp_path / "ev")
+    found = await fitted(planted, tmp_path / "ev", report="full")
     first, second, third = found.report["alignment"]
     assert [row["id"] for row in first["criteria"]] == ["coherence", "fluency"]
     assert len(second["criteria"]) == 8
-    assert {row["criterion"] for row in first["importance"] if row["expanded"]} == {
-        "coherence",
-        "fluency",
-    }
-    assert {row["criterion"] for row in second["importance"] if row["expanded"]} == {
-        "coherence/order", "fluency/grammar"
-    }  # fmt: skip
+    assert [expanded(layer) for layer in (first, second, third)] == [
+        {"coherence", "fluency"}, {"coherence/order", "fluency/grammar"}, set()
+    ]  # fmt: skip
     assert len(third["criteria"]) == 8
-    assert not any(row["expanded"] for row in third["importance"])
     assert [one["features"] for one in (first, second, third)] == [2, 10, 18]
     assert sorted(planted.asked_for_parts) == ["Grammar", "Order", "coherence", "fluency"]
     steps = [layer["agreement"]["pearson"] for layer in (first, second, third)]
@@ -92,12 +80,18 @@ async def test_the_informative_branch_is_expanded_and_every_layer_adds(tmp_path)
     assert {row["criterion"] for row in third["importance"][:3]} == {
         "coherence/order/opening", "coherence/order/ending", "fluency/grammar/tense"
     }  # fmt: skip
+    table = {row["without"]: row["pearson"] for row in found.report["ablations"]}
+    assert list(table) == ["nothing", "layer 3", "layer 2, 3", "layer 1, 2, 3", "aggregator"]
+    assert table["nothing"] > table["layer 3"] > table["layer 2, 3"]
+    assert table["nothing"] > table["aggregator"] + 0.1
+    shown = report_text(json.loads(json.dumps(found.report)))
+    assert "layer 2: 8 criteria, aggregator ridge" in shown
+    assert "coherence/order" in shown
 
 
 @pytest.mark.asyncio
 async def test_the_evaluator_scores_new_texts_with_its_tree(tmp_path):
-    planted = Planted()
-    out = tmp_path / "ev"
+    planted, out = Planted(120), tmp_path / "ev"
     found = await fitted(planted, out)
     run = await evaluate(planted.rows[:40], method=str(out), model=planted.model())
     scores = run.scores
@@ -107,13 +101,8 @@ async def test_the_evaluator_scores_new_texts_with_its_tree(tmp_path):
     for score in scores:
         shown = {one["text"]: one for one in score.evidence}
         assert shown["coherence/order/opening"]["value"] in (1, 2, 3, 4, 5)
-        assert sum(one["contribution"] for one in score.evidence) == pytest.approx(
-            score.value, abs=1e-9
-        )
-    again = await evaluate(planted.rows[:40], method=str(out), model=planted.model())
-    assert sorted((s.id, s.aspect, s.value) for s in again) == sorted(
-        (s.id, s.aspect, s.value) for s in scores
-    )
+        contributions = [one["contribution"] for one in score.evidence]
+        assert sum(contributions) == pytest.approx(score.value, abs=1e-9)
 
 
 def built_elsewhere(folder):
@@ -128,7 +117,7 @@ def built_elsewhere(folder):
 
 
 @pytest.mark.asyncio
-async def test_another_model_or_prompt_is_refused_unless_told_so(tmp_path, monkeypatch):
+async def test_another_model_or_prompt_is_refused_unless_allowed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     planted, out, prompt = Planted(60), tmp_path / "ev", tmp_path / "own.jinja"
     words = (
@@ -136,7 +125,7 @@ async def test_another_model_or_prompt_is_refused_unless_told_so(tmp_path, monke
         "{% include '_material.jinja' %}"
     )
     prompt.write_text(words)
-    await fitted(planted, out, growth=Growth(layers=1), options=HDEvalOptions(prompt="own.jinja"))
+    await fitted(planted, out, layers=1, options={"prompt": "own.jinja"})
     monkeypatch.chdir("/")
     await evaluate(planted.rows[:2], method=str(out), model=planted.model())
     other = planted.model("another")
@@ -164,11 +153,12 @@ async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
         answered.append(request.text)
         return planted.answer(request)
 
+    broken = ScriptedModel(breaks, name="scripted")
     with pytest.raises(AuthenticationFailed):
-        await alignment(
-            planted, tmp_path / "ev", model=ScriptedModel(breaks, name="scripted")
-        ).run()
+        await alignment(planted, tmp_path / "ev", model=broken).run()
     assert not (tmp_path / "ev" / "evaluator.json").exists()
+    with pytest.raises(RunFolderError, match="another alignment: its growth is"):
+        await alignment(planted, tmp_path / "ev", keep=3).run()
 
     def continues(request):
         answered.append(request.text)
@@ -183,19 +173,9 @@ async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_another_order_does_not_go_on_in_the_same_folder(tmp_path):
-    planted = Planted(60)
-    refused = ScriptedModel(lambda _: AuthenticationFailed("no"), name="scripted")
-    with pytest.raises(AuthenticationFailed):
-        await alignment(planted, tmp_path / "ev", model=refused).run()
-    with pytest.raises(RunFolderError, match="another alignment: its growth is"):
-        await alignment(planted, tmp_path / "ev", growth=Growth(keep=3)).run()
-
-
-@pytest.mark.asyncio
 async def test_two_cannot_write_to_one_folder_at_once(tmp_path):
     """They would pay for the same ratings twice; which of them is first does not matter."""
-    planted = Planted()
+    planted = Planted(60)
     both = [alignment(planted, tmp_path / "ev").run() for _ in range(2)]
     found = await asyncio.gather(*both, return_exceptions=True)
     refused = [one for one in found if isinstance(one, RunFolderError)]
@@ -205,7 +185,7 @@ async def test_two_cannot_write_to_one_folder_at_once(tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_a_folder_edited_by_hand_is_told(tmp_path):
+async def test_a_folder_edited_by_hand_is_refused(tmp_path):
     """What an alignment goes on from: its order, and the parts of its criteria."""
     planted, out = Planted(60), tmp_path / "ev"
     calls = 0
@@ -271,18 +251,14 @@ async def test_a_dry_run_counts_every_call_and_asks_none(tmp_path):
 
 @pytest.mark.asyncio
 async def test_ratings_that_are_missing_are_gaps(tmp_path):
-    planted = Planted()
+    planted = Planted(120)
 
     def silent_at_times(request):
-        return (
-            "I cannot say."
-            if "text 7." in request.text and "Order:" in request.text
-            else planted.answer(request)
-        )
+        is_silent = "text 7." in request.text and "Order:" in request.text
+        return "I cannot say." if is_silent else planted.answer(request)
 
-    order = alignment(
-        planted, tmp_path / "ev", model=ScriptedModel(silent_at_times, name="scripted")
-    )
+    model = ScriptedModel(silent_at_times, name="scripted")
+    order = alignment(planted, tmp_path / "ev", model=model)
     found = await order.run()
     assert sum(order.unscored.values()) == 1
     assert found.report["unscored"] == order.unscored
@@ -290,24 +266,9 @@ async def test_ratings_that_are_missing_are_gaps(tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_the_report_tells_layers_and_ablations(tmp_path):
-    planted = Planted()
-    found = await fitted(
-        planted, tmp_path / "ev", learning=Learning(aggregators=("ridge",), depth="full")
-    )
-    table = {row["without"]: row["pearson"] for row in found.report["ablations"]}
-    assert list(table) == ["nothing", "layer 3", "layer 2, 3", "layer 1, 2, 3", "aggregator"]
-    assert table["nothing"] > table["layer 3"] > table["layer 2, 3"]
-    assert table["nothing"] > table["aggregator"] + 0.1
-    shown = report_text(json.loads(json.dumps(found.report)))
-    assert "layer 2: 8 criteria, aggregator ridge" in shown
-    assert "coherence/order" in shown
-
-
-@pytest.mark.asyncio
 async def test_a_rating_that_could_not_be_asked_for_makes_the_scores_errors(tmp_path):
     planted, out = Planted(60), tmp_path / "ev"
-    await fitted(planted, out, growth=Growth(layers=1))
+    await fitted(planted, out, layers=1)
     model = ScriptedModel(lambda request: ContentRefused("filtered"), name="scripted")
     method = build(str(out), model)
     scores = await method.graph.run(
@@ -330,9 +291,7 @@ def test_what_people_rated_must_be_defined_somewhere(tmp_path):
     ("last", "without"), [((28, 29), ()), ((29,), ()), *(((0, at), (at,)) for at in (14, 21))]
 )
 def test_folds_whose_ratings_are_equal_do_not_stop_an_alignment(last, without):
-    """As of summaries, nearly all of which are perfectly consistent: in all folds but one, no
-    rating differs, or without a fold none does. A row without features cannot be learned from,
-    however it is rated."""
+    """In all folds but one no rating differs, or without a fold none does."""
     rng = np.random.default_rng(0)
     good, low = rng.normal(size=30), [at in last for at in range(30)]
     rows = [
@@ -369,7 +328,7 @@ def ids(layers):
 
 
 @pytest.mark.asyncio
-async def test_a_given_tree_is_learnt_on_and_never_grown(tmp_path, tree):
+async def test_a_given_tree_is_learned_on_and_never_grown(tmp_path, tree):
     """All of it; with a limit on what is kept, the branch that matters."""
     planted = Planted(120)
     model = planted.model()
@@ -383,7 +342,7 @@ async def test_a_given_tree_is_learnt_on_and_never_grown(tmp_path, tree):
     assert planted.asked_for_parts == []
     assert len(model.requests) == counted.calls == 120 * 6
     assert [a.name for a in found.evaluator.aspects] == ["coherence", "fluency"]
-    pruned = alignment(planted, tmp_path / "kept", tree=tree, growth=Growth(keep=1), learning=RIDGE)
+    pruned = alignment(planted, tmp_path / "kept", tree=tree, keep=1, saliency="shapley")
     layers = (await pruned.run()).report["alignment"]
     assert ids(layers)[2] == below
 
@@ -391,9 +350,7 @@ async def test_a_given_tree_is_learnt_on_and_never_grown(tmp_path, tree):
 @pytest.mark.asyncio
 async def test_a_published_tree_is_that_of_the_rated_aspects(tmp_path):
     planted = Planted(60)
-    found = await alignment(
-        planted, tmp_path / "ev", tree="published", growth=Growth(layers=2), learning=RIDGE
-    ).run()
+    found = await alignment(planted, tmp_path / "ev", tree="published", layers=2).run()
     published = trees.load("summarization", tasks.load("summarization"))
     below = {node.id for node in published if node.id.count("/") < 2}
     expected = {name for name in below if name.partition("/")[0] in ("coherence", "fluency")}
@@ -431,11 +388,11 @@ def coin(planted):
 
 @pytest.mark.asyncio
 async def test_chance_does_not_prune_unless_asked_to(tmp_path):
-    """The tree stops where no criterion's importance can be told from 0; keeping all goes on."""
+    """The tree stops where no criterion's importance differs from 0; keeping all goes on."""
     planted = Planted(120)
 
     async def aligned(folder, **growth):
-        order = {"growth": Growth(**{"keep": 1, "children": 2, **growth}), "learning": RIDGE}
+        order = {"keep": 1, "children": 2, **growth}
         return (
             await alignment(planted, tmp_path / folder, model=coin(planted), **order).run()
         ).report
@@ -475,58 +432,41 @@ def test_shapley_saliency_is_the_mean_size_of_contributions():
     assert set(by_size) == set(by_error)
 
 
-@pytest.mark.asyncio
-async def test_criteria_may_be_ranked_by_shapley_values(tmp_path):
-    planted = Planted(120)
-    growth = Growth(keep=2, saliency="shapley")
-    found = (await alignment(planted, tmp_path / "ev", growth=growth).run()).report
-    second = found["alignment"][1]["importance"]
-    assert {row["criterion"] for row in second if row["expanded"]} == {
-        "coherence/order", "fluency/grammar"
-    }  # fmt: skip
-    assert all(row["importance"] >= 0 for row in second)
-
-
-def test_held_out_rows_stay_the_same_whatever_share_is_learnt_from():
+def test_held_out_rows_stay_the_same_whatever_share_is_learned_from():
     people = table(240)
-    sides = [split(people, Learning(train_fraction=f, test_fraction=0.3)) for f in (0.1, 0.4, 0.7)]
+    sides = [
+        split(people, FitFromScores(train_fraction=f, test_fraction=0.3)) for f in (0.1, 0.4, 0.7)
+    ]
     held_out = [part.test.ids for part in sides]
     assert held_out[0] == held_out[1] == held_out[2]
     assert len(held_out[0]) == pytest.approx(0.3 * 240, abs=6)
-    learnt = [set(part.train.ids) for part in sides]
-    assert learnt[0] < learnt[1] < learnt[2]
-    assert not learnt[2] & set(held_out[0])
-    alone = split(people, Learning(test_fraction=0.3))
+    learned = [set(part.train.ids) for part in sides]
+    assert learned[0] < learned[1] < learned[2]
+    assert not learned[2] & set(held_out[0])
+    alone = split(people, FitFromScores(test_fraction=0.3))
     assert alone.test.ids == held_out[0]
     assert len(alone.train.ids) + len(alone.test.ids) == 240
     with pytest.raises(ConfigurationError, match=r"80% of the rows .* and 30% to hold out"):
-        split(people, Learning(train_fraction=0.8, test_fraction=0.3))
+        split(people, FitFromScores(train_fraction=0.8, test_fraction=0.3))
 
 
 def test_layers_are_taken_away_from_recorded_ratings_of_a_tree_too():
-    """Names tell the tree; a judge's name before a slash is no layer."""
+    """A judge's name before a slash is no layer; curves average over five samples."""
     rows = rows_of(120)
     for row in rows:
         given = list(row["metrics"].values())
         names = ("clarity", "charm", "charm/wit", "charm/wit/puns", "clarity/order", "gpt/charm")
         row["metrics"] = dict(zip(names, given, strict=False))
-    report = fit_recorded(
-        Examples(rows), features=("*",), learning=Learning(aggregators=("ridge",), depth="full")
-    ).report
+    how = {"aggregator": "ridge", "report": "full", "repeats": 5}
+    report = fit_recorded(Examples(rows), features=("*",), **how).report
     assert [row["without"] for row in report["ablations"]] == [
         "nothing", "layer 3", "layer 2, 3", "layer 1, 2, 3", "aggregator"
     ]  # fmt: skip
     kept = [row["pearson"] for row in report["ablations"]]
     assert len(set(kept)) == len(kept)
-
-
-def test_curves_average_over_as_many_samples_as_asked():
-    """HD-Eval's figures 4 and 5 take five."""
-    learning = Learning(aggregators=("ridge",), depth="full", repeats=5)
-    report = fit_recorded(Examples(rows_of(120)), features=("*",), learning=learning).report
     assert report["data_efficiency"][3]["ridge"]["seeds"] == 5
     last = report["criteria_efficiency"][-1]
-    assert (last["count"], last["samples"]) == (8, 5)
+    assert (last["count"], last["samples"]) == (6, 5)
     assert last["sd"]["pearson"] > 0
 
 
@@ -539,10 +479,10 @@ async def test_what_is_shipped_learns_from_all_rows_unless_a_part_is_held_out(
     shares, shipped, held_out, tmp_path
 ):
     """Rows of neither share are not rated."""
-    learning = Learning(aggregators=("ridge",), train_fraction=shares[0], test_fraction=shares[1])
+    fractions = dict(zip(("train_fraction", "test_fraction"), shares, strict=True))
     planted = Planted(120)
-    model, growth = planted.model(), Growth(layers=1)
-    order = alignment(planted, tmp_path / "ev", model=model, growth=growth, learning=learning)
+    model = planted.model()
+    order = alignment(planted, tmp_path / "ev", model=model, layers=1, **fractions)
     found = await order.run()
     aspects = found.evaluator.aggregator["aspects"]
     assert {aspect["notes"]["rows"] for aspect in aspects} == {shipped}

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.cli.harness import textassay
+from tests.fitting.made_texts import write
 from textassay import evaluate
 from textassay.fitting.jurors import jurors_in, worths
-from textassay.fitting.learn import Fitter
-from textassay.fitting.table import read_table
+from textassay.fitting.learn import Fitter, read_table
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
@@ -77,9 +77,8 @@ def test_jurors_are_ordered_by_gain_per_dollar_only_if_each_has_a_price():
 def test_scores_of_no_jury_and_too_few_sources_are_refused():
     names = ("topics/refund/a", "b/topics/refund", "topics/a")
     assert jurors_in(names, ("topics/refund", "refund")) == ("a", "b")
-    assert jurors_in(("fluency/a", "b/fluency", "rouge1", "a/x/fluency"), ("fluency",)) == (
-        "a", "b", "a/x",
-    )  # fmt: skip
+    names = ("fluency/a", "b/fluency", "rouge1", "a/x/fluency")
+    assert jurors_in(names, ("fluency",)) == ("a", "b", "a/x")
     fitter = Fitter({"fluency": (1, 5)}, 0, 1)
     rows = rated()
     alone = [{**row, "metrics": {"a/fluency": row["metrics"]["first/fluency"]}} for row in rows]
@@ -91,29 +90,28 @@ def test_scores_of_no_jury_and_too_few_sources_are_refused():
 
 @pytest.mark.asyncio
 async def test_on_the_command_line_with_costs_from_usage(tmp_path):
-    rows = [{**row, "metrics": {}} for row in rated(80)]
-    known = {row["id"]: row["metrics"] for row in rated(80)}
+    given = rated(80)
+    rows = [{**row, "metrics": {}} for row in given]
+    known = {row["output"]: row["metrics"] for row in given}
 
     def juror(name):
         def reply(request):
-            at = request.text.split("text ")[-1].split(".")[0]
-            said = f"Score: {known[f'r{at}'][f'{name}/fluency']:g}"
+            text = next(text for text in known if text in request.text)
+            said = f"Score: {known[text][f'{name}/fluency']:g}"
             usage = Usage(calls=1, cost=COSTS[name])
             return Response(samples=(Sample(text=said),), usage=usage)
 
         return ScriptedModel(reply, name=name)
 
-    models = {f"juror{i}": juror(name) for i, name in enumerate(("first", "second", "guess"))}
+    names = ("first", "second", "guess")
+    models = {f"juror{i}": juror(name) for i, name in enumerate(names)}
     await evaluate(rows, method="jury", model=models, task="general", aspects=["fluency"],
                    options={"output": "jurors"}, out=tmp_path / "run")  # fmt: skip
-    data = tmp_path / "data.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    done = textassay("jurors", tmp_path / "run", data, "--json")
+    done = textassay("jurors", tmp_path / "run", write(tmp_path / "data.jsonl", rows), "--json")
     assert done.code == 0, done.err
     found = {row["juror"]: row for row in json.loads(done.out)["rows"]}
-    assert {name: row["cost"] for name, row in found.items()} == pytest.approx(
-        {name: COSTS[name] for name in ("first", "second", "guess")}
-    )
+    costs = {name: row["cost"] for name, row in found.items()}
+    assert costs == pytest.approx({name: COSTS[name] for name in names})
     assert [name for name, row in found.items() if row["leave_out"]] == ["guess"]
-    shown = textassay("jurors", tmp_path / "run", data)
+    shown = textassay("jurors", tmp_path / "run", tmp_path / "data.jsonl")
     assert "A jury of first, second is no worse" in shown.err.replace("\n", " ")

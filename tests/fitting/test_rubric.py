@@ -1,5 +1,4 @@
-"""Rubrics from few labels: a planted criterion is found, others die with a reason, every round is
-kept."""
+"""Rubrics from few labels: a planted criterion is found, others are dropped with a reason."""
 
 import json
 import re
@@ -12,26 +11,21 @@ import numpy as np
 import pytest
 
 from tests.cli.harness import served, textassay
-from tests.fitting.made_texts import Dated
+from tests.fitting.made_texts import Dated, write
 from tests.waiting import until
 from textassay import evaluate
-from textassay.fitting.fit_rubric import Rubric, RubricGrowth, RubricRequest, spread, weed
-from textassay.fitting.learn import Fitter, Learning
+from textassay.fitting.fit_rubric import Rubric, spread, weed
+from textassay.fitting.learn import Fitter, read_table
 from textassay.fitting.report import report_text
-from textassay.fitting.table import read_table
-from textassay.methods.hd_eval import HDEvalOptions
-from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.fitting.request import FitRubric
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, RunFolderError
 from textassay.runtime.messages import Aspect
 
 
 def rubric(dated, out, *, model=None, **order):
-    fields = {"learning": Learning(aggregators=("ridge",)), "task": "summarization", **order}
-    return Rubric(
-        RubricRequest(data=Examples(dated.rows), models={"": model or dated.model()}, out=out,
-                    **fields)
-    )  # fmt: skip
+    fields = {"aggregator": ("ridge",), "task": "summarization", **order}
+    request = FitRubric(model=model or dated.model(), out=out, **fields)
+    return Rubric(request, Examples(dated.rows))
 
 
 @pytest.mark.asyncio
@@ -70,7 +64,7 @@ async def test_few_rows_are_rated_and_no_held_out_rating_reaches_any_prompt(tmp_
     ratings = {row["id"]: f"{row['human']['coherence']:g}" for row in dated.rows}
     assert len(set(ratings.values())) == len(ratings)
     model = dated.model()
-    fit = rubric(dated, tmp_path / "ev", model=model, rubric=RubricGrowth(labels=30))
+    fit = rubric(dated, tmp_path / "ev", model=model, labels=30)
     assert len(np.unique(fit.people.groups[fit.train])) == fit.train.sum() == 30  # spread
     train = set(np.array(fit.people.ids)[fit.train])
     found = await fit.run()
@@ -87,26 +81,6 @@ async def test_few_rows_are_rated_and_no_held_out_rating_reaches_any_prompt(tmp_
     asked = [one for one in prompts if "Propose criteria" in one]
     assert {len(re.findall(r"Text \d+, rated ", one)) for one in asked} == {6}
     assert not [one for one in prompts if ", rated " in one and one not in asked]
-
-
-@pytest.mark.asyncio
-async def test_folds_whose_ratings_are_equal_do_not_stop_a_rubric(tmp_path):
-    """As of 30 summaries, nearly all of which have the best rating of consistency."""
-    dated = Dated(120)
-    for at, row in enumerate(dated.rows):
-        row["human"] = {"coherence": row["human"]["coherence"], "consistency": 5.0 - (at % 15 == 0)}
-    answer = dated.answer
-
-    def other(request):
-        if "consistency" not in request.text:
-            return answer(request)
-        return "1. Tone: how it sounds." if "Propose" in request.text else "4"
-
-    dated.answer = other
-    fit = rubric(dated, tmp_path / "ev", rubric=RubricGrowth(labels=30, rounds=1))
-    assert np.ptp(fit.people.human[fit.train], axis=0)[1] > 0
-    found = await fit.run()
-    assert "coherence/mentions-a-date" in found.evaluator.features
 
 
 @pytest.mark.parametrize("human", [[2.0] * 12 + [4.0] * 18, [0.1] * 28 + [0.5, 0.1]])
@@ -126,38 +100,6 @@ def test_a_criterion_that_differs_on_one_text_alone_is_weeded(human):
     reason = weed(people, [root], [criterion], ratings, fitter)[criterion.id].reason
     assert reason is not None
     assert "not above 0" in reason
-
-
-@pytest.mark.asyncio
-async def test_a_stopped_rubric_goes_on_and_asks_nothing_twice(tmp_path):
-    whole, dated = Dated(90), Dated(90)
-    complete = await rubric(whole, tmp_path / "whole").run()
-    asked = []
-
-    def breaks(request):
-        asked.append(request.text)
-        if len(asked) == 150:
-            raise AuthenticationFailed("the key was withdrawn")
-        return dated.answer(request)
-
-    with pytest.raises(AuthenticationFailed):
-        await rubric(dated, tmp_path / "ev", model=ScriptedModel(breaks, name="scripted")).run()
-    resumed = []
-
-    def answers(request):
-        resumed.append(request.text)
-        return dated.answer(request)
-
-    found = await rubric(
-        dated, tmp_path / "ev", model=ScriptedModel(answers, name="scripted")
-    ).run()
-    assert found.report["rubric"] == complete.report["rubric"]
-    answered = [text for text in asked if text != asked[149]]
-    # what was in flight when it broke may be asked again, nothing else
-    assert len(set(answered) & set(resumed)) <= 16
-    other = rubric(dated, tmp_path / "ev", rubric=RubricGrowth(rounds=2))
-    with pytest.raises(RunFolderError, match="its rubric is"):
-        await other.run()
 
 
 @pytest.mark.asyncio
@@ -192,31 +134,6 @@ def test_rows_are_spread_over_the_groups():
     assert spread(rows, groups, 1000, seed=3) is rows
 
 
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        (["--layers", "2"], "--layers has no effect with --method rubric"),
-        (["--labels", "3"], "--labels: Input should be greater than or equal to 10 (given: 3)"),
-    ],
-)
-def test_flags_that_do_not_fit(tmp_path, flags, named):
-    data = tmp_path / "data.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in Dated(30).rows), encoding="utf-8")
-    done = textassay(
-        "fit", data, "--method", "rubric", "--model", "direct/mock", "--api-base",
-        "http://127.0.0.1:9/v1", "--task", "summarization", "--out", tmp_path / "ev", *flags,
-    )  # fmt: skip
-    assert (done.code, named in done.err) == (2, True), done.err
-
-
-def test_a_model_that_cannot_write_is_refused(tmp_path):
-    dated = Dated(30)
-    with pytest.raises(ConfigurationError, match="cannot write"):
-        rubric(
-            dated, tmp_path, model=ScriptedModel([], name="embedded"), options=HDEvalOptions()
-        ).decomposer({"": ScriptedModel([], name="embedded")})
-
-
 ROOT = Path(__file__).parents[2]
 IN_FLIGHT = 4
 
@@ -229,12 +146,6 @@ def flags(data, out, server, *more):
     ]  # fmt: skip
 
 
-def written(tmp_path, dated):
-    data = tmp_path / "data.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in dated.rows), encoding="utf-8")
-    return data
-
-
 def rounds(out):
     return json.loads((out / "report.json").read_text(encoding="utf-8"))["rubric"]
 
@@ -242,7 +153,7 @@ def rounds(out):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_killed_rubric_repeats_only_what_was_in_flight(tmp_path):
     dated = Dated(60)
-    data, out = written(tmp_path, dated), tmp_path / "ev"
+    data, out = write(tmp_path / "data.jsonl", dated.rows), tmp_path / "ev"
     # 30 texts on the aspect, a proposal, then in the middle of the first round's ratings
     with served(reply=dated.reply, hold_after=70) as server:
         arguments = [sys.executable, "-m", "textassay", *map(str, flags(data, out, server))]
@@ -263,19 +174,3 @@ def test_a_killed_rubric_repeats_only_what_was_in_flight(tmp_path):
         assert whole.code == 0, whole.err
     assert rounds(out) == rounds(tmp_path / "whole")
     assert len(rounds(out)) > 1
-
-
-def test_a_rubric_stops_at_its_budget_and_continues_with_a_larger_one(tmp_path):
-    dated = Dated(60)
-    data, out = written(tmp_path, dated), tmp_path / "ev"
-    with served(reply=dated.reply) as server:
-        priced = ("--price", "1,1")
-        first = textassay(*flags(data, out, server, *priced, "--max-cost", "0.02"))
-        assert first.code == 3, first.err
-        assert "repeat the same command to continue" in " ".join(first.err.split())
-        before = server.counters.requests
-        assert before
-        assert not (out / "evaluator.json").exists()
-        rest = textassay(*flags(data, out, server, *priced, "--max-cost", "5"))
-        assert rest.code == 0, rest.err
-        assert server.counters.requests == len(server.counters.bodies) > before

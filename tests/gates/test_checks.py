@@ -42,7 +42,6 @@ def test_the_verdict_rests_on_the_interval():
 
 
 def test_the_source_is_the_unit():
-    """Ten copies of each source's text say no more than one."""
     one = check_at_least(run_of([3, 4, 5, 4]), "coherence", 3)
     values = [value for value in (3, 4, 5, 4) for _ in range(10)]
     groups = [f"g{i // 10}" for i in range(40)]
@@ -52,8 +51,7 @@ def test_the_source_is_the_unit():
 
 
 def test_scores_that_all_agree_prove_little():
-    """An interval without length would let two texts decide; Clopper and Pearson's share does
-    not."""
+    """An interval without length would let two texts decide."""
     assert check_at_least(run_of([5, 5]), "coherence", 4).verdict == "inconclusive"
     many = check_at_least(run_of([5] * 40), "coherence", 4)
     assert many.verdict == "holds"
@@ -92,7 +90,6 @@ ASPECTS = [
 
 @pytest.mark.asyncio
 async def test_labels_are_checked_alike_in_memory_and_in_folders(tmp_path):
-    """Of categories the share of each is; what fell is named."""
 
     async def judged(letters, out=None):
         rows = [{"id": f"t{at}", "output": f"Text {at}."} for at in range(40)]
@@ -126,7 +123,6 @@ async def test_labels_are_checked_alike_in_memory_and_in_folders(tmp_path):
 
 
 def test_a_baseline_of_another_judge_is_refused():
-    """Its scores are not comparable."""
     with pytest.raises(ConfigurationError, match="record it again"):
         check_not_worse(run_of([4, 5]), run_of([4, 5], signature="judge v0"), by=0.1)
 

@@ -22,13 +22,13 @@ from textassay import ScriptedModel
 from textassay.runtime.messages import Example
 
 ELSEWHERE = {
-    ("README.md", "python"): "tests/test_readme.py",
-    ("tasks.md", "toml"): "tests/test_tasks_guide.py",
-    ("tasks.md", "json"): "tests/test_tasks_guide.py",
-    ("tasks.md", "console"): "tests/test_tasks_guide.py",
-    ("tasks.md", "python"): "tests/test_tasks_guide.py",
-    ("CONTRIBUTING.md", "python"): "tests/test_contributing.py",
-    ("CONTRIBUTING.md", "jinja"): "tests/test_contributing.py",
+    ("README.md", "python"): "tests/test_docs_examples.py",
+    ("tasks.md", "toml"): "tests/test_docs_examples.py",
+    ("tasks.md", "json"): "tests/test_docs_examples.py",
+    ("tasks.md", "console"): "tests/test_docs_examples.py",
+    ("tasks.md", "python"): "tests/test_docs_examples.py",
+    ("CONTRIBUTING.md", "python"): "tests/test_docs_examples.py",
+    ("CONTRIBUTING.md", "jinja"): "tests/test_docs_examples.py",
     ("ci.md", "python"): "tests/gates/test_pytest_plugin.py",
     ("compose.md", "python"): "tests/examples/test_compose.py",
 }
@@ -131,7 +131,7 @@ def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _readme(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A run whose answers are replayed; the page's figures are those of tests/test_readme.py."""
+    """A run whose answers are replayed: those of the figures of the page."""
     shutil.copy(reader.folder / "data.jsonl", reader.folder / "summeval.jsonl")
     done = textassay(
         "score", "summeval.jsonl", "--method", "llm-score", "--task", "summarization",

@@ -4,12 +4,7 @@ import numpy as np
 
 
 def planted(n=240, *, seed=0, noise=0.6, features=8, per_group=6):
-    """Judges' scores 1 to 5, of which the first three carry two human aspects on different scales;
-    the rest is noise.
-
-    Returns:
-        Features (n, features), ratings (n, 2) within 1-5 and 0-10, and groups.
-    """
+    """Judges' scores 1 to 5, of which three carry two aspects; ratings (1-5, 0-10); groups."""
     rng = np.random.default_rng(seed)
     groups = np.arange(n) // per_group
     quality = rng.normal(size=(n, 2)) + 0.5 * rng.normal(size=(groups.max() + 1, 2))[groups]

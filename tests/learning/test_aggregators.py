@@ -40,7 +40,6 @@ fitted = cache(fresh)  # tests that only read one share it
 
 @EVERY
 def test_finds_the_signal_and_stays_on_the_scale(name):
-    """Held-out predictions go with the ratings and never leave the range of the human scale."""
     x, y, _ = planted(400, seed=1)
     predicted = fitted(name).predict(x)
     least = 0.45 if name == "avg" else 0.65  # the plain average gives noise as much weight
@@ -55,23 +54,20 @@ def test_finds_the_signal_and_stays_on_the_scale(name):
 @EVERY
 def test_equal_seeds_give_equal_bits(name):
     x, *_ = planted(50, seed=2)
-    assert (fresh(name).predict(x) == fitted(name).predict(x)).all()
-
-
-@EVERY
-def test_a_score_does_not_depend_on_its_batch(name):
-    x, *_ = planted(40, seed=2)
-    aggregator = fitted(name)
-    together = aggregator.predict(x)
-    alone = np.concatenate([aggregator.predict(x[i : i + 1]) for i in range(len(x))])
-    assert (alone == together).all()
+    assert (fresh(name, threads=2).predict(x) == fitted(name).predict(x)).all()
 
 
 def test_loaded_in_a_new_process_all_give_equal_bits(tmp_path):
     x, *_ = planted(30, seed=2)
     x[3, 1] = np.nan
     for name in AGGREGATOR_NAMES:
-        (tmp_path / f"{name}.json").write_text(json.dumps(fitted(name).to_dict(), allow_nan=False))
+        aggregator = fitted(name)
+        text = json.dumps(aggregator.to_dict(), allow_nan=False)
+        (tmp_path / f"{name}.json").write_text(text)
+        again = Aggregator.from_dict(json.loads(text))
+        assert (again.name, again.features_, again.targets_) == (name, NAMES, ("first", "second"))
+        assert (again.notes_, again.leaks_, again.scales) == (aggregator.notes_, [], SCALES)
+        assert again.to_dict() == aggregator.to_dict()
     np.save(tmp_path / "features.npy", x)
     code = (
         "import json, sys, numpy as np; from pathlib import Path; from textassay.learning import "
@@ -86,15 +82,6 @@ def test_loaded_in_a_new_process_all_give_equal_bits(tmp_path):
 
 
 @EVERY
-def test_what_is_loaded_is_whole(name):
-    aggregator = fitted(name)
-    again = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))
-    assert (again.name, again.features_, again.targets_) == (name, NAMES, ("first", "second"))
-    assert (again.notes_, again.leaks_, again.scales) == (aggregator.notes_, [], SCALES)
-    assert again.to_dict() == aggregator.to_dict()
-
-
-@EVERY
 def test_no_constant_from_few_rows(name):
     """LightGBM at its defaults predicts one number below 40 rows."""
     for n in (20, 39):
@@ -105,18 +92,18 @@ def test_no_constant_from_few_rows(name):
 
 
 @EVERY
-def test_a_gap_counts_as_the_mean_of_the_feature(name):
-    x, *_ = planted(20, seed=2)
+def test_a_score_does_not_depend_on_its_batch_and_a_gap_counts_as_the_mean(name):
+    """A row without any feature has no prediction."""
+    x, *_ = planted(40, seed=2)
     aggregator = fitted(name)
+    together = aggregator.predict(x)
+    alone = np.concatenate([aggregator.predict(x[i : i + 1]) for i in range(len(x))])
+    assert (alone == together).all()
     with_gap, with_mean = x.copy(), x.copy()
     with_gap[:, 2] = np.nan
     with_mean[:, 2] = planted(ROWS)[0][:, 2].mean()
     assert (aggregator.predict(with_gap) == aggregator.predict(with_mean)).all()
-
-
-@EVERY
-def test_rows_without_features_have_no_prediction(name):
-    predicted = fitted(name).predict([[None] * 8, [3.0] * 8])
+    predicted = aggregator.predict([[None] * 8, [3.0] * 8])
     assert np.isnan(predicted[0]).all()
     assert np.isfinite(predicted[1]).all()
 
@@ -133,15 +120,9 @@ def test_gaps_in_training_are_left_out_per_aspect(name):
     assert {k: v["groups"] for k, v in aggregator.notes_.items()} == {"a": 20, "b": 20}
 
 
-def test_threads_do_not_change_the_result():
-    x, *_ = planted(40, seed=2)
-    assert (fresh("tree", threads=2).predict(x) == fitted("tree").predict(x)).all()
-
-
 @EVERY
 def test_units_of_features_and_ratings_do_not_matter(name):
-    """Shifting and scaling by powers of two moves predictions along, so scales of judges and people
-    may differ."""
+    """Shifting and scaling moves predictions along: scales of judges and people may differ."""
     x, y, groups = planted(60)
     plain = Aggregator(name).fit(x, y[:, 0], groups=groups).predict(x)
     moved = Aggregator(name).fit(x * 4 + 8, y[:, 0] * 2 + 16, groups=groups).predict(x * 4 + 8)
@@ -149,48 +130,46 @@ def test_units_of_features_and_ratings_do_not_matter(name):
     assert np.abs(moved - (plain * 2 + 16)).max() < 0.1
 
 
-def test_linear_recovers_exact_weights():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(40, 3))
-    y = 2 * x[:, 0] - x[:, 1] + 7
-    assert Aggregator("linear").fit(x, y).predict([[1, 1, 1]], clip=False)[0, 0] == pytest.approx(
-        8, abs=1e-9
-    )
-
-
 def test_avg_weighs_own_features_alike_and_corrw_by_correlation():
-    """A feature names an aspect as a part between slashes; those of other aspects are not
-    averaged."""
+    """Features name an aspect between slashes; those of other aspects are not averaged."""
     x, y, _ = planted(200)
+    x = x[:, :3]
+
+    def used(aggregator):
+        return (np.abs(aggregator.contributions(x).values).max(axis=0) > 0).tolist()
+
     aggregator = Aggregator("avg").fit(
-        x[:, :3],
+        x,
         y,
         feature_names=["a/First", "first/deep", "judge/other"],
         target_names=["first", "unnamed"],
         aspect_names=["first", "unnamed", "other"],
     )
-    weights = np.abs(aggregator.contributions(x[:, :3]).values).max(axis=0) > 0
-    assert weights.tolist() == [[True, True, False], [True, True, True]]
+    assert used(aggregator) == [[True, True, False], [True, True, True]]
+    names = {"feature_names": ["gpt-4/first", "gpt-4/second", "rouge"]}
     for name in ("avg", "corrw"):  # features that name no aspect are taken, as Fusion-Eval does
-        names = {"feature_names": ["gpt-4/first", "gpt-4/second", "rouge"]}
-        other = Aggregator(name).fit(x[:, :3], y, target_names=["first", "second"], **names)
-        weights = np.abs(other.contributions(x[:, :3]).values).max(axis=0) > 0
-        assert weights.tolist() == [[True, False, True], [False, True, True]]
-    standardised = (x[:, :3] - x[:, :3].mean(axis=0)) / x[:, :3].std(axis=0)
-    predicted = aggregator.predict(x[:, :3], clip=False)
-    assert np.corrcoef(predicted[:, 0], standardised[:, :2].mean(axis=1))[0, 1] == pytest.approx(1)
-    assert np.corrcoef(predicted[:, 1], standardised.mean(axis=1))[0, 1] == pytest.approx(1)
-    corrw = Aggregator("corrw").fit(x[:, :3], y[:, 0])
-    r = [np.corrcoef(standardised[:, i], y[:, 0])[0, 1] for i in range(3)]
-    assert np.corrcoef(corrw.predict(x[:, :3], clip=False)[:, 0], standardised @ r)[
-        0, 1
-    ] == pytest.approx(1)
+        other = Aggregator(name).fit(x, y, target_names=["first", "second"], **names)
+        assert used(other) == [[True, False, True], [False, True, True]]
+
+    def r(predicted, expected):
+        return np.corrcoef(predicted, expected)[0, 1]
+
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    predicted = aggregator.predict(x, clip=False)
+    assert r(predicted[:, 0], z[:, :2].mean(axis=1)) == pytest.approx(1)
+    assert r(predicted[:, 1], z.mean(axis=1)) == pytest.approx(1)
+    corrw = Aggregator("corrw").fit(x, y[:, 0]).predict(x, clip=False)
+    weighted = z @ [r(column, y[:, 0]) for column in z.T]
+    assert r(corrw[:, 0], weighted) == pytest.approx(1)
+    opposite = np.stack([x[:, 0], -x[:, 0]], axis=1)
+    turned = Aggregator("corrw").fit(opposite, y[:, 0]).predict(opposite)
+    assert r(turned[:, 0], y[:, 0]) > 0.7
 
 
-def test_corrw_turns_round_a_feature_that_falls():
-    x, y, _ = planted(100)
-    x = np.stack([x[:, 0], -x[:, 0]], axis=1)
-    assert np.corrcoef(Aggregator("corrw").fit(x, y[:, 0]).predict(x)[:, 0], y[:, 0])[0, 1] > 0.7
+def test_linear_recovers_exact_weights():
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    aggregator = Aggregator("linear").fit(x, 2 * x[:, 0] - x[:, 1] + 7)
+    assert aggregator.predict([[1, 1, 1]], clip=False)[0, 0] == pytest.approx(8, abs=1e-9)
 
 
 def test_nnls_gives_no_feature_a_negative_weight():
@@ -203,19 +182,16 @@ def test_nnls_gives_no_feature_a_negative_weight():
 
 
 def test_boosting_never_falls_where_a_judge_clearly_rises():
+    """It may bend where no direction is clear."""
     aggregator = fitted("lightgbm")
     x, *_ = planted(60, seed=4)
     for low in range(1, 5):
         below, above = x.copy(), x.copy()
         below[:, 0], above[:, 0] = low, low + 1
         assert (aggregator.predict(above)[:, 0] >= aggregator.predict(below)[:, 0]).all()
-
-
-def test_boosting_may_bend_where_no_direction_is_clear():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(400, 2))
-    aggregator = Aggregator("lightgbm").fit(x, x[:, 0] ** 2)
-    assert np.corrcoef(aggregator.predict(x)[:, 0], x[:, 0] ** 2)[0, 1] > 0.8
+    x = np.random.default_rng(0).normal(size=(400, 2))
+    bent = Aggregator("lightgbm").fit(x, x[:, 0] ** 2).predict(x)
+    assert np.corrcoef(bent, x[:, 0] ** 2, rowvar=False)[0, 1] > 0.8
 
 
 @pytest.mark.parametrize(
@@ -238,56 +214,37 @@ X, Y, GROUPS = planted(30)
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "arguments", "says"),
+    ("name", "x", "y", "arguments", "says"),
     [
-        (X[:4], Y[:4], {}, "4 rated rows.*at least 5"),
-        (X, np.full(30, 3.0), {}, "rate all rows 3"),
-        (X, np.full(30, np.nan), {}, "0 rated rows"),
-        (np.ones((30, 2)), Y, {}, "no feature varies"),
-        (np.full((30, 2), np.nan), Y, {}, "no row has any feature"),
-        (X, Y[:20], {}, "human ratings must be as long"),
-        (X, Y, {"groups": [1]}, "as long as"),
-        (X, Y, {"groups": [1] * 30}, "at least 2 groups"),
-        (X, Y, {"feature_names": ["a"]}, "1 feature names for 8"),
-        (X, Y, {"target_names": ["a", "a"]}, "repeat: a"),
-        ([["a"]], [1], {}, "table of numbers"),
-        (np.where(X[0, 0] == X, np.inf, X), Y, {}, "finite"),
-        (np.empty((0, 3)), np.empty(0), {}, "rows and columns"),
+        ("ridge", X[:4], Y[:4], {}, "4 rated rows.*at least 5"),
+        ("ridge", X, np.full(30, 3.0), {}, "rate all rows 3"),
+        ("ridge", X, np.full(30, np.nan), {}, "0 rated rows"),
+        ("ridge", np.ones((30, 2)), Y, {}, "no feature varies"),
+        ("ridge", np.full((30, 2), np.nan), Y, {}, "no row has any feature"),
+        ("ridge", X, Y[:20], {}, "human ratings must be as long"),
+        ("ridge", X, Y, {"groups": [1]}, "as long as"),
+        ("ridge", X, Y, {"groups": [1] * 30}, "at least 2 groups"),
+        ("ridge", X, Y, {"feature_names": ["a"]}, "1 feature names for 8"),
+        ("ridge", X, Y, {"target_names": ["a", "a"]}, "repeat: a"),
+        ("ridge", [["a"]], [1], {}, "table of numbers"),
+        ("ridge", np.where(X[0, 0] == X, np.inf, X), Y, {}, "finite"),
+        ("ridge", np.empty((0, 3)), np.empty(0), {}, "rows and columns"),
+        ("ridge", X, Y + 9, {"target_names": ["a", "b"]}, "'b'.*off the scale 0-9"),
+        ("avg", -X[:, :1], Y[:, 0], {}, "does not rise"),
+        ("nnls", -X[:, :1], Y[:, 0], {}, "weight 0"),
+        # no leaf may hold a single row
+        ("tree", [[1.0]] + [[0.0]] * 39, [2.0, 4.0] * 20, {}, "predicts 3 for all of 40 rows"),
     ],
 )
-def test_unusable_training_data_says_why(x, y, arguments, says):
+def test_unusable_training_data_says_why(name, x, y, arguments, says):
     with pytest.raises(DataError, match=says):
-        Aggregator("ridge").fit(x, y, **arguments)
-
-
-def test_ratings_off_their_scale_are_refused():
-    with pytest.raises(DataError, match=r"'b'.*off the scale 1-3"):
-        Aggregator("avg", scales={"b": (1, 3)}).fit(X, Y, target_names=["a", "b"])
-
-
-def test_a_feature_that_never_rises_and_a_constant_prediction_are_errors():
-    with pytest.raises(DataError, match="does not rise"):
-        Aggregator("avg").fit(-X[:, :1], Y[:, 0])
-    with pytest.raises(DataError, match="weight 0"):
-        Aggregator("nnls").fit(-X[:, :1], Y[:, 0])
-    with pytest.raises(
-        DataError, match="predicts 3 for all of 40 rows"
-    ):  # no leaf may hold a single row
-        Aggregator("tree").fit([[1.0]] + [[0.0]] * 39, [2.0, 4.0] * 20)
-
-
-def test_a_feature_that_holds_the_answer_is_reported():
-    aggregator = Aggregator("ridge").fit(
-        np.column_stack([X, Y[:, 1] * 2 + 1]),
-        Y,
-        feature_names=[*NAMES, "copy"],
-        target_names=["a", "b"],
-    )
-    assert aggregator.leaks_ == [("copy", "b")]
+        Aggregator(name, scales={"b": (0, 9)}).fit(x, y, **arguments)
 
 
 def test_a_fit_that_fails_leaves_nothing_of_an_earlier_one():
-    aggregator = Aggregator("ridge").fit(X, Y)
+    names = {"feature_names": [*NAMES, "copy"], "target_names": ["a", "b"]}
+    aggregator = Aggregator("ridge").fit(np.column_stack([X, Y[:, 1] * 2 + 1]), Y, **names)
+    assert aggregator.leaks_ == [("copy", "b")]  # a feature that holds the answer
     with pytest.raises(DataError, match="rate all rows 3"):
         aggregator.fit(X[:, :3], np.full(30, 3.0))
     with pytest.raises(ConfigurationError, match="not fitted"):
@@ -337,8 +294,7 @@ def test_predictions_never_leave_what_people_said(seed, features, shift, scale):
     ],
 )
 def test_parts_that_do_not_fit_each_other_are_refused(name, path, change):
-    """An aggregator from somebody else has a right digest; a single number for two features was
-    spread over both."""
+    """An aggregator from somebody else has a right digest."""
     x, y, groups = planted(90, features=3)
     data = Aggregator(name).fit(x, y, groups=groups, target_names=["a", "b"]).to_dict()
     at = data
@@ -360,10 +316,10 @@ BEFORE = {
         "notes": {"rows": 6, "groups": 6},
         "predictor": {
             "kind": "linear", "weights": [0.9999999999999996, 2.6716038941565465e-16],
-            "intercept": 1.850371707708589e-17,
-        },
+            "intercept": 1.850371707708589e-17
+        }
     }],
-    "digest": "a45b5ef1505335b315db3d4c37c417805c229f0b9bb2b545b8949deb91697dea",
+    "digest": "a45b5ef1505335b315db3d4c37c417805c229f0b9bb2b545b8949deb91697dea"
 }  # fmt: skip
 """An aggregator of format 1, as it was written; `PREDICTED` is what it said then."""
 PREDICTED = [1.0000000000000007, 39.999999999999986, 2.9999999999999973]

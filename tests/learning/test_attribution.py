@@ -1,4 +1,4 @@
-"""Local and global attribution; what intervals of importance promise: 0 for what tells nothing."""
+"""Local and global attribution, and what intervals of importance promise."""
 
 import itertools
 import math
@@ -20,12 +20,9 @@ from textassay.learning import (
 )
 from textassay.runtime.errors import ConfigurationError, DataError
 
-EXACT = [name for name in NAMES if not name.startswith("mlp")]
-
 
 def exact_shapley(function, row, background):
-    """The definition, over all subsets, with features not in the subset taken from the background
-    row."""
+    """The definition, over all subsets; what is not in the subset is the background row's."""
     width = len(row)
     values = np.zeros(width)
     for feature in range(width):
@@ -43,15 +40,33 @@ def exact_shapley(function, row, background):
     return values
 
 
-@pytest.mark.parametrize("name", EXACT)
-def test_exact_contributions_sum_to_the_prediction(name):
-    x, y, groups = planted(200)
+def first_two(rows):
+    return rows[:, :2]
+
+
+def importance(x, y, **arguments):
+    """The importance of predictions that are the first two features."""
+    return permutation_importance(first_two, x, y, **arguments)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_contributions_of_any_aggregator_sum_to_the_prediction(name):
+    """Exact or sampled; a row without features has none."""
+    x, y, groups = planted(120)
     x[::7, 3] = np.nan
     aggregator = Aggregator(name).fit(x, y, groups=groups)
-    found = aggregator.contributions(x)
-    assert found.values.shape == (200, 2, 8)
-    total = found.baseline + found.values.sum(axis=2)
-    assert np.abs(total - aggregator.predict(x, clip=False)).max() < 1e-9
+    assert aggregator.explains_exactly == (not name.startswith("mlp"))
+    rows = np.vstack([x[:20], np.full((1, 8), np.nan)]) if aggregator.explains_exactly else x[1:7]
+    found = explain(aggregator, rows, x[1:7], samples=6)
+    assert found.values.shape == (len(rows), 2, 8)
+    total = found.baseline + found.values.sum(axis=2) + found.systems
+    assert total == pytest.approx(aggregator.predict(rows, clip=False), abs=1e-9, nan_ok=True)
+    if aggregator.explains_exactly:
+        assert np.isnan(found.values[20]).all()
+        magnitudes = np.abs(found.values[:20]).mean(axis=0)
+        assert global_importance(found.values) == pytest.approx(magnitudes)
+        with pytest.raises(DataError, match="no row"):
+            global_importance(found.values[20:])
 
 
 def test_contributions_of_a_sum_are_the_shapley_values_against_the_mean():
@@ -67,8 +82,7 @@ def test_contributions_of_a_sum_are_the_shapley_values_against_the_mean():
 
 
 def test_sampled_values_sum_exactly_and_approach_the_definition():
-    """A function with a product in it, one background row: all orders give the definition's
-    values."""
+    """A function with a product in it, one background row."""
 
     def function(rows):
         return rows[:, 0] * rows[:, 1] + 3 * rows[:, 2] ** 2 - rows[:, 3]
@@ -80,39 +94,20 @@ def test_sampled_values_sum_exactly_and_approach_the_definition():
     for row, values, error in zip(x, found.values[:, 0], found.standard_error[:, 0], strict=True):
         expected = exact_shapley(function, row, background[0])
         assert (np.abs(values - expected) <= 4 * error + 1e-12).all()
-        assert values[2:] == pytest.approx(
-            expected[2:], abs=1e-9
-        )  # additive features do not depend on the order
-
-
-@pytest.mark.parametrize("name", ["mlp", "ridge"])
-def test_explain_takes_any_aggregator_and_sums_to_the_prediction(name):
-    x, y, _ = planted(80)
-    aggregator = Aggregator(name).fit(x, y)
-    found = explain(aggregator, x[:6], x, samples=6)
-    total = found.baseline + found.values.sum(axis=2) + found.systems
-    assert np.abs(total - aggregator.predict(x[:6], clip=False)).max() < 1e-9
+        # additive features do not depend on the order
+        assert values[2:] == pytest.approx(expected[2:], abs=1e-9)
 
 
 def test_permutation_importance_tells_which_aspect_a_feature_is_about():
+    """Features that cover for each other show when they are shuffled together."""
     x, y, groups = planted(360)
     aggregator = Aggregator("ridge").fit(x[:180], y[:180], groups=groups[:180])
     found = permutation_importance(aggregator.predict, x[180:], y[180:], repeats=12)
     assert found.importances.shape == (8, 2, 12)
     assert found.mean[0, 0] > 3 * abs(found.mean[0, 1])
     assert found.mean[1, 1] > 3 * abs(found.mean[1, 0])
-
-
-def test_features_that_cover_for_each_other_show_when_shuffled_together():
-    x, y, _ = planted(300)
-    twins = np.column_stack([x[:, 0], x[:, 0]])
-
-    def predict(rows):
-        return rows.mean(axis=1)
-
-    found = permutation_importance(
-        predict, twins, y[:, 0], columns={"one": [0], "other": [1], "both": [0, 1]}
-    )
+    twins, columns = x[:, [0, 0]], {"one": [0], "other": [1], "both": [0, 1]}
+    found = permutation_importance(lambda r: r.mean(axis=1), twins, y[:, 0], columns=columns)
     assert found.mean[2, 0] > 1.5 * (found.mean[0, 0] + found.mean[1, 0])
 
 
@@ -124,22 +119,11 @@ def test_global_importance_agrees_with_what_was_planted():
         assert set(np.argsort(-global_importance(values)[1])[:2]) == {1, 2}
 
 
-def test_rows_without_features_have_no_attribution():
-    x, y, _ = planted(60)
-    rows = np.array([[np.nan] * 8, [3.0] * 8])
-    values = Aggregator("avg").fit(x, y).contributions(rows).values
-    assert np.isnan(values[0]).all()
-    assert (global_importance(values) == np.abs(values[1])).all()
-    with pytest.raises(DataError, match="no row"):
-        global_importance(values[:1])
-
-
 SEEDS = range(20)
 PLANTED, IRRELEVANT = [0, 1, 2], [3, 4, 5, 6, 7]
 
 
 def held_out_importance(name, seed):
-    """Learn from half of the sources and measure on the others."""
     x, y, groups = planted(240, seed=seed)
     train = folds(groups, 2, seed=seed) == 0
     aggregator = Aggregator(name, seed=seed).fit(x[train], y[train], groups=groups[train])
@@ -150,8 +134,7 @@ def held_out_importance(name, seed):
 
 
 def least_expected(trials):
-    """Return how many of the trials an interval of 95 % holds at least, but for one chance in a
-    hundred."""
+    """The fewest of the trials that an interval of 95 % holds, but for one chance in a hundred."""
     return int(binom.ppf(0.01, trials, 0.95))
 
 
@@ -169,9 +152,8 @@ def test_intervals_hold_0_for_the_irrelevant_and_not_for_the_planted(name):
         assert interval[1, 1, 0] > 0
         assert (interval[..., 0] <= found.mean).all()
         assert (found.mean <= interval[..., 1]).all()
-        covers += (
-            ((interval[IRRELEVANT, :, 0] <= 0) & (interval[IRRELEVANT, :, 1] >= 0)).ravel().tolist()
-        )
+        low, high = interval[IRRELEVANT, :, 0], interval[IRRELEVANT, :, 1]
+        covers += ((low <= 0) & (high >= 0)).ravel().tolist()
         covers_overall += ((overall[IRRELEVANT, 0] <= 0) & (overall[IRRELEVANT, 1] >= 0)).tolist()
     assert sum(covers) >= least_expected(len(covers))
     assert sum(covers_overall) >= least_expected(len(covers_overall))
@@ -192,8 +174,7 @@ def test_an_interval_holds_the_importance_that_is_known():
 
 
 def test_rows_of_one_source_count_as_one():
-    """Sixfold copies of a row tell no more than the row; who takes them for independent is too
-    sure."""
+    """Sixfold copies of a row tell no more than the row."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(80, 2))
     y = x[:, 0] + rng.normal(size=80)
@@ -223,7 +204,7 @@ def test_rows_without_a_rating_lend_their_features_only():
     """The error grows over rated rows; influences of the groups still add up to nothing."""
     x, y, groups = planted(120)
     y[::3, 0] = np.nan
-    found = permutation_importance(lambda rows: rows[:, :2], x, y, groups=groups, repeats=4)
+    found = importance(x, y, groups=groups, repeats=4)
     assert np.abs(found.influences.sum(axis=2)).max() < 1e-12
     assert np.isfinite(found.interval()).all()
     alone = permutation_importance(lambda rows: rows[:, 1], x, y[:, 1], groups=groups, repeats=4)
@@ -255,9 +236,7 @@ def test_parts_together_are_their_mean_with_a_narrower_interval():
     x, y, groups = planted(240)
 
     def part(chosen):
-        return permutation_importance(
-            lambda rows: rows[:, :2], x[chosen], y[chosen], groups=groups[chosen], repeats=5
-        )
+        return importance(x[chosen], y[chosen], groups=groups[chosen], repeats=5)
 
     parts = [part(groups % 2 == number) for number in (0, 1)]
     both = pooled(parts)
@@ -298,32 +277,23 @@ def test_an_importance_that_nothing_could_be_exchanged_for_is_missing():
     assert np.isnan([none.mean[0], none.sd[0]]).all()
 
 
-def test_one_group_has_no_interval():
-    x, y, _ = planted(20)
-    found = permutation_importance(lambda rows: rows[:, :2], x, y, groups=["one"] * 20, repeats=2)
-    assert np.isnan(found.interval()).all()
-
-
 @pytest.mark.parametrize(
-    ("arguments", "error", "says"),
+    ("ask", "error", "says"),
     [
-        ({"repeats": 0}, ConfigurationError, "1 repeat"),
-        ({"human": np.ones(20)}, DataError, "vary"),
-        ({"columns": ["a", "b"]}, DataError, "2 names for 8"),
-        ({"groups": [1, 2, 3]}, DataError, "equally long, not 20, 20 and 3"),
+        (lambda x, y: importance(x, y, repeats=0), ConfigurationError, "1 repeat"),
+        (lambda x, y: importance(x, np.ones(20)), DataError, "vary"),
+        (lambda x, y: importance(x, y, columns=["a", "b"]), DataError, "2 names for 8"),
+        (
+            lambda x, y: importance(x, y, groups=[1, 2, 3]),
+            DataError,
+            "equally long, not 20, 20 and 3",
+        ),
+        (lambda x, y: sampled_shapley(first_two, x, x, samples=1), ConfigurationError, "2 samples"),
+        (lambda x, y: sampled_shapley(first_two, x, x[:0], samples=8), DataError, "background"),
     ],
 )
-def test_unusable_questions_say_why(arguments, error, says):
+def test_unusable_questions_say_why(ask, error, says):
     x, y, _ = planted(20)
     with pytest.raises(error, match=says):
-        permutation_importance(lambda rows: rows[:, :2], x, **{"human": y, **arguments})
-
-
-@pytest.mark.parametrize(
-    ("rows", "samples", "error", "says"),
-    [(20, 1, ConfigurationError, "2 samples"), (0, 8, DataError, "background")],
-)
-def test_sampling_needs_samples_and_a_background(rows, samples, error, says):
-    x, *_ = planted(20)
-    with pytest.raises(error, match=says):
-        sampled_shapley(lambda rows: rows[:, :2], x, x[:rows], samples=samples)
+        ask(x, y)
+    assert np.isnan(importance(x, y, groups=["one"] * 20, repeats=2).interval()).all()

@@ -19,8 +19,7 @@ from textassay.meta import pearson, spearman
 
 
 def texts_of_systems(n=240, *, systems=8, spread=1.0, seed=0):
-    """Texts of systems that differ in quality, and judges whose error is on the text, not on the
-    system."""
+    """Texts of systems that differ in quality; judges err on the text, not on the system."""
     rng = np.random.default_rng(seed)
     names = [f"s{i % systems}" for i in range(n)]
     of_system = spread * rng.normal(size=systems)
@@ -39,28 +38,35 @@ def fitted_to_systems(name="ridge", *, rows=240, **arguments):
 )
 def test_the_means_of_a_known_system_sharpen_its_rows(name):
     x, y, groups, systems = texts_of_systems()
-    train = np.arange(240) < 120
-    aggregator = Aggregator(name).fit(
-        x[train],
-        y[train],
-        groups=groups[:120],
-        systems=systems[:120],
-        pool=(x, systems),
-    )
-    alone = aggregator.predict(x[~train])[:, 0]
-    pooled = aggregator.predict(x[~train], systems=systems[120:])[:, 0]
-    assert pearson(pooled, y[~train]) > pearson(alone, y[~train]) + 0.05
+    own = {"groups": groups[:120], "systems": systems[:120]}
+    aggregator = Aggregator(name).fit(x[:120], y[:120], pool=(x, systems), **own)
+    alone = aggregator.predict(x[120:])[:, 0]
+    pooled = aggregator.predict(x[120:], systems=systems[120:])[:, 0]
+    assert pearson(pooled, y[120:]) > pearson(alone, y[120:]) + 0.05
     [notes] = aggregator.notes_.values()
     assert notes["systems"]["used"]
     assert notes["systems"]["known"] == 8
 
 
-def test_systems_with_few_rows_are_not_used():
+def test_too_few_rows_systems_or_sources_are_not_used():
+    """Nor by plain averages; of two sources it cannot be seen whether means help."""
     x, y, groups, systems = texts_of_systems(80)
-    systems = [f"{name}-{i // 40}" for i, name in enumerate(systems)]  # five rows each
-    aggregator = Aggregator("ridge").fit(x, y, groups=groups, systems=systems)
+    few = [f"{name}-{i // 40}" for i, name in enumerate(systems)]  # five rows each
+    aggregator = Aggregator("ridge").fit(x, y, groups=groups, systems=few)
     assert not aggregator.pools_systems
     assert aggregator.to_dict()["systems"] is None
+    assert not any(fitted_to_systems(name).pools_systems for name in ("avg", "corrw", "mlp"))
+    x, y, _, systems = texts_of_systems()
+    for new in (False, True):
+        own = {"groups": ["a", "b"] * 120, "systems": systems, "new_systems": new}
+        aggregator = Aggregator("forest").fit(x, y, **own)
+        assert not aggregator.pools_systems
+        assert "systems" not in aggregator.notes_["aspect_0"]
+    for arguments in ({"rows": MIN_ROWS_OF_SOURCE - 1}, {"sources": 3, "rows": 20}):
+        x, y, sources = texts_of_sources(**arguments)
+        aggregator = Aggregator("ridge").fit(x, y, sources=sources)
+        assert not aggregator.pools_sources
+        assert "sources" not in aggregator.to_dict()
 
 
 def test_systems_that_do_not_differ_are_not_used():
@@ -71,17 +77,6 @@ def test_systems_that_do_not_differ_are_not_used():
     errors = notes["systems"]["held_out_error"]
     assert notes["systems"]["used"] == (errors["with"] < errors["without"])
     assert errors["with"] > errors["without"] - 0.02
-
-
-@pytest.mark.parametrize("new_systems", [False, True])
-def test_two_sources_are_too_few_to_see_whether_means_help(new_systems):
-    x, y, _, systems = texts_of_systems()
-    two = ["a", "b"] * 120
-    aggregator = Aggregator("forest").fit(
-        x, y, groups=two, systems=systems, new_systems=new_systems
-    )
-    assert not aggregator.pools_systems
-    assert "systems" not in aggregator.notes_["aspect_0"]
 
 
 def test_labels_of_systems_are_text_and_gaps_are_no_system():
@@ -95,50 +90,19 @@ def test_labels_of_systems_are_text_and_gaps_are_no_system():
     assert (predicted != aggregator.predict(x)).any()
 
 
-def test_means_of_systems_are_shrunk_by_how_few_rows_there_are():
-    """Two systems of equal mean: the one with ten rows is drawn towards all rows more."""
-    rng = np.random.default_rng(0)
-    many, few = 400, MIN_ROWS_OF_SYSTEM
-    others = [f"s{i % 6}" for i in range(120)]
-    base = np.array([float(name[1]) - 2.5 for name in others]) + 3 * rng.normal(size=120)
-    centred = [np.tile([2.0, 4.0], size // 2) for size in (many, few)]
-    x = np.concatenate([base, *centred])[:, None]
-    found = SystemMeans.learn(x, [*others, *["many"] * many, *["few"] * few])
-    assert found is not None
-    assert 0 < found.means["few"][0] < found.means["many"][0]
-
-
-@pytest.mark.parametrize("name", ["ridge", "lightgbm", "auto"])
-def test_contributions_and_json_hold_the_systems_part(name):
-    aggregator, (x, _, _, systems) = fitted_to_systems(name), texts_of_systems()
-    rows = (x[:9], [*systems[:6], None, "new", systems[0]])
-    shown = explain(aggregator, rows[0], x, systems=rows[1])
-    raw = aggregator.predict(rows[0], systems=rows[1], clip=False)
-    assert np.abs(shown.baseline + shown.values.sum(axis=2) + shown.systems - raw).max() < 1e-9
-    assert (shown.systems[6:8] == 0).all()
-    assert (shown.systems[:6] != 0).all()
-    again = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))
-    assert (again.predict(rows[0], systems=rows[1], clip=False) == raw).all()
-
-
 def test_new_systems_are_pooled_only_if_fitted_for_them():
     x, _, _, systems = texts_of_systems(seed=5)
     new = [f"new-{name}" for name in systems]
     known = fitted_to_systems()
-    assert known.with_systems(x, new) is known
+    assert known.with_pool(Pool(x, new)) is known
     aggregator = fitted_to_systems(new_systems=True)
     [notes] = aggregator.notes_.values()
     assert notes["systems"]["left_out"] == "sources and systems"
     assert notes["systems"]["used"]
-    wider = aggregator.with_systems(x, new)
+    wider = aggregator.with_pool(Pool(x, new))
     alone, pooled = (one.predict(x, systems=new)[:, 0] for one in (aggregator, wider))
     truth = texts_of_systems(seed=5)[1]
     assert pearson(pooled, truth) > pearson(alone, truth) + 0.05
-
-
-@pytest.mark.parametrize("name", ["avg", "corrw", "mlp"])
-def test_plain_averages_take_no_systems(name):
-    assert not fitted_to_systems(name).pools_systems
 
 
 def test_summevals_recorded_judges_gain_from_known_systems():
@@ -204,28 +168,32 @@ def rows_with(kind):
 
 
 @BOTH
-def test_no_rating_of_another_row_is_seen(kind):
-    """Means come from features: other ratings, equal features give equal ones."""
+def test_a_row_without_a_known_label_is_predicted_from_its_features_alone(kind):
+    """Means come from features: other ratings of equal features give equal ones."""
     x, y, groups, labels = rows_with(kind)
     one, other = (Aggregator("ridge").fit(x, t, groups=groups, **{kind: labels}) for t in (y, -y))
+    plain = Aggregator("ridge").fit(x, y, groups=groups)
     assert one.to_dict()[kind] == other.to_dict()[kind]
+    for own in (None, [None] * 5, ["new"] * 5):
+        assert (one.predict(x[:5], **{kind: own}) == plain.predict(x[:5])).all()
 
 
 @BOTH
-def test_a_row_without_a_known_label_is_predicted_from_its_features_alone(kind):
+@pytest.mark.parametrize("name", ["ridge", "lightgbm"])
+def test_contributions_and_json_hold_the_part_of_the_means(name, kind):
     x, y, groups, labels = rows_with(kind)
-    aggregator = Aggregator("ridge").fit(x, y, groups=groups, **{kind: labels})
-    plain = Aggregator("ridge").fit(x, y, groups=groups)
-    for own in (None, [None] * 5, ["new"] * 5):
-        assert (aggregator.predict(x[:5], **{kind: own}) == plain.predict(x[:5])).all()
-
-
-def test_sources_with_few_rows_and_few_sources_are_not_used():
-    for arguments in ({"rows": MIN_ROWS_OF_SOURCE - 1}, {"sources": 3, "rows": 20}):
-        x, y, sources = texts_of_sources(**arguments)
-        aggregator = Aggregator("ridge").fit(x, y, sources=sources)
-        assert not aggregator.pools_sources
-        assert "sources" not in aggregator.to_dict()
+    aggregator = Aggregator(name).fit(x, y, groups=groups, **{kind: labels})
+    own = {kind: [*labels[:6], None, "new"]}
+    shown = explain(aggregator, x[:8], x, **own)
+    raw = aggregator.predict(x[:8], clip=False, **own)
+    assert np.abs(shown.baseline + shown.values.sum(axis=2) + shown.systems - raw).max() < 1e-9
+    assert (shown.systems[6:] == 0).all()
+    assert (shown.systems[:6] != 0).all()
+    again = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))
+    assert (again.predict(x) == aggregator.predict(x)).all()
+    if kind == "sources":  # JSON keeps all but their means
+        again = again.with_pool(Pool(x, [None] * len(x), labels))
+    assert (again.predict(x[:8], clip=False, **own) == raw).all()
 
 
 def test_sources_that_judges_rate_alike_are_not_used():
@@ -239,29 +207,24 @@ def test_sources_that_judges_rate_alike_are_not_used():
     )
 
 
-def test_means_of_sources_are_shrunk_by_how_few_rows_there_are():
+def test_means_are_shrunk_by_how_few_rows_there_are():
+    """Two systems of equal mean: the one with ten rows is drawn towards all rows more."""
+    rng = np.random.default_rng(0)
+    many, few = 400, MIN_ROWS_OF_SYSTEM
+    others = [f"s{i % 6}" for i in range(120)]
+    base = np.array([float(name[1]) - 2.5 for name in others]) + 3 * rng.normal(size=120)
+    centered = [np.tile([2.0, 4.0], size // 2) for size in (many, few)]
+    x = np.concatenate([base, *centered])[:, None]
+    found = SystemMeans.learn(x, [*others, *["many"] * many, *["few"] * few])
+    assert 0 < found.means["few"][0] < found.means["many"][0]
     x, _, sources = texts_of_sources(sources=8, rows=20)
-    few = np.concatenate([np.arange(20), np.arange(20, 25), np.arange(40, 160)])
-    whole, part = SourceMeans.learn(x, sources), None
-    part = whole.over(x[few], [sources[i] for i in few])
+    kept = np.concatenate([np.arange(20), np.arange(20, 25), np.arange(40, 160)])
+    whole = SourceMeans.learn(x, sources)
+    part = whole.over(x[kept], [sources[i] for i in kept])
     shrunk = [abs(one.means.means["s0-1"]) for one in (whole, part)]
     means = [abs(x[20:40].mean(axis=0)), abs(x[20:25].mean(axis=0))]
     assert (shrunk[1] / means[1] < shrunk[0] / means[0]).all()
     assert (shrunk[0] < means[0]).all()
-
-
-@pytest.mark.parametrize("name", ["ridge", "lightgbm"])
-def test_contributions_add_up_and_json_keeps_all_but_the_means(name):
-    aggregator, (x, _, sources) = fitted_to_sources(name), texts_of_sources()
-    rows = (x[:9], [*sources[:7], None, "new"])
-    told = explain(aggregator, rows[0], x, sources=rows[1])
-    raw = aggregator.predict(rows[0], sources=rows[1], clip=False)
-    assert np.abs(told.baseline + told.values.sum(axis=2) + told.systems - raw).max() < 1e-9
-    assert (told.systems[7:] == 0).all()
-    again = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))
-    assert (again.predict(x) == aggregator.predict(x)).all()
-    pooled = again.with_pool(Pool(x, [None] * len(x), sources))
-    assert (pooled.predict(rows[0], sources=rows[1], clip=False) == raw).all()
 
 
 def test_systems_and_sources_together_beat_each_alone():
@@ -270,20 +233,13 @@ def test_systems_and_sources_together_beat_each_alone():
     systems = [f"sys{i % 8}" for i in range(len(x))]
     y = y + rng.normal(size=8)[np.arange(len(x)) % 8]
     x = x + (y - x.mean(axis=1))[:, None] * 0.2
-    half = np.arange(len(x)) < len(x) // 2
-    aggregator = Aggregator("ridge").fit(
-        x[half],
-        y[half],
-        groups=sources[: half.sum()],
-        systems=systems[: half.sum()],
-        sources=sources[: half.sum()],
-        pool=Pool(x, systems, sources),
-    )
-    own = {"systems": systems[half.sum() :], "sources": sources[half.sum() :]}
-    r = {
-        names: pearson(
-            aggregator.predict(x[~half], **{name: own[name] for name in names})[:, 0], y[~half]
-        )
+    half = len(x) // 2
+    first = {"groups": sources[:half], "systems": systems[:half], "sources": sources[:half]}
+    pool = Pool(x, systems, sources)
+    aggregator = Aggregator("ridge").fit(x[:half], y[:half], pool=pool, **first)
+    own = {"systems": systems[half:], "sources": sources[half:]}
+    r = [
+        pearson(aggregator.predict(x[half:], **{k: own[k] for k in names})[:, 0], y[half:])
         for names in ((), ("systems",), ("systems", "sources"))
-    }
-    assert r[()] < r["systems",] < r["systems", "sources"]
+    ]
+    assert r[0] < r[1] < r[2]

@@ -21,7 +21,6 @@ from textassay.runtime.errors import DataError
 
 
 def standardized(rows=240):
-    """Planted features and ratings, each with mean 0 and standard deviation 1."""
     x, y, _ = planted(rows)
     return (x - x.mean(axis=0)) / x.std(axis=0), (y - y.mean(axis=0)) / y.std(axis=0)
 
@@ -31,7 +30,6 @@ def predicted(learned, x):
 
 
 def splits_of(learned):
-    """The lines of a predictor's text that say where its trees split."""
     names = ("split_feature", "threshold", "left_child", "right_child")
     return [ln for ln in learned.predictor.text.splitlines() if ln.startswith(names)]
 
@@ -72,7 +70,6 @@ def test_a_tree_equals_scikit_learns(leaf):
 
 @pytest.mark.parametrize("learner", [fit_joint_tree, fit_joint_forest])
 def test_trees_split_once_for_all_aspects(learner):
-    """Predictors differ by what their leaves hold; contributions add up."""
     x, y = standardized(120)
     first, second = learner(x, y, seed=0)
     assert splits_of(first) == splits_of(second)
@@ -91,7 +88,6 @@ def test_networks_share_their_hidden_layer():
 
 @pytest.mark.parametrize("name", JOINT)
 def test_rows_are_rated_on_every_aspect(name):
-    """What to do where too few are is said."""
     x, y, groups = planted(60)
     y[:30, 0], y[28:, 1] = np.nan, np.nan
     with pytest.raises(DataError, match=f"{name}.*0 rows are rated on each of a, b.*'forest'"):
@@ -110,26 +106,17 @@ def training(target=None):
     return Training(x, y, np.arange(len(x)) // 2, np.ones(3, bool), 1)
 
 
-@pytest.mark.parametrize("fit", [fit_tree, fit_forest, fit_boosting])
-def test_trees_come_back(fit):
-    """As they were, also those that LightGBM grew."""
-    grown = fit(training()).predictor
-    again = Trees.from_dict(grown.to_dict())
-    x, _ = data()
-    assert np.array_equal(again.predict(x), grown.predict(x))
-    assert again.to_dict() == grown.to_dict()
-
-
-def test_joint_trees_and_single_leaves_come_back():
-    """Also a tree that never splits, since all targets are equal."""
+def test_trees_come_back():
+    """As they were: those that LightGBM grew, joint ones, and trees that never split."""
     x, y = data()
+    grown = [fit(training()) for fit in (fit_tree, fit_forest, fit_boosting)]
     for fit in (fit_joint_tree, fit_joint_forest):
         for target in (np.stack([y, -y], axis=1), np.zeros((len(y), 2))):
-            for learned in fit(x, target, seed=1):
-                text = learned.predictor.to_dict()
-                assert np.array_equal(
-                    Trees.from_dict(text).predict(x), learned.predictor.predict(x)
-                )
+            grown += fit(x, target, seed=1)
+    for learned in grown:
+        again = Trees.from_dict(learned.predictor.to_dict())
+        assert np.array_equal(again.predict(x), learned.predictor.predict(x))
+        assert again.to_dict() == learned.predictor.to_dict()
     constant = fit_tree(training(np.full(90, 2.5))).predictor
     assert Trees.from_dict(constant.to_dict()).predict(x) == pytest.approx(2.5)
 
@@ -204,11 +191,6 @@ def test_other_texts_are_refused(old, new):
     rows = np.array([[0.0, -1.0], [0.0, 0.0], [1.0, 0.0]])
     assert Trees.from_dict({"lightgbm": TEXT}).predict(rows).tolist() == [1, 2, 3]
     assert old in TEXT
-    with pytest.raises(DataError, match="trees are damaged"):
-        Trees.from_dict({"lightgbm": TEXT.replace(old, new)})
-
-
-@pytest.mark.parametrize("content", [{}, {"lightgbm": 5}, {"lightgbm": None}])
-def test_what_is_no_text_is_refused(content):
-    with pytest.raises(DataError, match="trees are damaged"):
-        Trees.from_dict(content)
+    for content in ({"lightgbm": TEXT.replace(old, new)}, {}, {"lightgbm": 5}, {"lightgbm": None}):
+        with pytest.raises(DataError, match="trees are damaged"):
+            Trees.from_dict(content)

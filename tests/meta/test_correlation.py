@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from textassay.meta.correlation import (
     Cells,
     InversionCounter,
-    average_ranks,
     kendall,
     kendall_rows,
     pearson,
@@ -33,18 +32,6 @@ two_arrays = st.integers(2, 70).flatmap(
 )
 
 
-def test_six_numbers_by_hand():
-    """x = 1..6 against (2, 1, 4, 3, 6, 5): three swapped neighbours.
-
-    d = 1 six times, so rho = 1 - 6 * 6 / (6 * 35) = 29/35; 3 of 15 pairs disagree, so tau = 9/15.
-    Ranks are the numbers themselves, so r = rho.
-    """
-    x, y = [1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, 5]
-    assert pearson(x, y) == pytest.approx(29 / 35, abs=1e-15)
-    assert spearman(x, y) == pytest.approx(29 / 35, abs=1e-15)
-    assert kendall(x, y) == pytest.approx(9 / 15, abs=1e-15)
-
-
 def test_six_numbers_with_ties_by_hand():
     """x = (1, 1, 2, 2, 3, 3) against (1, 2, 2, 3, 3, 3).
 
@@ -58,19 +45,11 @@ def test_six_numbers_with_ties_by_hand():
     assert pearson(x, y) == pytest.approx(3 / np.sqrt(4 * (3 + 1 / 3)), abs=1e-15)
 
 
-def test_average_ranks_share_the_mean_of_tied_places():
-    assert average_ranks(np.array([[10.0, 30, 20, 20, 5], [1, 1, 1, 1, 1]])).tolist() == [
-        [2, 5, 3.5, 3.5, 1],
-        [3, 3, 3, 3, 3],
-    ]
-
-
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)
 @pytest.mark.parametrize("shape", [(2, 1000), (5, 5), (1000, 3), (1, 1)], ids=str)
 @pytest.mark.parametrize("n", [2, 3, 17, 48, 49, 1600])
 def test_equals_scipy(coefficient, shape, n):
-    """With few and many distinct numbers, below and above the size at which the algorithm for tau
-    changes."""
+    """Below and above the size at which the algorithm for tau changes."""
     rng = np.random.default_rng([n, *shape])
     x = rng.integers(0, shape[0] + 1, n)
     y = x * 0.3 + rng.integers(0, shape[1] + 1, n)
@@ -106,32 +85,21 @@ def test_unusable_arrays_are_refused(x, y, says):
 
 
 @given(two_arrays, st.randoms(use_true_random=False))
-def test_order_of_rows_does_not_matter(arrays, random):
+def test_order_sides_and_monotone_transforms_do_not_matter_and_a_sign_flips(arrays, random):
     x, y = arrays
-    order = list(range(len(x)))
-    random.shuffle(order)
-    for coefficient in COEFFICIENTS:
-        before, after = coefficient(x, y), coefficient([x[i] for i in order], [y[i] for i in order])
-        assert (before is None) == (after is None)
-        assert before is None or after == pytest.approx(before, abs=1e-12)
-
-
-@given(two_arrays)
-def test_swapping_sides_does_not_matter_and_a_sign_flips(arrays):
-    x, y = arrays
+    pairs = list(zip(x, y, strict=True))
+    random.shuffle(pairs)
     for coefficient in COEFFICIENTS:
         value = coefficient(x, y)
-        assume(value is not None)
+        if value is None:
+            assert coefficient(*zip(*pairs, strict=True)) is None
+            continue
+        assert -1 <= value <= 1
+        assert coefficient(*zip(*pairs, strict=True)) == pytest.approx(value, abs=1e-12)
         assert coefficient(y, x) == pytest.approx(value, abs=1e-12)
         assert coefficient([-v for v in x], y) == pytest.approx(-value, abs=1e-12)
-        assert -1 <= value <= 1
-
-
-@given(two_arrays)
-def test_rank_correlations_ignore_a_monotone_transform(arrays):
-    x, y = arrays
-    for coefficient in (spearman, kendall):
-        assert coefficient([np.arctan(v / 100) for v in x], y) == coefficient(x, y)
+        if coefficient is not pearson:
+            assert coefficient([np.arctan(v / 100) for v in x], y) == value
 
 
 @given(st.integers(-280, 280), st.integers(-280, 280))
@@ -170,6 +138,7 @@ def test_whole_weights_equal_repeated_rows(arrays, seed):
     """What the bootstrap rests on: a row of weight 3 counts as three rows."""
     x, y = (np.array(side, float) for side in arrays)
     weights = np.random.default_rng(seed).integers(0, 4, (len(x), 5))
+    weights[:, 4] = 0  # no weight at all is undefined, without a warning
     cells = Cells(x, y)
     sample = cells.weighted(weights.astype(float))
     for coefficient, values in (
@@ -182,14 +151,6 @@ def test_whole_weights_equal_repeated_rows(arrays, seed):
             assert (
                 np.isnan(value) if expected is None else value == pytest.approx(expected, abs=1e-12)
             )
-
-
-def test_no_weight_at_all_is_undefined_without_a_warning():
-    cells = Cells(np.array([1.0, 2.0]), np.array([2.0, 1.0]))
-    sample = cells.weighted(np.array([[0.0, 1.0], [0.0, 1.0]]))
-    for values in (cells.pearson(sample), cells.spearman(sample), cells.kendall(sample)):
-        assert np.isnan(values[0])
-        assert values[1] == pytest.approx(-1)
 
 
 def test_rows_equal_one_by_one():

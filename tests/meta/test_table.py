@@ -3,7 +3,6 @@
 import gzip
 import json
 
-import numpy as np
 import pytest
 
 from tests.benchmark_data import benchmark
@@ -12,20 +11,13 @@ from textassay.runtime.errors import ConfigurationError, DataError, RunFolderErr
 from textassay.runtime.messages import Example, Score
 
 
-def examples(n=6, **fields):
-    """Examples that people rated 0, 1, ..., n - 1 for coherence, in two groups and three
-    systems."""
+def examples(n=6):
+    """Examples rated 0, 1, ..., n - 1 for coherence, in two groups and three systems."""
     return [
-        Example(
-            id=f"e{i}",
-            output="text",
-            group=f"g{i % 2}",
-            system=f"s{i % 3}",
-            human={"coherence": float(i), "fluency": float(-i)},
-            **fields,
-        )
+        Example(id=f"e{i}", output="text", group=f"g{i % 2}", system=f"s{i % 3}",
+                human={"coherence": float(i), "fluency": float(-i)})
         for i in range(n)
-    ]
+    ]  # fmt: skip
 
 
 def written(path, rows, end="\n"):
@@ -54,15 +46,8 @@ def test_equal_names_pair_and_the_json_is_as_fixed(tmp_path):
         "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson",
         "spearman", "kendall", "ci", "systems", "note",
     ]  # fmt: skip
-    assert {k: first[k] for k in list(first)[:7]} == {
-        "aspect": "coherence",
-        "human": "coherence",
-        "level": "dataset",
-        "n": 4,
-        "groups": 2,
-        "groups_skipped": 0,
-        "coverage": 4 / 6,
-    }
+    shown = ["coherence", "coherence", "dataset", 4, 2, 0, 4 / 6]
+    assert [first[key] for key in list(first)[:7]] == shown
     assert first["spearman"] == pytest.approx(0.8)
     assert first["ci"] == {"pearson": None, "spearman": None, "kendall": None}
     assert first["systems"] == 3
@@ -71,17 +56,11 @@ def test_equal_names_pair_and_the_json_is_as_fixed(tmp_path):
 
 
 def test_no_interval_without_resamples_and_undefined_is_null():
-    scores = {"coherence": {"e0": 1.0, "e1": 1.0}}
-    (found,) = meta.agreement_table(scores, examples(), levels=("system",), bootstrap=0).as_dict()[
-        "rows"
-    ]
-    assert (found["pearson"], found["spearman"], found["kendall"], found["ci"]) == (
-        None,
-        None,
-        None,
-        None,
-    )
-    assert found["n"] == 2
+    scores = {"coherence": {"e0": 1.0, "e1": 1.0, "stray": 1.0}}
+    table = meta.agreement_table(scores, examples(), levels=("system",), bootstrap=0)
+    (found,) = table.as_dict()["rows"]
+    assert [found[name] for name in ("pearson", "spearman", "kendall", "ci")] == [None] * 4
+    assert (found["n"], table.unknown_ids) == (2, 1)
 
 
 def test_several_scores_may_be_held_against_one_human_aspect():
@@ -96,10 +75,8 @@ def test_several_scores_may_be_held_against_one_human_aspect():
         ("b", "fluency", -1),
         ("fluency", "fluency", -1),
     ]
-    assert (
-        meta.agreement_table(scores, examples(), aspect_map={"a": "coherence"}).rows[0].human
-        == "coherence"
-    )
+    mapped = meta.agreement_table(scores, examples(), aspect_map={"a": "coherence"})
+    assert mapped.rows[0].human == "coherence"
 
 
 def test_a_later_line_replaces_an_earlier_one(tmp_path):
@@ -110,19 +87,20 @@ def test_a_later_line_replaces_an_earlier_one(tmp_path):
 
 
 def test_a_run_folder_is_read_while_it_grows(tmp_path):
-    """Its torn last line is dropped, whether the folder or its file is named; elsewhere a torn line
-    is an error."""
+    """Its torn last line is dropped; elsewhere a torn line is an error."""
     (tmp_path / "manifest.json").write_text('{"format": 1}')
     path = written(tmp_path / "scores.jsonl", [row(0, 1), '{"id": "e1", "asp'], end="")
     assert meta.read_scores(tmp_path) == meta.read_scores(path) == {"coherence": {"e0": 1.0}}
     (tmp_path / "manifest.json").unlink()
     with pytest.raises(DataError, match="line 2"):
         meta.read_scores(path)
+    (tmp_path / "manifest.json").write_text('{"format": 2}')
+    with pytest.raises(RunFolderError, match="format 2"):
+        meta.read_scores(tmp_path)
 
 
 @pytest.mark.parametrize(("added", "says"), [("\n", "blank line"), ("\ufeff", "byte order mark")])
 def test_an_edited_run_is_read_by_the_rules_of_resume(tmp_path, added, says):
-    """Before, `meta` left out what `resume` refuses."""
     (tmp_path / "manifest.json").write_text('{"format": 1}')
     line = json.dumps(row(0, 1))
     (tmp_path / "scores.jsonl").write_text(f"{line}\n{added}{line}\n", encoding="utf-8")
@@ -132,12 +110,8 @@ def test_an_edited_run_is_read_by_the_rules_of_resume(tmp_path, added, says):
 
 def test_gzip_blank_lines_a_byte_order_mark_and_whole_ids_are_taken(tmp_path):
     path = tmp_path / "s.jsonl.gz"
-    path.write_bytes(
-        gzip.compress(
-            '\ufeff{"id": 7, "aspect": "ä", "value": 1}\r\n\n'
-            '{"id": "8", "aspect": "ä", "value": -2.5}'.encode()
-        )
-    )
+    first, second = (f'{{"id": {id_}, "aspect": "ä", "value": ' for id_ in ("7", '"8"'))
+    path.write_bytes(gzip.compress(f"\ufeff{first}1}}\r\n\n{second}-2.5}}".encode()))
     assert meta.read_scores(path) == {"ä": {"7": 1.0, "8": -2.5}}
 
 
@@ -166,25 +140,18 @@ def test_a_bad_line_names_file_line_and_field(tmp_path, line, says):
 def test_what_is_no_file_of_scores_says_so(tmp_path):
     with pytest.raises(RunFolderError, match="contains no scores"):
         meta.read_scores(tmp_path)
-    with pytest.raises(DataError, match="cannot be read"):
-        meta.read_scores(tmp_path / "absent.jsonl")
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\x00\n")
-    with pytest.raises(DataError, match="line 1: is not UTF-8"):
-        meta.read_scores(tmp_path / "bytes.jsonl")
     (tmp_path / "broken.jsonl.gz").write_bytes(gzip.compress(b'{"id": "x"}\n' * 1000)[:40])
-    with pytest.raises(DataError, match="damaged gzip"):
-        meta.read_scores(tmp_path / "broken.jsonl.gz")
-
-
-def test_a_run_of_a_newer_format_is_refused(tmp_path):
-    (tmp_path / "manifest.json").write_text('{"format": 2}')
-    written(tmp_path / "scores.jsonl", [row(0, 1)])
-    with pytest.raises(RunFolderError, match="format 2"):
-        meta.read_scores(tmp_path)
+    for name, says in (
+        ("absent.jsonl", "cannot be read"),
+        ("bytes.jsonl", "line 1: is not UTF-8"),
+        ("broken.jsonl.gz", "damaged gzip"),
+    ):
+        with pytest.raises(DataError, match=says):
+            meta.read_scores(tmp_path / name)
 
 
 def test_scores_and_examples_are_taken_as_they_come(tmp_path):
-    """A path, a mapping or anything with `.scores`; a path, a table, dicts or examples."""
     pandas = pytest.importorskip("pandas")
     values = {f"e{i}": float(i % 4) for i in range(6)}
     rows = [row(i, values[f"e{i}"]) for i in range(6)]
@@ -238,34 +205,65 @@ def test_a_level_that_the_data_cannot_serve_says_why():
         meta.agreement_table(SCORES, [Example(id="e0", output="t")])
 
 
-def test_ids_that_the_data_do_not_hold_are_counted():
-    scores = {"coherence": {**SCORES["coherence"], "stray": 1.0}}
-    assert meta.agreement_table(scores, examples()).unknown_ids == 1
+class Recorded:
+    """What holds scores in memory, as a run does."""
+
+    def __init__(self, scores):
+        self.scores = scores
 
 
-def test_the_whole_benchmark_in_one_table():
-    """All recorded judges of SummEval at all levels with intervals, each against its own human
-    aspect."""
-    rows = benchmark("summeval/summeval.jsonl.gz")
-    people = [
-        Example(id=r["id"], output="", group=r["group"], system=r["system"], human=r["human"])
-        for r in rows
+def verdicts(id_, met, tags=()):
+    evidence = [
+        {"text": "c", "criterion": name, "met": said, "tags": list(tags)}
+        for name, said in met.items()
     ]
-    names = [name for name in rows[-1]["metrics"] if name.split("/")[-1] in rows[0]["human"]]
-    scores = {name: {r["id"]: r["metrics"].get(name) for r in rows} for name in names}
-    table = meta.agreement_table(
-        scores,
-        people,
-        levels=meta.LEVELS,
-        aspect_map={name: name.split("/")[-1] for name in names},
-        bootstrap=50,
-    )
-    assert len(table.rows) == 36 * 3
-    for found in table.rows:
-        for name, span in found.agreement.ci.items():
-            assert np.isfinite(getattr(found.agreement, name))
-            if span is None:
-                assert found.agreement.level == "system"
-                assert "by chance" in found.agreement.note
-            else:
-                assert span[0] <= getattr(found.agreement, name) <= span[1]
+    return Score(id=id_, aspect="rubric", value=0.5, evidence=tuple(evidence))
+
+
+@pytest.mark.parametrize(("system", "agreement"), [("GPT-Pilot", 0.866), ("OpenHands", 0.902)])
+def test_devai_as_rubrics_has_the_published_agreement(system, agreement):
+    tasks = {}
+    for row in benchmark("devai/devai.jsonl.gz"):
+        if row["system"] == system and "human" in row and "metrics" in row:
+            tasks.setdefault(row["group"], []).append(row)
+    data = [
+        {"id": task, "output": "", "rubric": [
+            {"criterion": r["criterion"], "prerequisites": r["prerequisites"],
+             "category": r["category"], "satisfied": r["human"]["satisfied"]} for r in rows]}
+        for task, rows in tasks.items()
+    ]  # fmt: skip
+    judged = [
+        verdicts(task, {str(at): row["metrics"]["agent_as_a_judge"] for at, row in enumerate(rows)})
+        for task, rows in tasks.items()
+    ]
+    table = meta.agreement_table(Recorded(judged), data, bootstrap=50)
+    [found] = table.labels
+    assert (found.aspect, found.agreement.n, found.agreement.groups) == ("criteria", 359, 54)
+    assert found.agreement.measures["accuracy"].value == pytest.approx(agreement, abs=6e-4)
+    assert table.unknown_ids == 0
+
+
+def test_criteria_stand_beside_other_ratings_and_by_tag():
+    """Missing verdicts, ties of raters and criteria without a label are left out."""
+    criteria = [
+        {"criterion": "a", "human": 1, "tags": ["t"]}, {"criterion": "b", "human": 0.75},
+        {"criterion": "c", "human": 0.5}, {"criterion": "d"},
+    ]  # fmt: skip
+    data = [
+        {"id": f"x{at}", "output": "", "human": {"rubric": at}, "rubric": criteria}
+        for at in range(6)
+    ]
+    judged = [
+        verdicts(
+            f"x{at}", {"0": True, "1": None if at == 5 else at > 2, "2": True, "3": True}, ("t",)
+        )
+        for at in range(6)
+    ]
+    table = meta.agreement_table(Recorded(judged), data, bootstrap=0)
+    assert [(row.aspect, row.agreement.n) for row in table.rows] == [
+        ("rubric", 6),
+        ("criteria", 11),
+        ("criteria: t", 6),
+    ]
+    assert table.labels[0].agreement.coverage == pytest.approx(11 / 12)
+    assert table.labels[0].agreement.measures["accuracy"].value == pytest.approx(8 / 11)

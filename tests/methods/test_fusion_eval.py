@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from textassay.agents.planner import Planner
+from textassay.agents.fusion import Planner
 from textassay.methods import build
 from textassay.methods.fusion_eval import planner_of
 from textassay.methods.library import plans, tasks

@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from textassay.agents.likelihood import explained_share
-from textassay.agents.likelihood_words import object_of
+from textassay.agents.likelihood import explained_share, object_of
 from textassay.methods import build
 from textassay.methods.gptscore import read_protocols
 from textassay.methods.library import tasks

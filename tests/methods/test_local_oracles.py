@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from textassay.agents.passages import PassageWriter
+from textassay.agents.likelihood import PassageWriter
 from textassay.agents.prompt_template import PromptTemplate
 from textassay.methods import build
 from textassay.methods.gptscore import read_protocols

@@ -15,9 +15,8 @@ from tests.cli.harness import served
 from tests.cli.harness import textassay as command
 from tests.loopback import listening
 from textassay import connect, evaluate
-from textassay.agents.answerer import Answerer, AnswersInOrder, YesNoAggregator
 from textassay.agents.ask import Ask
-from textassay.agents.questions import SentenceQuestions
+from textassay.agents.questions import Answerer, AnswersInOrder, SentenceQuestions, YesNoAggregator
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError

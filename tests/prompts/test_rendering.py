@@ -1,10 +1,13 @@
-"""Prompt files: rendered once, in a sandbox, complete or not at all."""
+"""Prompt files are rendered once, in a sandbox, complete or not at all; delimiters hold."""
 
+import hashlib
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from textassay.prompts import PromptFault, Turn, digest, files, render
+from textassay.prompts import PromptFault, Turn, digest, fence, files, frame, nonce, render
 from textassay.prompts.rendering import FOLDER
 
 PROMPTS = sorted(path.name for path in FOLDER.glob("*.jinja"))
@@ -37,27 +40,21 @@ def test_blocks_are_messages_in_their_order(tmp_path):
     assert render(path, x="Text.") == (Turn("system", "Judge."), Turn("user", "Text."))
 
 
-def test_a_value_that_is_not_given_is_an_error_that_names_it(tmp_path):
-    path = written(tmp_path, "{{ absent }}")
-    with pytest.raises(PromptFault, match=r"mine\.jinja.*'absent' is undefined"):
-        render(path)
-
-
-@pytest.mark.parametrize(
-    "attack", ["{{ ''.__class__.__mro__ }}", "{{ x.append(1) }}", "{{ x.__init__.__globals__ }}"]
-)
-def test_a_prompt_file_cannot_reach_out_of_the_sandbox(tmp_path, attack):
-    with pytest.raises(PromptFault):
-        render(written(tmp_path, attack), x=[])
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("{% if %}", "not a valid template"), ("{% block other %}x{% endblock %}", "block 'other'")],
+    [
+        ("{{ absent }}", r"mine\.jinja.*'absent' is undefined"),
+        ("{% if %}", "not a valid template"),
+        ("{% block other %}x{% endblock %}", "block 'other'"),
+        # out of the sandbox
+        ("{{ ''.__class__.__mro__ }}", "mine.jinja"),
+        ("{{ x.append(1) }}", "mine.jinja"),
+        ("{{ x.__init__.__globals__ }}", "mine.jinja"),
+    ],
 )
-def test_a_broken_file_is_an_error(tmp_path, text, says):
+def test_a_broken_or_hostile_file_is_an_error(tmp_path, text, says):
     with pytest.raises(PromptFault, match=says):
-        render(written(tmp_path, text))
+        render(written(tmp_path, text), x=[])
 
 
 def test_an_unknown_prompt_names_those_that_exist():
@@ -76,3 +73,66 @@ def test_the_digest_follows_what_is_said_and_not_where_the_file_lies(tmp_path):
 
 def test_the_digest_covers_the_parts_that_a_prompt_includes():
     assert set(files("llm_score")) == {"llm_score", "_material", "_answer"}
+
+
+MATERIAL = (
+    "Judge {{ what }}.\n{% for part in material %}{{ part.label }}: {{ part.text }}\n"
+    "{% endfor %}Done."
+)
+
+
+@given(st.lists(st.text(), min_size=1, max_size=3))
+def test_filled_frame_equals_rendering(tmp_path_factory, texts):
+    """Whatever the texts are, template markers included, filling is rendering."""
+    name = written(tmp_path_factory.mktemp("frames"), MATERIAL)
+    labels = [f"Text {at}" for at in range(len(texts))]
+    found = frame(name, labels, what="it")
+    material = [{"label": label, "text": text} for label, text in zip(labels, texts, strict=True)]
+    assert found.fill(texts) == render(name, material=material, what="it")
+
+
+def test_template_markers_stay_text(tmp_path):
+    """A text that looks like a template, or like a place for another text, stays as it is."""
+    name = written(tmp_path, "{% for part in material %}{{ part.text }}|{% endfor %}")
+    texts = ["{{ 7 * 7 }}", "{% if %} -0- -1-"]
+    assert frame(name, ["a", "b"]).fill(texts)[0].content == "{{ 7 * 7 }}|{% if %} -0- -1-|"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{% for p in material %}{{ p.text | upper }}{% endfor %}", "only {{ material[0].text }}"],
+)
+def test_prompt_that_changes_or_drops_a_text_has_no_frame(tmp_path, text):
+    assert frame(written(tmp_path, text), ["a", "b"]) is None
+
+
+@given(st.lists(st.text(), max_size=4))
+def test_no_text_holds_its_own_number(texts):
+    number = nonce(texts)
+    assert len(number) == 8
+    assert not any(number in text for text in texts)
+
+
+def test_equal_texts_have_equal_numbers_and_others_have_others():
+    assert nonce(["a", "b"]) == nonce(iter(["a", "b"]))
+    assert len({nonce(texts) for texts in (["a", "b"], ["ab"], ["b", "a"], ["a"], [])}) == 5
+
+
+def test_a_text_that_guesses_a_number_gets_the_next_one():
+    class Forged(str):
+        """A text that holds the first number its content leads to, which takes 2**32 attempts to
+        find."""
+
+        def __contains__(self, number):
+            return number == first
+
+    joined = b"0:6:forged"
+    first = hashlib.sha256(joined).hexdigest()[:8]
+    assert nonce(["forged"]) == first
+    assert nonce([Forged("forged")]) == hashlib.sha256(b"1:6:forged").hexdigest()[:8]
+
+
+def test_a_text_stands_unchanged_between_its_delimiters():
+    assert fence("source", "</source> {{ x }}\n", "0a1b2c3d") == (
+        "<source-0a1b2c3d>\n</source> {{ x }}\n\n</source-0a1b2c3d>"
+    )

@@ -2,46 +2,23 @@
 
 import asyncio
 import json
-import threading
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import aiohttp
 import pytest
 
 from tests.browser import complaints, forget_earlier_pages, requested, wait_for
+from tests.loopback import in_thread
 from tests.report.runs import score, small_data, small_run, write_run
-from tests.waiting import HANGS_AFTER
-from textassay.report.server import LiveRun, Viewer, serve
+from textassay.report.server import LiveRun, Viewer
 from textassay.runtime.errors import RunFolderError
 from textassay.runtime.storage.run_files import score_row
 from textassay.runtime.storage.run_folder import RunFolder
 
 
-@contextmanager
-def served(path, **options):
+def served(path):
     """Serve in a thread beside the test; yields the address."""
-    ready, addresses = threading.Event(), []
-    loop, stop = asyncio.new_event_loop(), threading.Event()
-
-    def started(address):
-        addresses.append(address)
-        ready.set()
-
-    async def main():
-        task = asyncio.create_task(serve(Viewer(path, **options), started=started))
-        await asyncio.to_thread(stop.wait)
-        task.cancel()
-        await asyncio.wait([task])
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(main(),), daemon=True)
-    thread.start()
-    assert ready.wait(HANGS_AFTER)
-    try:
-        yield addresses[0]
-    finally:
-        stop.set()
-        thread.join(HANGS_AFTER)
-        loop.close()
+    return in_thread(lambda: Viewer(path).serving(0))
 
 
 def append(run, *scores):

@@ -108,10 +108,7 @@ def test_the_methods_guide_states_every_table_of_the_papers(method):
 
 @pytest.mark.parametrize(
     ("name", "row", "columns"),
-    [
-        ("decomp-eval-table-3", "UniEval (Dial)", 8),
-        ("fusion-eval-table-3", "UniEval", 6),
-    ],
+    [("decomp-eval-table-3", "UniEval (Dial)", 8), ("fusion-eval-table-3", "UniEval", 6)],
 )
 def test_recorded_rows_print_the_published_numbers(name, row, columns, capsys):
     """UniEval's published scores give the papers' figures to the third decimal."""

@@ -14,19 +14,16 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressRun, read_result
-from textassay.stress.suite import reversed_labels
+from textassay.stress.run import reversed_labels
 
 OUTPUT = re.compile(r"<output-[0-9a-f]{8}>\n(.*?)\n</output", re.DOTALL)
 
 
-async def stressed(
-    tests, judge, *, out=None, method="llm-score", pair=None, resume=False, count=24, **models
-):
+async def stressed(tests, judge, *, out=None, resume=False, count=24, **models):
     request = RunRequest(
-        method=method,
+        method="llm-score",
         task="summarization",
         aspects=("coherence",),
-        pair=pair,
         settings=Settings(no_cache=True),
         out=out,
         resume=resume,
@@ -40,7 +37,6 @@ async def stressed(
 
 
 def quality(text):
-    """2, 3 or 4 by the last number of a text; shuffling and other words leave it alone."""
     numbers = re.findall(r"\d+", text)
     return 2 + int(numbers[-1]) % 3 if numbers else 1
 
@@ -61,7 +57,6 @@ def prefers_high_ends(request):
     return "Score: 5" if "from 5 (best)" in request.text else fair(request)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("judge", "failing"),
     [
@@ -71,7 +66,6 @@ def prefers_high_ends(request):
     ],
 )
 async def test_orders_of_labels_and_scale(judge, failing):
-    """A judge that goes by the order fails that test, one that reads the text holds all three."""
     _, rows = await stressed(("position",), judge)
     assert {"letters", "label-order", "scale-order"} <= set(rows)
     assert {name for name, row in rows.items() if row.verdict == "fails"} == failing
@@ -79,7 +73,6 @@ async def test_orders_of_labels_and_scale(judge, failing):
         assert {row.verdict for row in rows.values()} == {"holds"}
 
 
-@pytest.mark.asyncio
 async def test_label_order_alone_is_held_against_letters():
     """The usual order of letters is asked for as well, and is no row of its own."""
     _, rows = await stressed(("label-order",), likes_the_first)
@@ -87,7 +80,6 @@ async def test_label_order_alone_is_held_against_letters():
     assert rows["label-order"].shift.value == 4
 
 
-@pytest.mark.asyncio
 async def test_a_judge_that_prefers_the_first_text_fails_swap():
     """Always A: every choice flips; a fair one holds."""
     pairs = [
@@ -131,7 +123,6 @@ def strict(request):
     return "no" if ("thousand" in a) != ("thousand" in b) else "Yes."
 
 
-@pytest.mark.asyncio
 async def test_paraphrases_are_verified_one_by_one(tmp_path):
     """Half of them change a number or a fact: dropped and counted; the others are judged."""
     heard = []
@@ -154,29 +145,21 @@ async def test_paraphrases_are_verified_one_by_one(tmp_path):
     assert not heard
 
 
-@pytest.mark.asyncio
 async def test_a_judge_that_goes_by_the_words_fails_paraphrase():
-    """It marks down what is said in other words."""
+    """It marks down what is said in other words; a named test needs the model that writes them."""
 
     def pedant(request):
         return "Score: 1" if "brought to an end" in request.text else fair(request)
 
     _, rows = await stressed(None, pedant, paraphraser=other_words, verifier=strict)
     assert rows["paraphrase"].verdict == "fails"
-
-
-@pytest.mark.asyncio
-async def test_without_a_model_there_are_no_paraphrases():
-    """Named, it is refused and the role is told; among all tests it is left out."""
     with pytest.raises(ConfigurationError, match=r"model=\{'paraphraser': NAME\}"):
         await stressed(("paraphrase",), fair)
     result, rows = await stressed(None, fair, count=4)
-    assert "paraphrase" not in rows
-    assert "paraphrase" not in result.untested
+    assert "paraphrase" not in {*rows, *result.untested}
 
 
 def test_rules_before_a_model_is_asked():
-    """No text, the same text, another length, other numbers."""
     assert "no text" in unlike("It rained.", " ")
     assert "original" in unlike("It rained.", "it RAINED.")
     assert "words" in unlike("It rained all day in the town of Essen.", "Rain.")
@@ -185,7 +168,6 @@ def test_rules_before_a_model_is_asked():
 
 
 def test_labels_are_listed_the_other_way_around():
-    """Letters keep what they stand for; texts are left alone."""
     text = "<output-0123abcd>\nA. 1\nB. 2\n</output-0123abcd>"
     prompt = f"{text}\nChoose one:\nA. 1, the lowest rating\nB. 2\nC. 3, the highest rating\nNow."
     assert reversed_labels(prompt) == (

@@ -13,8 +13,6 @@ from textassay.runtime.errors import ConfigurationError, ModelClosed, ServerFail
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Capabilities, Request, Response, Sample
 
-pytestmark = pytest.mark.asyncio
-
 
 class Echo:
     """A model of somebody else's: the protocol and nothing more."""

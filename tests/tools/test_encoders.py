@@ -11,24 +11,27 @@ import pytest
 
 from tests.benchmark_data import benchmark
 from tests.tools import tiny
+from tests.tools.tiny import score
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
-from textassay.tools import BertScore, Embedding, build
+from textassay.tools import NLI, BertScore, Embedding
 from textassay.tools.embedding import max_seq_length, sentence_value
 from textassay.tools.learned_metrics import TokenStates, greedy_match
 
 OUTPUT, REFERENCE = "the cat sat on a mat .", "a small cat was in the park and she sat ."
+STATIC = "The cat sat on a mat. The moon was red."
+SOURCE = "A small cat was in the park. She sat on the mat. The dog ran home."
+EXAMPLE = Example(output=OUTPUT, references=(REFERENCE,))
 ENGINES = ("transformers", "onnx")
 
 
 def states(folder, text, *, layer=-1):
     """Hidden states of a text, asked of transformers by itself."""
     import torch
-    from transformers import AutoModel, AutoTokenizer
 
-    inputs = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")
+    model, tokenizer = tiny.pretrained(folder, "AutoModel")
     with torch.no_grad():
-        found = AutoModel.from_pretrained(folder)(**inputs, output_hidden_states=True)
+        found = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True)
     return found.hidden_states[layer][0].numpy()
 
 
@@ -44,56 +47,41 @@ def matched(output, other):
     return precision, recall, 2 * precision * recall / (precision + recall)
 
 
-async def score(tool, example):
-    try:
-        return await tool.score(example)
-    finally:
-        await tool.aclose()
-
-
-@pytest.mark.asyncio
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("measure", "index"), [("p", 0), ("r", 1), ("f", 2)])
 async def test_bertscore_matches_words_greedily_and_lets_them_match_special_tokens(
     models, engine, measure, index
 ):
-    """Against a reference, with precision and recall told apart."""
     folder = models / "encoder"
     due = matched(*(states(folder, text) for text in (OUTPUT, REFERENCE)))
     assert abs(due[0] - due[1]) > 1e-3
-    tool = BertScore(model=str(folder), engine=engine, measure=measure)
-    found = await score(tool, Example(output=OUTPUT, references=(REFERENCE,)))
+    found = await score(BertScore(model=str(folder), engine=engine, measure=measure), EXAMPLE)
     assert found.value == pytest.approx(due[index], abs=1e-4)
 
 
-@pytest.mark.asyncio
 async def test_bertscore_reads_the_layer_that_is_asked_for(models):
-    """An export holds the last one only, and says so."""
     folder = models / "encoder"
     due = matched(*(states(folder, text, layer=1) for text in (OUTPUT, REFERENCE)))[2]
-    example = Example(output=OUTPUT, references=(REFERENCE,))
-    assert (await score(BertScore(model=str(folder), layer=1), example)).value == pytest.approx(
-        due, abs=1e-4
-    )
-    with pytest.raises(ConfigurationError, match="contains the last layer only"):
-        await score(BertScore(model=str(folder), layer=1, engine="onnx"), example)
-    with pytest.raises(ConfigurationError, match="has layers 0 to 2, not 9"):
-        await score(BertScore(model=str(folder), layer=9), example)
+    found = await score(BertScore(model=str(folder), layer=1), EXAMPLE)
+    assert found.value == pytest.approx(due, abs=1e-4)
 
 
-@pytest.mark.asyncio
-@pytest.mark.parametrize("kind", [BertScore, Embedding])
-async def test_a_text_is_closest_to_itself(models, kind):
-    """The best reference counts, whatever stands beside it in the batch."""
-    tool = kind(model=str(models / "encoder"))
-    found = await score(
-        tool, Example(output=OUTPUT, references=("the sun and the moon in the sky", OUTPUT))
-    )
-    assert found.value == pytest.approx(1, abs=1e-5)
-    assert found.value <= 1
+@pytest.mark.parametrize(
+    ("tool", "message"),
+    [
+        (lambda m, t: BertScore(model=m, layer=1, engine="onnx"), "contains the last layer only"),
+        (lambda m, t: BertScore(model=m, layer=9), "has layers 0 to 2, not 9"),
+        (lambda m, t: NLI(model=t), "a table of static vectors"),
+        (lambda m, t: Embedding(model=m, engine="static"), "contains no table of vectors"),
+        (lambda m, t: Embedding(measure="r"), "needs per=sentence"),
+    ],
+)
+async def test_what_a_model_cannot_do_is_refused(models, table, tool, message):
+    example = Example(output=OUTPUT, source=SOURCE, references=(REFERENCE,))
+    with pytest.raises(ConfigurationError, match=message):
+        await score(tool(str(models / "encoder"), str(table[0])), example)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 async def test_embedding_is_the_cosine_of_pooled_states(models, engine, pooling):
@@ -102,79 +90,52 @@ async def test_embedding_is_the_cosine_of_pooled_states(models, engine, pooling)
     vectors = [states(folder, text) for text in (OUTPUT, REFERENCE)]
     first, second = (v.mean(0) if pooling == "mean" else v[0] for v in vectors)
     due = float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
-    tool = Embedding(model=str(folder), engine=engine, pooling=pooling)
-    found = await score(tool, Example(output=OUTPUT, references=(REFERENCE,)))
+    found = await score(Embedding(model=str(folder), engine=engine, pooling=pooling), EXAMPLE)
     assert found.value == pytest.approx(due, abs=1e-4)
 
 
-@pytest.mark.asyncio
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
+async def test_pooling_is_read_from_the_folder(tmp_path):
+    """As sentence-transformers writes it, old and new; what would be run in part is refused."""
+    tiny.need("torch", "transformers")
+    tiny.encoder(tmp_path)
+    (tmp_path / "1_Pooling").mkdir()
+    config = tmp_path / "1_Pooling" / "config.json"
+
+    async def value(pooling="auto"):
+        return (await score(Embedding(model=str(tmp_path), pooling=pooling), EXAMPLE)).value
+
+    for written, expected in (
         ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
         ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean"),
         ({"pooling_mode": "cls"}, "cls"),
-    ],
-)
-async def test_pooling_is_read_from_the_folder(tmp_path, written, expected):
-    """As sentence-transformers writes it, old and new."""
-    tiny.need("torch", "transformers")
-    tiny.encoder(tmp_path)
-    (tmp_path / "1_Pooling").mkdir()
-    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(written))
-    example = Example(output=OUTPUT, references=(REFERENCE,))
-    auto, named = [
-        await score(Embedding(model=str(tmp_path), pooling=p), example) for p in ("auto", expected)
-    ]
-    assert auto.value == named.value
-
-
-@pytest.mark.asyncio
-async def test_encoders_that_would_be_run_in_part_are_refused(tmp_path):
-    """A dense layer after pooling, or a pooling that is not known."""
-    tiny.need("torch", "transformers")
-    tiny.encoder(tmp_path)
-    example = Example(output=OUTPUT, references=(REFERENCE,))
-    (tmp_path / "1_Pooling").mkdir()
-    (tmp_path / "1_Pooling" / "config.json").write_text(
-        json.dumps({"pooling_mode_max_tokens": True})
-    )
+    ):
+        config.write_text(json.dumps(written))
+        assert await value() == await value(expected)
+    config.write_text(json.dumps({"pooling_mode_max_tokens": True}))
     with pytest.raises(ConfigurationError, match="pools by pooling_mode_max_tokens"):
-        await score(Embedding(model=str(tmp_path)), example)
-    kinds = ["Transformer", "Pooling", "Dense"]
-    (tmp_path / "modules.json").write_text(
-        json.dumps([{"type": f"sentence_transformers.models.{k}"} for k in kinds])
-    )
+        await value()
+    kinds = [f"sentence_transformers.models.{k}" for k in ("Transformer", "Pooling", "Dense")]
+    (tmp_path / "modules.json").write_text(json.dumps([{"type": kind} for kind in kinds]))
     with pytest.raises(ConfigurationError, match=r"further layers .Dense."):
-        await score(Embedding(model=str(tmp_path), pooling="mean"), example)
+        await value("mean")
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", [BertScore, Embedding])
 async def test_long_texts_are_embedded_in_windows(models, kind):
-    """A long text is as close to itself as a short one, so nothing of it is missing."""
+    """A long text is closest to itself, so nothing of it is missing; the best reference counts."""
     long = " ".join(" ".join(tiny.WORDS[i:] + tiny.WORDS[:i]) + " ." for i in range(8))
-    tool = kind(model=str(models / "encoder"))
-    found = await tool.score(Example(output=long, references=(long,)))
-    other = await tool.score(Example(output=long, references=(long.rpartition(" the ")[0],)))
-    await tool.aclose()
+    found, other, instead = await tiny.scores(
+        kind(model=str(models / "encoder")),
+        Example(output=long, references=("the sun and the moon in the sky", long)),
+        Example(output=long, references=(long.rpartition(" the ")[0],)),
+        Example(output=OUTPUT, source=REFERENCE),
+    )
     assert found.value == pytest.approx(1, abs=1e-5)
-    assert other.value < found.value
+    assert other.value < found.value <= 1
+    assert "against:source" in instead.signature
 
 
-@pytest.mark.asyncio
-@pytest.mark.parametrize("kind", [BertScore, Embedding])
-async def test_source_in_place_of_a_reference_is_marked(models, kind):
-    """And without either there is no value."""
-    tool = kind(model=str(models / "encoder"))
-    found = await tool.score(Example(output=OUTPUT, source=REFERENCE))
-    none = await tool.score(Example(output=OUTPUT))
-    await tool.aclose()
-    assert "against:source" in found.signature
-    assert (none.outcome, none.error.type) == ("abstained", "MissingReferences")
-
-
-def test_matches_that_are_not_positive_stay_on_the_scale():
+def test_values_stay_on_the_scale_when_cosines_are_negative():
     """The harmonic mean of negative numbers is not a mean."""
     down, up = (
         TokenStates(rows, rows)
@@ -182,16 +143,12 @@ def test_matches_that_are_not_positive_stay_on_the_scale():
     )
     assert greedy_match(down, up).f1 >= -1
     assert greedy_match(up, up).f1 == pytest.approx(1)
-
-
-OUTPUT_OF_STATIC = "The cat sat on a mat. The moon was red."
-SOURCE = "A small cat was in the park. She sat on the mat. The dog ran home."
+    cosines = np.array([[-0.5, -0.2], [-0.9, -0.1]], np.float32)
+    assert all(-1 <= sentence_value(cosines, measure) <= 0 for measure in ("p", "r", "f", "min"))
 
 
 @pytest.fixture
 def table(tmp_path):
-    """A folder as model2vec writes it; every factor and row is its own, so that no mix-up stays
-    unseen."""
     tiny.need("tokenizers", "safetensors")
     from safetensors.numpy import save_file
     from tokenizers import Tokenizer
@@ -203,7 +160,7 @@ def table(tmp_path):
     made = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     made.normalizer, made.pre_tokenizer = Lowercase(), BertPreTokenizer()
     made.save(str(tmp_path / "tokenizer.json"))
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(5)  # every factor and row is its own: no mix-up stays unseen
     vectors = rng.normal(size=(20, 8)).astype(np.float16)
     rows = rng.integers(0, 20, len(words))
     factors = rng.uniform(0.2, 2, len(words)).astype(np.float32)
@@ -220,12 +177,11 @@ def table(tmp_path):
     return tmp_path, embed
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("engine", ["auto", "static"])
 async def test_static_vectors_are_averaged_with_their_factors(table, engine):
     """The folder alone tells that it is a table; unknown words are left out."""
     folder, embed = table
-    output = OUTPUT_OF_STATIC + " Zyzzyva!"
+    output = STATIC + " Zyzzyva!"
     found = await score(
         Embedding(model=str(folder), engine=engine), Example(output=output, source=SOURCE)
     )
@@ -233,7 +189,6 @@ async def test_static_vectors_are_averaged_with_their_factors(table, engine):
     assert "engine:static" in found.signature
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("measure", ["p", "r", "f", "min"])
 async def test_sentences_are_matched_with_their_best_counterparts(table, measure):
     folder, embed = table
@@ -244,14 +199,13 @@ async def test_sentences_are_matched_with_their_best_counterparts(table, measure
     p, r = np.mean(forth), np.mean(back)
     expected = {"p": p, "r": r, "f": 2 * p * r / (p + r), "min": min(forth)}[measure]
     tool = Embedding(model=str(folder), per="sentence", measure=measure)
-    found = await score(tool, Example(output=OUTPUT_OF_STATIC, source=SOURCE))
+    found = await score(tool, Example(output=STATIC, source=SOURCE))
     assert found.value == pytest.approx(float(expected), abs=1e-6)
     assert [piece["cosine"] for piece in found.evidence] == pytest.approx(forth, abs=1e-6)
     assert found.evidence[0]["closest"] in SOURCE
     assert f"per:sentence|measure:{measure}" in found.signature
 
 
-@pytest.mark.asyncio
 async def test_sentence_wise_matching_works_with_any_encoder(models):
     """The output's own sentences have cosine 1 with themselves, in any order."""
     tool = Embedding(model=str(models / "encoder"), per="sentence", measure="min")
@@ -261,22 +215,14 @@ async def test_sentence_wise_matching_works_with_any_encoder(models):
     assert len(found.evidence) == 3
 
 
-@pytest.mark.asyncio
 async def test_the_context_alone_can_be_compared_with(table):
     """Groundedness is about the fact, not about the conversation before it."""
     folder, embed = table
-    tool = Embedding(model=str(folder), against="context")
-    example = Example(output=OUTPUT_OF_STATIC, source="the dog ran", context="a red moon")
-    found = await tool.score(example)
-    lacking = await tool.score(example.model_copy(update={"context": None}))
-    await tool.aclose()
-    assert found.value == pytest.approx(
-        float(embed(OUTPUT_OF_STATIC) @ embed("a red moon")), abs=1e-6
-    )
-    assert (lacking.outcome, lacking.error.type) == ("abstained", "MissingContext")
+    example = Example(output=STATIC, source="the dog ran", context="a red moon")
+    found = await score(Embedding(model=str(folder), against="context"), example)
+    assert found.value == pytest.approx(float(embed(STATIC) @ embed("a red moon")), abs=1e-6)
 
 
-@pytest.mark.asyncio
 async def test_a_text_without_known_words_has_no_value(table):
     """Zero vectors would have a cosine of 0, which is not a measurement."""
     for per in ("text", "sentence"):
@@ -285,39 +231,11 @@ async def test_a_text_without_known_words_has_no_value(table):
         assert (found.outcome, found.error.type) == ("abstained", "NoTokens")
 
 
-@pytest.mark.asyncio
-async def test_a_table_judges_no_pairs(table):
-    tool = build([f"nli:{table[0]}"])[0]
-    with pytest.raises(ConfigurationError, match="a table of static vectors"):
-        await score(tool, Example(output=OUTPUT_OF_STATIC, source=SOURCE))
-
-
-@pytest.mark.asyncio
-async def test_a_network_is_no_table(models):
-    tool = Embedding(model=str(models / "encoder"), engine="static")
-    with pytest.raises(ConfigurationError, match="contains no table of vectors"):
-        await score(tool, Example(output=OUTPUT_OF_STATIC, source=SOURCE))
-
-
-def test_a_measure_without_sentences_is_refused():
-    with pytest.raises(ConfigurationError, match="needs per=sentence"):
-        build(["embedding?measure=r"])
-
-
-def test_values_of_sentences_stay_on_the_scale_when_cosines_are_negative():
-    table = np.array([[-0.5, -0.2], [-0.9, -0.1]], np.float32)
-    for measure in ("p", "r", "f", "min"):
-        assert -1 <= sentence_value(table, measure) <= 0
-
-
-@pytest.mark.asyncio
 async def test_inputs_are_as_long_as_the_encoder_was_trained_for(tmp_path):
-    """`max_seq_length` of sentence-transformers: a longer text is read in windows of that
-    length."""
     tiny.need("torch", "transformers")
     tiny.encoder(tmp_path)
     text = " ".join(f"{word} ." for word in tiny.WORDS[:24])
-    example = Example(output=OUTPUT_OF_STATIC, references=(text,))
+    example = Example(output=STATIC, references=(text,))
     whole = await score(Embedding(model=str(tmp_path)), example)
     (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
     assert max_seq_length(tmp_path) == 12
@@ -329,17 +247,14 @@ async def test_inputs_are_as_long_as_the_encoder_was_trained_for(tmp_path):
     assert cut.value != whole.value
 
 
-@pytest.mark.asyncio
 async def test_each_text_is_embedded_once(models):
     """Five systems with one source and two references: seven inputs and not fifteen."""
     tool = Embedding(model=str(models / "encoder"))
+    texts = [" ".join(tiny.WORDS[number : number + 4]) for number in range(5)]
     references = ("the dog ran home", "a red moon")
-    for number in range(5):
-        output = " ".join(tiny.WORDS[number : number + 4])
-        await tool.score(Example(output=output, references=references))
-    evaluated = tool.runner.batches[1]
-    await tool.aclose()
-    assert evaluated == 7
+    runner = tool.runner
+    await tiny.scores(tool, *(Example(output=text, references=references) for text in texts))
+    assert runner.batches[1] == 7
 
 
 async def agreement(tool, rows):
@@ -353,7 +268,6 @@ async def agreement(tool, rows):
     return [measure(values, people).statistic for measure in (pearsonr, spearmanr)]
 
 
-@pytest.mark.asyncio
 async def test_sentence_wise_matching_agrees_with_people_twice_as_well():
     """On SummEval with the vectors of wordllama, 16 MB: .43/.39 beside .24/.24 for whole texts."""
     if importlib.util.find_spec("wordllama") is None:

@@ -1,22 +1,28 @@
-"""BARTScore, BLEURT and UniEval on tiny models equal the published formulas."""
+"""BARTScore, BLEURT and UniEval on tiny models equal the published formulas; LM probability."""
 
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 from tests.tools import tiny
-from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Example
-from textassay.tools import BartScore, Bleurt, UniEval, build
+from tests.tools.tiny import score, scores
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import CapabilityError, ConfigurationError, ContextTooLong
+from textassay.runtime.messages import Example, Usage
+from textassay.runtime.model import ContinuationResponse, TokenLogprob
+from textassay.tools import BartScore, Bleurt, LMProb, UniEval
 
 EXAMPLE = Example(
-    output="A cat sat on the mat.",
+    output="A cat sat. The dog ran home.",
     source="the cat and the dog ran home, and the bird ate fish in the red tree",
+    context="a red bird",
     references=("a dog ran", "the small cat sat"),
 )
+PAIR = Example(output="a", references=("b",))
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +36,8 @@ def folder(tmp_path_factory):
 def published(folder, pairs, limit=1024):
     """The authors' formula in one padded batch: mean of the target's log-probabilities."""
     import torch
-    from transformers import AutoTokenizer, BartForConditionalGeneration
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = BartForConditionalGeneration.from_pretrained(folder).eval()
+    model, tokenizer = tiny.pretrained(folder, "BartForConditionalGeneration")
     settings = {"max_length": limit, "truncation": True, "padding": True, "return_tensors": "pt"}
     read = tokenizer([first for first, _ in pairs], **settings)
     scored = tokenizer([second for _, second in pairs], **settings)
@@ -49,22 +53,17 @@ def published(folder, pairs, limit=1024):
         reduction="none",
         ignore_index=model.config.pad_token_id,
     )
-    lengths = scored["attention_mask"].sum(1)
-    return (-flat.reshape(len(pairs), -1).sum(1) / lengths).tolist()
+    return (-flat.reshape(len(pairs), -1).sum(1) / scored["attention_mask"].sum(1)).tolist()
 
 
-async def score(folder, example=EXAMPLE, **settings):
-    tool = BartScore(model=str(folder), **settings)
-    try:
-        return await tool.score(example)
-    finally:
-        await tool.aclose()
+def bart(folder, **settings):
+    return score(BartScore(model=str(folder), **settings), EXAMPLE)
 
 
-@pytest.mark.asyncio
-async def test_equal_to_the_published_formula(folder):
+async def test_bartscore_is_the_published_formula(folder):
     """In each direction; of several references the best counts, or their mean."""
-    source, output, (first, second) = EXAMPLE.source, EXAMPLE.output, EXAMPLE.references
+    source = f"{EXAMPLE.context}\n{EXAMPLE.source}"
+    output, (first, second) = EXAMPLE.output, EXAMPLE.references
     pairs = [(source, output), (first, output), (second, output), (output, first), (output, second)]
     faithful, *by_reference = published(folder, pairs)
     precision, recall = np.array(by_reference[:2]), np.array(by_reference[2:])
@@ -75,40 +74,18 @@ async def test_equal_to_the_published_formula(folder):
         "f": ((precision + recall) / 2).max(),
     }
     for direction, value in expected.items():
-        found = await score(folder, direction=direction)
+        found = await bart(folder, direction=direction)
         assert found.value == pytest.approx(value, abs=1e-5), direction
         assert found.scale is None
-    mean = await score(folder, direction="hypo-ref", over_references="mean")
+    mean = await bart(folder, direction="hypo-ref", over_references="mean")
     assert mean.value == pytest.approx(recall.mean(), abs=1e-5)
     assert "|direction:hypo-ref|over:mean|max_tokens:1024|" in mean.signature
-
-
-@pytest.mark.asyncio
-async def test_texts_are_cut_as_published_and_it_is_told(folder):
-    """The mark at the end stays; a cut score is not comparable with a whole one."""
-    [expected] = published(folder, [(EXAMPLE.source, EXAMPLE.output)], limit=6)
-    found = await score(folder, max_tokens=6)
-    assert found.value == pytest.approx(expected, abs=1e-5)
-    assert "tokens beyond 6 were cut off" in found.explanation
-    assert "|cut:yes|" in found.signature
-
-
-@pytest.mark.asyncio
-async def test_what_is_missing_is_told(folder, tmp_path):
-    """Inputs, and models without a decoder."""
-    lone = Example(output="A cat sat.")
-    assert (await score(folder, lone)).error.type == "MissingSource"
-    assert (await score(folder, lone, direction="f")).error.type == "MissingReferences"
-    tiny.encoder(tmp_path)
-    with pytest.raises(ConfigurationError, match="encoder and a decoder"):
-        await score(tmp_path)
-
-
-def test_it_has_a_name_in_the_registry(folder):
-    """With its options."""
-    [tool] = build([f"bartscore:{folder}?direction=f"])
-    assert isinstance(tool, BartScore)
-    assert tool.direction == "f"
+    # the mark at the end stays; a cut score is not comparable with a whole one
+    [expected] = published(folder, pairs[:1], limit=6)
+    cut = await bart(folder, max_tokens=6)
+    assert cut.value == pytest.approx(expected, abs=1e-5)
+    assert "tokens beyond 6 were cut off" in cut.explanation
+    assert "|cut:yes|" in cut.signature
 
 
 SIZES = {
@@ -126,7 +103,6 @@ RENAMED = {
 
 
 def reference_model(kind, vocabulary, seed=3):
-    """A regressor of transformers' own, with random weights."""
     import transformers
 
     common = {
@@ -147,7 +123,6 @@ def reference_model(kind, vocabulary, seed=3):
 
 
 def publish(model, folder, kind, *, pickled=False, **changes):
-    """Save weights and configuration under the names of the published checkpoints."""
     import torch
     from safetensors.torch import save_file
 
@@ -157,9 +132,8 @@ def publish(model, folder, kind, *, pickled=False, **changes):
             if name.startswith(theirs) or (theirs in name and not theirs.endswith("bert.")):
                 name = name.replace(theirs, published, 1)
         weights[name] = tensor.contiguous()
-    weights["bleurt.embeddings.position_ids"] = torch.arange(64)[
-        None
-    ]  # older files hold this buffer
+    # older files hold this buffer
+    weights["bleurt.embeddings.position_ids"] = torch.arange(64)[None]
     config = {"model_type": "bleurt", "architectures": ["BleurtForSequenceClassification"], **SIZES}
     config |= {
         "vocab_size": model.config.vocab_size,
@@ -184,7 +158,6 @@ def expected(model, tokenizer, reference, candidate):
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """A function that publishes a checkpoint and returns folder, model and tokenizer."""
     tiny.need("torch", "transformers", "safetensors")
 
     def make(kind, **changes):
@@ -198,32 +171,33 @@ def checkpoint(tmp_path):
     return make
 
 
-async def scores(tool, examples):
-    found = [await tool.score(e) for e in examples]
-    await tool.aclose()
-    return found
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("kind", ["rembert", "bert"])
+@pytest.mark.parametrize("kind", ["rembert", "bert", "plain"])
 @pytest.mark.parametrize("pickled", [False, True])
-async def test_the_loader_equals_the_classes_of_transformers(checkpoint, kind, pickled):
-    """Narrow embeddings with a projection (BLEURT-20) and plain BERT, in both file formats."""
-    folder, model, tokenizer = checkpoint(kind, pickled=pickled)
+async def test_bleurt_equals_the_classes_of_transformers(checkpoint, kind, pickled):
+    """Narrow embeddings with a projection (BLEURT-20), plain BERT, and what others converted."""
+    folder, model, tokenizer = checkpoint("bert" if kind == "plain" else kind, pickled=pickled)
+    if kind == "plain":
+        model.save_pretrained(folder)
     pairs = [
         ("a cat sat on the mat .", "a cat sat ."),
         ("the sun", "the moon and the star in the sky !"),
+        ("the moon and the star in the sky !", "the sun"),  # the reference comes first
         ("yes", "no"),
     ]
-    found = await scores(
-        Bleurt(model=str(folder)), [Example(output=c, references=(r,)) for r, c in pairs]
-    )
+    tool = Bleurt(model=str(folder))
+    found = await scores(tool, *(Example(output=c, references=(r,)) for r, c in pairs))
     due = [expected(model, tokenizer, r, c) for r, c in pairs]
     assert [s.value for s in found] == pytest.approx(due, abs=1e-4)
-    assert np.ptp(due) > 0.05
+    assert np.ptp(due[1:3]) > 0.01
+    # padding is masked: a batch gives what single requests give
+    references = ("a cat", "the dog ran home and the bird ate all the fish in the park .")
+    tool = Bleurt(model=str(folder), combine="mean")
+    several = await score(tool, Example(output="a cat", references=references))
+    due = [expected(model, tokenizer, r, "a cat") for r in references]
+    assert [e["bleurt"] for e in several.evidence] == pytest.approx(due, abs=1e-4)
+    assert several.value == pytest.approx(sum(due) / 2, abs=1e-4)
 
 
-@pytest.mark.asyncio
 async def test_the_sentencepiece_file_of_published_checkpoints_is_read(checkpoint, tmp_path):
     """They come with `spm.model` and no tokenizer.json; the tokens are those of sentencepiece
     itself."""
@@ -257,103 +231,30 @@ async def test_the_sentencepiece_file_of_published_checkpoints_is_read(checkpoin
     first, second = pieces.encode(reference), pieces.encode(candidate)
     assert encoding.ids == (2, *first, 3, *second, 3)
     assert encoding.types == (0,) * (len(first) + 2) + (1,) * (len(second) + 1)
-    (found,) = await scores(tool, [Example(output=candidate, references=(reference,))])
+    found = await score(tool, Example(output=candidate, references=(reference,)))
     assert found.outcome == "scored"
 
 
-@pytest.mark.asyncio
-async def test_reference_comes_first(checkpoint):
-    """Swapped, the value is another."""
-    folder, model, tokenizer = checkpoint("rembert")
-    reference, candidate = "a big cat sat on the red mat .", "she ate fish ."
-    forward, backward = (
-        expected(model, tokenizer, *p) for p in ((reference, candidate), (candidate, reference))
-    )
-    assert abs(forward - backward) > 1e-2
-    (found,) = await scores(
-        Bleurt(model=str(folder)), [Example(output=candidate, references=(reference,))]
-    )
-    assert found.value == pytest.approx(forward, abs=1e-4)
-
-
-@pytest.mark.asyncio
-async def test_a_batch_gives_what_single_requests_give(checkpoint):
-    """Padding is masked in our module too."""
-    folder, model, tokenizer = checkpoint("rembert")
-    short, long = "a cat", "the dog ran home and the bird ate all the fish in the park ."
-    (found,) = await scores(
-        Bleurt(model=str(folder), combine="mean"), [Example(output=short, references=(short, long))]
-    )
-    due = [expected(model, tokenizer, r, short) for r in (short, long)]
-    assert [e["bleurt"] for e in found.evidence] == pytest.approx(due, abs=1e-4)
-    assert found.value == pytest.approx(sum(due) / 2, abs=1e-4)
-
-
-@pytest.mark.asyncio
 async def test_the_source_serves_where_there_is_no_reference_and_is_marked(checkpoint):
-    """Fact and conversation in dialogue; such scores are not comparable with the others."""
+    """Fact and conversation in dialogue; long ones are read in windows."""
     folder, model, tokenizer = checkpoint("rembert")
     example = Example(
         output="a cat sat .", source="is it a cat ?", context="the cat sat on the mat ."
     )
-    with_reference = example.model_copy(update={"references": ("a dog ran .",)})
-    found, other, none = await scores(
-        Bleurt(model=str(folder)), [example, with_reference, Example(output="a cat")]
+    found, other, long = await scores(
+        Bleurt(model=str(folder)),
+        example,
+        example.model_copy(update={"references": ("a dog ran .",)}),
+        Example(output="a cat sat .", source="the tree was big and the sky was blue . " * 40),
     )
     due = expected(model, tokenizer, "the cat sat on the mat .\nis it a cat ?", "a cat sat .")
     assert found.value == pytest.approx(due, abs=1e-4)
     assert "against:source" in found.signature
     assert "source in place of a reference" in found.explanation
     assert "against:references" in other.signature
-    assert (none.outcome, none.error.type) == ("abstained", "MissingReferences")
+    assert int(long.explanation.split()[-2]) > 5
 
 
-@pytest.mark.asyncio
-async def test_against_says_what_is_wanted(checkpoint):
-    """No silent change of what is compared."""
-    folder, *_ = checkpoint("bert")
-    only_source = Example(output="a cat", source="a dog")
-    (refused,) = await scores(Bleurt(model=str(folder), against="references"), [only_source])
-    assert (refused.outcome, refused.error.type) == ("abstained", "MissingReferences")
-    (refused,) = await scores(
-        Bleurt(model=str(folder), against="source"), [Example(output="a", references=("b",))]
-    )
-    assert (refused.outcome, refused.error.type) == ("abstained", "MissingSource")
-
-
-@pytest.mark.asyncio
-async def test_long_sources_are_read_in_windows(checkpoint):
-    """The best window counts, and how many there were is told."""
-    folder, *_ = checkpoint("rembert")
-    source = "the tree was big and the sky was blue . " * 40
-    (found,) = await scores(
-        Bleurt(model=str(folder)), [Example(output="a cat sat .", source=source)]
-    )
-    assert found.outcome == "scored"
-    assert int(found.explanation.split()[-2]) > 5
-
-
-@pytest.mark.asyncio
-async def test_plain_regressors_of_transformers_work_too(tmp_path):
-    """As the BERT checkpoints that others converted."""
-    tiny.need("torch", "transformers")
-    tokenizer = tiny.tokenizer(tmp_path)
-    model = reference_model("bert", len(tokenizer))
-    model.save_pretrained(tmp_path)
-    (found,) = await scores(
-        Bleurt(model=str(tmp_path)), [Example(output="a cat", references=("a dog ran",))]
-    )
-    assert found.value == pytest.approx(expected(model, tokenizer, "a dog ran", "a cat"), abs=1e-4)
-
-
-@pytest.mark.asyncio
-async def test_a_classifier_is_no_regressor(models):
-    """Three outputs cannot be a BLEURT score."""
-    with pytest.raises(ConfigurationError, match="is not a regressor: it has 3 outputs"):
-        await scores(Bleurt(model=str(models / "nli")), [Example(output="a", references=("b",))])
-
-
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -367,12 +268,27 @@ async def test_a_classifier_is_no_regressor(models):
 )
 async def test_weights_that_do_not_fit_are_refused(checkpoint, changes, message):
     """No parameter is made up, none is left out."""
-    folder, *_ = checkpoint("rembert", **changes)
     with pytest.raises(ConfigurationError, match=message):
-        await scores(Bleurt(model=str(folder)), [Example(output="a", references=("b",))])
+        await score(Bleurt(model=str(checkpoint("rembert", **changes)[0])), PAIR)
 
 
-@pytest.mark.asyncio
+async def test_models_of_another_kind_are_refused(models, tmp_path):
+    whole = {"references": ("b",), "source": "b"}
+    for kind, folder, message in (
+        (Bleurt, models / "nli", "is not a regressor: it has 3 outputs"),
+        (BartScore, models / "encoder", "an encoder and a decoder"),
+        (UniEval, models / "encoder", "an encoder and a decoder"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            await score(kind(model=str(folder)), Example(output="a", **whole))
+    for file in (models / "t5").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    words = (tmp_path / "tokenizer.json").read_text().replace('"Yes"', '"Oui"')
+    (tmp_path / "tokenizer.json").write_text(words)
+    with pytest.raises(ConfigurationError, match="does not know 'Yes'"):
+        await unieval(tmp_path)
+
+
 async def test_no_pickled_code_is_run(checkpoint, tmp_path):
     """A weights file can hold a program; it is refused."""
     import torch
@@ -386,158 +302,141 @@ async def test_no_pickled_code_is_run(checkpoint, tmp_path):
 
     torch.save({"x": Payload()}, folder / "pytorch_model.bin")
     with pytest.raises(ConfigurationError, match="cannot read"):
-        await scores(Bleurt(model=str(folder)), [Example(output="a", references=("b",))])
+        await score(Bleurt(model=str(folder)), PAIR)
     assert not (tmp_path / "ran").exists()
-
-
-def test_the_description_tells_the_scale_of_the_checkpoint():
-    """They differ, and a planner must know."""
-    assert "About 0 to 1" in Bleurt(model="lucadiliello/BLEURT-20-D12").description
-    assert "About -2 to 1" in Bleurt(model="Elron/bleurt-base-512").description
-    assert Bleurt().scale is None
-
-
-EXAMPLE_OF_UNIEVAL = Example(
-    output="A cat sat. The dog ran home.",
-    source="the cat and the dog",
-    context="a red bird",
-    references=("a dog ran",),
-)
 
 
 def direct(folder, text):
     """P(Yes) against P(No) after a text with end marks in it, asked of transformers by itself."""
     import torch
-    from transformers import AutoTokenizer, T5ForConditionalGeneration
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model, tokenizer = tiny.pretrained(folder, "T5ForConditionalGeneration")
     ids = [
         i
         for piece in text.split("</s>")
         for i in [*tokenizer(piece, add_special_tokens=False)["input_ids"], 1]
     ]
+    start = torch.tensor([[0]])
     with torch.no_grad():
-        logits = (
-            T5ForConditionalGeneration.from_pretrained(folder)
-            .eval()(input_ids=torch.tensor([ids]), decoder_input_ids=torch.tensor([[0]]))
-            .logits[0, 0]
-        )
+        logits = model(input_ids=torch.tensor([ids]), decoder_input_ids=start).logits[0, 0]
     pair = logits[[tokenizer.convert_tokens_to_ids("Yes"), tokenizer.convert_tokens_to_ids("No")]]
     return float(pair.softmax(-1)[0])
 
 
-async def score_unieval(folder, example=EXAMPLE_OF_UNIEVAL, **settings):
-    tool = UniEval(model=str(folder), **settings)
-    try:
-        return await tool.score(example)
-    finally:
-        await tool.aclose()
+def unieval(folder, example=EXAMPLE, **settings):
+    return score(UniEval(model=str(folder), **settings), example)
 
 
-@pytest.mark.asyncio
+SUMMARY = "</s> summary: A cat sat. The dog ran home. </s>"
+
+
 @pytest.mark.parametrize(
     ("task", "aspect", "text"),
     [
         (
             "summarization",
             "coherence",
-            "question: Is this a coherent summary to the document? </s> summary: A cat sat. The "
-            "dog ran home. </s> "
-            "document: the cat and the dog",
+            f"Is this a coherent summary to the document? {SUMMARY} document: {EXAMPLE.source}",
         ),
         (
             "summarization",
             "relevance",
-            "question: Is this summary relevant to the reference? </s> summary: A cat sat. The dog "
-            "ran home. </s> "
-            "reference: a dog ran",
+            f"Is this summary relevant to the reference? {SUMMARY} reference: a dog ran",
         ),
         (
             "dialogue",
             "groundedness",
-            "question: Is this response consistent with knowledge in the fact? </s> response: A "
-            "cat sat. The dog ran "
-            "home. </s> fact: a red bird",
+            "Is this response consistent with knowledge in the fact? </s> response: A cat sat. The"
+            " dog ran home. </s> fact: a red bird",
         ),
     ],
 )
 async def test_the_question_is_the_published_one(models, task, aspect, text):
     """Word for word, with an end mark after every part."""
-    found = await score_unieval(models / "t5", task=task, aspect=aspect)
-    assert found.value == pytest.approx(direct(models / "t5", text), abs=1e-4)
+    found = await unieval(models / "t5", task=task, aspect=aspect)
+    assert found.value == pytest.approx(direct(models / "t5", f"question: {text}"), abs=1e-4)
 
 
-@pytest.mark.asyncio
 async def test_sentences_are_averaged_or_summed(models):
     """Consistency is a mean over sentences, engagingness a sum."""
-    found = await score_unieval(models / "t5", aspect="consistency")
+    found = await unieval(models / "t5", aspect="consistency")
     values = [e["p_yes"] for e in found.evidence]
-    claim = (
-        "question: Is this claim consistent with the document? </s> claim: A cat sat. </s> "
-        "document: "
-    )
-    claim += EXAMPLE_OF_UNIEVAL.source
-    assert values[0] == pytest.approx(direct(models / "t5", claim), abs=1e-4)
+    claim = "question: Is this claim consistent with the document? </s> claim: A cat sat. </s>"
+    due = direct(models / "t5", f"{claim} document: {EXAMPLE.source}")
+    assert values[0] == pytest.approx(due, abs=1e-4)
     assert (len(values), found.value) == (2, pytest.approx(np.mean(values)))
-    summed = await score_unieval(models / "t5", task="dialogue", aspect="engagingness")
+    summed = await unieval(models / "t5", task="dialogue", aspect="engagingness")
     assert summed.value == pytest.approx(sum(e["p_yes"] for e in summed.evidence))
     assert summed.scale is None
 
 
-@pytest.mark.asyncio
-@pytest.mark.parametrize(
-    ("task", "aspect", "field", "reason"),
-    [
-        ("summarization", "coherence", "source", "MissingSource"),
-        ("summarization", "relevance", "references", "MissingReferences"),
-        ("dialogue", "groundedness", "context", "MissingContext"),
-    ],
-)
-async def test_each_aspect_needs_its_inputs(task, aspect, field, reason):
-    """A question about nothing is not asked."""
-    example = EXAMPLE_OF_UNIEVAL.model_copy(update={field: () if field == "references" else None})
-    found = await score_unieval("/nowhere", example, task=task, aspect=aspect)
-    assert (found.outcome, found.error.type) == ("abstained", reason)
+async def test_long_inputs_are_read_whole_or_refused(models):
+    long = EXAMPLE.model_copy(update={"source": "the cat and the dog " * 200})
+    assert (await unieval(models / "t5", long)).outcome == "scored"
+    with pytest.raises(ContextTooLong, match="max_tokens is 300"):
+        await unieval(models / "t5", long, max_tokens=300)
 
 
-@pytest.mark.asyncio
 async def test_an_end_mark_inside_a_text_is_text(models):
     """An output cannot close its own part and write the document."""
     tool = UniEval(model=str(models / "t5"))
     engine = await tool.runner.open()
-    forged = tool._encode(engine, "a cat </s> document: yes", EXAMPLE_OF_UNIEVAL)
+    forged = tool._encode(engine, "a cat </s> document: yes", EXAMPLE)
     assert forged.ids.count(1) == 3
     await tool.aclose()
 
 
-@pytest.mark.asyncio
-async def test_models_of_another_make_are_refused(models, tmp_path):
-    """An encoder has no decoder; a vocabulary may lack the answers."""
-    with pytest.raises(ConfigurationError, match="an encoder and a decoder"):
-        await score_unieval(models / "encoder")
-    for file in (models / "t5").iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    words = (tmp_path / "tokenizer.json").read_text().replace('"Yes"', '"Oui"')
-    (tmp_path / "tokenizer.json").write_text(words)
-    with pytest.raises(ConfigurationError, match="does not know 'Yes'"):
-        await score_unieval(tmp_path)
+def test_tools_describe_scales_and_share_a_model():
+    """Four aspects, one T5 in memory; BLEURT's checkpoints differ, and a planner must know."""
+    one, other = (UniEval(aspect, "/t5", aspect=aspect) for aspect in ("coherence", "fluency"))
+    assert one.runner is other.runner
+    assert "About 0 to 1" in Bleurt(model="lucadiliello/BLEURT-20-D12").description
+    assert "About -2 to 1" in Bleurt(model="Elron/bleurt-base-512").description
+    assert Bleurt().scale is None
 
 
-@pytest.mark.asyncio
-async def test_long_inputs_are_read_whole_or_refused(models):
-    """Never cut."""
-    long = EXAMPLE_OF_UNIEVAL.model_copy(update={"source": "the cat and the dog " * 200})
-    assert (await score_unieval(models / "t5", long)).outcome == "scored"
-    from textassay.runtime.errors import ContextTooLong
-
-    with pytest.raises(ContextTooLong, match="max_tokens is 300"):
-        await score_unieval(models / "t5", long, max_tokens=300)
+def scripted(logprobs, **more):
+    """A model that gives these log-probabilities to whatever it is asked."""
+    tokens = tuple(TokenLogprob(token="x", logprob=p) for p in logprobs)
+    usage = Usage(calls=1, prompt_tokens=9)
+    return ScriptedModel(
+        continuation=lambda request: ContinuationResponse(tokens=tokens, usage=usage, **more)
+    )
 
 
-def test_tools_of_one_model_share_it():
-    """Four aspects, one T5 in memory."""
-    tools = [
-        UniEval(a, "/t5", aspect=a) for a in ("coherence", "consistency", "fluency", "relevance")
+SHORT = Example(output="a b", source="s")
+
+
+async def test_lm_prob_is_the_geometric_mean_of_the_tokens_probabilities():
+    """A longer output is not less likely for being long; a premise that was cut is marked."""
+    whole, cut = [
+        await score(LMProb(connected=scripted([-1.0, -3.0], **more)), SHORT)
+        for more in ({}, {"truncated_tokens": 7})
     ]
-    assert len({id(t.runner) for t in tools}) == 1
-    assert tiny.WORDS
+    assert whole.value == pytest.approx(math.exp(-2))
+    assert (whole.scale, whole.how, whole.usage.calls) == ((0, 1), "tool", 1)
+    assert "over 2 tokens" in whole.explanation
+    assert "7 tokens of the premise were left out" in cut.explanation
+    assert cut.signature != whole.signature
+    free = LMProb(connected=scripted([-1.0]), template="Text: ", unconditional=True)
+    assert (await score(free, Example(output="a"))).value == pytest.approx(math.exp(-1))
+
+
+async def test_the_prompt_holds_fact_and_conversation_and_the_output_follows():
+    """As in the paper, and a place holder inside a text is text; a lent model is not closed."""
+    lent = scripted([-1.0])
+    example = Example(output=" jazz? ", source="shall {premise} go", context="a fact")
+    await score(LMProb(connected=lent, template="Talk:\n{premise}\nReply: "), example)
+    (request,) = lent.requests
+    assert request.prompt == "Talk:\na fact\nshall {premise} go\nReply: "
+    assert request.continuation == "jazz?"
+    assert (await score(LMProb(connected=lent), SHORT)).outcome == "scored"
+
+
+async def test_models_that_cannot_or_are_not_named_are_refused():
+    with pytest.raises(CapabilityError, match="does not report the log-probability"):
+        await score(LMProb(connected=ScriptedModel(["x"])), SHORT)
+    with pytest.raises(ConfigurationError, match="lm_prob needs a model"):
+        await score(LMProb(), SHORT)
+    with pytest.raises(ConfigurationError, match="not both"):
+        LMProb(model="direct/x", connected=scripted([-1.0]))

@@ -1,5 +1,4 @@
-"""Specs, options, groups, configuration tables, plug-ins, and that naming a tool loads nothing
-heavy."""
+"""Specs, options, groups, configuration tables, plug-ins; naming a tool loads nothing heavy."""
 
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import ConfigurationError
 from textassay.tools import GROUPS, KINDS, ToolSpec, build, describe_all, parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,32 +35,36 @@ ROOT = Path(__file__).resolve().parents[2]
     ],
 )
 def test_specs_are_read(spec, expected):
-    """Name, kind, model, options."""
     assert parse(spec) == expected
 
 
-@pytest.mark.parametrize("spec", ["", "a b", "=nli", "nli?window", "nli:", "?x=1"])
-def test_unreadable_specs_say_how_one_is_written(spec):
-    """With an example."""
-    with pytest.raises(ConfigurationError, match=r"\?OPTION=VALUE"):
-        build([spec])
-
-
 def test_options_are_read_as_what_they_are():
-    """Texts from the command line become numbers and truth values."""
-    bleu, novelty, nli = build(
-        ["bleu?lowercase=false", "novelty?n=3", "nli:/m?engine=onnx&window_tokens=300"]
-    )
-    assert (bleu.lowercase, novelty.n, nli.engine, nli.window_tokens) == (False, 3, "onnx", 300)
+    """Texts from the command line become numbers and truth values; tables have them typed."""
+    table = {
+        "sum_bleurt": {"kind": "bleurt", "model": "/models/sum", "combine": "mean"},
+        "coverage": {"shortest": 4},
+    }
+    specs = ["bleu?lowercase=false", "novelty?n=3", "nli:/m?engine=onnx&window_tokens=300"]
+    specs += ["bleurt:/models/sum", "sum_bleurt", "coverage", "rouge?refs=first"]
+    made = {tool.name: tool for tool in build(specs, table=table)}
+    assert [*made][3:] == ["bleurt", "sum_bleurt", "coverage", *GROUPS["rouge"]]
+    nli = made["nli"]
+    assert (made["bleu"].lowercase, made["novelty"].n) == (False, 3)
+    assert (nli.engine, nli.window_tokens) == ("onnx", 300)
+    assert (made["sum_bleurt"].combine, made["coverage"].shortest) == ("mean", 4)
+    assert made["bleurt"].signature != made["sum_bleurt"].signature
+    assert made["rouge2"].refs == "first"
+    model = ScriptedModel([])
+    own, other = (build([spec], model=model)[0] for spec in ("lm_prob", "lm_prob:direct/x"))
+    assert own.connected is model
+    assert (other.connected, other.model) == (None, "direct/x")
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (
-            "bleu?lowercas=false",
-            "unknown option of the tool bleu: 'lowercas'; did you mean 'lowercase'?",
-        ),
+        *((spec, "?OPTION=VALUE") for spec in ("", "a b", "=nli", "nli?window", "nli:", "?x=1")),
+        ("bleu?lowercas=1", "option of the tool bleu: 'lowercas'; did you mean 'lowercase'?"),
         ("bleu?lowercase=maybe", "option lowercase of the tool bleu: 'maybe'"),
         ("bleu?tokenize=ja-mecab", "option tokenize of the tool bleu"),
         ("nli:/m?engine=tensorflow", "option engine of the tool nli"),
@@ -72,97 +75,37 @@ def test_options_are_read_as_what_they_are():
         ("rogue", "unknown tool 'rogue'; did you mean 'rouge'?"),
         ("length:/model", "unknown option of the tool length: 'model'"),
         ("x=rouge", "stands for rouge1, rouge2, rougeL"),
-        (
-            "unieval?aspect=beauty",
-            "unknown aspect of UniEval's summarization 'beauty'; known: coherence",
-        ),
+        ("unieval?aspect=beauty", "unknown aspect of UniEval's summarization 'beauty'; known:"),
         ("unieval?task=poetry", "unknown task of UniEval 'poetry'"),
         ("lm_prob?template=none", "needs {premise} exactly once"),
+        ("of_table", "unknown option of the tool novelty: 'order'"),
+        ("bleurt:/b", "two tools are called 'bleurt'"),
     ],
 )
 def test_wrong_specs_name_what_is_wrong(spec, message):
-    """And what would be right."""
+    table = {"of_table": {"kind": "novelty", "order": 4}}
     with pytest.raises(ConfigurationError) as caught:
-        build([spec])
+        build(["bleurt:/a", spec], table=table)
     assert message in str(caught.value)
-
-
-def test_one_kind_under_several_names():
-    """As Fusion-Eval has BLEURT and SumBLEURT."""
-    first, second = build(["bleurt:/models/bleurt", "sum_bleurt=bleurt:/models/sum"])
-    assert (first.name, second.name) == ("bleurt", "sum_bleurt")
-    assert first.signature != second.signature
-
-
-def test_two_tools_cannot_share_a_name():
-    """Their scores could not be told apart."""
-    with pytest.raises(ConfigurationError, match="two tools are called 'bleurt'"):
-        build(["bleurt:/a", "bleurt:/b"])
-
-
-def test_groups_stand_for_their_members():
-    """`rouge` is the usual three."""
-    assert [t.name for t in build(["rouge", "bleu"])] == [*GROUPS["rouge"], "bleu"]
-    assert {t.refs for t in build(["rouge?refs=first"])} == {"first"}
-
-
-def test_tables_of_the_configuration_name_tools():
-    """Under their own names, with typed options."""
-    table = {
-        "sum_bleurt": {"kind": "bleurt", "model": "/models/sum", "combine": "mean"},
-        "novelty": {"n": 4},
-    }
-    made = build(["sum_bleurt", "novelty", "length"], table=table)
-    assert [t.name for t in made] == ["sum_bleurt", "novelty", "length"]
-    assert (made[0].combine, made[1].n) == ("mean", 4)
-    with pytest.raises(UnknownName, match="option of the tool novelty"):
-        build(["novelty"], table={"novelty": {"order": 4}})
-
-
-@pytest.mark.asyncio
-async def test_lm_prob_takes_the_open_model():
-    """Unless its spec names another."""
-    model = ScriptedModel([])
-    (own,) = build(["lm_prob"], model=model)
-    (other,) = build(["lm_prob:direct/x"], model=model)
-    assert own.connected is model
-    assert (other.connected, other.model) == (None, "direct/x")
 
 
 def test_every_kind_describes_itself():
     """For a planner: what, range, direction, inputs."""
     described = {d.kind: d for d in describe_all()}
     assert set(KINDS) <= set(described)
-    for kind in KINDS:
-        assert len(described[kind].description) > 60
-    assert described["nli"].scale == (0, 1)
-    assert described["nli"].needs == ("premise",)
-    assert described["nli"].extra == "nli"
+    assert all(len(described[kind].description) > 60 for kind in KINDS)
+    nli = described["nli"]
+    assert (nli.scale, nli.needs, nli.extra) == ((0, 1), ("premise",), "nli")
+    assert {"premise", "hypothesis"} <= set(nli.description.split())
     assert described["rouge1"].extra is None
     assert not described["ter"].higher_is_better
-    assert "premise" in described["nli"].description
-    assert "hypothesis" in described["nli"].description
 
 
-def python(code, *, path=(), blocked=()):
-    """Run code in a fresh interpreter; `blocked` modules cannot be imported there."""
-    guard = f"""
-        import sys
-        class Without:
-            def __init__(self, finder):
-                self.finder = finder
-            def find_spec(self, name, path=None, target=None):
-                if name.partition('.')[0] not in {list(blocked)!r}:
-                    return self.finder.find_spec(name, path, target)
-            def __getattr__(self, name):
-                return getattr(self.finder, name)
-        sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
-        sys.path[:0] = {[str(ROOT), *map(str, path)]!r}
-    """
+def python(code, *, path=()):
+    """Run code in a fresh interpreter."""
+    paths = f"import sys; sys.path[:0] = {[str(ROOT), *map(str, path)]!r}\n"
     ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(guard) + textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", paths + textwrap.dedent(code)], capture_output=True, text=True
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
@@ -182,81 +125,76 @@ def test_naming_and_listing_tools_imports_nothing_heavy():
     assert found.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    ("spec", "blocked", "expected"),
-    [
-        ("nli:{m}", "torch transformers onnxruntime tokenizers", "pip install 'textassay[nli]'"),
-        ("nli:{m}?engine=transformers", "torch", "pip install 'textassay[nli]'"),
-        ("nli:{m}?engine=onnx", "onnxruntime", "pip install 'textassay[onnx]'"),
-        ("unieval:{m}?aspect=fluency", "transformers", "pip install 'textassay[nli]'"),
-        ("nli:org/name@main?engine=onnx", "huggingface_hub", "pip install 'textassay[onnx]'"),
-    ],
-)
-def test_a_missing_extra_gets_one_line(spec, blocked, expected, tmp_path):
+MISSING = {
+    "nli:FOLDER": ("torch transformers onnxruntime tokenizers", "nli"),
+    "nli:FOLDER?engine=transformers": ("torch", "nli"),
+    "nli:FOLDER?engine=onnx": ("onnxruntime", "onnx"),
+    "unieval:FOLDER?aspect=fluency": ("transformers", "nli"),
+    "nli:org/name@main?engine=onnx": ("huggingface_hub", "onnx"),
+}
+
+
+def test_a_missing_extra_gets_one_line(tmp_path):
     """Which says what to install."""
     (tmp_path / "config.json").write_text("{}")
-    said = python(
-        f"""
+    code = f"""
         import asyncio
         import textassay.tools as t
         from textassay.runtime.messages import Example
         from textassay.runtime.errors import ConfigurationError
-        (tool,) = t.build([{spec.format(m=tmp_path)!r}])
-        try:
-            asyncio.run(tool.score(Example(output="a text", source="a source")))
-        except ConfigurationError as error:
-            print(error)
-        """,
-        blocked=blocked.split(),
-    )
-    assert expected in said
-    assert len(said.strip().splitlines()) == 1
 
+        class Without:
+            def __init__(self, finder):
+                self.finder = finder
 
-def plugin(folder, entry, code):
-    """Write a package with an entry point, as an installer leaves it."""
-    (folder / "other_tools.py").write_text(textwrap.dedent(code))
-    info = folder / "other_tools-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-tools\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[textassay.tools]\n{entry}\n")
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] not in blocked:
+                    return self.finder.find_spec(name, path, target)
+
+            def __getattr__(self, name):
+                return getattr(self.finder, name)
+
+        sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+        example = Example(output="a text", source="a source")
+        for spec, (modules, _) in {MISSING!r}.items():
+            blocked = modules.split()
+            (tool,) = t.build([spec.replace("FOLDER", {str(tmp_path)!r})])
+            try:
+                asyncio.run(tool.score(example))
+            except ConfigurationError as error:
+                print(error)
+    """
+    lines = python(code).strip().splitlines()
+    for line, (_, extra) in zip(lines, MISSING.values(), strict=True):
+        assert f"pip install 'textassay[{extra}]'" in line
 
 
 def test_other_packages_add_tools_by_entry_points(tmp_path):
-    """A function with the decorator is enough."""
-    plugin(
-        tmp_path,
-        "shouting = other_tools:shouting",
-        """
-        from textassay.tools import tool
-
-        @tool(description="Share of capital letters, 0 to 1.", scale=(0, 1), higher_is_better=False)
-        def shouting(example):
-            return sum(c.isupper() for c in example.output) / len(example.output)
-        """,
+    """A function with the decorator is enough; an entry point that cannot be loaded is named."""
+    (tmp_path / "other_tools.py").write_text(
+        "from textassay.tools import tool\n\n"
+        "@tool(description='Share of capital letters, 0 to 1.', scale=(0, 1))\n"
+        "def shouting(example):\n"
+        "    return sum(c.isupper() for c in example.output) / len(example.output)\n"
     )
+    info = tmp_path / "other_tools-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-tools\nVersion: 1.0\n")
+    entries = info / "entry_points.txt"
+    entries.write_text("[textassay.tools]\nshouting = other_tools:shouting\n")
     found = python(
-        """
-        import asyncio
+        f"""
+        import asyncio, importlib
         import textassay.tools as t
+        from textassay.runtime.errors import ConfigurationError
         from textassay.runtime.messages import Example
         print([d.kind for d in t.describe_all() if d.kind == "shouting"])
         (tool,) = t.build(["loud=shouting"])
         score = asyncio.run(tool.score(Example(output="ABcd")))
         print(score.aspect, score.value, score.how, score.scale)
-        """,
-        path=[tmp_path],
-    )
-    assert found.split("\n")[:2] == ["['shouting']", "loud 0.5 tool (0.0, 1.0)"]
-
-
-def test_a_broken_entry_point_is_named(tmp_path):
-    """With the package it comes from."""
-    plugin(tmp_path, "broken = other_tools:nothing", "")
-    found = python(
-        """
-        import textassay.tools as t
-        from textassay.runtime.errors import ConfigurationError
+        with open({str(entries)!r}, "a") as file:
+            file.write("broken = other_tools:nothing\\n")
+        importlib.invalidate_caches()
         try:
             t.build(["broken"])
         except ConfigurationError as error:
@@ -264,4 +202,5 @@ def test_a_broken_entry_point_is_named(tmp_path):
         """,
         path=[tmp_path],
     )
+    assert found.split("\n")[:2] == ["['shouting']", "loud 0.5 tool (0.0, 1.0)"]
     assert "the tool 'broken' of other-tools cannot be loaded" in found

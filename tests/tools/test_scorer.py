@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from examples import own_tool
-from textassay.runtime.errors import ConfigurationError, ModelClosed, TimedOut
+from textassay.runtime.errors import ConfigurationError, TimedOut
 from textassay.runtime.messages import Example
 from textassay.tools import KINDS, Abstention, Length, Measurement, Rouge, Tool, ToolScorer, tool
 
@@ -39,9 +39,7 @@ async def declining(example):
     return Abstention(type="NotMine", message="no opinion")
 
 
-@pytest.mark.asyncio
 async def test_scores_come_in_the_order_of_the_tools():
-    """One score per tool, named after it."""
     async with ToolScorer([Length(), vowels, Rouge()]) as scorer:
         scores = await scorer.score(Example(id="x", output="aabb", references=("aabb",)))
     assert [(s.aspect, s.value, s.how, s.id) for s in scores] == [
@@ -50,11 +48,31 @@ async def test_scores_come_in_the_order_of_the_tools():
         ("rougeL", 1, "tool", "x"),
     ]
     assert scorer.names == ("length", "vowels", "rougeL")
+    with pytest.raises(ConfigurationError, match="no tools"):
+        ToolScorer([])
+    with pytest.raises(ConfigurationError, match="share a name"):
+        ToolScorer([Length(), Length(unit="tokens")])
 
 
-@pytest.mark.asyncio
+async def test_function_tools_abstain_and_mark_what_does_not_compare():
+    """A missing input abstains by itself; parts of a measurement join the signature."""
+
+    @tool(description="Marked.")
+    def marked(example):
+        return Measurement(value=1, signature_parts={"against": example.system or "none"})
+
+    one, two = [await marked.score(Example(output="a", system=s)) for s in ("x", "y")]
+    assert one.signature != two.signature
+    assert "against:x" in one.signature
+    assert isinstance(vowels, Tool)
+    assert isinstance(Length(), Tool)
+    assert vowels.renamed("other").name == "other"
+    for context, reason in ((None, "MissingContext"), ("c", "NotMine")):
+        found = await declining.score(Example(output="a", context=context))
+        assert (found.outcome, found.error.type) == ("abstained", reason)
+
+
 async def test_a_failing_tool_is_an_error_of_its_own_score():
-    """The others still score."""
     scorer = ToolScorer([failing, mistaken, overshooting, Length()])
     scores = await scorer.score(Example(output="two words"))
     assert [(s.outcome, s.value, s.error and s.error.type) for s in scores] == [
@@ -66,9 +84,7 @@ async def test_a_failing_tool_is_an_error_of_its_own_score():
     assert "off its own scale" in scores[2].error.message
 
 
-@pytest.mark.asyncio
 async def test_what_would_hit_every_example_stops():
-    """A tool that cannot work at all is not an error per row."""
 
     @tool(description="Cannot work.")
     def unusable(example):
@@ -79,18 +95,7 @@ async def test_what_would_hit_every_example_stops():
             await ToolScorer(tools).score(Example(output="a"))
 
 
-@pytest.mark.asyncio
-async def test_a_tool_may_abstain_and_needs_its_inputs():
-    """Both are abstentions with a typed reason."""
-    lacking = await declining.score(Example(output="a"))
-    assert (lacking.outcome, lacking.error.type) == ("abstained", "MissingContext")
-    declined = await declining.score(Example(output="a", context="c"))
-    assert (declined.outcome, declined.error.type) == ("abstained", "NotMine")
-
-
-@pytest.mark.asyncio
 async def test_cancelling_reaches_every_tool():
-    """Nothing is left running."""
     begun, ended = asyncio.Event(), []
 
     @tool(description="Waits.")
@@ -110,35 +115,6 @@ async def test_cancelling_reaches_every_tool():
     assert ended == [True]
 
 
-def test_sets_without_tools_or_with_equal_names_are_refused():
-    """Before anything is scored."""
-    with pytest.raises(ConfigurationError, match="no tools"):
-        ToolScorer([])
-    with pytest.raises(ConfigurationError, match="share a name"):
-        ToolScorer([Length(), Length(unit="tokens")])
-
-
-@pytest.mark.asyncio
-async def test_signature_parts_of_a_measurement_join_the_signature():
-    """So that scores of two kinds do not look comparable."""
-
-    @tool(description="Marked.")
-    def marked(example):
-        return Measurement(value=1, signature_parts={"against": example.system or "none"})
-
-    one, two = [await marked.score(Example(output="a", system=s)) for s in ("x", "y")]
-    assert one.signature != two.signature
-    assert "against:x" in one.signature
-
-
-def test_function_tools_are_tools():
-    """By the protocol that agents rely on."""
-    assert isinstance(vowels, Tool)
-    assert isinstance(Length(), Tool)
-    assert vowels.renamed("other").name == "other"
-    assert ModelClosed("x").stops_run
-
-
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "tools.md").read_text(encoding="utf-8")
 
 
@@ -155,7 +131,6 @@ def test_the_example_runs_and_prints_what_it_should(capsys):
 
 
 def test_the_guide_shows_the_example_and_every_kind():
-    """Line by line."""
     for line in inspect.getsource(own_tool.numbers_kept.function).splitlines():
         if '"""' not in line:
             assert line in GUIDE

@@ -1,10 +1,9 @@
-"""Tiny models with random weights, made and saved by the tests: no file of theirs is fetched from
-anywhere."""
+"""Tiny models with random weights, made and saved by the tests."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
+from functools import cache
 
 import pytest
 
@@ -25,7 +24,6 @@ def need(*modules):
 
 
 def tokenizer(path, model_max_length=64):
-    """Write a word-level tokenizer with BERT's frame, and return it."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.normalizers import Lowercase
@@ -59,14 +57,9 @@ def _bert_config(vocabulary, positions, **more):
     from transformers import BertConfig
 
     return BertConfig(
-        vocab_size=vocabulary,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=48,
-        max_position_embeddings=positions,
-        **more,
-    )
+        vocab_size=vocabulary, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=48, max_position_embeddings=positions, **more,
+    )  # fmt: skip
 
 
 def _randomise(model, seed):
@@ -85,7 +78,6 @@ def _randomise(model, seed):
 
 
 def nli(path, *, labels=("contradiction", "entailment", "neutral"), positions=64, seed=0):
-    """Save a BERT classifier; returns the model."""
     from transformers import BertForSequenceClassification
 
     made = tokenizer(path, positions)
@@ -102,7 +94,6 @@ def nli(path, *, labels=("contradiction", "entailment", "neutral"), positions=64
 
 
 def encoder(path, *, positions=64, seed=1):
-    """Save a BERT encoder; returns the model."""
     from transformers import BertModel
 
     made = tokenizer(path, positions)
@@ -112,65 +103,43 @@ def encoder(path, *, positions=64, seed=1):
 
 
 def t5(path, *, seed=2):
-    """Save an encoder-decoder model with its tokenizer; returns the model."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import BertPreTokenizer
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-    vocabulary = {
-        word: i
-        for i, word in enumerate(
-            ["<pad>", "</s>", "<unk>", "Yes", "No", *WORDS, ".", "?", ":", "0", "1"]
-        )
-    }
+    words = ["<pad>", "</s>", "<unk>", "Yes", "No", *WORDS, ".", "?", ":", "0", "1"]
+    vocabulary = {word: i for i, word in enumerate(words)}
     made = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
     made.pre_tokenizer = BertPreTokenizer()
     made.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     PreTrainedTokenizerFast(
-        tokenizer_object=made,
-        pad_token="<pad>",
-        eos_token="</s>",
-        unk_token="<unk>",
+        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>",
         model_max_length=512,
-    ).save_pretrained(path)
+    ).save_pretrained(path)  # fmt: skip
     config = T5Config(
-        vocab_size=len(vocabulary),
-        d_model=32,
-        d_kv=8,
-        d_ff=48,
-        num_layers=2,
-        num_heads=4,
-        pad_token_id=0,
-        eos_token_id=1,
-        decoder_start_token_id=0,
-    )
+        vocab_size=len(vocabulary), d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
+        pad_token_id=0, eos_token_id=1, decoder_start_token_id=0,
+    )  # fmt: skip
     model = _randomise(T5ForConditionalGeneration(config), seed)
     model.save_pretrained(path)
     return model
 
 
 def bart(path, *, seed=3):
-    """Save a BART with its tokenizer; returns the model."""
     from transformers import BartConfig, BartForConditionalGeneration
 
     made = tokenizer(path, 64)
     ids = {name: made.convert_tokens_to_ids(token) for name, token in _BART_MARKS.items()}
+    sides = ("encoder", "decoder")
     config = BartConfig(
-        vocab_size=len(made),
-        d_model=32,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=48,
-        decoder_ffn_dim=48,
-        max_position_embeddings=64,
-        decoder_start_token_id=ids["eos_token_id"],
-        forced_eos_token_id=None,
-        **ids,
-    )
+        **{f"{side}_layers": 2 for side in sides},
+        **{f"{side}_attention_heads": 4 for side in sides},
+        **{f"{side}_ffn_dim": 48 for side in sides},
+        vocab_size=len(made), d_model=32, max_position_embeddings=64,
+        decoder_start_token_id=ids["eos_token_id"], forced_eos_token_id=None, **ids,
+    )  # fmt: skip
     model = _randomise(BartForConditionalGeneration(config), seed)
     model.save_pretrained(path)
     return model
@@ -209,12 +178,23 @@ def export(model, path, output):
     )
 
 
-def edit_config(path, **changes):
-    """Change fields of a saved config.json; `None` takes a field out."""
-    file = path / "config.json"
-    config = json.loads(file.read_text())
-    for key, value in changes.items():
-        config.pop(key, None)
-        if value is not None:
-            config[key] = value
-    file.write_text(json.dumps(config))
+async def scores(tool, *examples):
+    """Score examples and close the tool, whatever happens."""
+    try:
+        return [await tool.score(example) for example in examples]
+    finally:
+        await tool.aclose()
+
+
+async def score(tool, example):
+    """Score one example and close the tool."""
+    return (await scores(tool, example))[0]
+
+
+@cache
+def pretrained(folder, kind):
+    """The model and tokenizer of a folder as transformers reads them by itself."""
+    import transformers
+
+    model = getattr(transformers, kind).from_pretrained(folder).eval()
+    return model, transformers.AutoTokenizer.from_pretrained(folder)

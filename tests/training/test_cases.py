@@ -32,41 +32,38 @@ TURNS = (
 seeds = st.integers(0, 2**32).map(random.Random)
 
 
-@given(seeds)
-def test_roles_change_places_and_no_word_changes(rng: random.Random) -> None:
+@given(seeds, st.floats(0.05, 0.4))
+def test_an_alteration_changes_what_it_says(rng, share):
     sentence = "On Monday Linda Green thanked Peter Hill and Anna Brown for a letter."
     swapped = alterations.swap_roles(sentence, rng)
-    assert swapped is not None
     assert swapped != sentence
     assert sorted(swapped.rstrip(".").split()) == sorted(sentence.rstrip(".").split())
-
-
-@given(seeds)
-def test_a_swapped_name_comes_from_the_pool(rng: random.Random) -> None:
-    altered = alterations.swap_name(["Oslo"])("She moved to Paris with him.", rng)
-    assert altered == "She moved to Oslo with him."
-    assert alterations.swap_name(["Oslo"])("nothing to swap here", rng) is None
-
-
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [
+    swap_name = alterations.swap_name(["Oslo"])
+    assert swap_name("She moved to Paris with him.", rng) == "She moved to Oslo with him."
+    assert swap_name("nothing to swap here", rng) is None
+    letter = alterations.transplant(["A letter of Peter Hill went to Anna Brown."], ["Ashford"])
+    assert letter("Anything.", rng) == "A letter of Ashford went to Ashford."
+    assert alterations.transplant(["it rained all day."], ["Ashford"])("Anything.", rng) is None
+    garbled = alterations.garble(STORY[1], rng, share)
+    assert garbled is None or garbled != STORY[1]
+    assert alterations.garble("Too short.", rng) is None
+    for sentence in STORY:  # rewording keeps names and numbers
+        kept = [name for name in alterations.names(sentence) if name not in ("4", "20")]
+        assert all(name in rewording.reword(sentence, rng) for name in kept)
+    for said, meant in (
         ("It was not cold.", "It was cold."),
         ("She can't come.", "She can come."),
         ("He will stay.", "He will not stay."),
-    ],
-)
-def test_negation_goes_in_or_out(said: str, meant: str) -> None:
-    assert alterations.negate(said, random.Random(0)) == meant
+    ):
+        assert alterations.negate(said, random.Random(0)) == meant
 
 
 @given(seeds)
-def test_fused_sentences_meet_at_a_word_of_both(rng: random.Random) -> None:
+def test_fused_sentences_meet_at_a_word_of_both(rng):
     one = "The old library was closed in March because its roof was leaking."
     other = "Linda Green said that the new building was paid for by local firms."
     fused = alterations.fuse_with(other)(one, rng)
-    assert fused is not None
-    assert fused not in (one, other)
+    assert fused not in (None, one, other)
     words, ends = fused.split(), other.split()
     assert any(
         words[:i] == one.split()[:i] and words[i:] == ends[len(ends) - len(words) + i :]
@@ -76,29 +73,7 @@ def test_fused_sentences_meet_at_a_word_of_both(rng: random.Random) -> None:
 
 
 @given(seeds)
-def test_a_transplanted_sentence_has_names_of_the_text_alone(rng: random.Random) -> None:
-    altered = alterations.transplant(["A letter of Peter Hill went to Anna Brown."], ["Ashford"])
-    assert altered("Anything.", rng) == "A letter of Ashford went to Ashford."
-    assert alterations.transplant(["it rained all day."], ["Ashford"])("Anything.", rng) is None
-
-
-@given(seeds, st.floats(0.05, 0.4))
-def test_garbling_changes_the_sentence(rng: random.Random, share: float) -> None:
-    garbled = alterations.garble(STORY[1], rng, share)
-    assert garbled is None or garbled != STORY[1]
-    assert alterations.garble("Too short.", rng) is None
-
-
-@given(seeds)
-def test_rewording_keeps_names_and_numbers(rng: random.Random) -> None:
-    for sentence in STORY:
-        reworded = rewording.reword(sentence, rng)
-        kept = [name for name in alterations.names(sentence) if name not in ("4", "20")]
-        assert all(name in reworded for name in kept)
-
-
-@given(seeds)
-def test_an_answer_is_yes_exactly_where_its_respect_is_sound(rng: random.Random) -> None:
+def test_an_answer_is_yes_exactly_where_its_respect_is_sound(rng):
     case = items.article_case(STORY, None, OTHER, rng, 4)
     assert len(case.candidates) == 4
     for candidate in case.candidates:
@@ -119,17 +94,7 @@ def test_an_answer_is_yes_exactly_where_its_respect_is_sound(rng: random.Random)
             assert all(candidate.quality[aspect] == 1.0 for aspect in known)
 
 
-@given(seeds)
-def test_how_many_summaries_are_about_something_else_is_as_wanted(rng: random.Random) -> None:
-    for share, of_the_article in ((0.0, True), (1.0, False)):
-        for candidate in items.article_case(STORY, None, OTHER, rng, 4, share).candidates:
-            assert (candidate.quality["relevance"] > 0) is of_the_article
-            assert of_the_article or candidate.quality["consistency"] <= 0.6, (
-                "which is answered by no"
-            )
-
-
-def test_what_the_title_names_is_important_wherever_it_stands() -> None:
+def test_what_the_title_names_is_important_wherever_it_stands():
     last = len(STORY) - 1
     plain, named = (items._salience(STORY, title) for title in (None, "Anna Brown stays"))
     assert named[last] / named[0] > plain[last] / plain[0]
@@ -137,28 +102,28 @@ def test_what_the_title_names_is_important_wherever_it_stands() -> None:
 
 
 @given(seeds)
-def test_a_text_about_something_else_is_worth_nothing(rng: random.Random) -> None:
-    for share in (0.0, 1.0):
+def test_a_text_about_something_else_is_worth_nothing(rng):
+    """How many there are is as wanted."""
+    for share, of_the_article in ((0.0, True), (1.0, False)):
         for candidate in items.article_case(STORY, None, OTHER, rng, 4, share).candidates:
-            assert (candidate.worth == 0) is (min(candidate.quality.values()) == 0)
-            assert share == 0.0 or candidate.worth == 0
+            quality = candidate.quality
+            assert (quality["relevance"] > 0) is of_the_article
+            assert of_the_article or quality["consistency"] <= 0.6  # which is answered by no
+            assert (candidate.worth == 0) is (min(quality.values()) == 0)
+            assert of_the_article or candidate.worth == 0
 
 
 @given(seeds)
-def test_responses_that_make_no_sense_there_are_neither_natural_nor_clear(
-    rng: random.Random,
-) -> None:
-    dialogue = Dialogue(("I play tennis.", "I have a sister."), TURNS)
+def test_responses_that_make_no_sense_there_are_neither_natural_nor_clear(rng):
+    foreign = "I sell cars for a living."
     for kind, natural, clear in (("real", 1.0, 1.0), ("fused", 0.25, 0.0), ("foreign", 0.25, 0.25)):
-        reply = items._reply(
-            kind, dialogue.turns[:2], TURNS[2], "I sell cars for a living.", None, rng
-        )
+        reply = items._reply(kind, TURNS[:2], TURNS[2], foreign, None, rng)
         assert reply.quality["naturalness"] <= natural
         assert reply.quality["understandability"] <= clear
         assert kind == "real" or reply.quality["engagingness"] == 0.25
 
 
-def test_respects_are_spoilt_independently() -> None:
+def test_respects_are_spoilt_independently():
     rng = random.Random(0)
     found = [
         one for _ in range(300) for one in items.article_case(STORY, None, OTHER, rng, 4).candidates
@@ -174,7 +139,7 @@ def test_respects_are_spoilt_independently() -> None:
 
 
 @given(seeds)
-def test_dialogues_and_records_have_a_real_answer_first(rng: random.Random) -> None:
+def test_dialogues_and_records_have_a_real_answer_first(rng):
     dialogue = Dialogue(("I play tennis.", "I have a sister."), TURNS)
     case = items.talk_case(dialogue, ["I sell cars for a living."], rng, 4)
     assert case.candidates[0].quality["coherence"] == 1.0
@@ -182,16 +147,14 @@ def test_dialogues_and_records_have_a_real_answer_first(rng: random.Random) -> N
     record = items.record_case(rng, 4)
     assert record.context.startswith("data: ")
     assert all(0 <= value <= 1 for one in record.candidates for value in one.quality.values())
+    made = inventions.record(rng)
+    told = " ".join(made.told(made.slots, rng))
+    assert all(value in told for key, value in made.slots if key != "pets allowed")
 
 
-@given(seeds)
-def test_a_record_told_in_full_names_every_value(rng: random.Random) -> None:
-    record = inventions.record(rng)
-    told = " ".join(record.told(record.slots, rng))
-    assert all(value in told for key, value in record.slots if key != "pets allowed")
-
-
-def test_the_corpus_is_read_as_articles_and_dialogues(tmp_path) -> None:
+def test_the_corpus_is_read_as_articles_and_dialogues(tmp_path):
+    with pytest.raises(CorpusError, match=r"no \.txt"):
+        read(tmp_path)
     talk = "About A: I play tennis.\n" + "\n".join(
         f"{'AB'[i % 2]}: {turn}" for i, turn in enumerate(TURNS)
     )
@@ -203,8 +166,3 @@ def test_the_corpus_is_read_as_articles_and_dialogues(tmp_path) -> None:
     articles, dialogues = read(tmp_path)
     assert articles == [Article("A new library for Ashford", STORY)]
     assert dialogues == [Dialogue(("I play tennis.", ""), TURNS)]
-
-
-def test_an_empty_folder_is_refused(tmp_path) -> None:
-    with pytest.raises(CorpusError, match=r"no \.txt"):
-        read(tmp_path)

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -10,7 +11,15 @@ torch = pytest.importorskip("torch", reason="training needs torch (make extras)"
 pytest.importorskip("tokenizers", reason="training needs tokenizers (make extras)")
 
 from tests.training.test_cases import OTHER, STORY, TURNS  # noqa: E402
-from textassay.runtime.backends.llamacpp.model import LlamaCppModel  # noqa: E402
+from textassay import connect  # noqa: E402
+from textassay.demo import data_file  # noqa: E402
+from textassay.prompts import simplify  # noqa: E402
+from textassay.runtime.backends.llamacpp.model import (  # noqa: E402
+    EMBEDDED_FILE,
+    EMBEDDED_FOLDER,
+    LlamaCppModel,
+)
+from textassay.runtime.data.dataset import Examples  # noqa: E402
 from textassay.runtime.model import ContinuationRequest  # noqa: E402
 from training.corpus import Article, Dialogue  # noqa: E402
 from training.encoding import ANSWER, CANDIDATE, Branch, Encoder, train_tokenizer  # noqa: E402
@@ -27,8 +36,8 @@ from training.learning import (  # noqa: E402
     together,
     train,
 )
-from training.network import Network, Shape, batch_of  # noqa: E402
-from training.parity import log_probabilities, read_back, read_tokenizer  # noqa: E402
+from training.network import Shape, batch_of  # noqa: E402
+from training.parity import log_probabilities, read_back, read_tokenizer, weights_of  # noqa: E402
 
 SMALL = Shape(vocabulary=700, layers=2, hidden=64)
 
@@ -38,7 +47,12 @@ def tokenizer():
     return train_tokenizer([" ".join((*STORY, *OTHER, *TURNS)).lower()] * 4, SMALL.vocabulary)
 
 
-def branch(ids: list[int], question: list[int]) -> Branch:
+def made_texts(tokenizer):
+    articles = [Article(None, STORY), Article(None, OTHER)]
+    return Texts(articles, [Dialogue(("", ""), TURNS)], Encoder(tokenizer), 0)
+
+
+def branch(ids, question):
     places = [
         i if q == 0 else question.count(0) + question[:i].count(q) for i, q in enumerate(question)
     ]
@@ -52,9 +66,7 @@ def branch(ids: list[int], question: list[int]) -> Branch:
     return Branch(*arrays, ())
 
 
-def scores(
-    network: Network, contexts: list[list[int]], branches: list[list[Branch]]
-) -> list[np.ndarray]:
+def scores(network, contexts, branches):
     """Scores of each branch's tokens."""
     with torch.no_grad():
         found = network.scores(network(batch_of([np.array(c) for c in contexts], branches))).numpy()
@@ -65,7 +77,7 @@ def scores(
     return parts
 
 
-def test_branches_and_questions_do_not_see_each_other() -> None:
+def test_branches_and_questions_do_not_see_each_other():
     network = new_network(SMALL, 0)
     context, candidate = [0, 5, 9, 12, 40], [50, 51, 52]
     alone = scores(network, [context], [[branch([*candidate, 60, 61], [0, 0, 0, 1, 1])]])[0]
@@ -80,7 +92,7 @@ def test_branches_and_questions_do_not_see_each_other() -> None:
     np.testing.assert_allclose(mixed[[0, 1, 2, 4, 5]], alone, atol=2e-4)
 
 
-def test_an_untrained_network_copies() -> None:
+def test_an_untrained_network_copies():
     network = new_network(Shape(), 0)
     words = random.Random(0).sample(range(300, 4000), 40)
     got = scores(network, [[0, *words]], [[branch(words, [0] * len(words))]])[0]
@@ -88,13 +100,10 @@ def test_an_untrained_network_copies() -> None:
     assert np.mean(right[1:]) > 0.95
 
 
-def test_training_learns_and_gives_the_same_network_again(tokenizer) -> None:
-    encoder = Encoder(tokenizer)
-    articles, dialogues = [Article(None, STORY), Article(None, OTHER)], [Dialogue(("", ""), TURNS)]
-
-    def trained() -> tuple[Network, list[dict[str, float]]]:
+def test_training_learns_and_gives_the_same_network_again(tokenizer):
+    def trained():
         network, said = new_network(SMALL, 0), []
-        texts = Texts(articles, dialogues, encoder, 0)
+        texts = made_texts(tokenizer)
         plan = Plan(steps=6, words=(20, 50), decay=0.5, tokens=512)
         held = [texts.block(4, (20, 50))]
         train(
@@ -104,7 +113,7 @@ def test_training_learns_and_gives_the_same_network_again(tokenizer) -> None:
             "cpu",
             said.append,
             lambda: None,
-            lambda: held_out(network, held, encoder, "cpu"),
+            lambda: held_out(network, held, Encoder(tokenizer), "cpu"),
             3,
         )
         return network, [line["held_out"] for line in said if "held_out" in line]
@@ -114,17 +123,14 @@ def test_training_learns_and_gives_the_same_network_again(tokenizer) -> None:
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
-def test_the_better_candidate_is_to_gain_more_by_its_context(tokenizer) -> None:
+def test_the_better_candidate_is_to_gain_more_by_its_context(tokenizer):
     """Loss falls as the better one's lead grows; nearly equal ones are not compared."""
-    texts = Texts(
-        [Article(None, STORY), Article(None, OTHER)], [Dialogue(("", ""), TURNS)],
-        Encoder(tokenizer), 0,
-    )  # fmt: skip
+    texts = made_texts(tokenizer)
     case = texts.block(1, (20, 50))[0]
     picked, n = [[0, 1]], len(case.branches)
     given = torch.full((n,), 2.0)
 
-    def loss(worth: tuple[float, float], alone: list[float]):
+    def loss(worth, alone):
         changed = replace(case, worth=(*worth, *case.worth[2:]))
         return ranking_loss([changed], picked, given, torch.tensor(alone))
 
@@ -134,13 +140,10 @@ def test_the_better_candidate_is_to_gain_more_by_its_context(tokenizer) -> None:
     assert float(loss((0.2, 0.9), [1.0, 2.5])) < near
 
 
-def test_each_candidate_has_its_own_mean(tokenizer) -> None:
+def test_each_candidate_has_its_own_mean(tokenizer):
     """By hand, over the tokens that count of each branch."""
     network = new_network(SMALL, 0)
-    texts = Texts(
-        [Article(None, STORY), Article(None, OTHER)], [Dialogue(("", ""), TURNS)],
-        Encoder(tokenizer), 0,
-    )  # fmt: skip
+    texts = made_texts(tokenizer)
     cases = texts.block(2, (20, 50))
     batch = together(cases)
     with torch.no_grad():
@@ -154,31 +157,55 @@ def test_each_candidate_has_its_own_mean(tokenizer) -> None:
         assert mean == pytest.approx(float(own.mean()) if len(own) else 0.0, abs=1e-4)
 
 
-@pytest.mark.parametrize(("weights", "off"), [("f32", 1e-3), ("f16", 0.01), ("q8_0", 0.05)])
-def test_llama_cpp_gives_the_same_log_probabilities(tmp_path, tokenizer, weights, off) -> None:
+WITHIN = {"f32": 1e-3, "f16": 0.01, "q8_0": 0.05}
+
+
+async def differences(model, file, prompts):
+    """How far mean log-probabilities in llama.cpp are from those of the written network."""
+    network, tokenizer = read_back(file), read_tokenizer(file)
+    for given, scored in prompts:
+        request = ContinuationRequest(prompt=given, continuation=scored)
+        theirs = [token.logprob for token in (await model.continuation(request)).tokens]
+        ids = [0, *tokenizer.encode(given).ids]
+        ours = log_probabilities(network, ids, tokenizer.encode(scored).ids)
+        assert len(theirs) == len(ours)
+        yield abs(np.mean(theirs) - np.mean(ours))
+
+
+@pytest.mark.parametrize("weights", WITHIN)
+async def test_llama_cpp_gives_the_same_log_probabilities(tmp_path, tokenizer, weights):
     pytest.importorskip("llama_cpp", reason="needs the extra llamacpp")
     network, file = new_network(SMALL, 0), tmp_path / "small.gguf"
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     export(network, tmp_path / "tokenizer.json", file, weights)
-    again = read_back(file)
     assert Encoder(read_tokenizer(file)).end == Encoder(tokenizer).end
-    given, scored = "article: the town of ashford\nsummary:", " the town of ashford opened"
+    prompts = [("article: the town of ashford\nsummary:", " the town of ashford opened")]
     model = LlamaCppModel("llamacpp/small", str(file))
-    import asyncio
-
-    async def ask():
-        try:
-            return await model.continuation(ContinuationRequest(prompt=given, continuation=scored))
-        finally:
-            await model.aclose()
-
-    theirs = [token.logprob for token in asyncio.run(ask()).tokens]
-    ours = log_probabilities(again, [0, *tokenizer.encode(given).ids], tokenizer.encode(scored).ids)
-    assert len(theirs) == len(ours)
-    assert np.mean(theirs) == pytest.approx(np.mean(ours), abs=off)
+    try:
+        [found] = [d async for d in differences(model, file, prompts)]
+    finally:
+        await model.aclose()
+    assert found < WITHIN[weights]
 
 
-def test_an_average_keeps_a_share_of_the_trained_weights() -> None:
+async def test_the_packaged_model_is_the_network_that_was_trained():
+    """On bundled texts."""
+    pytest.importorskip("llama_cpp", reason="needs the extra llamacpp")
+    file = EMBEDDED_FOLDER / EMBEDDED_FILE
+    prompts = [
+        (
+            f"article: {simplify(one.source or '').replace(chr(10), ' ')}\nsummary:",
+            f" {simplify(one.output)}",
+        )
+        for one in islice(Examples(data_file("summarization")), 16)
+    ]
+    async with connect("embedded") as model:
+        found = [d async for d in differences(model, file, prompts)]
+    assert len(found) == 16
+    assert max(found) < WITHIN[weights_of(file)]
+
+
+def test_an_average_keeps_a_share_of_the_trained_weights():
     """Three quarters of one and a quarter of the other, in every weight."""
     trained, begun = new_network(SMALL, 0), new_network(SMALL, 1)
     expected = [

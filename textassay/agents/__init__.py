@@ -4,6 +4,9 @@
 
     judge = Scorer(Ask(model, "llm_score", task))
 
+Agents raise what a model raises (`ModelError`), `PromptError` if a prompt file does not render, and
+`ContentRefused` if the provider's filter cuts an answer off.
+
 Importing this package loads nothing: a name is imported when it is first used.
 """
 
@@ -14,87 +17,91 @@ from typing import TYPE_CHECKING
 from textassay.lazy import lazy
 
 if TYPE_CHECKING:
-    from textassay.agents.aggregation import Average
-    from textassay.agents.answerer import Answerer, AnswersAtOnce, AnswersInOrder, YesNoAggregator
     from textassay.agents.ask import Ask, Parsed
-    from textassay.agents.citations import CitationCheck, Finding, Inquiry, Verdict
-    from textassay.agents.decomposer import (
+    from textassay.agents.fusion import Assistant, LLMFuser, Planner, RefusedPlan, ToolAverage
+    from textassay.agents.investigator import CitationCheck, Inquiry, Investigator
+    from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, PassageWriter
+    from textassay.agents.lookup import Material, lay_out
+    from textassay.agents.planning import (
         Decomposer,
         Decomposition,
         RelatedAspect,
         RelatedAspects,
+        Steps,
+        StepsWriter,
+        WrittenSteps,
         grow,
     )
-    from textassay.agents.investigator import Investigator
-    from textassay.agents.joint_scorer import IndividualScorer, JointScorer, Ratings
-    from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer
-    from textassay.agents.llm_fuser import LLMFuser
-    from textassay.agents.lookup import Material, lay_out
-    from textassay.agents.passages import PassageWriter
-    from textassay.agents.planner import Assistant, Planner, RefusedPlan
     from textassay.agents.prompt_template import (
         Profile,
         Prompt,
         PromptTemplate,
+        Task,
         chat,
         fenced,
         material,
     )
-    from textassay.agents.questions import QuestionSet, SentenceQuestions
+    from textassay.agents.questions import (
+        Answerer,
+        AnswersAtOnce,
+        AnswersInOrder,
+        QuestionSet,
+        SentenceQuestions,
+        YesNoAggregator,
+    )
     from textassay.agents.reading.rating import NoRating, Rating, parse_rating
-    from textassay.agents.scorer import LabelScorer, Scorer
-    from textassay.agents.scores import from_samples, from_text
-    from textassay.agents.steps import Steps, StepsWriter, WrittenSteps
-    from textassay.agents.task import Task
-    from textassay.agents.tool_average import ToolAverage
+    from textassay.agents.scorer import IndividualScorer, JointScorer, LabelScorer, Ratings, Scorer
+    from textassay.agents.scores import Average, from_samples, from_text
+    from textassay.runtime.backends.doctor import Finding
+    from textassay.stress.verdicts import Verdict
 
 _HOME = {
     "Parsed": "ask",
-    "Answerer": "answerer",
-    "AnswersAtOnce": "answerer",
-    "AnswersInOrder": "answerer",
+    "Answerer": "questions",
+    "AnswersAtOnce": "questions",
+    "AnswersInOrder": "questions",
     "Ask": "ask",
-    "Assistant": "planner",
-    "Average": "aggregation",
-    "CitationCheck": "citations",
-    "Decomposer": "decomposer",
-    "Decomposition": "decomposer",
-    "Finding": "citations",
-    "IndividualScorer": "joint_scorer",
-    "Inquiry": "citations",
+    "Assistant": "fusion",
+    "Average": "scores",
+    "CitationCheck": "investigator",
+    "Decomposer": "planning",
+    "Decomposition": "planning",
+    "Finding": "investigator",
+    "IndividualScorer": "scorer",
+    "Inquiry": "investigator",
     "Investigator": "investigator",
-    "JointScorer": "joint_scorer",
-    "LLMFuser": "llm_fuser",
+    "JointScorer": "scorer",
+    "LLMFuser": "fusion",
     "LabelScorer": "scorer",
     "LikelihoodReader": "likelihood",
     "LikelihoodScorer": "likelihood",
     "Material": "lookup",
     "NoRating": "reading.rating",
-    "PassageWriter": "passages",
-    "Planner": "planner",
+    "PassageWriter": "likelihood",
+    "Planner": "fusion",
     "Profile": "prompt_template",
     "Prompt": "prompt_template",
     "PromptTemplate": "prompt_template",
     "QuestionSet": "questions",
     "Rating": "reading.rating",
-    "Ratings": "joint_scorer",
-    "RefusedPlan": "planner",
-    "RelatedAspect": "decomposer",
-    "RelatedAspects": "decomposer",
+    "Ratings": "scorer",
+    "RefusedPlan": "fusion",
+    "RelatedAspect": "planning",
+    "RelatedAspects": "planning",
     "Scorer": "scorer",
     "SentenceQuestions": "questions",
-    "Steps": "steps",
-    "StepsWriter": "steps",
-    "Task": "task",
-    "ToolAverage": "tool_average",
-    "Verdict": "citations",
-    "WrittenSteps": "steps",
-    "YesNoAggregator": "answerer",
+    "Steps": "planning",
+    "StepsWriter": "planning",
+    "Task": "prompt_template",
+    "ToolAverage": "fusion",
+    "Verdict": "investigator",
+    "WrittenSteps": "planning",
+    "YesNoAggregator": "questions",
     "chat": "prompt_template",
     "fenced": "prompt_template",
     "from_samples": "scores",
     "from_text": "scores",
-    "grow": "decomposer",
+    "grow": "planning",
     "lay_out": "lookup",
     "material": "prompt_template",
     "parse_rating": "reading.rating",

@@ -13,10 +13,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from textassay.agents.ask import MAX_QUOTED, Ask, never_cut, reached_limit, thought_note
-from textassay.agents.logprobs_or_samples import TOKENS_TO_SHOW, LogprobsOrSamples, Reading, read_as
+from textassay.agents.ask import (
+    TOKENS_TO_SHOW,
+    Ask,
+    LogprobsOrSamples,
+    never_cut,
+    reached_limit,
+    read_as,
+    thought_note,
+)
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.questions import QuestionSet, QuestionTable
+from textassay.agents.reading.rating import MAX_QUOTED
+from textassay.agents.scorer import Reading
 from textassay.runtime.calls.sharing import chained
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError

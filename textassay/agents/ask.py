@@ -3,14 +3,21 @@
 Every agent that asks a model does it through an `Ask`: what the model is shown, how it is sampled,
 repeats, the prompt's digest and the signature of scores are known here and in its template. Errors
 of the model pass through to whoever runs the agent.
+
+`LogprobsOrSamples` says whether log-probabilities are read, or samples of answers in their place.
+Both estimate the same: the distribution over answers, exactly or by drawing from it (G-Eval,
+section 2.3: 20 samples of a model without log-probabilities). Which one a model allows shows at the
+first call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from textassay.agents.prompt_template import (
     NO_PROFILE,
@@ -18,14 +25,15 @@ from textassay.agents.prompt_template import (
     Profile,
     Prompt,
     PromptTemplate,
+    Task,
     joined_text,
 )
-from textassay.agents.task import Task
+from textassay.agents.reading.rating import DECLINED
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adaptation import adaptation_of
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import CapabilityError
-from textassay.runtime.messages import NO_USAGE, Example, Usage
+from textassay.runtime.errors import CapabilityError, ContentRefused
+from textassay.runtime.messages import NO_USAGE, Example, Failure, How, Score, Usage
 from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
@@ -41,8 +49,6 @@ from textassay.version import __version__
 
 MORE_TOKENS = 4
 """An answer that was cut off is asked for once more with this many times the tokens."""
-MAX_QUOTED = 200
-"""Characters of an unusable answer that errors and evidence quote."""
 REMINDER = "form_again"
 """Prompt that follows an unusable answer: it asks for what was wanted, alone.
 
@@ -52,8 +58,6 @@ MAX_THOUGHT = 4000
 """Characters of a thought that evidence keeps."""
 LEFT_OUT = "\n[...]\n"
 """Stands where the middle of a thought was."""
-DECLINED = "Declined"
-"""Problem of an answer in which the judge refuses to rate; it is not asked for again."""
 
 _END_OF_TEXT = lazy_pattern(r"\n</[a-z-]+-\w+>\n")
 """The delimiter behind a text under evaluation."""
@@ -125,11 +129,7 @@ class Ask:
         return self.template.prepare(example)
 
     def render(self, example: Example | None = None, **values: Any) -> Prompt:
-        """Return the prompt for an example, see `PromptTemplate.render`.
-
-        Raises:
-            PromptError: The prompt file does not render.
-        """
+        """Return the prompt for an example, see `PromptTemplate.render`."""
         return self.template.render(example, **values)
 
     def digest(self, *variants: object, also: tuple[str, ...] = ()) -> str:
@@ -168,9 +168,6 @@ class Ask:
             json_schema: JSON schema that the answer must satisfy.
             functions: Functions that the model may call in its answer.
             dry_run_answer: A well-formed answer of usual length.
-
-        Raises:
-            ModelError: The model could not be asked.
         """
         usage, limit = NO_USAGE, max_tokens or self.max_tokens
         fields: dict[str, Any] = {
@@ -265,7 +262,6 @@ class Ask:
 
         Raises:
             CapabilityError: The model does not return log-probabilities of choices.
-            ModelError: The model could not be asked.
         """
         request = ChoicesRequest(
             **self._request_fields(prompt), required=self.required, choices=dict(choices)
@@ -364,12 +360,14 @@ def never_cut(sample: Sample, read: object = None) -> bool:
     return False
 
 
-def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
-    """Return the evidence of what the judge thought before the first of these answers that tells.
+def refuse_filtered(sample: Sample, what: str = "the answer") -> None:
+    """Raise if the provider's content filter cut an answer off."""
+    if sample.finish_reason == "filtered":
+        raise ContentRefused(f"the provider's content filter cut off {what}")
 
-    Args:
-        samples: The answers behind a score; without any thought nothing is noted.
-    """
+
+def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
+    """Return as evidence what the judge thought before the first of these answers that tells."""
     thought = next((sample.thought for sample in samples if sample.thought), None)
     if thought is None:
         return ()
@@ -380,13 +378,115 @@ def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
 
 
 def truncation_note(tokens: int) -> tuple[Json, ...]:
-    """Return the evidence that a local model was not shown the end of a source that did not fit.
-
-    Args:
-        tokens: How many tokens were left out; nothing is noted for 0.
-    """
+    """Return as evidence that a local model was not shown the end of a source; none for 0."""
     if not tokens:
         return ()
     return (
         {"text": f"the last {tokens} tokens of the source did not fit", "truncated_tokens": tokens},
     )
+
+
+ProbabilityReading = Literal["auto", "logprob"]
+"""Log-probabilities if the model sends usable ones, else samples; or log-probabilities alone."""
+
+SAMPLES = 20
+"""Samples in place of log-probabilities, as in G-Eval's paper."""
+SAMPLES_OF_THINKING = 5
+"""The same for a model that thinks: a thought costs more than fifty short answers."""
+
+TOKENS_TO_SHOW = 1024
+"""Longest answer that is to show whether a model thinks: a thought that is cut may not be told from
+an answer."""
+
+AUTO = "|how:auto|"
+"""What a method's signature says as long as nobody knows how its scores are obtained."""
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class LogprobsOrSamples:
+    """Reads log-probabilities until the model turns out to send none, and samples from then on."""
+
+    def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
+        self.model, self._ability = model, ability
+        self._is_refused = False
+        self._samples: int | None = None
+        self._counting = asyncio.Lock()
+
+    @property
+    def reads_logprobs(self) -> bool | None:
+        """Whether log-probabilities are read; `None` if only the first call can tell."""
+        if self._is_refused:
+            return False
+        able: bool | None = getattr(self.model.capabilities, self._ability)
+        return able
+
+    @property
+    def how(self) -> How:
+        """How scores are obtained, as far as it is known."""
+        return "sampled" if self.reads_logprobs is False else "logprob"
+
+    def refuse(self) -> None:
+        """Read samples from now on."""
+        self._is_refused = True
+
+    async def first(self, read: Callable[[], Awaitable[T]]) -> T | None:
+        """Return what `read` makes of log-probabilities; `None` if the model sends none."""
+        if self.reads_logprobs is False:
+            return None
+        try:
+            return await read()
+        except CapabilityError as error:
+            if not self._is_refused:
+                self.refuse()
+                _log.warning("samples take the place of log-probabilities: %s", error)
+        return None
+
+    async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
+        """Return how many samples take their place; one shows whether the model thinks."""
+        async with self._counting:
+            if self._samples is None:
+                if self.model.capabilities.thinks is None:
+                    await ask_one()
+                self._samples = self.most_samples
+        return self._samples
+
+    @property
+    def most_samples(self) -> int:
+        """Samples for what is known of the model by now."""
+        return SAMPLES_OF_THINKING if self.model.capabilities.thinks else SAMPLES
+
+    @property
+    def notice(self) -> str:
+        """What is read, and how many samples, for people who are about to pay for it."""
+        name, samples = self.model.name, f"{self.most_samples} samples"
+        able = self.reads_logprobs
+        if able:
+            return f"reads log-probabilities of {name}"
+        if able is False:
+            return f"reads {samples} of each answer, as {name} sends no log-probabilities"
+        if self.model.capabilities.thinks is None:
+            samples += f" ({SAMPLES_OF_THINKING} if it thinks)"
+        return f"reads log-probabilities if {name} sends usable ones, else {samples} of each answer"
+
+
+def read_as(signature: str, samples: int | None, temperature: float = 1.0) -> str:
+    """Return a signature that says how a score was obtained, where that was open."""
+    how = "how:logprob" if samples is None else f"how:sampled|n:{samples}|temp:{temperature:g}"
+    return signature.replace(AUTO, f"|{how}|", 1)
+
+
+def possible_signatures(signature: str) -> tuple[str, ...]:
+    """Return what the scores of a method can carry."""
+    counts = (None, SAMPLES, SAMPLES_OF_THINKING)
+    return tuple(dict.fromkeys(read_as(signature, count) for count in counts))
+
+
+def signature_of_parts(signature: str, parts: Iterable[Score | Failure]) -> str:
+    """Return the signature of a score that is made of parts, which say how they were obtained."""
+    if AUTO not in signature:
+        return signature
+    scores = [part for part in parts if isinstance(part, Score) and part.signature]
+    sampled = [score for score in scores if score.how == "sampled"]
+    return next((score.signature for score in (*sampled, *scores)), signature)

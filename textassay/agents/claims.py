@@ -13,17 +13,26 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, as_evidence
-from textassay.agents.answerer import Answerer, Replies, YesNoAggregator
-from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
-from textassay.agents.logprobs_or_samples import Reading, signature_of_parts
+from textassay.agents.ask import (
+    Ask,
+    Parsed,
+    ProbabilityReading,
+    refuse_filtered,
+    signature_of_parts,
+)
 from textassay.agents.lookup import narrow
-from textassay.agents.questions import QuestionTable, SentenceQuestions
-from textassay.agents.quoted_answerer import QuotedAnswerer
-from textassay.agents.quotes import evidence_pieces, find_quote, is_only_asked, quotable
+from textassay.agents.questions import (
+    Answerer,
+    QuestionTable,
+    Replies,
+    SentenceQuestions,
+    YesNoAggregator,
+)
+from textassay.agents.quoted_answerer import QuotedAnswerer, score_quoted
+from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
-from textassay.agents.scores import shared_fields
-from textassay.runtime.errors import ContentRefused
+from textassay.agents.reading.rating import MAX_QUOTED
+from textassay.agents.scores import Average, as_evidence, shared_fields
 from textassay.runtime.messages import (
     NO_USAGE,
     Aspect,
@@ -84,13 +93,7 @@ class ClaimSplitter:
     splitter: SentenceSplitter = DEFAULT_SPLITTER
 
     async def __call__(self, example: Example) -> Claims:
-        """Return the claims; none, with the reason, if the answer is no list or names none.
-
-        Raises:
-            PromptError: The prompt file does not render.
-            ContentRefused: The provider's filter cut the answer off.
-            ModelError: The model could not be asked.
-        """
+        """Return the claims; none, with the reason, if the answer is no list or names none."""
         if not example.output.strip():
             return Claims(problem=EMPTY)
         count = self.per_sentence * len(self.splitter.split(example.output))
@@ -138,8 +141,7 @@ class SentenceClaims:
 
 
 def _read(sample: Sample) -> tuple[str, ...] | None:
-    if sample.finish_reason == "filtered":
-        raise ContentRefused("the provider's content filter cut the list of claims off")
+    refuse_filtered(sample, "the list of claims")
     return parse_statements(sample.text, cut=sample.finish_reason == "length")
 
 
@@ -212,38 +214,20 @@ class QuotedVerifier:
 
         `abstained` with `QuoteNotFound` if the passage that is said to support the claim does not
         exist. A claim that is not supported needs no passage: there may be none about it.
-
-        Raises:
-            ModelError: The model could not be asked.
         """
         shown = self.windows.of(example, claim)
         answer = await self._answerer(shown, ASPECT)
-        about: dict[str, Any] = {
-            "id": example.id,
-            "aspect": ASPECT.name,
-            "scale": UNIT,
-            "how": "text",
-            "usage": answer.usage,
-            "evidence": answer.notes,
-        }
-        if answer.problem is not None or answer.verdict is None:
-            return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
         # never in the output: a claim is found there by its nature
         texts = quotable(example, question_counts=self.windows.question_counts)
         del texts["output"]
-        found = find_quote(answer.quote, texts)
-        piece: Json = {"text": claim.text, "answer": answer.verdict, "quote": answer.quote}
-        piece |= {"found_in": found.where if found else None}
-        about["evidence"] = (piece, *answer.notes)
-        if answer.verdict == "unsure":
-            message = "the judge could not tell"
-            return Score.unscored("Unsure", message, outcome="abstained", **about)
-        if answer.verdict == "yes" and found is None and self.required:
-            is_source = self.windows.question_counts or not is_only_asked(example)
-            where = "source" if is_source else "context"
-            problem = f"the quoted passage is not in the {where}: {answer.quote[:MAX_QUOTED]!r}"
-            return Score.unscored("QuoteNotFound", problem, outcome="abstained", **about)
-        return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)
+        is_source = self.windows.question_counts or not is_only_asked(example)
+        return score_quoted(
+            answer,
+            texts,
+            must_quote=self.required and answer.verdict == "yes",
+            place="the source" if is_source else "the context",
+            **shared_fields(example, ASPECT, how="text"),
+        )
 
 
 @dataclass(frozen=True)
@@ -262,7 +246,7 @@ class ProbabilityVerifier:
     ask: Ask
     windows: Windows
     question: str
-    reading: Reading = "logprob"
+    reading: ProbabilityReading = "logprob"
     signature: str = ""
     _table: QuestionTable = field(default_factory=QuestionTable)
 
@@ -275,13 +259,7 @@ class ProbabilityVerifier:
         return Answerer(self.ask, self._table, reading=self.reading)
 
     async def __call__(self, example: Example, claim: Claim) -> Score:
-        """Return the probability that the claim is supported.
-
-        Raises:
-            CapabilityError: The model does not return log-probabilities of choices, and nothing
-                else may be read.
-            ModelError: The model could not be asked.
-        """
+        """Return the probability that the claim is supported."""
         shown = self.windows.of(example, claim)
         aspect = ASPECT.model_copy(update={"question": self.question})
         prepare = SentenceQuestions(self.ask.template, self._table, decompose=False)
@@ -309,11 +287,7 @@ class ToolVerifier:
     question_counts: bool = True
 
     async def __call__(self, example: Example, claim: Claim) -> Score:
-        """Return the tool's score of the claim.
-
-        Raises:
-            ConfigurationError: The tool cannot work at all.
-        """
+        """Return the tool's score of the claim."""
         claimed = example.model_copy(update={"output": claim.text, "references": ()})
         if not self.question_counts and is_only_asked(example):
             results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]

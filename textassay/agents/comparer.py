@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, thought_note
+from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
 from textassay.agents.prompt_template import Prompt, fenced, references_shown
-from textassay.agents.reading.rating import NoRating, parse_choice
+from textassay.agents.reading.rating import MAX_QUOTED, NoRating, parse_choice
+from textassay.agents.scores import shared_fields
 from textassay.prompts import nonce
 from textassay.runtime.data.units import OTHER_OUTPUT
-from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample
 
@@ -59,13 +59,7 @@ class Comparer:
     parse_retries: int = 1
 
     async def __call__(self, example: Example, aspect: Aspect) -> Preference:
-        """Return the choice.
-
-        Raises:
-            PromptError: The prompt file does not render.
-            ContentRefused: The provider's filter cut the answer off.
-            ModelError: The model could not be asked.
-        """
+        """Return the choice."""
         if not (example.output.strip() and other_output(example).strip()):
             return Preference(
                 order=self.order, problem="EmptyOutput", message="one of the two texts is empty"
@@ -118,10 +112,8 @@ class Comparer:
 
     def _read(self, sample: Sample) -> float | NoRating:
         rating = parse_choice(sample.text, ties=self.ties)
-        if isinstance(rating, NoRating) and sample.finish_reason == "filtered":
-            raise ContentRefused(
-                "the provider's content filter cut the answer off before its choice"
-            )
+        if isinstance(rating, NoRating):
+            refuse_filtered(sample, "the answer before its choice")
         return rating
 
 
@@ -143,11 +135,8 @@ class PreferenceScorer:
         """Return the score: 1 if `output` is better, 0 if `output_b` is, 0.5 if neither."""
         choices = [first] if second is None else [first, second]
         about: dict[str, Any] = {
-            "id": example.id,
-            "aspect": aspect.label,
+            **shared_fields(example, aspect, how="text", signature=self.signature),
             "scale": (0.0, 1.0),
-            "how": "text",
-            "signature": self.signature,
             "usage": sum((one.usage for one in choices), NO_USAGE),
             "explanation": "\n\n".join(one.reply for one in choices if one.reply) or None,
         }

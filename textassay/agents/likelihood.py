@@ -1,20 +1,558 @@
-"""Scores a text by its probability under a model.
+"""How likely a model finds a text (GPTScore): what it is conditioned on, and the score.
 
-The sum over tokens of w_t log p(h_t | h_<t, T) (GPTScore, 3.2).
+The words of GPTScore's tables (aspects in sentences; templates, directions and questions by kind of
+task) fill the template T(d, a, S) for an example and an aspect; an aspect that is not in the table,
+or that defines a known name otherwise, is described by its definition. The score is the sum over
+tokens of w_t log p(h_t | h_<t, T) (section 3.2).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
 
-from textassay.agents.likelihood_words import OverReferences
-from textassay.agents.passages import Passage, Passages
+from pydantic import Field, model_validator
+
+from textassay.agents.prompt_template import PromptTemplate, Task, fenced, plain_texts
+from textassay.prompts import nonce
 from textassay.runtime.concurrency import gather
-from textassay.runtime.messages import Aspect, Example, Message, Score, Usage
+from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.messages import Aspect, Example, Message, Score, ScoreError, Usage
 from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Json, Model, scoring
+from textassay.tools.tool import premise, references
+
+
+class Quality(Message):
+    """One aspect in the words of prompts."""
+
+    code: str = ""
+    """Three letters, as GPTScore's tables have it."""
+    name: str = Field(min_length=1)
+    """The aspect's name."""
+    definition: str
+    """What it means."""
+    tasks: tuple[str, ...] = ()
+    """Kinds of task that the paper uses it on."""
+    adjective: str | None = None
+    """Stands before the noun: `fluent and grammatical`."""
+    clause: str | None = None
+    """Stands behind `that` if there is no adjective: `covers the content of the reference`."""
+    question: str | None = None
+    """The boolean question about a conversation."""
+    quoted: bool = False
+    """Whether the question is the paper's."""
+    ours: bool = False
+    """Whether the definition is ours rather than the paper's."""
+    also: tuple[str, ...] = ()
+    """Other names of the aspect."""
+    needs_context: bool = False
+    """Whether the question is about the example's `context`."""
+
+    @property
+    def names(self) -> set[str]:
+        """All names in lower case."""
+        return {name.casefold() for name in (self.code, self.name, *self.also) if name}
+
+
+class Qualities(Message):
+    """Aspects in the words of prompts."""
+
+    aspects: tuple[Quality, ...]
+    """Each under names that no other one has."""
+    definitions: frozenset[str] = frozenset()
+    """Definitions, besides their own, that these words stand for."""
+
+    def find(self, name: str) -> Quality | None:
+        """Return the quality of this name, or `None`."""
+        folded = name.casefold()
+        return next((quality for quality in self.aspects if folded in quality.names), None)
+
+    def of(self, aspect: Aspect) -> Quality:
+        """Return the quality for an aspect; one of unknown definition is described by it."""
+        known = self.find(aspect.name)
+        # An aspect of a known name with a definition of its own means something else: published
+        # words about that name would not ask for it.
+        if known is None or aspect.definition not in {known.definition, *self.definitions}:
+            return described(aspect)
+        return known
+
+    def chosen(self, names: Iterable[str], aspects: Sequence[Aspect]) -> tuple[Quality, ...]:
+        """Return the qualities of these names, which may also be names of the given aspects."""
+        own = {aspect.name.casefold(): self.of(aspect) for aspect in aspects}
+        qualities = []
+        for name in names:
+            quality = own.get(name.casefold()) or self.find(name)
+            if quality is None:
+                raise UnknownName(
+                    "aspect to combine", name, [*own, *(q.name for q in self.aspects)]
+                )
+            qualities.append(quality)
+        return tuple(qualities)
+
+
+def described(aspect: Aspect) -> Quality:
+    """Return the quality of an aspect that has no words of its own.
+
+    A high value means much of what it names.
+    """
+    meaning = " ".join(aspect.definition.split()).rstrip(".")
+    does = "does well in" if aspect.higher_is_better else "shows much"
+    return Quality(
+        name=aspect.name, definition=aspect.definition, clause=f"{does} {aspect.name} ({meaning})"
+    )
+
+
+def object_of(noun: str, target: Quality, others: Sequence[Quality] = ()) -> str:
+    """Return the noun phrase that a question asks about.
+
+    `an interesting response that is specific and engaging` (GPTScore, order of aspects).
+    """
+    first = f"{target.adjective} {noun}" if target.adjective else noun
+    clauses = [] if target.adjective else [target.clause or f"is good in {target.name}"]
+    adjectives = [other.adjective for other in others if other.adjective]
+    if adjectives:
+        clauses.append(f"is {_listed(adjectives)}")
+    clauses += [other.clause for other in others if not other.adjective and other.clause]
+    article = "an" if first[0].lower() in "aeiou" else "a"
+    return f"{article} {first}" + (f" that {' and '.join(clauses)}" if clauses else "")
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+Direction = Literal["src-hypo", "ref-hypo", "hypo-ref"]
+"""Which text is scored given which: `src-hypo` is p(hypothesis | source)."""
+OverReferences = Literal["mean", "max", "harmonic", "first"]
+"""What becomes of the values under several references."""
+
+
+class Wording(Message):
+    """How one direction is put into a prompt."""
+
+    instruction: str = ""
+    """What stands before the text, with `{object}`."""
+    afterwards: str = ""
+    """The same, behind the text."""
+    cue: str
+    """What stands between the given text and the scored one."""
+    between: str = "\n\n"
+    """What stands between demonstrations, and between the last one and the text."""
+    prompts: dict[str, str] = {}
+    """By aspect, a published prompt word for word, with `{given}` and `{scored}`; takes the place
+    of `instruction`."""
+    printed: dict[str, str] = {}
+    """The same as a paper prints it, if its authors ran another; for the profile `paper`."""
+
+    @model_validator(mode="after")
+    def _has_places(self) -> Wording:
+        for prompt in (*self.prompts.values(), *self.printed.values()):
+            if not prompt.endswith("{scored}") or prompt.count("{given}") != 1:
+                raise ValueError(f"{prompt!r} needs {{given}} once and ends in {{scored}}")
+        return self
+
+    def published(self, aspect: str, printed: bool = False) -> tuple[str, str] | None:
+        """Return a published prompt's text before the given text, and that between the two."""
+        prompt = (self.printed if printed else {}).get(aspect) or self.prompts.get(aspect)
+        if prompt is None:
+            return None
+        before, _, cue = prompt.removesuffix("{scored}").partition("{given}")
+        return before, cue
+
+
+class Directed(Message):
+    """The default direction of an aspect."""
+
+    direction: Direction
+    by: str = ""
+    """Whose choice that is, and why."""
+    note: str = ""
+    """What speaks against it."""
+
+
+class TaskWords(Message):
+    """How a kind of task is put into prompts."""
+
+    like: str | None = None
+    """Another task whose words these are."""
+    noun: str = "text"
+    """What the output is called."""
+    own_questions: bool = True
+    """Whether an aspect's own question, in the task's file, is the boolean question; else that of
+    GPTScore's table of aspects is."""
+    over_references: OverReferences = "mean"
+    """What becomes of several references unless something else is wanted."""
+    question: str = ""
+    """What stands before a boolean question."""
+    templates: dict[Direction, Wording] = {}
+    """By direction."""
+    directions: dict[str, Directed] = {}
+    """By aspect."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _both_directions(cls, content: Any) -> Any:
+        """Take a template named `ref-both` for both directions between hypothesis and reference."""
+        templates = dict(content.get("templates", {})) if isinstance(content, dict) else {}
+        both = templates.pop("ref-both", None)
+        if both is None:
+            return content
+        return {**content, "templates": {"ref-hypo": both, "hypo-ref": both, **templates}}
+
+
+class Protocols(Message):
+    """GPTScore's words for all tasks."""
+
+    tasks: dict[str, TaskWords] = {}
+    default: TaskWords
+    """For tasks that are not named, and for what a named one does not say."""
+    conversation: str = ""
+    """What stands before a boolean question about a conversation."""
+
+    def of(self, task: Task) -> TaskWords:
+        """Return the words for a task."""
+        own = self.tasks.get(task.name)
+        if own is not None and own.like is not None:
+            own = self.tasks.get(own.like)
+        question = self.conversation if task.asks else self.default.question
+        if own is None:
+            noun = task.output_name.lower()
+            return self.default.model_copy(update={"noun": noun, "question": question})
+        update = {
+            "templates": {**self.default.templates, **own.templates},
+            "question": own.question or question,
+        }
+        return own.model_copy(update=update)
+
+
+Directions = Literal["default", "src-hypo", "ref-hypo", "hypo-ref", "ref-both", "harmonic"]
+"""A direction; that of the table (`default`); or the mean (`ref-both`, as in BARTScore) or the
+harmonic mean of both directions between hypothesis and reference."""
+Scored = Literal["output", "yes"]
+"""The text itself, or the `Yes` that answers a boolean question about it."""
+
+# "User: hello" at the beginning of a line
+_SPEAKER = re.compile(r"(?m)^[ \t]*([^\W\d_][\w ]{0,20}):")
+
+
+class Passage(Message):
+    """A text whose probability is asked for, and what comes before it."""
+
+    direction: str
+    """A direction, or `question`."""
+    question: str = ""
+    """The instruction or question in the prompt."""
+    prompt: str
+    """What comes before."""
+    scored: str = Field(min_length=1)
+    """The text, with the space before it."""
+    alone: str | None = None
+    """The prompt without the given text, if the text's probability by itself is to be taken
+    off."""
+    reference: int | None = None
+    """Which of the references that are not blank is used, from 0."""
+    source: str | None = None
+    """The part of the prompt that may be cut at its end if not all of it fits a local
+    model."""
+
+
+class Passages(Message):
+    """All passages behind one score."""
+
+    items: tuple[Passage, ...] = ()
+    missing: ScoreError | None = None
+    """Why there are none."""
+
+
+@dataclass(frozen=True)
+class PassageWriter:
+    """Fills the template for an example and an aspect.
+
+    Attributes:
+        template: The prompt file.
+        words: How prompts of this task read.
+        qualities: Aspects in words.
+        direction: Which text is scored given which.
+        scored: Whether the text itself is scored or the answer to a question about it.
+        instruct: Whether task and aspect are described at all.
+        combined: Aspects whose definitions are joined to that of the judged one.
+        demonstrations: Examples shown before, by aspect id; they are not judged themselves.
+        first_reference: Whether references after the first are left out.
+        alone: Whether to ask for the text's probability by itself as well.
+        printed: Whether prompts go out byte by byte as a paper prints them.
+    """
+
+    template: PromptTemplate
+    words: TaskWords
+    qualities: Qualities
+    direction: Directions = "default"
+    scored: Scored = "output"
+    instruct: bool = True
+    combined: tuple[Quality, ...] = ()
+    demonstrations: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
+    first_reference: bool = False
+    alone: bool = False
+    printed: bool = False
+
+    async def __call__(self, example: Example, aspect: Aspect) -> Passages:
+        """Return the passages, or why there are none.
+
+        Raises:
+            ConfigurationError: A demonstration lacks what this aspect needs.
+        """
+        # Its answer stands in the prompt, so its likelihood would say nothing.
+        if any(_same(example, shown) for shown in self._demonstrations(aspect)):
+            return _none(
+                "Demonstration", "this example is shown as a demonstration, so it is not judged"
+            )
+        example = self.template.prepare(example)
+        if not example.output.strip():
+            return _none("EmptyOutput", "there is no text to judge")
+        quality = self.qualities.of(aspect)
+        if self.scored == "yes":
+            return self._question(example, aspect, quality)
+        directions = self._directions(aspect)
+        pairs = [pair for direction in directions for pair in self._pairs(example, direction)]
+        if not pairs:
+            return _missing("references" if "src-hypo" not in directions else "source")
+        return Passages(items=tuple(self._passage(pair, aspect, quality) for pair in pairs))
+
+    def _directions(self, aspect: Aspect) -> tuple[Direction, ...]:
+        if self.direction in ("ref-both", "harmonic"):
+            return ("ref-hypo", "hypo-ref")
+        if self.direction != "default":
+            return (cast(Direction, self.direction),)
+        if self.template.takes_plain_texts and not self.printed:
+            return ("src-hypo",)  # a profile's own words: the table's choices go with the paper's
+        known = self.words.directions.get(self.qualities.of(aspect).name)
+        return (known.direction if known is not None else "src-hypo",)
+
+    def _pairs(self, example: Example, direction: Direction) -> list[_Pair]:
+        output = example.output.strip()
+        if direction == "src-hypo":
+            given = premise(example)
+            return (
+                []
+                if given is None
+                else [
+                    _Pair(
+                        direction, given, output, texts=plain_texts(example, ("source", "context"))
+                    )
+                ]
+            )
+        known = list(enumerate(text.strip() for text in references(example)))
+        chosen = known[:1] if self.first_reference else known
+        if direction == "ref-hypo":
+            return [_Pair(direction, text, output, n, {"source": text}) for n, text in chosen]
+        return [_Pair(direction, output, text, n, {"source": output}) for n, text in chosen]
+
+    def _passage(self, pair: _Pair, aspect: Aspect, quality: Quality) -> Passage:
+        wording = self.words.templates[pair.direction]
+        instruction, lead, cue = self._wording(wording, quality)
+        values: dict[str, Any] = {
+            "instruction": instruction,
+            "lead": lead,
+            "cue": cue.rstrip(" "),
+            "separator": cue[len(cue.rstrip(" ")) :] if self.printed else " ",
+            "between": wording.between,
+            "demonstrations": self._shown_pairs(aspect, pair.direction),
+        }
+        render = self.template.render_text
+        bare = self.template.takes_plain_texts and "source" in pair.texts
+        given = pair.texts["source"] if bare else pair.given
+        return Passage(
+            direction=pair.direction,
+            question=instruction,
+            prompt=render(pair.texts, given=pair.given, **values),
+            scored=f"{values['separator']}{pair.scored}",
+            # The same words around an empty text: what is taken off is the likelihood of the scored
+            # text itself.
+            alone=render({}, given="", **values) if self.alone else None,
+            reference=pair.reference,
+            source=given if pair.direction == "src-hypo" else None,
+        )
+
+    def _wording(self, wording: Wording, quality: Quality) -> tuple[str, str, str]:
+        """Return the instruction, the instruction up to the given text, and the cue."""
+        others = tuple(other for other in self.combined if other.name != quality.name)
+        object_ = object_of(self.words.noun, quality, others)
+        known = quality in self.qualities.aspects  # a user's own definition has no published words
+        published = wording.published(quality.name, self.printed) if known else None
+        cue = wording.cue if published is None else published[1]
+        if not self.instruct:
+            return "", "", cue
+        if self.template.layout != "paper":
+            return wording.afterwards.replace("{object}", object_), "", cue
+        # A published prompt speaks of one aspect; with others combined, the instruction is made
+        # anew.
+        if published is None or others:
+            instruction = wording.instruction.replace("{object}", object_)
+            return instruction, f"{instruction} ", cue
+        return published[0].strip(), published[0], cue
+
+    def _shown_pairs(self, aspect: Aspect, direction: Direction) -> list[dict[str, Any]]:
+        shown: list[dict[str, Any]] = []
+        for demonstration in self._demonstrations(aspect):
+            pairs = self._pairs(self.template.prepare(demonstration), direction)
+            if not pairs:
+                what = "source" if direction == "src-hypo" else "reference"
+                raise ConfigurationError(
+                    f"demonstration {demonstration.id!r} has no {what}, which {direction} needs"
+                )
+            shown.append(
+                {"given": pairs[0].given, "scored": pairs[0].scored, "bare": pairs[0].texts}
+            )
+        return shown
+
+    def _demonstrations(self, aspect: Aspect) -> tuple[Example, ...]:
+        return self.demonstrations.get(aspect.id, ())
+
+    def _question(self, example: Example, aspect: Aspect, quality: Quality) -> Passages:
+        asks = self.template.task.asks
+        # A response can only be asked about within its conversation.
+        if asks == "response" and not (example.source or "").strip():
+            return _missing("source")
+        if quality.needs_context and not (example.context or "").strip():
+            return _missing("context")
+        own_words = self.template.takes_plain_texts and not self.printed
+        question = self._question_text(aspect, quality) if self.instruct or own_words else ""
+        shown = []
+        for demonstration in self._demonstrations(aspect):
+            text = self._question_prompt(
+                self.template.prepare(demonstration), quality, question, []
+            )
+            shown.append(
+                {
+                    "text": text,
+                    "scored": (
+                        f"{self.template.prepare_text(_known_answer(demonstration, aspect))}."
+                    ),
+                }
+            )
+        prompt = self._question_prompt(example, quality, question, shown)
+        return Passages(
+            items=(
+                Passage(
+                    direction="question",
+                    question=question,
+                    prompt=prompt,
+                    scored=f" {self.template.prepare_text('Yes')}",
+                    source=(example.source or "").strip() or None,
+                ),
+            )
+        )
+
+    def _question_text(self, aspect: Aspect, quality: Quality) -> str:
+        """Return the boolean question.
+
+        On dialogue the paper's, else the aspect's own, else one from its words.
+        """
+        others = tuple(other for other in self.combined if other.name != quality.name)
+        asks = self.template.task.asks
+        if not others:
+            if asks and self.words.own_questions and aspect.question:
+                return aspect.question
+            if asks and quality.question:
+                return quality.question
+            if asks and quality.adjective:
+                return f"Are the responses of AI {quality.adjective}?"
+            if aspect.question:
+                return aspect.question
+        return f"Is this {object_of(self.words.noun, quality, others)}?"
+
+    def _question_prompt(
+        self,
+        example: Example,
+        quality: Quality,
+        question: str,
+        demonstrations: list[dict[str, str]],
+    ) -> str:
+        if self.template.task.asks:
+            parts = [("conversation", "Conversation", self._conversation(example))]
+            parts += [("context", "Fact", example.context or "")] if quality.needs_context else []
+        else:
+            task = self.template.task
+            named = (("source", task.source_name), ("context", task.context_name))
+            parts = [
+                (part, label, text)
+                for part, label in named
+                if (text := getattr(example, part) or "").strip()
+            ]
+            parts.append(("output", task.output_name, example.output))
+        return self.template.render_text(
+            plain_texts(example),
+            instruction=self.words.question if self.instruct else "",
+            question=question,
+            texts=(
+                [{"label": label, "text": text.strip()} for _, label, text in parts]
+                if self.printed
+                else fenced(parts, nonce(text for _, _, text in parts))
+            ),
+            demonstrations=demonstrations,
+        )
+
+    def _conversation(self, example: Example) -> str:
+        """Return the conversation that is asked about.
+
+        A judged response is its last turn, by the speaker it names, else by `AI`.
+        """
+        source, output = (example.source or "").strip(), example.output.strip()
+        if self.template.task.asks == "conversation":
+            return output
+        opening = _SPEAKER.match(output)
+        # A label counts only if a turn of the conversation has it: "Note: ..." begins an answer,
+        # too.
+        named = opening is not None and opening[1] in _SPEAKER.findall(source)
+        return f"{source}\n{output if named else f'AI: {output}'}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """What is given and what is scored."""
+
+    direction: Direction
+    given: str
+    scored: str
+    reference: int | None = None
+    texts: dict[str, str] = field(default_factory=dict)
+
+
+def _same(one: Example, other: Example) -> bool:
+    return one.output == other.output and (one.source == other.source or one.id == other.id)
+
+
+def _known_answer(demonstration: Example, aspect: Aspect) -> str:
+    answers = demonstration.meta.get("answers")
+    answer = str(answers.get(aspect.name, "") if isinstance(answers, Mapping) else "").casefold()
+    if answer not in ("yes", "no"):
+        raise ConfigurationError(
+            f"demonstration {demonstration.id!r} does not say how the question on {aspect.name} is"
+            " answered; a line of "
+            f'the file needs "answers": {{"{aspect.name}": "yes"}} (or "no")'
+        )
+    return answer.capitalize()
+
+
+def _missing(what: str) -> Passages:
+    kinds = {
+        "source": "MissingSource",
+        "references": "MissingReferences",
+        "context": "MissingContext",
+    }
+    article = "" if what == "references" else "a "
+    hint = "; direction=src-hypo scores it given its source" if what == "references" else ""
+    return _none(
+        kinds[what],
+        f"the text is scored given {article}{what}, which this example does not have{hint}",
+    )
+
+
+def _none(kind: str, message: str) -> Passages:
+    return Passages(missing=ScoreError(type=kind, message=message))
+
 
 TokenWeights = Literal["mean", "sum"]
 """Every token weighs 1/m, m being their number, or 1."""
@@ -49,12 +587,7 @@ class Likelihood(Message):
     usage: Usage = Usage()
 
     def value(self, weights: TokenWeights, normalized: bool = False) -> float:
-        """Return the weighted sum of log-probabilities, minus the text's own if that is known.
-
-        Args:
-            weights: What a token weighs.
-            normalized: Whether to return the weighted sum of `explained_share` instead.
-        """
+        """Return the weighted sum of log-probabilities, minus the text's own if that is known."""
         if normalized:
             assert self.explained is not None  # the passage was written with `alone`
             return self.explained / (self.tokens if weights == "mean" else 1)
@@ -86,7 +619,6 @@ class LikelihoodReader:
 
         Raises:
             CapabilityError: The model does not return log-probabilities of a given text.
-            ModelError: The model could not be asked.
         """
         return Likelihoods(
             items=tuple(await gather([self._read(passage) for passage in passages.items]))
@@ -202,10 +734,6 @@ def explained_share(given: float, alone: float) -> float:
     information, which bounds it above (normalized PMI, Bouma 2009), with `MIN_SURPRISE` as the
     smallest unit. Unlike nats, a single rare token that was copied, or missed, cannot outweigh all
     the others.
-
-    Args:
-        given: Log-probability of the token with the given text.
-        alone: The same without.
     """
     return max(-1.0, (given - alone) / max(-alone, MIN_SURPRISE))
 

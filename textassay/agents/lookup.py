@@ -15,9 +15,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-from textassay.agents.prompt_template import references_shown
+from textassay.agents.prompt_template import Task, references_shown
 from textassay.agents.quotes import evidence_pieces
-from textassay.agents.task import Task
 from textassay.runtime.conversation import answer_piece, conversation_pieces
 from textassay.runtime.messages import Example, Message
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences
@@ -42,18 +41,6 @@ def narrow(
     """Return the example with at most `most` windows of its source, those closest to the claim.
 
     Passages and conversations are shown by their numbers, `most` windows of them in all.
-
-    Args:
-        example: What is judged.
-        claim: What is looked for.
-        window: Longest window in words.
-        most: Number of windows.
-        splitter: Cuts the source into sentences; windows consist of whole ones.
-        question_counts: Whether the question is evidence even where there is a context; if not, it
-            is left out of the passages and conversations that are shown.
-
-    Returns:
-        The example itself if its source is short enough to be shown whole.
     """
     if example.passages or example.messages:
         return _narrowed(example, claim, window, most, splitter, question_counts=question_counts)

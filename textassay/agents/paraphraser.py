@@ -10,12 +10,11 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from textassay.agents.ask import Ask
+from textassay.agents.ask import Ask, refuse_filtered
 from textassay.agents.prompt_template import Prompt, fenced
 from textassay.agents.scores import shared_fields
 from textassay.prompts import nonce
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
 from textassay.runtime.model import Sample
 
@@ -45,12 +44,7 @@ class Paraphraser:
     signature: str
 
     async def __call__(self, example: Example, aspect: Aspect) -> Score:
-        """Return 1 with the paraphrase as explanation, or no value and why nothing was kept.
-
-        Raises:
-            ContentRefused: The provider's filter cut an answer off.
-            ModelError: A model could not be asked.
-        """
+        """Return 1 with the paraphrase as explanation, or no value and why nothing was kept."""
         about = shared_fields(example, aspect, how="text", signature=self.signature)
         if not example.output.strip():
             return Score.unscored("EmptyOutput", "there is no text to say in other words", **about)
@@ -113,17 +107,12 @@ def _shown(ask: Ask, texts: list[tuple[str, str, str]]) -> Prompt:
 
 
 def _text(sample: Sample) -> str:
-    _refuse_filtered(sample)
+    refuse_filtered(sample)
     parts = _MARK.split(sample.text)
     return parts[-1].strip() if len(parts) > 1 else ""
 
 
 def _yes(sample: Sample) -> bool:
-    _refuse_filtered(sample)
+    refuse_filtered(sample)
     match = _YES_NO.match(sample.text)
     return match is not None and match[1].lower() == "yes"
-
-
-def _refuse_filtered(sample: Sample) -> None:
-    if sample.finish_reason == "filtered":
-        raise ContentRefused("the provider's content filter cut the answer off")

@@ -1,7 +1,8 @@
-"""What a model is shown: the texts between delimiters, in a prompt, as its profile asks.
+"""What a model is shown: a task's texts between delimiters, in a prompt, as its profile asks.
 
-A profile changes how judges are asked that do not follow the papers' prompts, never what a score
-means; `methods/library/profiles.py` reads its files.
+A task says what the texts are called and which aspects are judged. A profile changes how judges are
+asked that do not follow the papers' prompts, never what a score means; `methods/library/` reads the
+files of both.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from pydantic import Field
 from pydantic_core import to_json
 
-from textassay.agents.task import Task
 from textassay.prompts import (
     PromptFault,
     PromptFrame,
@@ -33,6 +33,46 @@ from textassay.runtime.errors import PromptError
 from textassay.runtime.images import Image
 from textassay.runtime.messages import Aspect, Example, Message, Scale
 from textassay.runtime.model import ChatMessage, Sample
+
+
+class Task(Message):
+    """What kind of text is judged."""
+
+    name: str = Field(min_length=1)
+    """Short name, such as `summarization`."""
+    intro: str = Field(min_length=1)
+    """One or two sentences that tell a judge what will be shown."""
+    source_name: str = "Source"
+    """What an example's `source` is called in prompts."""
+    context_name: str = "Context"
+    """What an example's `context` is called in prompts."""
+    reference_name: str | None = None
+    """What an example's references are called in prompts; `None` if no judge is shown them."""
+    output_name: str = "Text"
+    """What an example's `output` is called in prompts."""
+    aspects: tuple[Aspect, ...] = Field(min_length=1)
+    """What is judged, in the order of the scores."""
+    family: tuple[Aspect, ...] = ()
+    """All aspects of the task's file that are judged by default."""
+    optional: tuple[Aspect, ...] = ()
+    """Aspects of the task's file that are judged only if they are named."""
+    asks: Literal["response", "conversation"] | None = None
+    """Whether GPTScore asks a yes/no question about a conversation: one that ends in the output
+    (`response`), or the output itself (`conversation`)."""
+    steps: dict[str, tuple[str, ...]] = {}
+    """Evaluation steps by aspect name, for aspects that come with some, or with none (`()`)."""
+    published: tuple[str, ...] = ()
+    """Names of aspects in the words that G-Eval's authors publish, for the profile `paper`."""
+    measured: str = ""
+    """What agreement with people it was measured at, and on what."""
+    digest: str = ""
+    """6 hex digits that change with any word of the task's file, whichever aspects are chosen."""
+
+    def with_members(self) -> Task:
+        """Return the task with one aspect for each label of which several may apply."""
+        members = tuple(member for aspect in self.aspects for member in aspect.members)
+        return self if members == self.aspects else self.model_copy(update={"aspects": members})
+
 
 KINDS = ("source", "context", "output")
 """The texts of an example that prompts show, in their order."""
@@ -259,11 +299,7 @@ class Prompt(NamedTuple):
     images: tuple[Image, ...] = ()
 
     def followed_by(self, answer: str, prompt: str, **values: Any) -> Prompt:
-        """Return the chat continued with the model's answer and another prompt.
-
-        Raises:
-            PromptError: The prompt file does not render.
-        """
+        """Return the chat continued with the model's answer and another prompt."""
         # Some APIs refuse an empty turn.
         turn = ChatMessage(role="assistant", content=answer or "(nothing)")
         return self._replace(messages=(*self.messages, turn, *chat(prompt, **values)))
@@ -272,9 +308,6 @@ class Prompt(NamedTuple):
         """Return the chat continued with an answer that may call functions, and another prompt.
 
         The prompt is what the first call returned; others were not carried out.
-
-        Raises:
-            PromptError: The prompt file does not render.
         """
         continued = self.followed_by(sample.text.strip(), prompt, **values)
         if sample.native is None:
@@ -372,9 +405,6 @@ class PromptTemplate:
             example: What is judged, as `prepare` returns it; `None` for prompts without texts.
             readings: Further entries of `material`, `{label, text}` each.
             values: What the prompt names besides.
-
-        Raises:
-            PromptError: The prompt file does not render.
         """
         if example is None:
             return Prompt(self.chat(**values))
@@ -409,19 +439,11 @@ class PromptTemplate:
         return latest[1]
 
     def chat(self, **values: Any) -> tuple[ChatMessage, ...]:
-        """Return the messages, rendered with exactly these values.
-
-        Raises:
-            PromptError: The prompt file does not render.
-        """
+        """Return the messages, rendered with exactly these values."""
         return chat(self.prompt, task=self.task, layout=self.layout, **self._in_english(values))
 
     def frame(self, labels: tuple[str, ...], values: dict[str, Any]) -> PromptFrame | None:
-        """Return the messages with gaps for texts with these labels; `None` if there can be none.
-
-        Raises:
-            PromptError: The prompt file does not render.
-        """
+        """Return the messages with gaps for texts with these labels, if there can be any."""
         try:
             words = self._in_english(values)
             return frame(self.prompt, labels, task=self.task, layout=self.layout, **words)
@@ -434,18 +456,11 @@ class PromptTemplate:
         Args:
             plain: Texts by kind without delimiters, which prompts of profiles take as `bare`.
             values: What the prompt names besides.
-
-        Raises:
-            PromptError: The prompt file does not render.
         """
         return joined_text(self.render_messages(plain, **values))
 
     def render_messages(self, plain: Mapping[str, str], **values: Any) -> tuple[ChatMessage, ...]:
-        """Return the prompt as messages, for agents that put the texts into `values` themselves.
-
-        Raises:
-            PromptError: The prompt file does not render.
-        """
+        """Return the prompt as messages, for agents that put the texts into `values` themselves."""
         if self.takes_plain_texts:
             values["bare"] = plain
         return self.chat(**values)
@@ -474,7 +489,6 @@ class BoundPrompt:
     """
 
     def __init__(self, template: PromptTemplate, values: dict[str, Any]) -> None:
-        """Store what is rendered, see `PromptTemplate.bind`."""
         self._template, self._values = template, values
         self._frames: dict[tuple[str, ...], PromptFrame | None] = {}
 
@@ -544,11 +558,7 @@ def _messages(prompt: str, turns: tuple[Turn, ...]) -> tuple[ChatMessage, ...]:
 
 
 def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:
-    """Return 6 hex digits for the words that are sent, see `prompts.digest`.
-
-    Raises:
-        PromptError: A file is missing or not a valid template.
-    """
+    """Return 6 hex digits for the words that are sent, see `prompts.digest`."""
     try:
         return digest(prompts, *variants)
     except PromptFault as fault:

@@ -1,24 +1,50 @@
-"""Turns an aspect into yes/no questions: one per output sentence and one on the whole output.
+"""Yes/no questions (DecompEval, section 3): what is asked, the answers, and the score made of them.
 
-DecompEval, section 3.
-
-Knows what is asked and about which texts; asks no model.
+An aspect becomes one question per output sentence and one on the whole output. They are answered
+by the probabilities of the spellings of yes and no as the next token; of a model that sends none,
+by written answers, for the share of yes among several estimates the same P(yes).
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from textassay.agents.prompt_template import PromptTemplate, fenced, plain_texts
-from textassay.agents.task import Task
+from textassay.agents.ask import (
+    TOKENS_TO_SHOW,
+    Ask,
+    LogprobsOrSamples,
+    ProbabilityReading,
+    never_cut,
+    reached_limit,
+    read_as,
+    thought_note,
+)
+from textassay.agents.prompt_template import Prompt, PromptTemplate, Task, fenced, plain_texts
+from textassay.agents.reading.rating import MAX_QUOTED
 from textassay.prompts import fence, nonce
+from textassay.runtime.calls.sharing import chained
+from textassay.runtime.concurrency import gather
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.images import Image
-from textassay.runtime.messages import Aspect, Example, Message, ScoreError, SubQuestion
+from textassay.runtime.messages import (
+    Answer,
+    Aspect,
+    Example,
+    Message,
+    Scale,
+    Score,
+    ScoreError,
+    SubQuestion,
+    Usage,
+)
+from textassay.runtime.model import ChoicesResponse, Json, Model, Sample, scoring
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import references
 
@@ -155,12 +181,7 @@ def templated(task: Task, aspect: Aspect) -> QuestionForm:
 
 
 def for_sentence(question: str, noun: str) -> str:
-    """Return the sub-question that belongs to a question, as DecompEval words them in its tables.
-
-    Args:
-        question: Such as `Is this a coherent summary to the document?`.
-        noun: What the question calls the output, such as `summary`.
-    """
+    """Return the sub-question of a question, as DecompEval words them in its tables."""
     sentence = "sentence {number} {sentence}"
     subject = sentence if noun == "sentence" else f"{noun} {sentence}"
     opening = _OPENING.search(question)
@@ -384,3 +405,395 @@ def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
         type=_MISSING[missing[0]],
         message=f"{aspect.name} needs a {what}, which this example does not have",
     )
+
+
+SURE = 0.1
+"""From which probability on a reported answer counts though the model did not report the other one.
+
+Servers report the 20 likeliest tokens: if one answer has at least this share and the other is not
+among them, then equation 3 is wrong by less than a third, and never on which of the two is
+likelier."""
+MAX_TOKENS = 16
+"""Longest written answer."""
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+class Reply(Message):
+    """What a model made of a yes/no question: an answer, or why there is none."""
+
+    question: SubQuestion
+    """What was asked."""
+    answer: Answer | None = None
+    """The answer."""
+    problem: ScoreError | None = None
+    """Why there is no answer."""
+    unreported: str | None = None
+    """`yes` or `no` if the model did not report its probability, which then counts as 0."""
+    samples: int | None = None
+    """Number of written answers that were asked for; `None` if probabilities were read."""
+    usable: int | None = None
+    """How many of them say yes or no."""
+    notes: tuple[Json, ...] = ()
+    """What the model thought before the first written answer, as evidence."""
+    truncated_tokens: int = 0
+    """Tokens of the source that the model was not shown, if truncation was asked for."""
+    usage: Usage = Usage()
+    """What asking cost."""
+
+
+class Replies(Message):
+    """Replies to questions in order; after one without an answer no more are asked."""
+
+    items: tuple[Reply, ...] = ()
+    parts: tuple[Replies, ...] = ()
+    """Those about each sentence by itself, if they were asked about so; `items` has all of them."""
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """The answers that there are."""
+        return tuple(reply.answer for reply in self.items if reply.answer is not None)
+
+    @property
+    def problem(self) -> ScoreError | None:
+        """Why a question has no answer; `None` if all have one."""
+        return next((reply.problem for reply in self.items if reply.problem is not None), None)
+
+    @property
+    def samples(self) -> int | None:
+        """Number of written answers to a question; `None` if all were read from probabilities."""
+        return max((reply.samples for reply in self.items if reply.samples), default=None)
+
+
+@dataclass(frozen=True)
+class Answerer:
+    """Answers one yes/no question about an example.
+
+    Attributes:
+        ask: Model and prompt; `n` above 1 asks for written answers.
+        book: Instruction and spellings of yes and no.
+        question_first: Whether the question about the whole output stands before the inputs (table
+            6).
+        least_mass: Probability of yes and no together below which there is no answer.
+        reading: Whether written answers are read in place of log-probabilities that the model does
+            not send.
+    """
+
+    ask: Ask
+    book: QuestionTable = field(default_factory=QuestionTable)
+    question_first: bool = False
+    least_mass: float = 0.0
+    reading: ProbabilityReading = "logprob"
+
+    def __post_init__(self) -> None:
+        if self.reading == "logprob":
+            if self.ask.n > 1:
+                raise ConfigurationError(
+                    f"n={self.ask.n} asks for written answers and reading=logprob for none; leave "
+                    "one out"
+                )
+            scoring(self.ask.model, "choices")
+
+    @cached_property
+    def probabilities(self) -> LogprobsOrSamples:
+        """What `auto` means for the model."""
+        return LogprobsOrSamples(self.ask.model, "choices")
+
+    async def __call__(
+        self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...] = ()
+    ) -> Reply:
+        """Return the answer with P(yes) and the mass of both words.
+
+        Args:
+            question: A sub-question of the set, or its question.
+            question_set: What the question is answered from.
+            earlier: Answers to show before it.
+
+        Raises:
+            CapabilityError: The model does not return log-probabilities of choices, and nothing
+                else may be read.
+        """
+        prompt = self._prompt(question, question_set, earlier)
+        if self.reading == "logprob":
+            return await self._by_probabilities(question, prompt)
+        if self.ask.n > 1:
+            return await self._by_samples(question, prompt, self.ask.n)
+        reply = await self.probabilities.first(lambda: self._by_probabilities(question, prompt))
+        if reply is not None:
+            return reply
+        one = self.ask.sampled(1)
+        n = await self.probabilities.samples(
+            lambda: one.answer(
+                prompt,
+                self._read_written,
+                max_tokens=TOKENS_TO_SHOW,
+                dry_run_answer=self.book.yes[-1],
+            )
+        )
+        return await self._by_samples(question, prompt, n)
+
+    async def _by_probabilities(self, question: SubQuestion, prompt: Prompt) -> Reply:
+        choices = {"yes": _spellings(self.book.yes), "no": _spellings(self.book.no)}
+        return self._read(question, await self.ask.choices(prompt, choices))
+
+    async def _by_samples(self, question: SubQuestion, prompt: Prompt, n: int) -> Reply:
+        """Return the share of yes among the written answers that say yes or no."""
+        answer = await self.ask.sampled(n).answer(
+            prompt,
+            self._read_written,
+            n=n,
+            is_cut=never_cut,
+            max_tokens=MAX_TOKENS,
+            dry_run_answer=self.book.yes[-1],
+        )
+        written = [yes for yes in answer.read if yes is not None]
+        reply = Reply(
+            question=question,
+            samples=n,
+            usable=len(written),
+            notes=thought_note(answer.samples),
+            truncated_tokens=answer.truncated_tokens,
+            usage=answer.usage,
+        )
+        if not written:
+            text = answer.samples[0].text.strip()[:MAX_QUOTED]
+            message = f"none of {n} samples says yes or no; the first says: {text!r}"
+            if all(map(reached_limit, answer.samples)):
+                message += f" (cut after max_tokens={MAX_TOKENS})"
+            problem = ScoreError(type="NoAnswerFound", message=message)
+            return reply.model_copy(update={"problem": problem})
+        found = Answer(question=question, p_yes=sum(written) / len(written))
+        return reply.model_copy(update={"answer": found})
+
+    def _read_written(self, sample: Sample) -> bool | None:
+        """Return whether an answer says yes or no, as its first word or its last."""
+        words = [word.casefold() for word in _WORD.findall(sample.text)]
+        # what was cut off may have ended otherwise
+        ends = words[:1] if reached_limit(sample) else [*words[:1], *words[-1:]]
+        yes = any(word.casefold() in ends for word in self.book.yes)
+        no = any(word.casefold() in ends for word in self.book.no)
+        return None if yes == no else yes
+
+    def _prompt(
+        self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...]
+    ) -> Prompt:
+        ahead = self.question_first and question == question_set.question
+        messages = self.ask.template.render_messages(
+            question_set.bare,
+            instruction=self.book.instruction,
+            texts=question_set.texts,
+            names=question_set.names,
+            definition=question_set.form.definition if question_set.form is not None else "",
+            earlier=[
+                {
+                    "question": answer.question.text,
+                    "word": (self.book.yes if answer.yes else self.book.no)[-1],
+                }
+                for answer in earlier
+            ],
+            question=question.text,
+            ahead=question.text if ahead else "",
+        )
+        return Prompt(messages, question_set.source, question_set.images)
+
+    def _read(self, question: SubQuestion, response: ChoicesResponse) -> Reply:
+        logprobs = {label: response.logprobs.get(label) for label in ("yes", "no")}
+        usage, cut, mass = response.usage, response.truncated_tokens, response.mass
+        unreported = [label for label, logprob in logprobs.items() if logprob is None]
+        # An unreported word is not impossible: the other one must be likely enough to outweigh it.
+        least = max(self.least_mass, SURE if unreported else 0.0)
+        if len(unreported) == 2 or mass < least:
+            problem = ScoreError(
+                type="NoLabelMass", message=_no_mass(self.ask.model, mass, unreported, least)
+            )
+            return Reply(question=question, problem=problem, truncated_tokens=cut, usage=usage)
+        answer = Answer(question=question, p_yes=p_yes(logprobs["yes"], logprobs["no"]), mass=mass)
+        rest = unreported[0] if unreported else None
+        return Reply(
+            question=question, answer=answer, unreported=rest, truncated_tokens=cut, usage=usage
+        )
+
+
+@dataclass(frozen=True)
+class AnswersInOrder:
+    """Answers yes/no questions in order; each answer becomes part of the next prompt.
+
+    The sub-questions come first, the question about the whole last, if it is asked.
+    """
+
+    answerer: Answerer
+
+    async def __call__(self, question_set: QuestionSet) -> Replies:
+        """Return the replies; the first one without an answer is the last."""
+        if question_set.parts:
+            return await _about_parts(self, question_set)
+        replies = Replies()
+        questions = question_set.questions
+        with chained() as turns:
+            for question in questions:
+                # Tells a local model whether to keep the prompt for the next question, which begins
+                # with it.
+                turns.has_next = question is not questions[-1]
+                reply = await self.answerer(question, question_set, replies.answers)
+                replies = Replies(items=(*replies.items, reply))
+                if reply.answer is None:
+                    break
+        return replies
+
+
+@dataclass(frozen=True)
+class AnswersAtOnce:
+    """Answers sub-questions at the same time, none of which shows the answer to another.
+
+    The question about the whole, if it is asked, comes after them and shows all their answers. So
+    there are two steps however many sentences there are, which is not the paper's chain.
+    """
+
+    answerer: Answerer
+
+    async def __call__(self, question_set: QuestionSet) -> Replies:
+        """Return the replies; the question about the whole needs an answer to all others."""
+        if question_set.parts:
+            return await _about_parts(self, question_set)
+        questions = question_set.questions
+        first = questions[: len(question_set.subquestions)]
+        items = await gather([self.answerer(question, question_set) for question in first])
+        replies = Replies(items=tuple(items))
+        if len(first) < len(questions) and replies.problem is None:
+            last = await self.answerer(questions[-1], question_set, replies.answers)
+            replies = Replies(items=(*replies.items, last))
+        return replies
+
+
+async def _about_parts(
+    answers: AnswersInOrder | AnswersAtOnce, question_set: QuestionSet
+) -> Replies:
+    """Return the replies about sentences judged by themselves, which do not wait for each other."""
+    parts = await gather([answers(part) for part in question_set.parts])
+    return Replies(items=tuple(reply for part in parts for reply in part.items), parts=tuple(parts))
+
+
+def p_yes(yes: float | None, no: float | None) -> float:
+    """Return equation 3, P(yes) / (P(yes) + P(no)), from natural logs.
+
+    `None` stands for probability 0.
+    """
+    if yes is None and no is None:
+        raise ValueError("neither yes nor no has a probability")
+    if yes is None or no is None:
+        return 0.0 if yes is None else 1.0
+    # The smaller over the larger: the exponential never overflows, however unlikely both are.
+    odds = math.exp(-abs(yes - no))
+    return 1 / (1 + odds) if yes > no else odds / (1 + odds)
+
+
+def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words, each with and without the space with which many tokens begin."""
+    return tuple(dict.fromkeys([*words, *(f" {word}" for word in words)]))
+
+
+def _no_mass(model: Model, mass: float, unreported: list[str], least: float) -> str:
+    if len(unreported) == 2:
+        return (
+            f"{model.name!r} would answer something other than yes or no: neither is among its"
+            " likeliest tokens"
+        )
+    cause = f" ({unreported[0]} is not among its likeliest tokens)" if unreported else ""
+    return (
+        f"yes and no together have probability {mass:.3g} for {model.name!r}{cause}, less than"
+        f" {least:g}"
+    )
+
+
+_NOTHING_ASKED = ScoreError(type="NoAnswer", message="no question could be asked")
+
+
+@dataclass(frozen=True)
+class YesNoAggregator:
+    """Scores the last question's P(yes), or the mean or sum over the output's sentences.
+
+    The questions with their answers are the score's evidence.
+
+    Attributes:
+        signature: What the scores carry, with how they were read in place of `how:auto`.
+    """
+
+    signature: str = ""
+
+    async def __call__(
+        self, example: Example, aspect: Aspect, question_set: QuestionSet, replies: Replies
+    ) -> Score:
+        """Return the score.
+
+        It has no value if no question could be asked or the model gave no usable answer.
+        """
+        about: dict[str, Any] = {
+            "id": example.id,
+            "aspect": aspect.label,
+            "how": "logprob" if replies.samples is None else "sampled",
+            "evidence": _evidence(replies),
+            "usage": sum((reply.usage for reply in replies.items), Usage()),
+            "signature": read_as(self.signature, replies.samples),
+        }
+        if replies.samples is not None:
+            about["samples"] = min(reply.usable or 0 for reply in replies.items)
+        if question_set.form is None:
+            missing = question_set.missing or _NOTHING_ASKED
+            about |= {"scale": (0.0, 1.0), "outcome": "abstained"}
+            return Score.unscored(missing.type, missing.message, **about)
+        # One question without an answer leaves no score: a mean over the rest would stand for
+        # another text.
+        if replies.problem is not None:
+            about |= {"scale": (0.0, 1.0), "outcome": "invalid"}
+            return Score.unscored(replies.problem.type, replies.problem.message, **about)
+        answers = replies.answers
+        if replies.parts:  # what counts is each sentence's own question, after its sub-question
+            answers = tuple(part.answers[-1] for part in replies.parts)
+        elif question_set.questions[-1] == question_set.question:
+            last = answers[-1]
+            about |= _spread(answers[-1:], replies)
+            return Score(value=min(last.p_yes, 1.0), mass=last.mass, scale=(0.0, 1.0), **about)
+        total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
+        is_sum = question_set.form.value == "sum"
+        scale: Scale = (0.0, float(count) if is_sum else 1.0)
+        value = total if is_sum else total / count
+        masses = [answer.mass for answer in answers if answer.mass is not None]
+        mass = math.fsum(masses) / count if len(masses) == count else None
+        about |= _spread(answers, replies, 1 if is_sum else count)
+        return Score(value=min(value, scale[1]), mass=mass, scale=scale, **about)
+
+
+def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict[str, float]:
+    """Return the standard deviation of a score that is made of one written answer each."""
+    if replies.samples is None:
+        return {}
+    variance = math.fsum(answer.p_yes * (1 - answer.p_yes) for answer in answers)
+    return {"spread": math.sqrt(variance) / count}
+
+
+def _evidence(replies: Replies) -> tuple[Json, ...]:
+    """Return all replies as evidence, each with its sentence if this was judged by itself."""
+    # of the answer that counts most, which is the last one
+    notes = replies.items[-1].notes if replies.items else ()
+    if not replies.parts:
+        return (*map(_as_evidence, replies.items), *notes)
+    pieces = (
+        {**_as_evidence(reply), "sentence": reply.question.sentence} for reply in replies.items
+    )
+    return (*pieces, *notes)
+
+
+def _as_evidence(reply: Reply) -> Json:
+    """Return a reply as a piece of a score's evidence: the question, the answer and P(yes)."""
+    piece: Json = {"text": reply.question.text}
+    if reply.answer is not None:
+        answer = "yes" if reply.answer.yes else "no"
+        piece |= {"answer": answer, "p_yes": reply.answer.p_yes, "mass": reply.answer.mass}
+    if reply.samples is not None:
+        piece["samples"] = f"{reply.usable} of {reply.samples} usable"
+    if reply.problem is not None:
+        piece["problem"] = reply.problem.type
+    if reply.unreported is not None:
+        piece["unreported"] = reply.unreported
+    if reply.truncated_tokens:
+        piece["truncated_tokens"] = reply.truncated_tokens
+    return piece

@@ -7,16 +7,16 @@ that can be checked).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, Literal
 
-from textassay.agents.ask import DECLINED, MAX_QUOTED, REMINDER, Ask, Parsed, thought_note
+from textassay.agents.ask import REMINDER, Ask, Parsed, refuse_filtered, thought_note
 from textassay.agents.quotes import find_quote, quotable
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
-from textassay.agents.reading.rating import declines
-from textassay.runtime.errors import ContentRefused
+from textassay.agents.reading.rating import DECLINED, MAX_QUOTED, declines
+from textassay.agents.scores import shared_fields
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample
 
@@ -150,13 +150,7 @@ class QuotedAnswerer(_AsksForQuotations):
     """
 
     async def __call__(self, example: Example, question: Aspect) -> QuotedAnswer:
-        """Return the answer, or why it cannot be read.
-
-        Raises:
-            PromptError: The prompt file does not render.
-            ContentRefused: The provider's filter cut the answer off.
-            ModelError: The model could not be asked.
-        """
+        """Return the answer, or why it cannot be read."""
         example = self.ask.prepare(example)
         if not example.output.strip():
             return QuotedAnswer(question=question, problem="EmptyOutput")
@@ -201,13 +195,7 @@ class JointAnswerer(_AsksForQuotations):
     is_rubric: bool = False
 
     async def __call__(self, example: Example, questions: tuple[Aspect, ...]) -> QuotedAnswers:
-        """Return an answer to each question, or why it cannot be read.
-
-        Raises:
-            PromptError: The prompt file does not render.
-            ContentRefused: The provider's filter cut the answer off.
-            ModelError: The model could not be asked.
-        """
+        """Return an answer to each question, or why it cannot be read."""
         example = self.ask.prepare(example)
         if not example.output.strip():
             empty = (QuotedAnswer(question=one, problem="EmptyOutput") for one in questions)
@@ -262,37 +250,41 @@ class QuoteCheck:
 
     async def __call__(self, example: Example, answer: QuotedAnswer) -> Score:
         """Return the score; `abstained` with `QuoteNotFound` if the evidence does not exist."""
-        about: dict[str, Any] = {
-            "id": example.id,
-            "aspect": answer.question.label,
-            "scale": (0.0, 1.0),
-            "how": "text",
-            "signature": self.signature,
-            "usage": answer.usage,
-            "explanation": answer.text or None,
-            "evidence": answer.notes,
-        }
-        if answer.problem is not None or answer.verdict is None:
-            return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
         counts = self.question_counts or not example.passages
-        texts = quotable(example, question_counts=counts, references_count=self.references_count)
-        match = find_quote(answer.quote, texts)
-        piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
-        piece |= {"quote": answer.quote, "found_in": match.where if match else None}
-        piece |= {"reason": answer.reason} if answer.reason else {}
-        # Recorded before the verdict is judged, so that an abstention shows the quotation that was
-        # not found.
-        about["evidence"] = (piece, *answer.notes)
-        if answer.verdict == "unsure":
-            message = "the judge could not tell"
-            return Score.unscored("Unsure", message, outcome="abstained", **about)
-        is_absence = self.absence_counts and not answer.quote.strip()
-        if match is None and self.required and not is_absence:
-            message = (
-                f"the quoted passage is not in any of the texts: {answer.quote[:MAX_QUOTED]!r}"
-            )
-            return Score.unscored("QuoteNotFound", message, outcome="abstained", **about)
-        return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)
+        return score_quoted(
+            answer,
+            quotable(example, question_counts=counts, references_count=self.references_count),
+            must_quote=self.required and not (self.absence_counts and not answer.quote.strip()),
+            **shared_fields(example, answer.question, how="text", signature=self.signature),
+            explanation=answer.text or None,
+        )
+
+
+def score_quoted(
+    answer: QuotedAnswer,
+    texts: Mapping[str, str],
+    *,
+    must_quote: bool,
+    place: str = "any of the texts",
+    **about: Any,
+) -> Score:
+    """Return 1 for yes and 0 for no; `abstained` if the passage that it must quote is not there."""
+    about |= {"scale": (0.0, 1.0), "usage": answer.usage, "evidence": answer.notes}
+    if answer.problem is not None or answer.verdict is None:
+        return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
+    match = find_quote(answer.quote, texts)
+    piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
+    piece |= {"quote": answer.quote, "found_in": match.where if match else None}
+    piece |= {"reason": answer.reason} if answer.reason else {}
+    # recorded before the verdict is judged, so that an abstention shows the quotation that was not
+    # found
+    about["evidence"] = (piece, *answer.notes)
+    if answer.verdict == "unsure":
+        return Score.unscored("Unsure", "the judge could not tell", outcome="abstained", **about)
+    if match is None and must_quote:
+        message = f"the quoted passage is not in {place}: {answer.quote[:MAX_QUOTED]!r}"
+        return Score.unscored("QuoteNotFound", message, outcome="abstained", **about)
+    return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)
 
 
 def question_of(aspect: Aspect) -> str:
@@ -301,11 +293,7 @@ def question_of(aspect: Aspect) -> str:
 
 
 def read_quoted(sample: Sample) -> _Read:
-    """Read answer and quotation: JSON, or lines that begin with `Answer:` and `Quote:`.
-
-    Raises:
-        ContentRefused: The provider's filter cut the answer off.
-    """
+    """Read answer and quotation: JSON, or lines that begin with `Answer:` and `Quote:`."""
     read = _read(_fields(sample.text))
     # An answer that was cut off by a filter behind its verdict is an answer.
     if read.verdict is not None:
@@ -317,13 +305,6 @@ def read_several(sample: Sample, *, count: int) -> tuple[_Read, ...]:
     """Read the answers to numbered questions from JSON objects, each by its own number.
 
     A single one needs no number. One that is answered twice, and differently, has no answer.
-
-    Args:
-        sample: What the judge wrote.
-        count: Number of questions.
-
-    Raises:
-        ContentRefused: The provider's filter cut the answer off.
     """
     found: dict[int, list[_Read]] = {}
     for number, fields in _numbered([part.value for part in find_json(sample.text)], None):
@@ -371,8 +352,7 @@ def _read(fields: Json) -> _Read:
 
 
 def _unread(sample: Sample) -> str:
-    if sample.finish_reason == "filtered":
-        raise ContentRefused("the provider's content filter cut the answer off")
+    refuse_filtered(sample)
     return DECLINED if declines(sample.text) else "NoAnswerFound"
 
 

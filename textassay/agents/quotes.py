@@ -182,10 +182,6 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> QuoteMatch | None:
 
     A quotation with an ellipsis is found if all of its parts stand in one text, in order, and
     nothing that the ellipsis leaves out of their sentences negates them.
-
-    Args:
-        quote: What is said to be quoted.
-        texts: Texts by name; the first that holds the quotation counts.
     """
     shown = plain(quote)
     whole = stripped(tokens(shown))
@@ -212,12 +208,6 @@ def quotable(
     """Return the texts of an example that can be quoted, the output first.
 
     Of passages and conversations, each by its number. Blank ones are left out.
-
-    Args:
-        example: What is judged.
-        question_counts: Whether the source, and what was said in the conversation, is evidence
-            even where there is a context; else only that is, and what tools answered.
-        references_count: Whether the references are evidence.
     """
     texts = {"output": example.output}
     for piece in evidence_pieces(example, question_counts=question_counts):

@@ -1,20 +1,34 @@
-"""Makes scores from a judge's answers: one written rating, or several samples as one.
+"""Makes scores: of one written rating, of several samples, or of parts that are scores themselves.
 
-Ratings are averaged. Labels without an order are voted on, as their numbers have no mean.
+Ratings are averaged; labels without an order are voted on, as their numbers have no mean; verdicts
+on a rubric add up to its share of points. A missing part is never a number: it is left out and
+recorded in the evidence, and if too many parts are missing there is no score.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from textassay.agents.ask import DECLINED, MAX_QUOTED
-from textassay.agents.reading.rating import NoRating, Rating
+from textassay.agents.reading.rating import DECLINED, MAX_QUOTED, NoRating, Rating
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import majority
-from textassay.runtime.messages import Aspect, Example, How, Score
+from textassay.runtime.messages import (
+    NO_USAGE,
+    Aspect,
+    Example,
+    Failure,
+    How,
+    Outcome,
+    Score,
+    ScoreError,
+    Usage,
+)
 from textassay.runtime.model import Json, Sample
+from textassay.runtime.rubric import Criterion, share_of_points, with_prerequisites
 
 MAX_QUOTED_SAMPLES = 3
 """Unusable samples that a score quotes; the rest are counted."""
@@ -50,11 +64,6 @@ def voted(votes: Sequence[float], labels: Sequence[str], /, **fields: Any) -> Sc
     """Return the score for the label that most votes are for, which its evidence names first.
 
     In case of a tie there is none.
-
-    Args:
-        votes: Numbers of labels.
-        labels: Their names.
-        fields: The score's other fields.
     """
     counts = {labels[int(vote)]: count for vote, count in sorted(Counter(votes).items())}
     winner = majority(votes)
@@ -114,3 +123,255 @@ def _summary(samples: Sequence[Sample], ratings: Sequence[Rating | NoRating]) ->
         if isinstance(rating, NoRating)
     ]
     return (summary, *unusable[:MAX_QUOTED_SAMPLES])
+
+
+@dataclass(frozen=True)
+class Average:
+    """The mean of the parts, each mapped from its own scale to that of the fused aspect.
+
+    Parts that were judged without a usable rating are left out, as long as the share of usable ones
+    is at least `required`. A part that could not be asked for makes the whole an error, so that a
+    resumed run asks again.
+
+    Attributes:
+        signature: What the fused scores carry.
+        required: Share of the parts that must have a value, above 0 and at most 1.
+    """
+
+    signature: str = ""
+    required: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.required <= 1:
+            raise ConfigurationError(
+                f"the share of parts that must have a value must be in (0, 1], not {self.required}"
+            )
+
+    async def __call__(
+        self,
+        example: Example,
+        aspect: Aspect,
+        parts: list[Score | Failure],
+        weights: list[float] | None = None,
+    ) -> Score:
+        """Return the mean with its parts as evidence; its usage is theirs.
+
+        Args:
+            example: What was judged.
+            aspect: What the mean stands for.
+            parts: What it is made of.
+            weights: Weight of each part, 0 or above; equal if not given.
+
+        Raises:
+            ConfigurationError: There are no parts, or one of them has no scale.
+        """
+        if not parts:
+            raise ConfigurationError(f"there is nothing to average for {aspect.name!r}")
+        about: dict[str, Any] = {
+            **shared_fields(example, aspect, how="fused", signature=self.signature),
+            "usage": sum((part.usage for part in parts if isinstance(part, Score)), Usage()),
+            "evidence": tuple(as_evidence(part) for part in parts),
+        }
+        # Before anything is averaged: an error may go away, and a mean without this part would be
+        # kept.
+        if (error := broken_part(parts)) is not None:
+            return Score.unscored(error.type, error.message, outcome="error", **about)
+        weighted = [
+            (_mapped(part, aspect), weight)
+            for part, weight in zip(parts, weights or [1.0] * len(parts), strict=True)
+            if isinstance(part, Score) and part.value is not None
+        ]
+        values, total = [value for value, _ in weighted], math.fsum(w for _, w in weighted)
+        if len(values) < self.required * len(parts):
+            return _missing(parts, about)
+        if not total:
+            raise ConfigurationError(
+                f"all parts of {aspect.name!r} that have a value have weight 0"
+            )
+        mean = math.fsum(value * weight for value, weight in weighted) / total
+        # The rounding of a weighted sum can leave the range of its parts by a hair.
+        mean = min(max(mean, min(values)), max(values))
+        return Score(value=mean, **about)
+
+
+def as_evidence(part: Score | Failure) -> Json:
+    """Return one part of a fused score as evidence."""
+    if isinstance(part, Failure):
+        return {
+            "text": part.node,
+            "value": None,
+            "outcome": "error",
+            "problem": f"{part.type}: {part.message}",
+        }
+    evidence: Json = {"text": part.aspect, "value": part.value, "outcome": part.outcome}
+    if part.scale is not None:
+        evidence["scale"] = list(part.scale)
+    if part.explanation:
+        evidence["explanation"] = part.explanation
+    thoughts = (piece["thought"] for piece in part.evidence if "thought" in piece)
+    if (thought := next(thoughts, None)) is not None:
+        evidence["thought"] = thought
+    if part.error is not None:
+        evidence["problem"] = f"{part.error.type}: {part.error.message}"
+    return evidence
+
+
+def _mapped(part: Score, aspect: Aspect) -> float:
+    if part.unit_value is None:
+        raise ConfigurationError(
+            f"{part.aspect!r} has no scale, so it cannot be averaged with others"
+        )
+    # Equal scales are not mapped to 0..1 and back, which would change the last digits.
+    if part.scale == aspect.scale:
+        assert part.value is not None
+        return part.value
+    low, high = aspect.scale
+    return low + part.unit_value * (high - low)
+
+
+def broken_part(parts: Iterable[Score | Failure]) -> ScoreError | None:
+    """Return why a part could not be asked for; `None` if all could."""
+    for part in parts:
+        if isinstance(part, Failure):
+            return ScoreError(type=part.type, message=f"{part.node}: {part.message}")
+        if part.outcome == "error" and part.error is not None:
+            return ScoreError(type=part.error.type, message=f"{part.aspect}: {part.error.message}")
+    return None
+
+
+def _missing(parts: list[Score | Failure], about: dict[str, Any]) -> Score:
+    """Return the score if too many parts have no value."""
+    missing = [part for part in parts if isinstance(part, Score) and part.value is None]
+    kinds = {part.error.type for part in missing if part.error is not None}
+    return Score.unscored(
+        kinds.pop() if len(kinds) == 1 else "PartsMissing",
+        f"{len(missing)} of {len(parts)} parts have no value",
+        outcome="abstained" if all(part.outcome == "abstained" for part in missing) else "invalid",
+        **about,
+    )
+
+
+_KEPT = ("answer", "quote", "found_in", "reason", "p_yes", "mass")
+
+
+@dataclass(frozen=True)
+class RubricTotal:
+    """The points of the criteria that are met, by the sum of the points above zero.
+
+    A criterion counts as met only if those that it depends on are. A verdict that could not be
+    asked for makes the whole an error, so that a resumed run asks again.
+
+    Attributes:
+        signature: What the scores carry.
+        required: Share of the criteria that must have a verdict; the others are left out of both
+            sums.
+        total: `clipped`: 0 where faults outweigh; `raw`: below 0 then, as HealthBench counts each
+            text, and without a scale.
+    """
+
+    signature: str = ""
+    required: float = 1.0
+    total: Literal["clipped", "raw"] = "clipped"
+
+    async def __call__(
+        self, example: Example, aspect: Aspect, verdicts: list[Score | Failure]
+    ) -> Score:
+        """Return the score, with each criterion, its verdict, points and reason as evidence."""
+        about = shared_fields(example, aspect, how="fused", signature=self.signature)
+        about["usage"] = sum((v.usage for v in verdicts if isinstance(v, Score)), NO_USAGE)
+        if self.total == "raw":
+            about["scale"] = None
+        rubric = example.rubric
+        if not rubric:
+            message = "the rubric of this example is missing"
+            return Score.unscored("MissingRubric", message, outcome="abstained", **about)
+        own = [_verdict(verdict) for verdict in verdicts]
+        met = with_prerequisites(rubric, own)
+        about["evidence"] = tuple(
+            _as_evidence(criterion, verdict, known, counts, unmet)
+            for criterion, verdict, known, counts, unmet in zip(
+                rubric, verdicts, own, met, _unmet(rubric, own), strict=True
+            )
+        )
+        if (error := broken_part(verdicts)) is not None:
+            return Score.unscored(error.type, error.message, outcome="error", **about)
+        value = share_of_points(rubric, met)
+        if len(met) - met.count(None) < self.required * len(met) or value is None:
+            return self._missing(rubric, verdicts, met, about)
+        about["evidence"] += (_sum(rubric, met),)
+        return Score(value=max(value, 0.0) if self.total == "clipped" else value, **about)
+
+    def _missing(
+        self,
+        rubric: Sequence[Criterion],
+        verdicts: Sequence[Score | Failure],
+        met: Sequence[bool | None],
+        about: dict[str, Any],
+    ) -> Score:
+        """Return the score where too many verdicts are missing, and what it could have been."""
+        names = [one.id for one, known in zip(rubric, met, strict=True) if known is None]
+        scores = [v for v in verdicts if isinstance(v, Score) and v.value is None]
+        kinds = {score.error.type for score in scores if score.error is not None}
+        ends = [
+            share_of_points(
+                rubric,
+                [
+                    (one.points > 0) == best if known is None else known
+                    for one, known in zip(rubric, met, strict=True)
+                ],
+            )
+            for best in (False, True)
+        ]
+        low, high = (max(end or 0.0, 0.0) if self.total == "clipped" else end for end in ends)
+        # all abstentions: the judge's evidence or opinion is missing, not its form
+        abstained = all(score.outcome == "abstained" for score in scores)
+        outcome: Outcome = "abstained" if abstained else "invalid"
+        return Score.unscored(
+            kinds.pop() if len(kinds) == 1 else "PartsMissing",
+            f"{len(names)} of {len(rubric)} criteria have no verdict: {', '.join(names[:10])}; the"
+            f" total is between {low:.3g} and {high:.3g}",
+            outcome=outcome,
+            **about,
+        )
+
+
+def _verdict(verdict: Score | Failure) -> bool | None:
+    if isinstance(verdict, Failure) or verdict.value is None:
+        return None
+    return verdict.value > 0.5
+
+
+def _unmet(rubric: Sequence[Criterion], own: Sequence[bool | None]) -> list[str]:
+    """Return the prerequisites of each criterion that are not met, or that nobody could judge."""
+    verdict = {one.id: known for one, known in zip(rubric, own, strict=True)}
+    return [", ".join(id_ for id_ in one.prerequisites if not verdict[id_]) for one in rubric]
+
+
+def _as_evidence(
+    criterion: Criterion, verdict: Score | Failure, own: bool | None, met: bool | None, unmet: str
+) -> Json:
+    """Return one criterion with its verdict, points and reason."""
+    piece = verdict.evidence[0] if isinstance(verdict, Score) and verdict.evidence else {}
+    evidence: Json = {
+        **as_evidence(verdict),
+        "text": criterion.criterion,
+        "value": None if met is None else float(met),
+        "criterion": criterion.id,
+        "met": own,
+        "points": criterion.points,
+        **{key: piece[key] for key in _KEPT if key in piece},
+    }
+    evidence |= {"tags": list(criterion.tags)} if criterion.tags else {}
+    evidence |= {"prerequisites not met": unmet} if unmet else {}
+    return {key: value for key, value in evidence.items() if key not in ("explanation", "scale")}
+
+
+def _sum(rubric: Sequence[Criterion], met: Sequence[bool | None]) -> Json:
+    """Return the note on what the points add up to."""
+    counted = [one for one, known in zip(rubric, met, strict=True) if known is not None]
+    earned = sum(one.points for one, known in zip(rubric, met, strict=True) if known)
+    possible = sum(one.points for one in counted if one.points > 0)
+    text = f"{earned:g} of {possible:g} points"
+    if left := len(rubric) - len(counted):
+        text += f"; {left} of {len(rubric)} criteria have no verdict and are left out"
+    return {"text": text}

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
 from textassay.annotate.ratings import rated_row
 from textassay.annotate.study import Question
-from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.data.values import FieldError
+from textassay.runtime.data.ratings import LabelReader
+from textassay.runtime.data.tables import FieldError
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import NONE_OF_THEM, LabelSets
 from textassay.runtime.messages import Example
@@ -51,18 +51,7 @@ class Rated:
 
 
 def read(name: str, path: str | Path, labels: LabelSets | None = None) -> list[dict[str, Any]]:
-    """Return rows with `id`, `human`, `annotators` and `raters` from another tool's export.
-
-    Args:
-        name: One of `FORMATS`.
-        path: The file.
-        labels: The labels of aspects by name, if they are known.
-
-    Raises:
-        UnknownName: There is no such format.
-        DataError: The file cannot be read, a part of it is not as the format has it, or a rating of
-            an aspect with labels is none of these.
-    """
+    """Return rows with `id`, `human`, `annotators` and `raters` from another tool's export."""
     if name not in FORMATS:
         raise UnknownName("format", name, list(FORMATS))
     try:
@@ -128,11 +117,7 @@ def merge_raters(rated: Iterable[Rated]) -> list[dict[str, Any]]:
 def with_examples(
     rows: Sequence[Mapping[str, Any]], examples: Iterable[Example]
 ) -> list[dict[str, Any]]:
-    """Return the rows with the texts of their examples.
-
-    Raises:
-        DataError: A rated id is not in the data.
-    """
+    """Return the rows with the texts of their examples."""
     by_id = {example.id: example for example in examples}
     lacking = [row["id"] for row in rows if row["id"] not in by_id]
     if lacking:
@@ -144,11 +129,6 @@ def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> l
     """Write the examples as tasks for another tool; return the files.
 
     Neither systems nor scores are written: raters see what textassay's own page shows.
-
-    Raises:
-        UnknownName: There is no such format, or it holds ratings only.
-        ConfigurationError: Some examples have images, which the formats lack.
-        OSError: The folder cannot be written to.
     """
     writers = {name: form.write for name, form in FORMATS.items() if form.write is not None}
     if name not in writers:

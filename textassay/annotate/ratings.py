@@ -25,7 +25,7 @@ import filelock
 from textassay.annotate.study import Study
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.runtime.concurrency import AsyncResource
-from textassay.runtime.data.raters import SAMPLING_PROBABILITY
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example
@@ -121,16 +121,7 @@ class Answers:
 
 
 class CollectedRatings(AsyncResource):
-    """All answers so far.
-
-    Args:
-        study: What is rated.
-        path: The journal; created if absent.
-
-    Raises:
-        DataError: The journal belongs to another study, or a line of it is unusable.
-        StorageError: It cannot be read or written, or another process collects ratings in it.
-    """
+    """All answers so far."""
 
     def __init__(self, study: Study, path: str | Path) -> None:
         self.study, self.path = study, Path(path)
@@ -203,17 +194,6 @@ class CollectedRatings(AsyncResource):
 
         The same answer may be sent any number of times: a browser repeats it until it hears that it
         is kept.
-
-        Args:
-            visit: What was rated by whom.
-            answer: Its ratings were checked by the study.
-
-        Returns:
-            Whether it is new.
-
-        Raises:
-            StaleRevision: This or a later revision is kept and differs.
-            StorageError: The disk refused it; nothing is kept.
         """
         known = self.answers.get(visit)
         if known is not None and answer.revision <= known.revision:
@@ -339,12 +319,7 @@ def rating_rows(ratings: Answers) -> list[dict[str, Any]]:
 
 
 def rated_row(example: Example, rated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row that is read as the example with other ratings.
-
-    Args:
-        example: What was rated.
-        rated: The ratings and what is known of them, in place of fields of the same names.
-    """
+    """Return a row that is read as the example with other ratings."""
     row = example.model_dump(exclude_defaults=True, exclude={"human", "annotators"})
     if "messages" in row:
         # without a content, some would not be read as messages
@@ -355,11 +330,7 @@ def rated_row(example: Example, rated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_ratings(ratings: Answers, path: Path) -> int:
-    """Replace the file of ratings by what is rated so far; return the number of rated examples.
-
-    Raises:
-        OSError: The file cannot be written; the old one is untouched.
-    """
+    """Replace the file of ratings by what is rated so far; return the number of rated examples."""
     lines = [encode(row).decode("utf-8") for row in rating_rows(ratings)]
     write_text(path, "".join(f"{line}\n" for line in lines))
     return len(lines)
@@ -380,12 +351,7 @@ def agreement(ratings: Answers) -> dict[str, RaterAgreement]:
 
 
 def self_agreement(ratings: Answers) -> dict[str, dict[str, Any]]:
-    """Return by aspect how often raters gave a repeated item the same rating again.
-
-    Returns:
-        `n` pairs of ratings, `same` (share of equal ones) and `mean_difference`; the last two are
-        `None` without pairs.
-    """
+    """Return by aspect how often raters gave a repeated item the same rating again."""
     by_aspect = {}
     for aspect in (name for question in ratings.study.questions for name in question.names):
         pairs = [
@@ -439,16 +405,7 @@ def _value(answer: RaterAnswer | None, aspect: str) -> float | None:
 
 
 def read_sampled(path: str | Path) -> dict[str, float]:
-    """Return the sampling probability of what a plan says to rate, by id, in the order of the file.
-
-    Args:
-        path: JSON Lines with `id` and `sampling_probability`; lines of what is `rated` already are
-            left out.
-
-    Raises:
-        DataError: A line lacks one of the two, or a probability is not above 0 and at most 1.
-        StorageError: The file cannot be read.
-    """
+    """Return the sampling probability of what a plan says to rate, by id, in its order."""
     probabilities: dict[str, float] = {}
     for number, row in enumerate(read_rows(path), start=1):
         name, probability = row.get("id"), row.get(SAMPLING_PROBABILITY)

@@ -32,9 +32,9 @@ from textassay.annotate.ratings import (
     Visit,
     write_ratings,
 )
-from textassay.listening import answers_to, host_name
+from textassay.listening import answers_to, host_name, listen
 from textassay.runtime.concurrency import in_thread
-from textassay.runtime.errors import ConfigurationError, DataError, StorageError
+from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.storage.files import decode
 
 LEASE_SECONDS = 1800.0
@@ -80,13 +80,7 @@ class _Lease:
 
 
 class Allocation:
-    """Deals items to raters.
-
-    Args:
-        ratings: What is answered so far.
-        lease_seconds: How long an item is kept for a rater who was shown it.
-        clock: Seconds from any start, never falling.
-    """
+    """Deals items to raters."""
 
     def __init__(
         self,
@@ -101,15 +95,7 @@ class Allocation:
         self._orders: dict[str, dict[str, int]] = {}
 
     def upcoming(self, rater: Rater, count: int = 1) -> list[tuple[Visit, int]]:
-        """Return the rater's next visits with their positions, leased to the rater from now on.
-
-        Args:
-            rater: Who asks.
-            count: Number wanted; a browser asks for some ahead, to go on through a lost connection.
-
-        Returns:
-            At most `count`; none if nothing is left that this rater may rate now.
-        """
+        """Return the rater's next visits with their positions, leased to the rater from now on."""
         now = self._clock()
         # leases live in memory only: after a restart nobody holds any, and at worst an item is
         # shown to one rater more
@@ -217,17 +203,7 @@ class Allocation:
 
 
 class AnnotationServer:
-    """The web application of one study.
-
-    Args:
-        ratings: Open ratings.
-        out: File of ratings that is kept up to date.
-        host: Address to listen at.
-        public: Address under which raters reach the server if a proxy is in front of it, as
-            `https://HOST`.
-        assignment: Deals the items; by default with leases of half an hour.
-        warn: Called with a message when the file of ratings cannot be written.
-    """
+    """The web application of one study."""
 
     def __init__(
         self,
@@ -259,27 +235,13 @@ class AnnotationServer:
 
     @asynccontextmanager
     async def serving(self, port: int) -> AsyncIterator[int]:
-        """Serve inside the block; yield the port, which is a free one for `port` 0.
-
-        Raises:
-            ConfigurationError: The address is taken.
-            StorageError: The file of ratings could not be written at the end.
-        """
-        runner = web.AppRunner(self.application(), access_log=None)
-        await runner.setup()
+        """Serve inside the block; yield the port, which is a free one for `port` 0."""
         writing = asyncio.create_task(self._keep_writing())
         try:
-            try:
-                await web.TCPSite(runner, self.host, port).start()
-            except OSError as error:
-                raise ConfigurationError(
-                    f"cannot serve at {self.host}:{port}: {error.strerror or error}; give another "
-                    "port="
-                ) from error
-            yield runner.addresses[0][1]
+            async with listen(self.application(), self.host, port) as known:
+                yield known
         finally:
-            # requests end first, then the last answers are written
-            await runner.cleanup()
+            # requests ended first; then the last answers are written
             writing.cancel()
             await asyncio.wait([writing])
             await self._write()

@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
+from textassay.agents.reading.labels import is_whole, points_of
 from textassay.runtime.conversation import Part, browser_piece, readable_parts
 from textassay.runtime.data.units import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError, DataError
@@ -64,12 +64,7 @@ class Question:
 
     @classmethod
     def of(cls, aspect: Aspect, *, paired: bool) -> Question:
-        """Return the question that asks for an aspect's rating.
-
-        Args:
-            aspect: What is judged.
-            paired: Whether two texts are compared rather than one rated.
-        """
+        """Return the question that asks for an aspect's rating."""
         if paired:
             values = tuple(value for value, _ in reversed(CHOICES))
             return cls(aspect.label, aspect.definition, "choice", values)
@@ -128,11 +123,7 @@ class Guidelines:
 
     @classmethod
     def read(cls, path: Path) -> Guidelines:
-        """Read a file of text or Markdown.
-
-        Raises:
-            DataError: It cannot be read, is not UTF-8, or says nothing.
-        """
+        """Read a file of text or Markdown."""
         try:
             text = path.read_text(encoding="utf-8-sig").strip()
         except (OSError, UnicodeDecodeError) as error:
@@ -152,22 +143,7 @@ class Guidelines:
 
 
 class Study:
-    """The items that are rated, and what a browser is given of each.
-
-    Args:
-        examples: What is rated, in the order of the data.
-        task: Names of the texts, definitions and scales.
-        per_item: Raters per item.
-        repeat_share: Share of a rater's items that are shown a second time, from 0 to 0.5.
-        seed: Seed of every order.
-        probabilities: Probability by id with which an example was sampled to be rated; given, only
-            these examples are shown.
-        guidelines: What raters are told beside the task's definitions.
-
-    Raises:
-        ConfigurationError: A number is out of range, or some examples are comparisons and some not.
-        DataError: There is nothing to rate, or an id was sampled that the data lack.
-    """
+    """The items that are rated, and what a browser is given of each."""
 
     def __init__(
         self,
@@ -247,12 +223,7 @@ class Study:
         }
 
     def browser_item(self, key: str, *, swapped: bool = False) -> dict[str, Any]:
-        """Return what a browser may see of an item: texts with their labels, and nothing else.
-
-        Args:
-            key: Key of the item.
-            swapped: Whether the second text of a comparison is shown first.
-        """
+        """Return what a browser may see of an item: texts with their labels, and nothing else."""
         example = self.by_key[key]
         labels = {"conversation": "Conversation", "source": self.task.source_name}
         given = readable_parts(
@@ -274,11 +245,7 @@ class Study:
         }
 
     def check(self, ratings: object) -> dict[str, float | None]:
-        """Return a rater's answers by aspect, checked against the questions.
-
-        Raises:
-            DataError: An aspect is missing or unknown, or a rating is not offered.
-        """
+        """Return a rater's answers by aspect, checked against the questions."""
         if not isinstance(ratings, Mapping):
             raise DataError("ratings must be an object with one entry per aspect")
         known = {name: question for question in self.questions for name in question.names}

@@ -31,7 +31,6 @@ from textassay.calibration.calibration import (
 from textassay.calibration.columns import (
     Columns,
     Judged,
-    People,
     join_columns,
     read_judged,
     read_plan,
@@ -45,37 +44,20 @@ from textassay.calibration.compare_runs import (
     gate,
     label_difference,
     paired_difference,
-    sign_flip_p,
 )
-from textassay.calibration.conformal import Grid, fit_cells, grid_of
-from textassay.calibration.correction import (
+from textassay.calibration.estimate import EstimateRow, Estimates, estimate_means
+from textassay.calibration.label_plan import LabelPlan, first_rows, next_rows, plan_labels
+from textassay.calibration.maps import Scales
+from textassay.calibration.means import (
     Corrected,
+    Estimate,
     Prevalence,
+    SystemDifference,
     correct_mean,
-    power_tuned,
     rogan_gladen,
 )
-from textassay.calibration.estimate import EstimateRow, Estimates, SystemDifference, estimate_means
-from textassay.calibration.intervals import Estimate, Linearized, holm, tie_groups
-from textassay.calibration.label_plan import LabelPlan, first_rows, next_rows, plan_labels
-from textassay.calibration.maps import (
-    LearnedMap,
-    Ordinal,
-    Scales,
-    fit_isotonic,
-    fit_line,
-    fit_ordinal,
-    fit_shift,
-    learn_map,
-)
-from textassay.calibration.ranking import (
-    Comparisons,
-    RankDifference,
-    Ranking,
-    RankRow,
-    fit_strengths,
-    rank_systems,
-)
+from textassay.calibration.ranking import RankDifference, Ranking, RankRow, rank_systems
+from textassay.meta.people import People
 
 __all__ = [
     "AltTest",
@@ -85,17 +67,12 @@ __all__ = [
     "Calibration",
     "Columns",
     "CompareRow",
-    "Comparisons",
     "Corrected",
     "Estimate",
     "EstimateRow",
     "Estimates",
-    "Grid",
     "Judged",
     "LabelPlan",
-    "LearnedMap",
-    "Linearized",
-    "Ordinal",
     "PairedDifference",
     "People",
     "Prevalence",
@@ -112,30 +89,18 @@ __all__ = [
     "correct_mean",
     "estimate_means",
     "first_rows",
-    "fit_cells",
-    "fit_isotonic",
-    "fit_line",
-    "fit_ordinal",
-    "fit_shift",
-    "fit_strengths",
     "gate",
-    "grid_of",
-    "holm",
     "join_columns",
     "label_difference",
-    "learn_map",
     "load",
     "next_rows",
     "paired_difference",
     "plan_labels",
     "pooled_annotator_test",
-    "power_tuned",
     "rank_systems",
     "read_judged",
     "read_plan",
     "rogan_gladen",
     "save",
     "scales_of",
-    "sign_flip_p",
-    "tie_groups",
 ]

@@ -28,15 +28,13 @@ import numpy as np
 from scipy.special import stdtr
 
 from textassay.calibration.columns import Columns
-from textassay.calibration.conformal import grid_of
-from textassay.calibration.intervals import Estimate, Linearized
-from textassay.calibration.maps import Scales, learn_map
-from textassay.display import Displayed
+from textassay.calibration.maps import Scales, grid_of, learn_map
+from textassay.calibration.means import Estimate, Linearized
 from textassay.learning.splits import folds
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.runtime.errors import DataError, UnknownName
-from textassay.table import Column, Flag, Note, Table
+from textassay.table import Column, Displayed, Flag, Note, Table
 
 Metric = Literal["rmse", "match"]
 METRICS: tuple[Metric, ...] = get_args(Metric)

@@ -21,17 +21,20 @@ from typing import Any
 import numpy as np
 
 from textassay.calibration.columns import Columns, one_signature
-from textassay.calibration.conformal import MAX_DENOMINATOR, Grid, ScoreRanges, fit_cells, grid_of
 from textassay.calibration.maps import (
+    MAX_DENOMINATOR,
+    Grid,
     LearnedMap,
     Map,
     Scales,
+    ScoreRanges,
     check_map,
+    fit_cells,
+    grid_of,
     is_rising,
     learn_map,
     read_map,
 )
-from textassay.display import formatted
 from textassay.learning.splits import Mask, folds
 from textassay.meta.correlation import Codes, Floats, kendall, pearson, spearman
 from textassay.meta.label_measures import mean_interval
@@ -44,7 +47,7 @@ from textassay.runtime.storage.files import (
     write_sealed,
     write_text,
 )
-from textassay.table import Cell, Column, Interval, Note, Table
+from textassay.table import Cell, Column, Interval, Note, Table, formatted
 from textassay.version import __version__
 
 _OUTER_FOLDS = 5

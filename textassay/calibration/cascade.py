@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from textassay.calibration.columns import Columns, one_signature
-from textassay.calibration.conformal import ScoreRanges, fit_cells, grid_of
-from textassay.calibration.maps import Map, Scales, learn_map
+from textassay.calibration.maps import Map, Scales, ScoreRanges, fit_cells, grid_of, learn_map
 from textassay.learning.cascade import Rule
 from textassay.learning.splits import split_rows
 from textassay.meta.correlation import Codes, Floats

@@ -10,7 +10,6 @@ labels have been drawn by chance; every refusal says what is wrong and what to d
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ import numpy as np
 from textassay.calibration.maps import Scales
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
+from textassay.meta.people import People, check_probability, refuse_other_ids
 from textassay.meta.score_files import (
     pair_names,
     read_labels,
@@ -29,10 +29,10 @@ from textassay.meta.score_files import (
     refuse_several_judges,
 )
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import DataError
-from textassay.runtime.labels import YES_NO, LabelScale, LabelSets, labels_given, member_name
+from textassay.runtime.labels import YES_NO, LabelSets, member_name
 from textassay.table import Note
 
 RatingScale = tuple[float, float]
@@ -223,81 +223,6 @@ class Columns:
         )
 
 
-class People:
-    """Ids, systems, sources and human ratings of a data set, as columns."""
-
-    def __init__(self, data: Any) -> None:
-        """Read a data set.
-
-        Args:
-            data: A path, a table, or an iterable of examples or dicts; opened as `Examples`, its
-                labels without an order are there as numbers, and as 0 or 1 for each label, as in
-                `read_judged`.
-
-        Raises:
-            DataError: A row is unusable; names file, line and field.
-        """
-        self.ids: list[str] = []
-        self.systems: list[str | None] = []
-        self.groups: list[str | None] = []
-        self.words: list[int] = []
-        self._human: list[dict[str, float | None]] = []
-        self._annotators: list[dict[str, tuple[float | None, ...]]] = []
-        self._probabilities: list[float | None] = []
-        examples = data if isinstance(data, Examples) else Examples(data, needs_output=False)
-        for example in examples:
-            self.ids.append(example.id)
-            self.systems.append(example.system)
-            self.groups.append(example.group)
-            self.words.append(len(example.output.split()))
-            human, annotators = dict(example.human), dict(example.annotators)
-            for name, scale in examples.labels.declared.items():
-                for at, label in enumerate(scale.names if scale.is_nominal else ()):
-                    own = member_name(name, label)
-                    if (rating := human.get(name)) is not None:
-                        human[own] = float(rating == at)
-                    if name in annotators:
-                        annotators[own] = tuple(
-                            None if one is None else float(one == at) for one in annotators[name]
-                        )
-            self._human.append(human)
-            self._annotators.append(annotators)
-            self._probabilities.append(_probability(example.id, example.meta.get(PROBABILITY)))
-        names = [name for human in self._human for name in human]
-        names += [name for annotators in self._annotators for name in annotators]
-        self.aspects = tuple(dict.fromkeys(names))
-
-    def ratings(self, aspect: str) -> Floats:
-        """Return mean ratings, shape (n,); a row without a mean has that of its annotators."""
-        return np.array(
-            [
-                _mean(human.get(aspect), annotators.get(aspect, ()))
-                for human, annotators in zip(self._human, self._annotators, strict=True)
-            ]
-        )
-
-    def raters(self, aspect: str) -> Floats:
-        """Return single ratings, shape (n, raters), NaN in the gaps."""
-        rows = [annotators.get(aspect, ()) for annotators in self._annotators]
-        table = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
-        for at, row in enumerate(rows):
-            for rater, rating in enumerate(row):
-                table[at, rater] = np.nan if rating is None else rating
-        return table
-
-    def labels(self, aspect: str, scale: LabelScale) -> list[float | None] | None:
-        """Return the label that people gave each text; `None` if some are no labels."""
-        single = [one.get(aspect, ()) for one in self._annotators]
-        return labels_given(single, [one.get(aspect) for one in self._human], scale)
-
-    def probabilities(self, plan: Mapping[str, float] | None) -> Floats | None:
-        """Return each row's probability of being drawn for rating; `None` if no row has one."""
-        given = self._probabilities if plan is None else [plan.get(id_) for id_ in self.ids]
-        if all(one is None for one in given):
-            return None
-        return np.array([np.nan if one is None else one for one in given])
-
-
 def join_columns(
     scores: Mapping[str, Judged],
     people: People,
@@ -319,18 +244,12 @@ def join_columns(
         ConfigurationError: Nothing pairs.
     """
     pairs = pair_names(scores, people.aspects, aspect_map)
-    # no common id is nearly always two files of different data; without this check every row would
-    # only be reported as unjudged
-    known = set(people.ids)
     scored = {id_ for judged in scores.values() for id_ in judged.values}
-    if not scored & known:
-        raise DataError(
-            "no id occurs in both scores and data: the scores have "
-            f"{some_ids(scored)}, the data {some_ids(people.ids)}; give the data that were scored"
-        )
+    refuse_other_ids(scored, people.ids)
+    unknown = len(scored.difference(people.ids))
     codes, probabilities = group_codes(people.groups), people.probabilities(plan)
     return [
-        _joined(score, human, scores[score], people, codes, probabilities, len(scored - known))
+        _joined(score, human, scores[score], people, codes, probabilities, unknown)
         for score, human in pairs
     ]
 
@@ -365,7 +284,7 @@ def _joined(
         ratings=ratings,
         raters=people.raters(human)[at],
         groups=codes[at],
-        has_groups=any(group is not None for group in people.groups),
+        has_groups=people.has_groups,
         systems=[people.systems[row] for row in at],
         words=np.array([people.words[row] for row in at], float),
         probabilities=drawn,
@@ -385,7 +304,7 @@ def read_plan(path: str | Path) -> dict[str, float]:
     """
     probabilities: dict[str, float] = {}
     for number, row in _plan_lines(Path(path)):
-        value = _probability(str(row.get("id")), row.get(PROBABILITY))
+        value = check_probability(str(row.get("id")), row.get(PROBABILITY))
         if value is None or not isinstance(row.get("id"), str):
             raise DataError(f"{path}, line {number}: needs an id and a {PROBABILITY}")
         probabilities[row["id"]] = value
@@ -406,34 +325,6 @@ def _plan_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             except ValueError as error:
                 raise DataError(f"{path}, line {number}: not a JSON value: {error}") from error
             yield number, row if isinstance(row, dict) else {}
-
-
-def _probability(id_: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    # NaN fails this comparison too; 0 would be divided by
-    if not 0 < number <= 1:
-        raise DataError(
-            f"example {id_!r}: {PROBABILITY} must be above 0 and at most 1, not {value!r}"
-        )
-    return number
-
-
-def _mean(human: float | None, annotators: tuple[float | None, ...]) -> float:
-    if human is not None:
-        return human
-    given = [one for one in annotators if one is not None]
-    return math.fsum(given) / len(given) if given else math.nan
-
-
-def some_ids(ids: Iterable[str]) -> str:
-    """Return up to three ids as text."""
-    shown = sorted(ids)[:3]
-    return ", ".join(map(repr, shown)) + ", ..." if shown else "none"
 
 
 def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:

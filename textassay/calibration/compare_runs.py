@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from textassay.calibration.columns import Judged, People, RatingScale, some_ids
-from textassay.calibration.estimate import SystemDifference
-from textassay.calibration.intervals import (
+from textassay.calibration.columns import Judged, RatingScale
+from textassay.calibration.means import (
     MEANS_OVER,
     NO_ESTIMATE,
     Estimate,
     Linearized,
+    SystemDifference,
     Weight,
+    adjust_p,
     holm,
     mean_over,
 )
@@ -32,7 +33,7 @@ from textassay.meta.agreement import Difference
 from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
 from textassay.meta.label_measures import compare_labels
-from textassay.meta.label_table import measure_name
+from textassay.meta.people import People, some_ids
 from textassay.meta.score_files import (
     Recorded,
     read_labels,
@@ -40,8 +41,9 @@ from textassay.meta.score_files import (
     refuse_other_labels,
     refuse_several_judges,
 )
+from textassay.meta.table import measure_name
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import YES_NO, LabelSets, are_labels, nearest_label
 from textassay.table import Column, Interval, Note, Table
@@ -146,10 +148,6 @@ def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
 
     Up to 14 values all flips are tried. Up to 2,000 there are 9,999 random ones, the data counted
     as one more. Beyond that the flips' sum is taken as normal with their exact variance.
-
-    Args:
-        values: One per source, shape (n,).
-        seed: Seed of the random flips.
     """
     # under the null hypothesis a source's difference is as likely to have the other sign (the two
     # sides are exchangeable), so flips give the exact distribution without assuming normality
@@ -231,17 +229,10 @@ class CompareRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        plain = ("aspect", "n", "groups", "a", "b", "p", "p_holm", "wins", "ties", "losses")
-        ends = self.difference
-        return {
-            **{name: getattr(self, name) for name in plain},
-            "difference": ends.value,
-            "low": ends.low,
-            "high": ends.high,
-            "unscored": self.unscored,
-            "over": self.over,
-            "paired_by": self.paired_by,
-        }
+        content, ends = asdict(self), self.difference
+        del content["difference"], content["signatures"], content["scales"]
+        about = {name: content.pop(name) for name in ("unscored", "over", "paired_by")}
+        return content | {"difference": ends.value, "low": ends.low, "high": ends.high} | about
 
 
 def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict[str, Judged]:
@@ -325,14 +316,14 @@ def compare_systems(
     sides = {system: of_system(scores, people, system) for system in systems}
     pairs = list(combinations(systems, 2))
     rows = [compare_runs(sides[a], sides[b], people, **options) for a, b in pairs]
-    found = []
+    found = list[SystemDifference]()
     for at, aspect in enumerate(scores):
-        # the family is all pairs of the aspect, as for differences of corrected means
-        adjusted = holm([row[at].p for row in rows])
-        found += [
-            SystemDifference(aspect, a, b, row[at].difference, row[at].p, p)
-            for (a, b), row, p in zip(pairs, rows, adjusted, strict=True)
-        ]
+        found += adjust_p(
+            [
+                SystemDifference(aspect, a, b, row[at].difference, row[at].p)
+                for (a, b), row in zip(pairs, rows, strict=True)
+            ]
+        )
     return found
 
 
@@ -604,25 +595,14 @@ def _row(
         seed=seed,
         weight=weight,
     )
-    return _if_same_scale(
-        CompareRow(
-            aspect=aspect,
-            n=found.n,
-            groups=found.groups,
-            a=found.a,
-            b=found.b,
-            difference=found.difference.estimate(confidence),
-            p=found.p,
-            p_holm=None,
-            wins=found.wins,
-            ties=found.ties,
-            losses=found.losses,
-            unscored=len(shared) - len(pairs),
-            signatures=("; ".join(a.signatures), "; ".join(b.signatures)),
-            scales=(a.scale, b.scale),
-            over=weight,
-        )
-    )
+    row = CompareRow(
+        aspect=aspect, n=found.n, groups=found.groups, a=found.a, b=found.b,
+        difference=found.difference.estimate(confidence), p=found.p, p_holm=None, wins=found.wins,
+        ties=found.ties, losses=found.losses, unscored=len(shared) - len(pairs),
+        signatures=("; ".join(a.signatures), "; ".join(b.signatures)), scales=(a.scale, b.scale),
+        over=weight,
+    )  # fmt: skip
+    return _if_same_scale(row)
 
 
 def _if_same_scale(row: CompareRow) -> CompareRow:
@@ -668,23 +648,11 @@ def _independent(
         for values, own in zip(scored, (codes[:cut], codes[cut:]), strict=True)
     )
     difference = first.minus(second)
-    return _if_same_scale(
-        CompareRow(
-            aspect=aspect,
-            n=len(codes),
-            groups=count,
-            a=first.value,
-            b=second.value,
-            difference=difference.estimate(confidence),
-            p=difference.p_value(),
-            p_holm=None,
-            wins=None,
-            ties=None,
-            losses=None,
-            unscored=len(a.values) + len(b.values) - len(codes),
-            signatures=("; ".join(a.signatures), "; ".join(b.signatures)),
-            scales=(a.scale, b.scale),
-            over=weight,
-            paired_by=None,
-        )
-    )
+    row = CompareRow(
+        aspect=aspect, n=len(codes), groups=count, a=first.value, b=second.value,
+        difference=difference.estimate(confidence), p=difference.p_value(), p_holm=None, wins=None,
+        ties=None, losses=None, unscored=len(a.values) + len(b.values) - len(codes),
+        signatures=("; ".join(a.signatures), "; ".join(b.signatures)), scales=(a.scale, b.scale),
+        over=weight, paired_by=None,
+    )  # fmt: skip
+    return _if_same_scale(row)

@@ -11,8 +11,8 @@ cross-fitted calibrated scores and moves their mean by the error on the rated ro
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -20,30 +20,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textassay.calibration.columns import MAX_UNSCORED, Columns, assumptions
-from textassay.calibration.correction import (
-    Corrected,
-    correct_mean,
-    of_one_size,
-    rated_range,
-    rogan_gladen,
-)
-from textassay.calibration.intervals import (
+from textassay.calibration.maps import Map, Scales, learn_map, refuse_unlearnable
+from textassay.calibration.means import (
     MEANS_OVER,
     NO_ESTIMATE,
+    Corrected,
     Estimate,
     Linearized,
+    SystemDifference,
     Weight,
-    holm,
+    adjust_p,
+    correct_mean,
+    difference_table,
+    of_one_size,
     paired_ranks,
     rank_range,
+    rated_range,
+    rogan_gladen,
     row_weights,
     weighted_mean,
 )
-from textassay.calibration.maps import Map, Scales, learn_map, refuse_unlearnable
-from textassay.display import Displayed
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import effective_number
-from textassay.table import Column, Flag, Note, Table
+from textassay.table import Column, Displayed, Flag, Note, Table
 
 _MEANS = (
     Column("score", "score"), Column("system", "system"), Column("n", "n", "count"),
@@ -52,16 +51,6 @@ _MEANS = (
     Column("labels_only", "labels only", "interval"),
     Column("corrected", "corrected", "interval"), Column("lambda", "lambda", "number", 2),
     Column("worth", "1 label =", "number", 2), Column("rank", "rank", "number"),
-)  # fmt: skip
-_DIFFERENCES = (
-    Column("score", "score"), Column("a", "a"), Column("b", "b"),
-    Column("difference", "a - b", "interval"), Column("p", "p", "p"),
-    Column("p_holm", "p (Holm)", "p"),
-)  # fmt: skip
-_ESTIMATES = ("judge_only", "labels_only", "corrected")
-_PLAIN = (
-    "aspect", "human", "system", "n", "groups", "rated", "rated_groups", "worth", "method",
-    "unscored", "outside", "sparse", "refused", "over",
 )  # fmt: skip
 MIN_OWN = 8
 """Rated sources from which a system is corrected by its own ratings."""
@@ -130,47 +119,8 @@ class EstimateRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        ends = {name: getattr(self, name).as_dict() for name in _ESTIMATES}
-        plain = {name: getattr(self, name) for name in _PLAIN}
-        return {
-            **plain,
-            **ends,
-            "lambda": self.weight,
-            "warnings": list(self.warnings),
-            "rank": None if self.rank is None else list(self.rank),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class SystemDifference:
-    """The difference of two systems' means, paired by source: of corrected ones, or of scores.
-
-    Attributes:
-        aspect: Name of the score.
-        a: The first system.
-        b: The second system.
-        difference: `a - b` with its interval.
-        p: Two-sided p-value; `None` if undefined.
-        p_holm: The same, adjusted over all pairs of the aspect.
-    """
-
-    aspect: str
-    a: str
-    b: str
-    difference: Estimate
-    p: float | None
-    p_holm: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {
-            "aspect": self.aspect,
-            "a": self.a,
-            "b": self.b,
-            **self.difference.as_dict(),
-            "p": self.p,
-            "p_holm": self.p_holm,
-        }
+        content = asdict(self)
+        return content | {"lambda": content.pop("weight")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +163,6 @@ class Estimates(Displayed):
             title = "differences of corrected means, by source"
             tables.append(difference_table(self.differences, title))
         return tables
-
-
-def difference_table(differences: Iterable[SystemDifference], title: str) -> Table:
-    """Return differences of systems as a table."""
-    lines = [(one.aspect, one.a, one.b, one.difference, one.p, one.p_holm) for one in differences]
-    return Table(_DIFFERENCES, lines, title=title)
 
 
 def _notes(row: EstimateRow) -> Iterator[Note]:
@@ -417,14 +361,11 @@ class _Work:
             # pairing removes how hard each source is; without common ratings the linearized means
             # are subtracted, which still pairs them through the sources they share
             delta = self._paired(a, b) or points[a].minus(points[b])
-            estimate = delta.estimate(self.confidence)
-            p = None if self.chosen else delta.p_value()
-            differences.append((a, b, Estimate(estimate.value) if self.chosen else estimate, p))
-        adjusted = holm([p for *_, p in differences])
-        return [
-            SystemDifference(self.columns.score, a, b, estimate, p, q)
-            for (a, b, estimate, p), q in zip(differences, adjusted, strict=True)
-        ]
+            estimate, p = delta.estimate(self.confidence), delta.p_value()
+            if self.chosen:
+                estimate, p = Estimate(estimate.value), None
+            differences.append(SystemDifference(self.columns.score, a, b, estimate, p))
+        return adjust_p(differences)
 
     def _paired(self, a: str, b: str) -> Linearized | None:
         """Return the corrected mean difference over sources; `None` if too few sources are rated.

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from textassay.calibration.columns import Columns, Judged, People
+from textassay.calibration.columns import Columns, Judged
 from textassay.calibration.maps import Scales, learn_map
-from textassay.display import Displayed
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import t_quantile
-from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
+from textassay.meta.people import People
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import ConfigurationError
-from textassay.table import Column, Note, Table
+from textassay.table import Column, Displayed, Note, Table
 
 _STRATA = 5
 _MAX_RATIO = 3.0
@@ -74,7 +74,7 @@ class LabelPlan(Displayed):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
     def tables(self) -> list[Table]:
         """Return the forecast."""

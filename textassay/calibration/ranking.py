@@ -17,7 +17,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -27,23 +27,23 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 
-from textassay.calibration.intervals import (
+from textassay.calibration.means import (
     NO_ESTIMATE,
     Estimate,
     Linearized,
-    holm,
+    SystemDifference,
+    adjust_p,
     paired_ranks,
     rank_range,
     weighted_mean,
 )
-from textassay.display import Displayed
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.score_files import RecordedRow, read_score_lines, refuse_several_judges
 from textassay.runtime.data.units import OTHER_SYSTEM
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
-from textassay.table import Column, Note, Table
+from textassay.table import Column, Displayed, Note, Table
 
 _STEPS = 100
 _TOLERANCE = 1e-10
@@ -94,43 +94,24 @@ class RankRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        plain = ("aspect", "system", "n", "groups", "wins", "ties", "losses", "flips")
-        return {
-            **{name: getattr(self, name) for name in plain},
-            "win_rate": self.win_rate.as_dict(),
-            "strength": self.strength.as_dict(),
-            "rank": None if self.rank is None else list(self.rank),
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
-class RankDifference:
+class RankDifference(SystemDifference):
     """The difference of two systems' strengths, or of their win rates without finite strengths.
 
+    `a` is the stronger system.
+
     Attributes:
-        aspect: What was compared.
-        a: The stronger system.
-        b: The other.
-        difference: `a - b` with its interval.
         wins: Probability by the model that `a` beats `b`; `None` without strengths.
-        p: Two-sided p-value; `None` if undefined.
-        p_holm: The same, adjusted over all pairs of the aspect.
     """
 
-    aspect: str
-    a: str
-    b: str
-    difference: Estimate
-    wins: float | None
-    p: float | None
-    p_holm: float | None
+    wins: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        return {
-            "aspect": self.aspect, "a": self.a, "b": self.b, **self.difference.as_dict(),
-            "win_probability": self.wins, "p": self.p, "p_holm": self.p_holm,
-        }  # fmt: skip
+        return {**SystemDifference.as_dict(self), "win_probability": self.wins}
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,14 +294,9 @@ def _differences(
             a, b = b, a
         delta = order[a].minus(order[b])
         wins = float(expit(delta.value)) if by_model else None
-        differences.append(
-            (names[a], names[b], _estimate(delta, confidence), wins, delta.p_value())
-        )
-    adjusted = holm([p for *_, p in differences])
-    return [
-        RankDifference(aspect, *one, p_holm)
-        for one, p_holm in zip(differences, adjusted, strict=True)
-    ]
+        estimate, p = _estimate(delta, confidence), delta.p_value()
+        differences.append(RankDifference(aspect, names[a], names[b], estimate, p, wins=wins))
+    return adjust_p(differences)
 
 
 def _in_order(
@@ -461,11 +437,7 @@ class Comparisons:
 
 
 def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
-    """Return the strength of each system in log odds; `None` if they are not finite.
-
-    Args:
-        comparisons: At least one row.
-    """
+    """Return the strength of each system in log odds; `None` if they are not finite."""
     # Newton's method would run off to infinity, for instance for a system that never loses
     if not comparisons.has_strengths():
         return None

@@ -18,13 +18,13 @@ from textassay.runtime.errors import nearest
 from textassay.version import __version__
 
 COMMANDS = {
-    "score": "score", "resume": "score", "merge": "score", "fit": "fit", "tools": "tools",
-    "demo": "demo", "meta": "meta", "alt-test": "meta", "calibrate": "calibrate",
+    "score": "score", "resume": "score", "merge": "score", "fit": "fit", "tools": "score",
+    "demo": "demo", "meta": "compare", "alt-test": "compare", "calibrate": "estimate",
     "estimate": "estimate", "label-plan": "estimate", "compare": "compare", "rank": "compare",
     "cascade": "jury", "jurors": "jury", "stress": "stress", "report": "show", "view": "show",
-    "show": "show", "annotate": "annotate", "ratings": "exchange", "import": "exchange",
+    "show": "show", "annotate": "annotate", "ratings": "annotate", "import": "annotate",
     "tree": "drafts", "plan": "drafts", "methods": "lists", "tasks": "lists", "settings": "lists",
-    "graph": "lists", "doctor": "doctor", "cache": "cache",
+    "graph": "lists", "doctor": "lists", "cache": "cache",
 }  # fmt: skip
 """Commands and groups as they are typed, each with its module of `textassay.cli.commands`, which
 registers it when it is imported."""
@@ -67,10 +67,7 @@ class Command(_PlainSwitches, TyperCommand):
 
 
 class Commands(_PlainSwitches, TyperGroup):
-    """Draws help in panels, and prints usage errors as plain lines.
-
-    No frame folds what scripts read.
-    """
+    """Draws help in panels, and prints usage errors as plain lines, which no frame folds."""
 
     def __init__(self, **attributes: Any) -> None:
         """Make the group; typer formats errors as it formats the help of the outermost group."""

@@ -1,7 +1,4 @@
-"""Reads what several commands share.
-
-`--set`, `--model`, `--price`, lists and a TOML file of flags.
-"""
+"""Reads what several commands share: `--set`, `--model`, lists, and a TOML file of flags."""
 
 from __future__ import annotations
 
@@ -272,11 +269,8 @@ def reading(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {name: flags[name] for name in ("fields", "missing") if name in flags}
 
 
-def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how the flags of a command that scores nothing say that data are read.
-
-    The file of `--config` may have any key.
-    """
+def data_reading(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how data are read by a command that scores nothing; its file may have any key."""
     return reading(with_config(given, CONFIG_KEYS)[0])
 
 

@@ -16,8 +16,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from textassay.display import printable, to_json, to_terminal
-from textassay.table import Note, Table, stacked
+from textassay.table import Note, Table, printable, stacked, to_json, to_terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,10 +44,7 @@ def own_messages() -> Iterator[None]:
 
 
 def results(*, pipe_width: int = PIPE_WIDTH) -> Console:
-    """Return the console for results.
-
-    As wide as the terminal, or without a bound if the output is no terminal.
-    """
+    """Return the console for results: as wide as the terminal, or without a bound."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -130,36 +126,22 @@ def logged_warnings(*loggers: str) -> Iterator[None]:
             logger.removeHandler(handler)
 
 
-class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON."""
+class JsonHandler(logging.Handler):
+    """Writes records to standard error, one line of JSON each, while messages are JSON."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Return time, level, logger, message and, if there is one, the error."""
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write time, level, logger, message and, if there is one, the error."""
+        if not Messages.as_json:
+            return
         entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if record.exc_info and record.exc_info[1] is not None:
-            entry["error"] = {
-                "type": type(record.exc_info[1]).__name__,
-                "message": str(record.exc_info[1]),
-            }
-        return json.dumps(entry)
-
-
-class JsonHandler(logging.Handler):
-    """Writes records to standard error while messages are JSON."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFormatter(JsonFormatter())
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one line."""
-        if Messages.as_json:
-            print(self.format(record), file=sys.stderr, flush=True)  # noqa: T201
+        if record.exc_info and (error := record.exc_info[1]) is not None:
+            entry["error"] = {"type": type(error).__name__, "message": str(error)}
+        print(json.dumps(entry), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def log_as_json() -> None:

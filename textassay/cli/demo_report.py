@@ -27,7 +27,7 @@ from rich.text import Text
 
 from textassay.calibration import AnnotatorTest
 from textassay.cli.progress import REDRAW_SECONDS, Style
-from textassay.demo.pipeline import FITTED, NODES, RECIPES, DemoFolder, left_out
+from textassay.demo.recipes import FITTED, NODES, RECIPES, DemoFolder, left_out
 from textassay.demo.results import (
     ASPECT,
     EXAMPLE,
@@ -41,14 +41,13 @@ from textassay.demo.results import (
     TaskResult,
     Treatments,
 )
-from textassay.display import indented, plain_table, printable, to_terminal
 from textassay.evaluation.session import Session
 from textassay.report.examples import ShownScore, show
 from textassay.report.page import join_runs
 from textassay.report.source import open_data, open_run
 from textassay.report.terminal import score_evidence
 from textassay.runtime.messages import Usage
-from textassay.table import Column, Table
+from textassay.table import Column, Table, indented, plain_table, printable, to_terminal
 from textassay.version import __version__
 
 MAX_HEADING = 9

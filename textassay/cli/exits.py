@@ -52,6 +52,8 @@ _MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
 """Settings whose values may hold a password by mistake, so that no message repeats them."""
 INCONCLUSIVE = 4
 """Status of a gate whose interval spans the limit."""
+GATE_STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
+"""Part of the interface: CI tells a regression from too few texts."""
 
 
 class Stopped(Exception):
@@ -63,7 +65,7 @@ class Interrupted(Exception):
 
 
 @contextmanager
-def stops_of_a_run(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
+def as_stopped(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
     """Turn what ends the block early into `Stopped` if resuming the run can help.
 
     Before the first request, and if the model lacks an ability, the error stays as it is.
@@ -124,20 +126,20 @@ def _flag(place: tuple[int | str, ...]) -> str:
     name = str(place[0])
     if name == "endpoints":
         return place_of(place)
-    return f"{_flag_of(name).removesuffix('=')}: "
+    return f"{_name_flag(name).removesuffix('=')}: "
 
 
 def _reason(problem: Any) -> str:
     reason = str(problem["msg"]).removeprefix("Value error, ")
     # messages of `Settings` name other settings as Python knows them
-    reason = re.sub(r"`(\w+)`", lambda name: _flag_of(name[1]).removesuffix("="), reason)
+    reason = re.sub(r"`(\w+)`", lambda name: _name_flag(name[1]).removesuffix("="), reason)
     place, given = problem["loc"], problem["input"]
     if not place or isinstance(given, dict) or place[0] in _MAY_BE_SECRET:
         return reason
     return f"{reason} (given: {given!r})"
 
 
-def _flag_of(name: str) -> str:
+def _name_flag(name: str) -> str:
     """Return the flag of a parameter or setting."""
     if name in _FLAGS:
         return _FLAGS[name]
@@ -157,7 +159,7 @@ def _as_flag(match: re.Match[str]) -> str:
     name, value = match.groups()
     if name is None or name not in PARAMETERS:
         return match[0]
-    flag = _flag_of(name)
+    flag = _name_flag(name)
     if value == "True":
         return flag
     given = f"{flag}{'' if flag.endswith('=') else ' '}"

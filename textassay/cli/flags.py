@@ -25,7 +25,7 @@ Given = dict[str, Any]
 """The flags of a group that were given, by the names of their parameters."""
 
 
-def option_of(model: type[BaseModel], name: str) -> Any:
+def build_option(model: type[BaseModel], name: str) -> Any:
     """Return the option of a field that carries a `Flag`; its help is that of the field."""
     field, flag = model.model_fields[name], flag_of(model, name)
     if flag is None:
@@ -51,17 +51,16 @@ _EXAMPLES = typer.Argument(
 Data = Annotated[str, _EXAMPLES]
 OptionalData = Annotated[str | None, _EXAMPLES]
 Scores = Annotated[
-    Path,
-    typer.Argument(metavar="SCORES", help="Run folder, or JSON Lines with id, aspect, value."),
+    Path, typer.Argument(metavar="SCORES", help="Run folder, or JSON Lines with id, aspect, value.")
 ]
 RatedData = Annotated[
     Path | None,
     typer.Argument(metavar="DATA", help="Examples with human ratings (default: those of the run)."),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
-MethodName = Annotated[str | None, option_of(RunRequest, "method")]
-Models = Annotated[list[str] | None, option_of(RunRequest, "models")]
-Out = Annotated[Path | None, option_of(RunRequest, "out")]
+MethodName = Annotated[str | None, build_option(RunRequest, "method")]
+Models = Annotated[list[str] | None, build_option(RunRequest, "models")]
+Out = Annotated[Path | None, build_option(RunRequest, "out")]
 ScoresOrMetrics = Annotated[
     Path,
     typer.Argument(
@@ -200,18 +199,15 @@ def expanded(function: Callable[..., Any]) -> Callable[..., Any]:
     return spread
 
 
-def flags_of(model: type[BaseModel], *names: str) -> Group:
-    """Return the flags of fields.
-
-    Names, types, defaults and help come from the model, so that they are said once.
-    """
+def build_flags(model: type[BaseModel], *names: str) -> Group:
+    """Return the flags of fields; names, types, defaults and help come from the model."""
     flags: dict[str, Any] = {}
     for name in names:
         annotation = model.model_fields[name].annotation
         kind = list[str] if _is_list(annotation) else _word(annotation)
         flag = flag_of(model, name)
         flags[flag.name or name if flag else name] = Annotated[
-            kind if kind is bool else kind | None, option_of(model, name)
+            kind if kind is bool else kind | None, build_option(model, name)
         ]
     return Group(**flags)
 
@@ -229,10 +225,7 @@ def _leaves(annotation: Any) -> tuple[Any, ...]:
 
 
 def _word(annotation: Any) -> Any:
-    """Return the type that the command line reads a value as.
-
-    What is more than a word is read later.
-    """
+    """Return the type that a value is read as; what is more than a word is read later."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _word(arguments[0])
@@ -247,7 +240,7 @@ def _option(panel: str | None, text: str, *names: str, metavar: str | None = Non
     return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel)
 
 
-RUNTIME = flags_of(Settings, *FLAGGED)
+RUNTIME = build_flags(Settings, *FLAGGED)
 """How models are asked: every setting that has a flag."""
 
 PROGRESS = Group(
@@ -257,7 +250,7 @@ PROGRESS = Group(
             None,
             "How to show progress: live in a terminal (auto), an occasional line, or not at all.",
         ),
-    ],
+    ]
 )
 
 LOG = Group(
@@ -281,7 +274,7 @@ DRY_RUN = Group(
     dry_run=Annotated[
         bool,
         _option(None, "Estimate calls, tokens and cost without asking any model.", "--dry-run"),
-    ],
+    ]
 )
 
 SET = Group(
@@ -294,7 +287,7 @@ SET = Group(
             "--set",
             metavar="KEY=VALUE",
         ),
-    ],
+    ]
 )
 
 CONFIG = Group(
@@ -306,15 +299,15 @@ CONFIG = Group(
             "--config",
             metavar="FILE",
         ),
-    ],
+    ]
 )
 
-CELLS = flags_of(RunRequest, "fields", "missing")
+CELLS = build_flags(RunRequest, "fields", "missing")
 """What the columns of data mean, and which cells mean nothing."""
 
 MAPPED = CONFIG | CELLS
 """How data are read by what scores nothing."""
-UNIT = flags_of(RunRequest, "unit")
+UNIT = build_flags(RunRequest, "unit")
 """Which part of a conversation counts as an example."""
 RATINGS = Group(
     ratings=Annotated[
@@ -325,16 +318,16 @@ RATINGS = Group(
             "--ratings",
             metavar="FILE",
         ),
-    ],
+    ]
 )
 """Files of ratings beside the data."""
 ALLOWING = Group(set=AllowChange)
 """The one setting of commands that compare signatures."""
 
-READING = CELLS | flags_of(RunRequest, "limit", "unit", "pair")
+READING = CELLS | build_flags(RunRequest, "limit", "unit", "pair")
 """How data are read."""
 
-JUDGING = flags_of(RunRequest, "task", "aspects", "tools")
+JUDGING = build_flags(RunRequest, "task", "aspects", "tools")
 """What is judged, and with which tools."""
 RATED = MAPPED | RATINGS | JUDGING.only("task")
 """How examples with human ratings are read, and which task names their labels."""
@@ -346,7 +339,7 @@ SAMPLING = Group(
 )
 """How answers are drawn."""
 
-SHARDING = flags_of(RunRequest, "shard")
+SHARDING = build_flags(RunRequest, "shard")
 """Which part of the data is judged."""
 
 WORKERS = Group(

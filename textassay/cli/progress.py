@@ -1,7 +1,4 @@
-"""Shows how a run goes, on standard error.
-
-Two live lines in a terminal, plain lines elsewhere, or nothing.
-"""
+"""Shows how a run goes on standard error: two live lines in a terminal, or plain ones."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from textassay.cli import arguments
 from textassay.cli.console import say
 from textassay.cli.flags import CONFIG_KEYS
-from textassay.evaluation.manifest import recorded_request
+from textassay.evaluation.request import recorded_request
 from textassay.meta.score_files import (
     holds_metrics,
     labels_of_people,
@@ -20,8 +20,7 @@ from textassay.meta.score_files import (
     refuse_other_labels,
 )
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, WithRatings
 from textassay.runtime.data.units import Paired
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
@@ -29,7 +28,8 @@ from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 if TYPE_CHECKING:
-    from textassay.calibration.columns import Columns, Judged, People
+    from textassay.calibration.columns import Columns, Judged
+    from textassay.meta.people import People
 
 CHOSEN, RANDOM = "chosen", "random"
 """How the rated rows were picked; any other word is the file of a label plan."""
@@ -38,16 +38,9 @@ CHOSEN, RANDOM = "chosen", "random"
 class Rated:
     """A run or file of scores, and the examples that it is held against; read when asked for.
 
-    The data are DATA, or those of the run with its field map.
-
-    Args:
-        scores: Run folder, or a file of scores.
-        data: The data; `None` for those that the run was made of.
-        given: The flags `config`, `field` and `missing`, which say how the data are read,
-            `ratings`, files that are joined to the data, and `task`, which names labels. What is
-            not given is that of the run, for the run's own data.
-        aspect_map: Texts `SCORE=HUMAN`: which ratings are held against which score.
-        picked: How the rated rows were picked; `None` where it does not matter.
+    The data are DATA, or those of the run with its field map. `given` are flags: `config`, `field`
+    and `missing`, which say how the data are read, `ratings`, files that are joined to the data,
+    and `task`, which names labels. `picked` says how the rated rows were, where that matters.
     """
 
     def __init__(
@@ -69,11 +62,7 @@ class Rated:
 
     @cached_property
     def declared(self) -> LabelSets:
-        """Labels by name of the score: those of the run's aspects, and of the task.
-
-        Raises:
-            ConfigurationError: The task's labels are not those of the run.
-        """
+        """Labels by name of the score: those of the run's aspects, and of the task."""
         from textassay.methods.library import tasks
 
         labels = read_labels(self.scores)
@@ -97,13 +86,8 @@ class Rated:
 
     @cached_property
     def people(self) -> People:
-        """The human ratings.
-
-        Raises:
-            ConfigurationError: There are no data, or files of two draws are weighed without the
-                plan of the second, which knows the probability of both.
-        """
-        from textassay.calibration.columns import People
+        """The human ratings."""
+        from textassay.meta.people import People
 
         return People(self._read[1])
 
@@ -150,12 +134,7 @@ class Rated:
     def examples(self, labels: LabelReader | None = None, *, needs_output: bool = True) -> Examples:
         """Open the examples that the scores belong to, with the ratings of further files.
 
-        Args:
-            labels: Reads labels among ratings; by default those that are declared.
-            needs_output: Whether a row without an output is an error.
-
-        Raises:
-            ConfigurationError: There are no data.
+        Labels are by default those that are declared.
         """
         if labels is None:
             labels = LabelReader(labels_of_people(self.declared, self.aspect_map))
@@ -178,21 +157,13 @@ class Rated:
         return with_ratings(examples, self._ratings, missing=marks, labels=labels)
 
     def comparisons(self, pair: str | None) -> Iterable[Example]:
-        """Open the comparisons that scores belong to.
-
-        Args:
-            pair: `system` to pair the systems of each group; `None` does so if the run did.
-        """
+        """Open the comparisons that scores belong to: pairs of systems if asked, or in the run."""
         if pair is None and (self._run is None or self._run.pair is None):
             return self.examples()
         return Paired(self.examples())
 
     def columns(self, scores: Path | None = None) -> list[Columns]:
-        """Join scores and ratings.
-
-        Args:
-            scores: Other scores of the same texts.
-        """
+        """Join ratings with the scores, or with other scores of the same texts."""
         from textassay.calibration.columns import join_columns, read_judged, read_plan
 
         # a misspelled word fails as a missing file
@@ -215,10 +186,7 @@ class Rated:
         return [table for table in tables if table.score not in left_out]
 
     def sources(self, tables: Sequence[Columns]) -> frozenset[str]:
-        """Return digests of the sources that have ratings.
-
-        They let `estimate` recognize sources that a calibration has seen, without their texts.
-        """
+        """Return digests of the sources with ratings, to recognize those of a calibration."""
         from textassay.calibration.calibration import source_digest
 
         group = dict(zip(self.people.ids, self.people.groups, strict=True))

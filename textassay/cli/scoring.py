@@ -1,30 +1,33 @@
-"""Runs of `score`, `resume`, `stress` and `tools score`: read from flags, and carried out."""
+"""Runs of `score`, `resume`, `stress` and `tools score`: read from flags, made, and printed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
+
+import typer
 
 from textassay.cli import arguments
-from textassay.cli.console import log_as_json, logged_warnings, say
-from textassay.cli.exits import stops_of_a_run, warn, with_flags
+from textassay.cli.console import log_as_json, logged_warnings, results, say
+from textassay.cli.exits import UNSCORED, as_stopped, warn, with_flags
 from textassay.cli.progress import STYLES, Style, exported, show_progress
-from textassay.evaluation.manifest import recorded_request, settings_to_resume
-from textassay.evaluation.progress import Progress
-from textassay.evaluation.request import RunRequest, Shard
+from textassay.evaluation.manifest import settings_to_resume
+from textassay.evaluation.progress import Progress, known_cost
+from textassay.evaluation.request import RunRequest, Shard, recorded_request
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, finish, notices, open_session
 from textassay.methods.by_name import find
 from textassay.methods.method import ReadsProbabilities, max_calls, probabilities_of
+from textassay.runtime.backends.scripted import ASSUMED_THOUGHT_TOKENS
 from textassay.runtime.calls.adaptation import signature_of_method
-from textassay.runtime.errors import (
-    ConfigurationError,
-    UnknownName,
-)
-from textassay.runtime.messages import Aspect, Score
+from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.messages import Score, Usage
 from textassay.runtime.settings import (
     FLAGGED,
     LOADED,
@@ -34,14 +37,17 @@ from textassay.runtime.settings import (
     settings_in,
     split_settings,
 )
-from textassay.runtime.storage.run_files import read_manifest
+from textassay.runtime.storage.run_files import read_manifest, read_summary, token_details
+from textassay.table import Column, Table, plain_table, printable, to_terminal
 
 if TYPE_CHECKING:
+    from textassay.methods.method import Method
+    from textassay.workers.protocol import Opened
     from textassay.workers.run import Cluster, Processes
 
 
 LOGS = ("text", "json")
-FLAG_OF = {
+FLAG_NAMES = {
     name: flag.name or name
     for name in RunRequest.model_fields
     if (flag := flag_of(RunRequest, name)) is not None
@@ -98,7 +104,7 @@ def build_command(
     conversation_chars = options.pop("conversation_chars", None)
     options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
     runtime |= settings_in(flags)
-    given = {name: flags[flag] for name, flag in FLAG_OF.items() if flags.get(flag) is not None}
+    given = {name: flags[flag] for name, flag in FLAG_NAMES.items() if flags.get(flag) is not None}
     given |= {"data": str(flags["data"]), **arguments.reading(flags)}
     request = RunRequest(
         **given,
@@ -196,7 +202,6 @@ async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
         else:
             return 0
     # imported after the run, since rich would delay the first question
-    from textassay.cli.run_result import print_result
 
     return print_result(run, as_json=as_json)
 
@@ -204,7 +209,7 @@ async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
 async def _run(command: ScoreCommand, *, as_json: bool) -> Run | None:
     """Judge in this process; return the run, `None` for a dry one, whose estimate is printed."""
     began = False
-    with stops_of_a_run(command.request.out, lambda: began):
+    with as_stopped(command.request.out, lambda: began):
         async with _opened(command) as session:
             _say_before(session, command)
             if command.dry:
@@ -224,7 +229,7 @@ async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster)
     from textassay.workers.run import Followed, run_with_workers  # most runs need none
 
     request, followed = command.request, Followed()
-    with stops_of_a_run(request.out, lambda: followed.is_begun):
+    with as_stopped(request.out, lambda: followed.is_begun):
         async with (
             exported(lambda: followed.progress, command.prometheus, request.out),
             show_progress(lambda: followed.progress, command.progress),
@@ -233,7 +238,7 @@ async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster)
                 request.data,
                 request,
                 workers,
-                adjusting=calibrating(request.calibration),
+                adjusting=load_adjustment(request.calibration),
                 followed=followed,
                 notify=lambda line: say(with_flags(line)),
                 notice=lambda line: say(with_flags(line)),
@@ -258,26 +263,14 @@ def _settings_named() -> Iterator[None]:
 def _opened(command: ScoreCommand) -> AbstractAsyncContextManager[Session]:
     request = command.request
     return open_session(
-        request.data, request, dry=command.dry, adjusting=calibrating(request.calibration)
+        request.data, request, dry=command.dry, adjusting=load_adjustment(request.calibration)
     )
 
 
-class CalibrationTarget(Protocol):
-    """What of a method, or of what a worker opened, decides whether a calibration is for it."""
-
-    @property
-    def aspects(self) -> Sequence[Aspect]:
-        """What is judged."""
-
-    @property
-    def signature(self) -> str:
-        """What its scores carry."""
-
-
-def calibrating(
+def load_adjustment(
     folder: str | None,
-) -> Callable[[CalibrationTarget], Callable[[Score], Score]] | None:
-    """Return what checks a calibration against a method and then applies it to each score."""
+) -> Callable[[Method | Opened], Callable[[Score], Score]] | None:
+    """Return what checks a calibration against a method, then applies it to each score."""
     if folder is None:
         return None
     from textassay.calibration.calibration import load  # heavy (scipy), so where it is used
@@ -285,7 +278,7 @@ def calibrating(
     # loaded before the models are opened, so that a wrong folder costs nothing
     read = load(folder)
 
-    def adjusting(method: CalibrationTarget) -> Callable[[Score], Score]:
+    def adjusting(method: Method | Opened) -> Callable[[Score], Score]:
         judged = [aspect.label for aspect in method.aspects]
         if not any(read.of(name) for name in judged):
             known = ", ".join(one.aspect for one in read.aspects)
@@ -329,7 +322,6 @@ async def _dry_run(session: Session, command: ScoreCommand, *, as_json: bool) ->
             instead.refuse()
             await _walk(other, command)
             by_samples = other.usage
-    from textassay.cli.run_result import print_estimate
 
     print_estimate(
         session.usage,
@@ -349,3 +341,184 @@ async def _walk(session: Session, command: ScoreCommand) -> None:
     ):
         async for _ in scores:
             pass
+
+
+MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
+"""Characters and number of messages that are shown of what could not be scored."""
+
+_MEANS = (
+    Column("aspect", "aspect"), Column("n", "n", "count"), Column("mean", "mean", "number", 4),
+)  # fmt: skip
+
+
+def print_estimate(
+    usage: Usage,
+    examples: int,
+    *,
+    costs: Mapping[str, float | None] | None = None,
+    waves: int | None = None,
+    by_samples: Usage | None = None,
+    most_calls: int | None = None,
+    as_json: bool = False,
+) -> None:
+    """Print what a dry run counted."""
+    if as_json:
+        found: dict[str, Any] = {"examples": examples, "estimate": usage.model_dump(mode="json")}
+        if costs is not None:
+            found["costs"] = costs
+        if most_calls is not None:
+            found["most_calls_per_score"] = most_calls
+        if by_samples is not None:
+            found["without_logprobs"] = by_samples.model_dump(mode="json")
+        typer.echo(json.dumps(found if waves is None else {**found, "waves": waves}))
+        return
+    thoughts = usage.reasoning_tokens
+    cost = _partly_known(costs or {}) if usage.cost is None else _estimated_cost(usage, usage.cost)
+    completion = "estimate" if thoughts else "upper bound, if the model does not think"
+    table = plain_table("", "")
+    for name, value in (
+        ("examples", f"{examples}"),
+        ("calls", f"{usage.calls}" if most_calls is None else f"up to {usage.calls}"),
+        ("answers in the cache", f"{usage.cached_calls}"),
+        ("prompt tokens", f"{usage.prompt_tokens} (estimate)"),
+        ("completion tokens", f"{usage.completion_tokens} ({completion})"),
+        ("cost", cost),
+        *(() if waves is None else [("waves of batches", f"{waves}, of up to 24 hours each")]),
+    ):
+        table.add_row(name, value)
+    results().print("dry run: no model was asked; the run would take", table, sep="\n")
+    if most_calls is not None:
+        results().print(f"up to {most_calls} calls per score: the judge ends when it knows enough")
+    results().print("an answer that cannot be used is asked for again, which is not counted")
+    if thoughts:
+        results().print(
+            f"assumes {ASSUMED_THOUGHT_TOKENS} tokens of thought per answer, {thoughts} in all; how"
+            " much a model thinks is not known before it has answered"
+        )
+    if by_samples is not None:
+        cost = (
+            "" if by_samples.cost is None else f", {_estimated_cost(by_samples, by_samples.cost)}"
+        )
+        results().print(
+            f"without log-probabilities: up to {by_samples.calls} calls,"
+            f" {by_samples.prompt_tokens} + {by_samples.completion_tokens} tokens{cost}"
+        )
+
+
+def _partly_known(costs: Mapping[str, float | None]) -> str:
+    """Say what is known of a cost, and for which models the price is missing."""
+    known, unpriced = known_cost(costs)
+    if not known:
+        return "unknown (give --price IN,OUT)"
+    return (
+        f"${known:.4f} without {', '.join(unpriced)} (price unknown: give it to the model's role in"
+        " --config)"
+    )
+
+
+def _estimated_cost(usage: Usage, cost: float) -> str:
+    # any model may think more than is assumed, so with thoughts there is no bound
+    bound = "(estimate)" if usage.reasoning_tokens else "at most, if the model does not think"
+    return f"${cost:.4f} {bound}"
+
+
+def print_result(run: Run, *, as_json: bool = False) -> int:
+    """Print means by aspect and what is unscored and why; return the exit status."""
+    summary = _summary_of(run)
+    if as_json:
+        progress = run.progress
+        session = {
+            "failed_calls": {} if progress is None else progress.failures,
+            "costs": {} if progress is None else progress.costs,
+        }
+        typer.echo(json.dumps({"run": str(run.folder), **summary, **session}))
+        # judged by the summary of the whole run, resumed sessions included, not by what this one
+        # did
+        scored = summary["outcomes"].get("scored", 0)
+        return 0 if scored == sum(summary["outcomes"].values()) else UNSCORED
+    console = results()
+    console.print(printable(str(run.folder)), markup=False)
+    means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
+    console.print(to_terminal(Table(_MEANS, means), console.width))
+    for line in _cascade(run):
+        console.print(printable(line), markup=False)
+    usage = summary["usage"]
+    # of earlier sessions of the run, the costs by model are not known
+    now = run.progress
+    costs = now.costs if now is not None and now.usage.calls == usage["calls"] else {}
+    cost = _partly_known(costs) if usage["cost"] is None else f"${usage['cost']:.4f}"
+    if now is not None and now.failures and not usage["calls"]:
+        cost = "unknown (no request was answered; what ran out of time may be charged)"
+    console.print(
+        f"{usage['calls']} calls answered{_failed(run)}, {usage['cached_calls']} from the cache,"
+        f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens{token_details(usage)},"
+        f" cost {cost}"
+    )
+    if run.progress is not None and run.progress.samples_never_differ:
+        console.print(
+            f"in each of {run.progress.sampled} scores all samples agree: the server may "
+            "ignore the temperature, so more than one sample adds nothing",
+            style="yellow",
+        )
+    unscored = {
+        kind: count for kind, count in summary["outcomes"].items() if kind != "scored" and count
+    }
+    if not unscored:
+        return 0
+    reasons = ", ".join(f"{kind} x{count}" for kind, count in summary["errors"].items())
+    counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
+    console.print(printable(f"unscored: {counts} ({reasons})"), style="yellow", markup=False)
+    if unscored.get("error"):
+        for line in _commonest_messages(run):
+            console.print(printable(line), markup=False)
+        console.print(
+            printable(f"retry the errors with: textassay resume {run.folder}"), markup=False
+        )
+    return UNSCORED
+
+
+def _summary_of(run: Run) -> dict[str, Any]:
+    if run.folder is None:
+        return run.summary()
+    # from `summary.json`: reading all scores again would take a seventh of a cached run
+    written = read_summary(run.folder)
+    return {name: written[name] for name in ("outcomes", "errors", "aspects", "usage")}
+
+
+def _cascade(run: Run) -> list[str]:
+    """Return per aspect how much of a cascade's texts the cheap juror decided, and the bound."""
+    promised = {} if run.folder is None else read_manifest(run.folder)["method"].get("cascade", {})
+    if not promised:
+        return []
+    decided = dict.fromkeys(promised, 0)
+    judged = dict.fromkeys(promised, 0)
+    for score in run:
+        judged[score.aspect] += 1
+        decided[score.aspect] += any(one.get("decides") for one in score.evidence[:1])
+    return [
+        f"cascade, {aspect}: the first juror decided on {decided[aspect]} of {judged[aspect]}"
+        f" ({one['share']:.0%} of the rated texts)"
+        + ("" if one["bound"] is None else
+           f"; people's rating is further than {one['tolerance']:g} from these on at most"
+           f" {math.ceil(100 * one['bound'] - 1e-9)}% of the texts of as many new sources, with"
+           f" confidence {one['confidence']:.0%}")
+        for aspect, one in promised.items() if judged[aspect]
+    ]  # fmt: skip
+
+
+def _failed(run: Run) -> str:
+    """Return how many calls of this session had no answer, which usage does not count."""
+    count = 0 if run.progress is None else sum(run.progress.failures.values())
+    return f", {count} failed" if count else ""
+
+
+def _commonest_messages(run: Run) -> list[str]:
+    """Return the commonest message of each type of error, the commonest type first."""
+    messages = Counter(
+        (score.error.type, score.error.message) for score in run if score.error is not None
+    )
+    by_type: dict[str, str] = {}
+    for (kind, message), count in messages.most_common():
+        by_type.setdefault(kind, f"  {kind} x{count}: {message[:MAX_MESSAGE_LENGTH]}")
+    # one message per type: a thousand timeouts must not hide the one wrong key
+    return list(by_type.values())[:MAX_MESSAGES]

@@ -49,10 +49,7 @@ def main() -> None:
 
 
 def _fill_closed_streams() -> None:
-    """Open what the shell has closed (`2>&-`).
-
-    The next file would get its number, and be written to.
-    """
+    """Open what the shell has closed (`2>&-`): the next file would get its number."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -87,10 +84,7 @@ def _check_open_files() -> None:
 
 
 def _skip_plugins() -> None:
-    """Keep pydantic from reading the entry points of every installed package.
-
-    It looks there for plugins, which are for applications that watch their own models.
-    """
+    """Keep pydantic from searching the entry points of every installed package for plugins."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 

@@ -27,7 +27,7 @@ from textassay.calibration import (
     read_judged,
     scales_of,
 )
-from textassay.demo.pipeline import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
+from textassay.demo.recipes import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
 from textassay.meta.score_files import Recorded, read_scores
 from textassay.meta.table import agreement_table
 from textassay.runtime.data.dataset import Examples
@@ -71,9 +71,7 @@ class TaskComparison:
     """The trivial ones first."""
 
     def bar(self, aspect: str) -> float:
-        """Return the bar that a judge must beat.
-
-        The best trivial measure's coefficient, whichever its sign.
+        """Return what a judge must beat: the best trivial coefficient, whichever its sign.
 
         The sign and the best of several are picked with the ratings in view, which is in favor of
         the trivial ones.

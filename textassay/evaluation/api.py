@@ -19,7 +19,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import RunRequest, build_request, one_or_several
 from textassay.evaluation.run import Run
@@ -390,8 +390,4 @@ class GraphMethod(TaskMethod):
 
     def describe(self) -> dict[str, Any]:
         """Return graph, task and aspects."""
-        return {
-            "name": self.name,
-            "graph": self.graph.to_mermaid(),
-            **self.described_task(),
-        }
+        return {"name": self.name, "graph": self.graph.to_mermaid(), **self.described_task()}

@@ -32,7 +32,7 @@ def open_examples(source: Any, request: RunRequest) -> Examples:
     return data if request.pair is None else Examples(Paired(data))
 
 
-async def checked_examples(source: Any, request: RunRequest) -> tuple[Examples, DataInfo]:
+async def check_examples(source: Any, request: RunRequest) -> tuple[Examples, DataInfo]:
     """Open the data and read all of it once: a file off the event loop, an iterable on it."""
     data = open_examples(source, request)
     # an iterable may belong to the caller's thread, such as a cursor of a database
@@ -118,15 +118,15 @@ class DataShard:
         return self._examples.part(self._start, self._stop)
 
 
-def part_of(
+def select_examples(
     examples: Examples, count: int, *, limit: int | None, shard: str | None
 ) -> tuple[Iterable[Example], int]:
     """Return the examples that a run judges, and how many they are."""
-    start, stop = bounds_of(count, limit=limit, shard=shard)
+    start, stop = judged_bounds(count, limit=limit, shard=shard)
     return (examples if stop - start == count else DataShard(examples, start, stop)), stop - start
 
 
-def bounds_of(count: int, *, limit: int | None, shard: str | None) -> tuple[int, int]:
+def judged_bounds(count: int, *, limit: int | None, shard: str | None) -> tuple[int, int]:
     """Return the first example that a run judges, from 0, and the one after its last."""
     judged = count if limit is None else min(count, limit)
     return (0, judged) if shard is None else Shard.parse(shard).bounds(judged)

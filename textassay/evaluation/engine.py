@@ -27,14 +27,14 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from textassay.evaluation.data import Feed
-from textassay.evaluation.progress import Progress, limiters_by_name
+from textassay.evaluation.progress import Progress, merge_limiters
 from textassay.methods.method import Method, ShowsSource
 from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.budget import track_usage
 from textassay.runtime.concurrency import run_workers
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import left_out
-from textassay.runtime.data.values import short_repr
+from textassay.runtime.data.tables import short_repr
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
 from textassay.runtime.messages import (
     CACHED,
@@ -175,7 +175,7 @@ class EvaluationEngine:
             sampled=self._sampled,
             unanimous=self._unanimous,
             # roles with settings of their own ask one model through several limiters
-            limiters=limiters_by_name((m.name, m.limiter_state) for m in self._models),
+            limiters=merge_limiters((m.name, m.limiter_state) for m in self._models),
         )
 
     async def scores(self) -> AsyncGenerator[Score, None]:
@@ -196,10 +196,7 @@ class EvaluationEngine:
                 # assignments come from a generator that workers pull from, so memory does not grow
                 # with the data
                 run_workers(
-                    self._all_assignments(),
-                    self._judge,
-                    workers=self.workers,
-                    commit=self._journal,
+                    self._all_assignments(), self._judge, workers=self.workers, commit=self._journal
                 )
             ) as finished:
                 async for judged in finished:
@@ -416,20 +413,11 @@ def add_unattributed_usage(scores: list[Score], usages: list[Usage]) -> list[Sco
     if paid.equals(claimed) or not scores:
         return scores
     total = paid.usage
-    rest = Usage(
-        # an agent may claim more than was counted, and usage below 0 could not be journaled
-        calls=max(0, total.calls - claimed.calls),
-        cached_calls=max(0, total.cached_calls - claimed.cached_calls),
-        prompt_tokens=max(0, total.prompt_tokens - claimed.prompt_tokens),
-        completion_tokens=max(0, total.completion_tokens - claimed.completion_tokens),
-        reasoning_tokens=max(0, total.reasoning_tokens - claimed.reasoning_tokens),
-        cached_prompt_tokens=max(0, total.cached_prompt_tokens - claimed.cached_prompt_tokens),
-        cache_write_tokens=max(0, total.cache_write_tokens - claimed.cache_write_tokens),
-        cost=(
-            None
-            if total.cost is None or claimed.cost is None
-            else max(0.0, total.cost - claimed.cost)
-        ),
-    )
-    first = scores[0].model_copy(update={"usage": scores[0].usage + rest})
+    # an agent may claim more than was counted, and usage below 0 could not be journaled
+    rest = {
+        name: None if (a := getattr(total, name)) is None or (b := getattr(claimed, name)) is None
+        else max(0, a - b)
+        for name in Usage.model_fields
+    }  # fmt: skip
+    first = scores[0].model_copy(update={"usage": scores[0].usage + Usage(**rest)})
     return [first, *scores[1:]]

@@ -1,7 +1,5 @@
 """What was asked of the models of a run and what they answered, or what would be asked.
 
-Nobody is asked.
-
 Runs keep answers under digests of requests, so the method is walked once more over the examples:
 its requests are built again, and answered from the run's cache. What is not in there has no answer,
 and what depends on it may differ from what was asked.
@@ -9,17 +7,15 @@ and what depends on it may differ from what was asked.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from textassay.evaluation.data import part_of
-from textassay.evaluation.manifest import recorded_request
-from textassay.evaluation.request import RunRequest
-from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.data import select_examples
+from textassay.evaluation.request import RunRequest, recorded_request
+from textassay.evaluation.session import open_session
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -32,7 +28,6 @@ from textassay.runtime.model import (
     Model,
     Prompted,
     Q,
-    Request,
     Wrapper,
 )
 from textassay.runtime.settings import Settings
@@ -97,17 +92,11 @@ class RecordedIdentity:
         """Return one that sends what the run's settings said: keys of answers hold it."""
         return Adaptation(self, Sampling.of(self._settings))
 
-    async def generate(self, request: Request) -> Any:
+    async def generate(self, request: Any) -> Any:
         """Raise `ConfigurationError`: a recorded identity answers nothing."""
         raise ConfigurationError(f"{self.name!r} is not asked when a run is read back")
 
-    async def choices(self, request: ChoicesRequest) -> Any:
-        """Raise `ConfigurationError`: a recorded identity answers nothing."""
-        raise ConfigurationError(f"{self.name!r} is not asked when a run is read back")
-
-    async def continuation(self, request: ContinuationRequest) -> Any:
-        """Raise `ConfigurationError`: a recorded identity answers nothing."""
-        raise ConfigurationError(f"{self.name!r} is not asked when a run is read back")
+    choices = continuation = generate
 
     async def aclose(self) -> None:
         """Do nothing, since nothing is open."""
@@ -153,42 +142,30 @@ async def _walked(
     ids: Collection[str] | None,
     count: int | None = None,
 ) -> AsyncGenerator[Exchange, None]:
-    async with _recording(source, request, models) as (session, exchanges):
-        left = None if ids is None else set(ids)
-        examples = cast("Examples", session.examples)
+    exchanges: list[Exchange] = []
+    left = None if ids is None else set(ids)
+
+    def observe(model: Model) -> Model:
+        return Recorder(model, exchanges)
+
+    async with open_session(source, request, models=models, dry=True, observe=observe) as session:
+        examples, aspects = cast("Examples", session.examples), tuple(session.method.aspects)
         total = session.data.count
-        judged, _ = part_of(examples, total, limit=request.limit, shard=request.shard)
+        judged, _ = select_examples(examples, total, limit=request.limit, shard=request.shard)
         for example in islice(judged, count):
-            if left == set():
-                break
-            if left is not None and example.id not in left:
-                continue
             if left is not None:
-                left.discard(example.id)
-            # what an earlier example asked belongs to it; the rest of the list is what this one
-            # asks
+                if not left:
+                    break
+                if example.id not in left:
+                    continue
+                left.remove(example.id)
+            # what an earlier example asked belongs to it
             exchanges.clear()
-            aspects = tuple(session.method.aspects)
             await session.method.graph.run(Assignment(example=example, aspects=aspects))
             for one in exchanges:
                 yield replace(one, id=example.id)
     if left:
         raise UnknownName("example", min(left), [])
-
-
-@asynccontextmanager
-async def _recording(
-    source: Any, request: RunRequest, models: Mapping[str, Model]
-) -> AsyncIterator[tuple[Session, list[Exchange]]]:
-    exchanges: list[Exchange] = []
-    async with open_session(
-        source,
-        request,
-        models=models,
-        dry=True,
-        observe=lambda model: Recorder(model, exchanges),
-    ) as session:
-        yield session, exchanges
 
 
 def _cache_of(folder: Path, manifest: Mapping[str, Any]) -> Path | None:

@@ -14,20 +14,17 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from textassay.evaluation.request import NOT_RECORDED, RunRequest, in_every_role
+from textassay.evaluation.request import RunRequest, in_every_role
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import Method
 from textassay.prompts import TASKS
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.backends.http_errors import public_address
 from textassay.runtime.concurrency import in_thread
-from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName
+from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.model import Model, unwrapped
 from textassay.runtime.settings import (
-    OF_BATCHES,
-    SHARED_BY_ROLES,
     EndpointSettings,
     OneOfEndpoints,
     Settings,
@@ -43,7 +40,7 @@ FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
 LIBRARIES = ("litellm", "pydantic", "aiohttp")
 
 
-def manifest_of(
+def build_manifest(
     request: RunRequest,
     method: Method,
     models: Mapping[str, Model],
@@ -185,35 +182,6 @@ def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dic
         address = None if endpoint.api_base is None else public_address(endpoint.api_base)
         places.append({"api_base": address, "weight": endpoint.weight})
     return places
-
-
-def recorded_request(manifest: Mapping[str, Any]) -> RunRequest:
-    """Read the request back from a manifest, without settings and folder."""
-    try:
-        recorded = manifest["spec"]
-        if not NOT_RECORDED.isdisjoint(recorded):  # how a run is made is never taken from there
-            raise TypeError(f"unexpected {', '.join(sorted(NOT_RECORDED & recorded.keys()))}")
-        request = RunRequest(**recorded)
-        if request.tools or not _takes_tools(request.method):
-            return request
-        # earlier versions did not write default tools into the request; these were called by their
-        # kinds, and a later default must not take their place
-        described = manifest.get("method")
-        tools = described.get("tools") if isinstance(described, Mapping) else None
-        taken = tuple(str(tool["name"]) for tool in tools or ())
-        return request.model_copy(update={"tools": taken})
-    except (KeyError, TypeError, ValidationError) as error:
-        raise RunFolderError(f"manifest.json does not say how the run was made: {error}") from error
-
-
-def _takes_tools(method: str) -> bool:
-    """Return whether a method describes tools, rather than something else by that name."""
-    from textassay.methods.by_name import takes_tools
-
-    try:
-        return takes_tools(method)
-    except UnknownName:  # of another package, or a method object
-        return False
 
 
 def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -414,32 +382,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _damaged(folder: Path, why: str) -> RunFolderError:
     return RunFolderError(f"{folder / 'manifest.json'} is damaged or was edited: {why}")
-
-
-def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Settings:
-    """Return the settings with which `resume` asks the models that the caller connected."""
-    own = {
-        role: model.settings for role, model in models.items() if isinstance(model, ConnectedModel)
-    }
-    if not own:
-        return settings
-    # models that keep answers themselves, as those of `fit` do, keep their batches as well
-    own_batches = {"batch", *OF_BATCHES} if settings.no_cache else set()
-    unbatched = {name: Settings.model_fields[name].default for name in own_batches}
-    first = next(iter(own.values()))
-    if all(other == first for other in own.values()):
-        of_the_run = SHARED_BY_ROLES - {"local", "transformers"}
-        kept = {name: getattr(settings, name) for name in of_the_run}
-        return first.model_copy(update={**kept, **unbatched})
-    requested = {
-        role: {
-            name: value
-            for name, value in given.model_dump(exclude_defaults=True).items()
-            if name not in SHARED_BY_ROLES and name not in own_batches
-        }
-        for role, given in own.items()
-    }
-    return settings.model_copy(update={"roles": {**settings.roles, **requested}, **unbatched})
 
 
 def recorded_identity(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.data import bounds_of, open_examples
-from textassay.evaluation.manifest import changed, check_manifest, recorded_request
-from textassay.evaluation.request import Shard
+from textassay.evaluation.data import judged_bounds, open_examples
+from textassay.evaluation.manifest import changed, check_manifest
+from textassay.evaluation.request import Shard, recorded_request
 from textassay.runtime.batches.book import read_records
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
@@ -86,7 +86,7 @@ class _Source:
     def bounds(self) -> tuple[int, int]:
         """The first of its examples, and the one after the last."""
         limit = recorded_request(self.manifest).limit
-        return bounds_of(self.manifest["data"]["count"], limit=limit, shard=str(self.shard))
+        return judged_bounds(self.manifest["data"]["count"], limit=limit, shard=str(self.shard))
 
     @property
     def expected(self) -> int | None:
@@ -166,10 +166,7 @@ def _sources(run: Path) -> list[_Source]:
 
 
 def _without_addresses(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest without the models' addresses.
-
-    Each machine may reach the same one at its own.
-    """
+    """Return the manifest without the models' addresses: each machine may have its own."""
     models = {
         role: {**model, "identity": {**model["identity"], "api_base": None}}
         for role, model in manifest["models"].items()
@@ -267,7 +264,7 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
         raise StorageError(f"{run} cannot be written: {error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
-    expected = bounds_of(
+    expected = judged_bounds(
         sources[0].manifest["data"]["count"],
         limit=recorded_request(sources[0].manifest).limit,
         shard=None,
@@ -276,11 +273,7 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
 
 
 def _lines(
-    sources: Sequence[_Source],
-    tally: RunSummary,
-    replaced: UsageTotal,
-    *,
-    partial: bool,
+    sources: Sequence[_Source], tally: RunSummary, replaced: UsageTotal, *, partial: bool
 ) -> Iterator[bytes]:
     """Yield every line that no later one replaces, and count it."""
     seen: set[bytes] = set()
@@ -352,10 +345,7 @@ def _scores(source: _Source, *, partial: bool) -> Iterator[tuple[Score, bytes, b
 
 
 def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
-    """Copy the method's files.
-
-    One that differs between shards once per shard, as `plan.shard-2.toml`.
-    """
+    """Copy the method's files, one that differs once per shard, as `plan.shard-2.toml`."""
     contents: dict[str, dict[str, bytes]] = {}
     for source in sources:
         for file in sorted(source.path.iterdir()):
@@ -371,10 +361,7 @@ def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
 
 
 def _summary(tally: RunSummary, sources: Sequence[_Source]) -> dict[str, Any]:
-    """Return the summary.
-
-    Begun with the first shard, and as many seconds as all shards took together.
-    """
+    """Return the summary: begun with the first shard, and as long as all took together."""
     summaries = [read_summary(s.path) for s in sources if (s.path / SUMMARY).exists()]
     started = min((s["started"] for s in summaries if "started" in s), default=None)
     seconds = round(sum(s.get("seconds", 0.0) for s in summaries), 3)

@@ -11,8 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from textassay.evaluation.manifest import recorded_request
-from textassay.evaluation.request import RunRequest, in_every_role
+from textassay.evaluation.request import RunRequest, in_every_role, recorded_request
 from textassay.methods.by_name import default_tools, tools_for
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.calls.budget import Budget
@@ -20,7 +19,7 @@ from textassay.runtime.concurrency import in_thread
 from textassay.runtime.connected import ConnectedModel, connect_model, open_answers, with_store
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Model, Request, Response, Wrapper
-from textassay.runtime.settings import Settings, is_redis
+from textassay.runtime.settings import OF_BATCHES, SHARED_BY_ROLES, Settings, is_redis
 from textassay.runtime.storage.answers import AnswerStore, RecordedAnswers
 from textassay.runtime.storage.cache_folder import holds_answers
 from textassay.runtime.storage.run_files import read_manifest
@@ -124,10 +123,7 @@ async def open_book(
 
 
 def open_tools(
-    method: str,
-    specs: Sequence[str | Tool],
-    models: Mapping[str, Model],
-    stack: AsyncExitStack,
+    method: str, specs: Sequence[str | Tool], models: Mapping[str, Model], stack: AsyncExitStack
 ) -> tuple[Tool, ...]:
     """Return a method's tools; those that are made here are closed with the stack."""
     tools = tools_for(method, specs, models)
@@ -231,3 +227,29 @@ def with_default_tools(
         before = recorded_request(read_manifest(earlier)).tools
         return request.model_copy(update={"tools": before or taken}), None
     return request.model_copy(update={"tools": taken}), ToolsByDefault(taken, left_out)
+
+
+def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Settings:
+    """Return the settings with which `resume` asks the models that the caller connected."""
+    own = {
+        role: model.settings for role, model in models.items() if isinstance(model, ConnectedModel)
+    }
+    if not own:
+        return settings
+    # models that keep answers themselves, as those of `fit` do, keep their batches as well
+    own_batches = {"batch", *OF_BATCHES} if settings.no_cache else set()
+    unbatched = {name: Settings.model_fields[name].default for name in own_batches}
+    first = next(iter(own.values()))
+    if all(other == first for other in own.values()):
+        of_the_run = SHARED_BY_ROLES - {"local", "transformers"}
+        kept = {name: getattr(settings, name) for name in of_the_run}
+        return first.model_copy(update={**kept, **unbatched})
+    requested = {
+        role: {
+            name: value
+            for name, value in given.model_dump(exclude_defaults=True).items()
+            if name not in SHARED_BY_ROLES and name not in own_batches
+        }
+        for role, given in own.items()
+    }
+    return settings.model_copy(update={"roles": {**settings.roles, **requested}, **unbatched})

@@ -69,7 +69,7 @@ class Progress:
         return (self.total - self.done) / self.rate
 
 
-def summed(parts: Iterable[Progress]) -> Progress:
+def sum_progress(parts: Iterable[Progress]) -> Progress:
     """Return the progress of several workers together, the total of which none of them knows."""
     known = list(parts)
     outcomes, failures = Counter[str](), Counter[str]()
@@ -88,7 +88,7 @@ def summed(parts: Iterable[Progress]) -> Progress:
         failures=dict(failures),
         sampled=sum(part.sampled for part in known),
         unanimous=sum(part.unanimous for part in known),
-        limiters=limiters_by_name(state for part in known for state in part.limiters.items()),
+        limiters=merge_limiters(state for part in known for state in part.limiters.items()),
     )
 
 
@@ -107,7 +107,7 @@ def known_cost(costs: Mapping[str, float | None]) -> tuple[float, list[str]]:
     return math.fsum(priced), [name for name, cost in costs.items() if cost is None]
 
 
-def limiters_by_name(states: Iterable[tuple[str, LimiterState]]) -> dict[str, LimiterState]:
+def merge_limiters(states: Iterable[tuple[str, LimiterState]]) -> dict[str, LimiterState]:
     """Return the state of each model's limiters; those of one name together."""
     found: dict[str, LimiterState] = {}
     for name, state in states:

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from textassay.runtime.data.units import Unit
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import DATA, JUDGING, SCALE, DescribedMessage, Flag, Settings
 
@@ -180,3 +180,32 @@ def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]
     if not isinstance(general, str):
         return dict(models)
     return {**models, **{role: models.get(role, general) for role in roles}}
+
+
+def recorded_request(manifest: Mapping[str, Any]) -> RunRequest:
+    """Read the request back from a manifest, without settings and folder."""
+    try:
+        recorded = manifest["spec"]
+        if not NOT_RECORDED.isdisjoint(recorded):  # how a run is made is never taken from there
+            raise TypeError(f"unexpected {', '.join(sorted(NOT_RECORDED & recorded.keys()))}")
+        request = RunRequest(**recorded)
+        if request.tools or not _takes_tools(request.method):
+            return request
+        # earlier versions did not write default tools into the request; these were called by their
+        # kinds, and a later default must not take their place
+        described = manifest.get("method")
+        tools = described.get("tools") if isinstance(described, Mapping) else None
+        taken = tuple(str(tool["name"]) for tool in tools or ())
+        return request.model_copy(update={"tools": taken})
+    except (KeyError, TypeError, ValidationError) as error:
+        raise RunFolderError(f"manifest.json does not say how the run was made: {error}") from error
+
+
+def _takes_tools(method: str) -> bool:
+    """Return whether a method describes tools, rather than something else by that name."""
+    from textassay.methods.by_name import takes_tools
+
+    try:
+        return takes_tools(method)
+    except UnknownName:  # of another package, or a method object
+        return False

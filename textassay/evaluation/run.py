@@ -1,7 +1,4 @@
-"""The result of an evaluation.
-
-Scores, summary and tables, read from memory or from the run folder.
-"""
+"""The result of an evaluation: scores, summary and tables, from memory or the run folder."""
 
 from __future__ import annotations
 
@@ -9,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textassay.display import MAX_ROWS, Displayed, more_rows
 from textassay.evaluation.data import open_examples
-from textassay.evaluation.manifest import recorded_request
 from textassay.evaluation.progress import Progress
+from textassay.evaluation.request import recorded_request
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
@@ -25,7 +21,7 @@ from textassay.runtime.storage.run_files import (
     read_manifest,
     read_summary,
 )
-from textassay.table import Column, Table
+from textassay.table import MAX_ROWS, Column, Displayed, Table, more_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,10 +37,7 @@ Rows = tuple[list[str], list[dict[str, Any]]]
 
 
 def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
-    """Return one row per score.
-
-    Its fields, `system` and `group`, and the `human` rating of its aspect.
-    """
+    """Return one row per score: its fields, `system`, `group`, the `human` rating of its aspect."""
     by_id, aspects = _by_id(scores)
     rows = []
     for example in examples:
@@ -61,10 +54,7 @@ def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
 
 
 def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
-    """Return one row per example.
-
-    Id, system, group, the value of each aspect, and each human rating.
-    """
+    """Return one row per example: id, system, group, value by aspect, each human rating."""
     by_id, aspects = _by_id(scores)
     humans: dict[str, None] = {}
     rows = []
@@ -160,14 +150,7 @@ class Run(Displayed):
         examples: Iterable[Example] | None = None,
         labels: LabelSets | None = None,
     ) -> None:
-        """Store where the scores are.
-
-        Args:
-            folder: The run folder, or `None` for a run that wrote nothing.
-            scores: The scores of a run without a folder.
-            progress: The last state of the session that made it.
-            examples: What was judged; by default the data that the folder's manifest names.
-            labels: What scores of a run without a folder mean that are labels, by aspect.
+        """Store where the scores are; of a run without a folder, the scores and their labels.
 
         Raises:
             RunFolderError: The folder holds no run.

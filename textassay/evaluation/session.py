@@ -6,28 +6,20 @@ What can be refused is refused before there is a run folder.
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from textassay.evaluation.data import Feed, checked_examples, part_of
+from textassay.evaluation.data import Feed, check_examples, select_examples
 from textassay.evaluation.engine import CompletedScores, EvaluationEngine
 from textassay.evaluation.manifest import (
+    build_manifest,
     check_same_run,
-    manifest_of,
     recorded_identity,
     resume_folder,
-    settings_as_requested,
     with_absolute_paths,
 )
 from textassay.evaluation.opening import (
@@ -40,6 +32,7 @@ from textassay.evaluation.opening import (
     open_models,
     open_store,
     open_tools,
+    settings_as_requested,
     with_default_tools,
 )
 from textassay.evaluation.progress import added
@@ -53,7 +46,6 @@ from textassay.methods.method import (
     Method,
     ReadsLikelihoods,
     ShowsImages,
-    check_rubrics,
     probabilities_of,
 )
 from textassay.runtime.calls.budget import Budget
@@ -175,18 +167,12 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Check everything, open everything, and close it at the end of the block.
 
-    Args:
-        examples: A path, an iterable of examples or dicts, a table, or what another process feeds.
-        request: What to do.
-        method: A method object that is used instead of building one from `request`.
-        models: Models that the caller opened, by role; the others are connected by name.
-        tools: Assistant evaluators in place of those that `request` names; tools that are open stay
-            the caller's.
-        dry: Whether to count what would be asked rather than ask; nothing is written.
-        adjusting: Returns what is done to each score before it is journaled, such as calibrating
-            it; called with the method before anything is asked or made.
-        observe: Wraps each model once more, outside of its cache, to see all that is asked.
-        making: Builds the method from the session's models, for methods that have no name.
+    What the caller has opened (a method, models, tools) takes the place of what `request` names.
+    With `dry`, what would be asked is counted, and nothing is written.
+
+    `adjusting` returns what is done to each score before it is journaled; it is called with the
+    method before anything is asked. `observe` wraps each model outside of its cache, to see all
+    that is asked. `making` builds a method that has no name from the session's models.
 
     Raises:
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
@@ -205,14 +191,13 @@ async def open_session(
         given = await open_models({**request.models, **(models or {})}, settings, stack)
         counted = {role: SessionModel(model) for role, model in given.items()}
         roles, is_given = UsedRoles(counted), method is not None
-        method, taken = _method_of(method, making, request, tools, roles, stack, dry=dry)
+        method, taken = _open_method(method, making, request, tools, roles, stack, dry=dry)
         if not is_given:
             roles.warn_of_unused(method.name)
         if info.images:
             _refuse_images(method, {role: given[role] for role in roles.used}, info)
         if isinstance(method, ChecksData):
             method.check_data(info)
-        check_rubrics(method, info)
         adjust = adjusting(method) if adjusting is not None else None
         await prepare_tools(taken, load=not dry)
         if not is_given:  # a method that was given has asked for its models elsewhere
@@ -229,7 +214,7 @@ async def open_session(
             identity = recorded_identity(model, before.get(role, before.get("")))
             model.open(store, dry=dry, identity=identity, observe=observe, book=book, rounds=rounds)
         requested = settings_as_requested(settings, models or {})
-        manifest = partial(manifest_of, request, method, counted, info, requested)
+        manifest = partial(build_manifest, request, method, counted, info, requested)
         judged, total, completed = await _to_judge(
             data, info, request, folder, manifest, method.aspects, resume=resume
         )
@@ -242,7 +227,7 @@ async def open_session(
             folder=folder,
             completed=completed,
             models=connected,
-            costs=partial(_costs_of, {} if is_given else counted),
+            costs=partial(_sum_costs, {} if is_given else counted),
             # a batch is sent once all its requests are there, so few workers would make many small
             # batches
             workers=min(total, MAX_WAITING if batched else count_workers(settings, connected)),
@@ -263,7 +248,7 @@ async def open_session(
         )
 
 
-def _costs_of(models: Mapping[str, Model]) -> dict[str, float | None]:
+def _sum_costs(models: Mapping[str, Model]) -> dict[str, float | None]:
     """Return what each model has cost in US dollars, by its name."""
     each = {id(model): model for model in models.values()}
     return added((model.name, usage_ledger(model).cost) for model in each.values())
@@ -303,7 +288,7 @@ async def _to_judge(
     """Bind the run folder; return what is judged, how much it is, and what is completed."""
     if isinstance(data, Feed):
         return data, info.count, data
-    judged, total = part_of(data, info.count, limit=request.limit, shard=request.shard)
+    judged, total = select_examples(data, info.count, limit=request.limit, shard=request.shard)
     if folder is None:
         return judged, total, None
     await bind(folder, manifest(), judged, aspects, resume=resume)
@@ -366,10 +351,10 @@ async def _open_answers(
 async def _checked(examples: Any, request: RunRequest) -> tuple[Examples | Feed, DataInfo]:
     if isinstance(examples, Feed):  # whoever feeds examples has checked all of them
         return examples, examples.info
-    return await checked_examples(examples, request)
+    return await check_examples(examples, request)
 
 
-def _method_of(
+def _open_method(
     given: Method | None,
     making: Callable[[Mapping[str, Model]], Method] | None,
     request: RunRequest,

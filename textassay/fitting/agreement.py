@@ -22,16 +22,17 @@ import numpy as np
 from textassay.fitting.importance import importance, importance_over_folds
 from textassay.fitting.learn import (
     Choice,
+    FeatureTable,
     Fitter,
     Fold,
-    Learning,
+    Parts,
     Unseen,
     Watch,
     correlations,
     join_folds,
     predict,
 )
-from textassay.fitting.table import FeatureTable, Parts
+from textassay.fitting.request import FitRequest
 from textassay.learning.splits import split_rows
 from textassay.learning.training import Floats, features_for
 from textassay.meta.agreement import compute_agreement, difference_between
@@ -56,7 +57,7 @@ def build_report(
     unseen: Unseen,
     parts: Parts,
     fitter: Fitter,
-    learning: Learning,
+    request: FitRequest,
     *,
     made: Json,
     watch: Watch = lambda _: None,
@@ -82,10 +83,10 @@ def build_report(
     report["held_out"] = held_out(choice, unseen, fitter)
     watch("measuring what the evaluator rests on")
     report["importance"] = importance(unseen, fitter)
-    if learning.depth == "full":
+    if request.report == "full":
         watch("measuring curves and ablations")
         name, train, test = choice.chosen, parts.train, parts.test
-        repeats = learning.repeats
+        repeats = request.repeats
         report["data_efficiency"] = over_data(name, train, test, fitter, repeats or SEEDS)
         report["criteria_efficiency"] = over_criteria(name, train, test, fitter, repeats or 1)
         report["ablations"] = ablation_table(name, train, test, fitter)

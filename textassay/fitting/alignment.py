@@ -13,15 +13,23 @@ up to and including j.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 
-from textassay.agents.decomposer import Decomposition
+from textassay.agents.planning import Decomposition
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
-from textassay.fitting.learn import Choice, Fitter, choose, correlations, predict
-from textassay.fitting.table import FeatureTable, Parts, refuse_leaks
+from textassay.fitting.learn import (
+    Choice,
+    FeatureTable,
+    Fitter,
+    Parts,
+    choose,
+    correlations,
+    predict,
+    refuse_leaks,
+)
+from textassay.fitting.request import MAX_KEEP, Growth
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Mask
 from textassay.runtime.errors import DataError
@@ -37,43 +45,8 @@ TakeApart = Callable[[int, Sequence[Aspect]], Awaitable[Sequence[Decomposition]]
 Measure = Callable[[str, FeatureTable], object]
 """Measures importance by an aggregator of that name on some rows, to see whether it can be done."""
 
-Saliency = Literal["permutation", "shapley"]
-Noise = Literal["stop", "prune"]
-
-KEEP = 4
-"""Criteria that are decomposed in a layer of a tree that the model grows, by default."""
-MAX_KEEP = 1000
 _NOISE = 0.05
 """Probability that criteria which say nothing are taken for some that do."""
-
-
-@dataclass(frozen=True)
-class Growth:
-    """How far the tree grows."""
-
-    layers: int = 3  # layers of criteria; the first is what people rate
-    children: int = 4  # most parts of a criterion, in a tree that the model grows
-    # criteria that are decomposed from the second layer on; all of the first are. By default 4 in a
-    # tree that the model grows, and all in one that is given
-    keep: int | None = None
-    # what criteria are ranked by: growth of the error when shuffled, or mean size of the Shapley
-    # values (section 4.4 has both)
-    saliency: Saliency = "permutation"
-    # what happens if no criterion of a layer has an importance that differs from 0, so that chance
-    # would choose: the tree stops there, or is pruned anyway
-    noise: Noise = "stop"
-
-    def kept(self, *, given: bool) -> int:
-        """Return how many criteria of a layer are decomposed, in a given tree or a grown one."""
-        return self.keep or (MAX_KEEP if given else KEEP)
-
-    def as_dict(self, *, given: bool) -> Json:
-        """Return JSON values; what earlier versions did not have is left out at its default."""
-        content = asdict(self) | {"keep": self.kept(given=given)}
-        for name in ("saliency", "noise"):
-            if content[name] == type(self).__dataclass_fields__[name].default:
-                del content[name]
-        return content
 
 
 @dataclass(frozen=True)

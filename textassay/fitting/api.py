@@ -13,23 +13,23 @@ from typing import Any, Literal
 from textassay.evaluation.api import ModelsByRole, check_settings, refuse_running_loop, run_sync
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.session import Session
-from textassay.fitting.alignment import Growth, Noise, Saliency
 from textassay.fitting.fit_from_scores import RecordedFit, read_recorded
-from textassay.fitting.fit_rubric import Rubric, RubricGrowth, RubricRequest
-from textassay.fitting.fit_tree import Alignment, AlignmentRequest, WatchSession, check_out
-from textassay.fitting.learn import Depth, Learning, Raters
+from textassay.fitting.fit_rubric import Rubric
+from textassay.fitting.fit_tree import Alignment, WatchSession, check_out
 from textassay.fitting.learn import Watch as Steps
 from textassay.fitting.report import Fit
 from textassay.fitting.request import (
+    Depth,
     FitByModel,
     FitFromScores,
     FitRequest,
     FitRubric,
-    FitTree,
+    Noise,
+    Raters,
+    Saliency,
     fit_request,
 )
 from textassay.methods.fitted.features import ScoreSource
-from textassay.methods.hd_eval import BY_MODEL, HDEvalOptions
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.units import Unit
 from textassay.runtime.errors import (
@@ -186,17 +186,7 @@ def fit_sync(*args: Any, **arguments: Any) -> Fit:
 
 
 def learn_recorded(examples: Any, request: FitFromScores, watch: Steps = lambda _: None) -> Fit:
-    """Learn from recorded scores, and write the folder if one is named.
-
-    Args:
-        examples: What people rated.
-        request: How to learn.
-        watch: Is told what is being done.
-
-    Raises:
-        ConfigurationError: Something does not fit; nothing was written.
-        StorageError: The folder cannot be written.
-    """
+    """Learn from recorded scores, and write the folder if one is named."""
     return _saved(_read(examples, request).learn(watch), request.out)
 
 
@@ -204,14 +194,7 @@ def _read(examples: Any, request: FitFromScores) -> RecordedFit:
     """Read and check what a request without a method names, and that its folder can be made."""
     if request.out is not None:
         check_out(request.out)
-    return read_recorded(
-        Examples(
-            examples, fields=request.fields or None, missing=request.missing, unit=request.unit
-        ),
-        features=request.features,
-        scores=request.scores,
-        learning=_learning(request),
-    )
+    return read_recorded(_examples(examples, request), request)
 
 
 def _examples(examples: Any, request: FitRequest) -> Examples:
@@ -221,60 +204,12 @@ def _examples(examples: Any, request: FitRequest) -> Examples:
 
 
 def alignment_of(request: FitByModel, examples: Any) -> Alignment:
-    """Return the alignment that is requested, checked against the data.
-
-    Raises:
-        ConfigurationError: Something does not fit; nothing was asked.
-        DataError: The ratings do not allow to learn from them.
-    """
-    models = dict(request.model) if isinstance(request.model, Mapping) else {"": request.model}
-    opened = {role: one for role, one in models.items() if not isinstance(one, str)}
-    if len(opened) == len(models):
+    """Return the alignment that is requested, checked against the data."""
+    opened = {role: one for role, one in request.models.items() if not isinstance(one, str)}
+    if len(opened) == len(request.models):
         check_settings(request.settings, opened)
-    options = dict(request.options)
-    tree = getattr(request, "tree", None)
-    if tree is None:
-        tree = options.pop("tree", BY_MODEL)
-    shared: dict[str, Any] = {
-        "data": _examples(examples, request),
-        "models": models,
-        "out": request.out,
-        "task": request.task,
-        "options": HDEvalOptions.read(options),
-        "learning": _learning(request),
-        "settings": request.settings,
-        "limit": request.limit,
-    }
-    if isinstance(request, FitTree):
-        growth = Growth(**_given(request, "layers", "children", "keep", "saliency", "noise"))
-        return Alignment(AlignmentRequest(**shared, growth=growth, tree=tree))
-    assert isinstance(request, FitRubric)
-    count = {} if request.children is None else {"count": request.children}
-    rubric = RubricGrowth(**_given(request, "rounds", "labels"), **count)
-    return Rubric(RubricRequest(**shared, rubric=rubric))
-
-
-def _given(request: FitRequest, *names: str) -> dict[str, Any]:
-    values = {name: getattr(request, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _learning(request: FitRequest) -> Learning:
-    """Return how to learn."""
-    learning = Learning(
-        aggregators=request.aggregator,
-        train_fraction=request.train_fraction,
-        seed=request.seed,
-        depth=request.report,
-        aspects=request.aspect_names,
-        scales=request.scales,
-        by_row=request.split == "row",
-        test_fraction=request.test_fraction,
-        repeats=request.repeats,
-    )
-    if isinstance(request, FitFromScores):
-        return replace(learning, new_systems=request.new_systems, raters=request.raters)
-    return learning
+    data = _examples(examples, request)
+    return Rubric(request, data) if isinstance(request, FitRubric) else Alignment(request, data)
 
 
 def _refuse_progress(progress: Watch) -> None:
@@ -292,17 +227,7 @@ async def align_with_people(
     *,
     again: str = "call fit with the same arguments to continue",
 ) -> Fit:
-    """Perform an alignment, or continue it, and write its folder.
-
-    Args:
-        alignment: What to do.
-        watch: Shows how it goes.
-        again: What a note tells the user to do if it is stopped.
-
-    Raises:
-        RunFolderError: The folder holds an evaluator, something else, or another alignment.
-        TextassayError: What stopped it; notes say what is kept.
-    """
+    """Perform an alignment, or continue it, and write its folder."""
     out = alignment.request.out
     if out is None:
         raise ConfigurationError("fit needs out=EVALUATOR_DIR")

@@ -10,39 +10,39 @@ same in every fold, and no feature takes part in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from textassay.evaluation.request import build_request
 from textassay.fitting.agreement import build_report
 from textassay.fitting.learn import (
     FOLDS,
     Choice,
+    FeatureTable,
     Fitter,
-    Learning,
+    Parts,
+    Scales,
     Unseen,
     Watch,
     background_rows,
     choose,
     cross_fit,
     number_of_repeats,
-    split,
-)
-from textassay.fitting.report import Fit, fractions, human_aspect, provenance
-from textassay.fitting.table import (
-    FeatureTable,
-    Parts,
-    Scales,
     rating_scales,
     read_table,
     refuse_leaks,
+    split,
 )
+from textassay.fitting.report import Fit, fractions, human_aspect, provenance
+from textassay.fitting.request import FitFromScores
 from textassay.learning.rater_model import RaterModel
 from textassay.learning.training import Floats
 from textassay.meta import pearson, spearman
 from textassay.methods.fitted.evaluator import Evaluator
-from textassay.methods.fitted.features import ScoreSource, read_files
+from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
@@ -167,17 +167,17 @@ class RecordedFit:
     parts: Parts  # the rows on both sides of a split
     scales: Scales  # scale by human aspect
     info: DataInfo  # what is known of the data
-    learning: Learning  # how to learn
+    request: FitFromScores  # how to learn
 
     def learn(self, watch: Watch = lambda _: None) -> Fit:
         """Learn an evaluator; nothing is read or written."""
-        table, learning = self.table, self.learning
-        fitter = Fitter(self.scales, learning.seed, learning.threads, learning.new_systems)
-        plain = self.parts if learning.holds_out else Parts(table, table)
-        by_rater = modeled(table, plain) if learning.raters == "model" else None
+        table, request = self.table, self.request
+        fitter = Fitter(self.scales, request.seed, new_systems=request.new_systems)
+        plain = self.parts if request.holds_out else Parts(table, table)
+        by_rater = modeled(table, plain) if request.raters == "model" else None
         parts = by_rater.parts if by_rater else plain
         choice, unseen = self._learned(parts, fitter, watch)
-        made = provenance(table, parts, self.info, learning, self._split)
+        made = provenance(table, parts, self.info, request, self._split)
         if by_rater and by_rater.severities:
             made["raters"] = by_rater.severities
         evaluator = Evaluator(
@@ -191,9 +191,9 @@ class RecordedFit:
         report = build_report(
             choice,
             unseen,
-            parts if learning.holds_out else split(parts.train, learning),
+            parts if request.holds_out else split(parts.train, request),
             fitter,
-            learning,
+            request,
             made={"kind": "recorded", **made},
             watch=watch,
         )
@@ -203,54 +203,38 @@ class RecordedFit:
 
     def _learned(self, parts: Parts, fitter: Fitter, watch: Watch) -> tuple[Choice, Unseen]:
         """Return what is shipped and what it is measured on."""
-        names = self.learning.aggregators
-        if not self.learning.holds_out:
+        names = self.request.aggregator
+        if not self.request.holds_out:
             return cross_fit(names, parts.train, fitter, watch)
         choice = choose(names, parts.train, fitter)
         return choice, Unseen.held_out(choice, parts)
 
     @property
     def _split(self) -> Json:
-        if self.learning.holds_out:
-            return fractions(self.learning)
+        if self.request.holds_out:
+            return fractions(self.request)
         count = min(FOLDS, len(np.unique(self.table.groups)))
         return {
             "folds": count,
-            "repeats": number_of_repeats(self.learning.aggregators, self.table),
+            "repeats": number_of_repeats(self.request.aggregator, self.table),
         }
 
 
-def read_recorded(
-    data: Examples,
-    *,
-    features: tuple[str, ...] = (),
-    scores: Iterable[ScoreSource] | Mapping[str, ScoreSource] = (),
-    learning: Learning | None = None,
-) -> RecordedFit:
+def read_recorded(data: Examples, request: FitFromScores) -> RecordedFit:
     """Read and check everything that an evaluator of recorded scores is learned from."""
-    learning = learning or Learning()
-    if not features and not scores:
+    if not request.features and not request.scores:
         raise ConfigurationError(
             "fit without a model needs features=NAME,GLOB* or scores=FILE to learn from"
         )
-    table = read_table(
-        data,
-        patterns=features,
-        scores=read_files(scores, learning.aspects),
-        aspects=learning.aspects,
-    )
+    aspects = request.aspect_names
+    scores = read_files(request.scores, aspects)
+    table = read_table(data, patterns=request.features, scores=scores, aspects=aspects)
     # before the split: a leak shows on all rows together more surely than on half of them
     refuse_leaks(table)
-    scales = rating_scales(table, learning.scales)
-    return RecordedFit(table, split(table, learning), scales, data.check(), learning)
+    scales = rating_scales(table, request.scales)
+    return RecordedFit(table, split(table, request), scales, data.check(), request)
 
 
-def fit_recorded(
-    data: Examples,
-    *,
-    features: tuple[str, ...] = (),
-    scores: Iterable[ScoreSource] | Mapping[str, ScoreSource] = (),
-    learning: Learning | None = None,
-) -> Fit:
-    """Learn an evaluator from scores that exist already; takes the arguments of `read_recorded`."""
-    return read_recorded(data, features=features, scores=scores, learning=learning).learn()
+def fit_recorded(data: Examples, **request: Any) -> Fit:
+    """Learn an evaluator from scores that exist already; takes the fields of `FitFromScores`."""
+    return read_recorded(data, build_request(FitFromScores, **request)).learn()

@@ -14,19 +14,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from textassay.agents.ask import Ask
-from textassay.agents.decomposer import Decomposer, Decomposition
+from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import fenced
 from textassay.fitting.alignment import Aligned, NodeValues, split_ratings
-from textassay.fitting.fit_tree import Alignment, AlignmentRequest, Layers, WatchSession
+from textassay.fitting.fit_tree import Alignment, Layers, WatchSession
 from textassay.fitting.importance import cross_fitted_importance
-from textassay.fitting.learn import Fitter, choose, correlations, predict
-from textassay.fitting.table import FeatureTable, refuse_leaks
+from textassay.fitting.learn import (
+    FeatureTable,
+    Fitter,
+    choose,
+    correlations,
+    predict,
+    refuse_leaks,
+)
+from textassay.fitting.request import FitRubric, RubricGrowth
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Codes, Mask
 from textassay.learning.training import Floats
@@ -59,21 +66,6 @@ RateOn = Callable[[str, AspectTree, Sequence[Aspect], Mask], Awaitable[NodeValue
 PROMPT = "rubric"
 MAX_WORDS = 400
 """Words of a source that a proposing model is shown of each text."""
-
-
-@dataclass(frozen=True)
-class RubricGrowth:
-    """How a rubric grows."""
-
-    rounds: int = 3  # most rounds
-    count: int = 4  # most criteria that are proposed for an aspect in a round
-    pairs: int = 6  # rated texts that are shown for an aspect in a round
-    # most rated rows to learn from, spread over the sources; twice as many are held out
-    labels: int = 60
-
-    def as_dict(self) -> Json:
-        """Return JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -295,27 +287,19 @@ def _nothing(growth: RubricGrowth, tried: int) -> str:
     )
 
 
-@dataclass(frozen=True)
-class RubricRequest(AlignmentRequest):
-    """The request for a rubric."""
-
-    # how it grows; `growth` and `tree` have no effect
-    rubric: RubricGrowth = field(default_factory=RubricGrowth)
-
-
 class Rubric(Alignment):
     """One rubric: checked when constructed, found by `run`, counted by `dry_run`."""
 
-    request: RubricRequest
+    request: FitRubric
 
     def _sides(self) -> tuple[Mask, Mask]:
         """Return few rows to learn from, spread over many sources, and twice as many held out."""
         train, test = super()._sides()
-        labels, learning = self.request.rubric.labels, self.request.learning
-        train = spread(train, self.people.groups, labels, learning.seed)
+        labels, seed = self.request.rubric.labels, self.request.seed
+        train = spread(train, self.people.groups, labels, seed)
         # held-out rows only tell how good the result is; a share that was asked for is kept whole
-        if learning.test_fraction is None:
-            test = spread(test, self.people.groups, 2 * labels, learning.seed)
+        if self.request.test_fraction is None:
+            test = spread(test, self.people.groups, 2 * labels, seed)
         return train, test
 
     @property
@@ -435,7 +419,7 @@ class Rounds(Layers):
             rubric.train,
             rubric.roots,
             rubric.request.rubric,
-            aggregators=rubric.request.learning.aggregators,
+            aggregators=rubric.request.aggregator,
             fitter=rubric.fitter,
             rate=lambda name, tree, nodes, rows: self.rate(name, tree, nodes, rubric.select(rows)),
             propose=self.propose,

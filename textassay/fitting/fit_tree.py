@@ -15,26 +15,33 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field
 from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.decomposer import Decomposer, Decomposition
-from textassay.agents.task import Task
+from textassay.agents.planning import Decomposer, Decomposition
+from textassay.agents.prompt_template import Task
 from textassay.evaluation.opening import batched_models, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
 from textassay.fitting.agreement import build_report
 from textassay.fitting.alignment import (
     Aligned,
-    Growth,
     NodeValues,
     align,
     check_learnable,
 )
 from textassay.fitting.importance import importance_over_folds
-from textassay.fitting.learn import Fitter, Learning, Unseen, background_rows, sides
+from textassay.fitting.learn import (
+    FeatureTable,
+    Fitter,
+    Unseen,
+    background_rows,
+    human_aspects,
+    rating_scales,
+    read_table,
+    sides,
+)
 from textassay.fitting.report import (
     Fit,
     fractions,
@@ -42,7 +49,7 @@ from textassay.fitting.report import (
     provenance,
     size_of,
 )
-from textassay.fitting.table import FeatureTable, human_aspects, rating_scales, read_table
+from textassay.fitting.request import FitByModel, FitTree
 from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import (
@@ -74,27 +81,6 @@ WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
 """Shows how a session goes while its block runs."""
 
 
-@dataclass(frozen=True)
-class AlignmentRequest:
-    """The request for an alignment."""
-
-    data: Examples  # examples with human ratings
-    # names of models, or models, by role (`scorer`, `decomposer`; `""` serves both)
-    models: Mapping[str, str | Model]
-    out: Path | None  # folder of the evaluator; `None` for a dry run
-    # built-in task or path of a TOML file; `None` for the one that defines most of the human
-    # aspects
-    task: str | None = None
-    options: HDEvalOptions = field(default_factory=HDEvalOptions)  # how the judge is asked
-    growth: Growth = field(default_factory=Growth)  # how far the tree grows
-    learning: Learning = field(default_factory=Learning)  # how to learn
-    settings: Settings = field(default_factory=Settings)  # how models are asked
-    limit: int | None = None  # maximum number of rated examples, from the first
-    # `model` for a tree that the model grows, `published` for that of the task, or the name or file
-    # of one that is given: it is rated layer by layer, and pruned by `growth.keep` alone
-    tree: str = BY_MODEL
-
-
 def task_for(task: str | None, aspects: Sequence[str]) -> Task:
     """Return the task with those human aspects that it defines: the first layer."""
     names = (
@@ -116,12 +102,12 @@ def task_for(task: str | None, aspects: Sequence[str]) -> Task:
     return tasks.load(best[1], best[0])
 
 
-def rated_examples(data: Examples, learning: Learning, limit: int | None) -> list[Example]:
+def rated_examples(data: Examples, request: FitByModel) -> list[Example]:
     """Return the examples that people rated on a wanted aspect, at most `limit` of them."""
-    names = human_aspects(data.check(), learning.aspects)
+    names = human_aspects(data.check(), request.aspect_names)
     examples: list[Example] = []
     for example in data:
-        if limit is not None and len(examples) == limit:
+        if len(examples) == request.limit:
             break
         if any(example.human.get(name) is not None for name in names):
             examples.append(example)
@@ -158,7 +144,7 @@ class Layers:
             alignment.train,
             alignment.roots,
             alignment.request.growth,
-            aggregators=alignment.request.learning.aggregators,
+            aggregators=alignment.request.aggregator,
             fitter=alignment.fitter,
             rate=self.rate,
             take_apart=self.take_apart,
@@ -218,29 +204,29 @@ class Alignment:
         begun: Whether there is a folder to continue in.
     """
 
-    def __init__(self, request: AlignmentRequest) -> None:
-        """Check the request against the data."""
-        self.request = request
+    def __init__(self, request: FitByModel, data: Examples) -> None:
+        """Check the request against the data: examples with human ratings."""
+        self.request, self.data = request, data
+        options = dict(request.options)
+        named = getattr(request, "tree", None)
+        if named is None and isinstance(request, FitTree):
+            named = options.pop("tree", None)
+        self.tree_name: str = named or BY_MODEL
+        self.options = HDEvalOptions.read(options)
         self.unscored: dict[str, int] = {}
         self.begun = False
         for name in OF_THE_TREE:
-            if name in request.options.model_fields_set:
+            if name in self.options.model_fields_set:
                 raise ConfigurationError(
                     f"option {name} cannot be combined with fit, which decides it itself; a tree "
                     "is named by tree=, its layers by layers="
                 )
-        self.task = task_for(
-            request.task, human_aspects(request.data.check(), request.learning.aspects)
-        )
-        self.examples = rated_examples(request.data, request.learning, request.limit)
-        self.people = read_table(Examples(self.examples), aspects=request.learning.aspects)
-        self.fitter = Fitter(
-            rating_scales(self.people, request.learning.scales),
-            request.learning.seed,
-            request.learning.threads,
-        )
+        self.task = task_for(request.task, human_aspects(data.check(), request.aspect_names))
+        self.examples = rated_examples(data, request)
+        self.people = read_table(Examples(self.examples), aspects=request.aspect_names)
+        self.fitter = Fitter(rating_scales(self.people, request.scales), request.seed)
         self.train = self._split()
-        self.tree = given_tree(request.tree, self.task)
+        self.tree = given_tree(self.tree_name, self.task)
         self.roots = (
             tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in self.task.aspects)
             if self.tree is None
@@ -253,7 +239,7 @@ class Alignment:
             self.people,
             self.train,
             self.roots,
-            aggregators=self.request.learning.aggregators,
+            aggregators=self.request.aggregator,
             fitter=self.fitter,
             measure=self._measure,
         )
@@ -272,7 +258,7 @@ class Alignment:
         return train[used]
 
     def _sides(self) -> tuple[Mask, Mask]:
-        return sides(self.people, self.request.learning)
+        return sides(self.people, self.request)
 
     def select(self, rows: Mask) -> list[Example]:
         """Return the examples of some rows."""
@@ -280,11 +266,7 @@ class Alignment:
         return [example for example in self.examples if example.id in ids]
 
     def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
-        """Return the agent that writes criteria.
-
-        Raises:
-            ConfigurationError: There is no model for it, or its profile says that it cannot.
-        """
+        """Return the agent that writes criteria."""
         instead = "give one with tree=FILE, or rate the first layer alone with layers=1"
         return decomposer_for(models, self.task, self.judging, instead=instead)
 
@@ -294,18 +276,18 @@ class Alignment:
 
         The criteria are chosen by training rows, so only held-out rows can be measured.
         """
-        return not self.request.learning.holds_out
+        return not self.request.holds_out
 
     @property
     def judging(self) -> HDEvalOptions:
         """How the judge and the decomposer are asked."""
-        prompt = self.request.options.prompt
+        prompt = self.options.prompt
         # the evaluator may be applied from another folder
         if prompt is not None and prompt.endswith(".jinja"):
             prompt = str(Path(prompt).absolute())
-        profile = absolute_profile(self.request.options.profile)
+        profile = absolute_profile(self.options.profile)
         update = {"children": self.request.growth.children, "prompt": prompt, "profile": profile}
-        return self.request.options.model_copy(update=update)
+        return self.options.model_copy(update=update)
 
     def session(
         self,
@@ -340,29 +322,30 @@ class Alignment:
         Another aggregator may: it can make other criteria matter, and then the file of the next
         layer's parts differs.
         """
-        learning = asdict(self.request.learning)
-        # these change the report or the speed, but never which ratings are asked for
-        for name in ("threads", "depth", "aggregators", "repeats"):
-            del learning[name]
-        if learning["test_fraction"] is None:  # as earlier versions have it
+        request = self.request
+        # not what changes the report alone, but never which ratings are asked for
+        learning: Json = {
+            "train_fraction": request.train_fraction, "test_fraction": request.test_fraction,
+            "seed": request.seed, "aspects": request.aspect_names, "scales": request.scales,
+            "by_row": request.split == "row", "new_systems": False, "raters": "mean",
+        }  # fmt: skip
+        if request.test_fraction is None:  # as earlier versions have it
             del learning["test_fraction"]
-            learning["train_fraction"] = self.request.learning.share
+            learning["train_fraction"] = request.share
         tree = {} if self.tree is None else {"tree": trees.tree_digest(self.tree)}
-        names = {
-            role: m if isinstance(m, str) else m.name for role, m in self.request.models.items()
-        }
+        names = {role: m if isinstance(m, str) else m.name for role, m in request.models.items()}
         # through JSON, so that tuples and lists compare equal to what the file holds
         plan: Json = json.loads(
             json.dumps(
                 {
                     "format": 1,
-                    "data": self.request.data.check().digest,
-                    "limit": self.request.limit,
+                    "data": self.data.check().digest,
+                    "limit": request.limit,
                     "task": {"name": self.task.name, "digest": self.task.digest},
                     "roots": [root.name for root in self.roots],
                     "models": names,
-                    "options": self.request.options.model_dump(mode="json"),
-                    "growth": self.request.growth.as_dict(given=self.tree is not None),
+                    "options": self.options.model_dump(mode="json"),
+                    "growth": request.growth.as_dict(given=self.tree is not None),
                     "learning": learning,
                     **tree,
                 }
@@ -477,10 +460,8 @@ class Alignment:
 
     def _fit(self, aligned: Aligned, models: Mapping[str, Model]) -> Fit:
         table = self.people
-        learning = self.request.learning
-        made = provenance(
-            table, aligned.parts, self.request.data.check(), learning, fractions(learning)
-        )
+        request = self.request
+        made = provenance(table, aligned.parts, self.data.check(), request, fractions(request))
         if self.ships_all:
             made["split"]["shipped"] = size_of(aligned.parts.train.joined(aligned.parts.test))
         grown = self._grown(aligned)
@@ -491,7 +472,7 @@ class Alignment:
         decomposed: Json = (
             {"decomposer": model_for(models, "decomposer").name}
             if self.tree is None
-            else {"tree": self.request.tree}
+            else {"tree": self.tree_name}
         )
         evaluator = self._evaluator(
             aligned, models, made | {"growth": grown["growth"], **decomposed}
@@ -501,7 +482,7 @@ class Alignment:
             Unseen.held_out(aligned.choice, aligned.parts),
             aligned.parts,
             self.fitter,
-            learning,
+            request,
             made={
                 "kind": "hd-eval",
                 **made,

@@ -11,8 +11,7 @@ from itertools import compress
 
 import numpy as np
 
-from textassay.fitting.learn import Fitter, Fold, Unseen, join_folds
-from textassay.fitting.table import FeatureTable
+from textassay.fitting.learn import FeatureTable, Fitter, Fold, Unseen
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.attribution import (
     Importance,
@@ -67,9 +66,12 @@ def importance_over_folds(
 def _importance_on(
     rows: FeatureTable, aggregator: Aggregator, seed: int, repeats: int
 ) -> Importance:
+    def predicted(features: Floats) -> Floats:
+        copies = len(features) // len(rows.ids)
+        return aggregator.predict(features, systems=rows.systems * copies)
+
     return permutation_importance(
-        lambda features: aggregator.predict(features, systems=rows.systems),
-        rows.features, rows.human, columns=rows.names, groups=rows.groups.tolist(),
+        predicted, rows.features, rows.human, columns=rows.names, groups=rows.groups.tolist(),
         repeats=repeats, seed=seed,
     )  # fmt: skip
 
@@ -116,12 +118,13 @@ def cross_fitted_importance(
     ]  # fmt: skip
 
     def predicted_rows(features: Floats) -> Floats:
-        predicted = np.empty((len(human), 1))
+        predicted, copies = np.empty((len(features), 1)), len(features) // len(human)
         for aggregator, inside in parts:
-            predicted[inside] = (
+            rows = np.tile(inside, copies)
+            predicted[rows] = (
                 _mean_of_rated(human[~inside])
                 if aggregator is None
-                else aggregator.predict(features[inside], systems=train.rows(inside).systems)
+                else aggregator.predict(features[rows], systems=train.rows(inside).systems * copies)
             )
         return predicted
 
@@ -237,14 +240,16 @@ def _measured_importance(unseen: Unseen, fitter: Fitter) -> Importance:
     with ThreadPoolExecutor(fitter.threads) as pool:
 
         def predicted(features: Floats) -> Floats:
-            parts = pool.map(
-                lambda fold, own: fold.choice.aggregator.predict(
-                    features[fold.inside], systems=own
-                ),
-                folds,
-                systems,
-            )
-            return join_folds(folds, list(parts))
+            copies = len(features) // len(rows.ids)
+
+            def of_fold(fold: Fold, own: list[str | None]) -> Floats:
+                inside = features[np.tile(fold.inside, copies)]
+                return fold.choice.aggregator.predict(inside, systems=own * copies)
+
+            values = np.full((len(features), len(rows.aspects)), np.nan)
+            for fold, part in zip(folds, pool.map(of_fold, folds, systems), strict=True):
+                values[np.tile(fold.inside, copies)] = part
+            return values
 
         return permutation_importance(
             predicted,

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from textassay.fitting.learn import Fitter, predict_over_folds
-from textassay.fitting.table import FeatureTable
+from textassay.fitting.learn import FeatureTable, Fitter, predict_over_folds
 from textassay.learning.training import Floats
 from textassay.meta.intervals import t_quantile
 from textassay.runtime.errors import ConfigurationError, DataError

@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from textassay.display import Displayed, more_rows, to_text
-from textassay.fitting.learn import Learning
-from textassay.fitting.table import FeatureTable, Parts
+from textassay.fitting.learn import FeatureTable, Parts
+from textassay.fitting.request import FitRequest
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import (
@@ -22,7 +21,7 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text
-from textassay.table import Cell, Column, Interval, Note, Table
+from textassay.table import Cell, Column, Displayed, Interval, Note, Table, more_rows, to_text
 from textassay.version import __version__
 
 _SHOWN = 15
@@ -32,7 +31,7 @@ REPORT, TEXT = "report.json", "report.txt"
 
 
 def provenance(
-    table: FeatureTable, parts: Parts, info: DataInfo, learning: Learning, split: Json
+    table: FeatureTable, parts: Parts, info: DataInfo, request: FitRequest, split: Json
 ) -> Json:
     """Return how an evaluator came about, for its file and its report."""
     return {
@@ -44,8 +43,8 @@ def provenance(
             "left_out": table.left_out,
         },
         "split": {
-            "by": "row" if learning.by_row else table.grouped_by,
-            "seed": learning.seed,
+            "by": "row" if request.split == "row" else table.grouped_by,
+            "seed": request.seed,
             **split,
             "train": size_of(parts.train),
             "held_out": size_of(parts.test),
@@ -55,11 +54,11 @@ def provenance(
     }
 
 
-def fractions(learning: Learning) -> Json:
+def fractions(request: FitRequest) -> Json:
     """Return which share was learned from and which held out, as far as these were given."""
-    given = {"train_fraction": learning.train_fraction, "test_fraction": learning.test_fraction}
+    given = {"train_fraction": request.train_fraction, "test_fraction": request.test_fraction}
     known = {name: share for name, share in given.items() if share is not None}
-    return known or {"train_fraction": learning.share}
+    return known or {"train_fraction": request.share}
 
 
 def human_aspect(name: str, scale: tuple[float, float], definition: str | None = None) -> Aspect:

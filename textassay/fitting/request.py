@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -16,6 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, model_v
 
 from textassay.evaluation.request import DataRequest, ModelRequest, build_request, one_or_several
 from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.model import Json
 from textassay.runtime.settings import Flag
 
 MAX_SEED = 2**31 - 1
@@ -68,6 +70,60 @@ def _scales(value: Any) -> Any:
 
 
 LEARNING, GROWING = "Learning", "Criteria tree"
+Raters = Literal["mean", "model"]
+"""How single ratings become a target: their mean, or what a rater model expects an average rater
+to say."""
+Depth = Literal["basic", "full"]
+
+
+Saliency = Literal["permutation", "shapley"]
+Noise = Literal["stop", "prune"]
+KEEP, MAX_KEEP = 4, 1000
+"""Criteria that are decomposed in a layer of a tree that the model grows: by default, and most."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How far the tree grows."""
+
+    layers: int = 3  # layers of criteria; the first is what people rate
+    children: int = 4  # most parts of a criterion, in a tree that the model grows
+    # criteria that are decomposed from the second layer on; all of the first are. By default 4 in a
+    # tree that the model grows, and all in one that is given
+    keep: int | None = None
+    # what criteria are ranked by: growth of the error when shuffled, or mean size of the Shapley
+    # values (section 4.4 has both)
+    saliency: Saliency = "permutation"
+    # what happens if no criterion of a layer has an importance that differs from 0, so that chance
+    # would choose: the tree stops there, or is pruned anyway
+    noise: Noise = "stop"
+
+    def kept(self, *, given: bool) -> int:
+        """Return how many criteria of a layer are decomposed, in a given tree or a grown one."""
+        return self.keep or (MAX_KEEP if given else KEEP)
+
+    def as_dict(self, *, given: bool) -> Json:
+        """Return JSON values; what earlier versions did not have is left out at its default."""
+        content = asdict(self) | {"keep": self.kept(given=given)}
+        for name in ("saliency", "noise"):
+            if content[name] == type(self).__dataclass_fields__[name].default:
+                del content[name]
+        return content
+
+
+@dataclass(frozen=True)
+class RubricGrowth:
+    """How a rubric grows."""
+
+    rounds: int = 3  # most rounds
+    count: int = 4  # most criteria that are proposed for an aspect in a round
+    pairs: int = 6  # rated texts that are shown for an aspect in a round
+    # most rated rows to learn from, spread over the sources; twice as many are held out
+    labels: int = 60
+
+    def as_dict(self) -> Json:
+        """Return JSON values."""
+        return asdict(self)
 
 
 class FitRequest(DataRequest):
@@ -94,7 +150,7 @@ class FitRequest(DataRequest):
     test_fraction: Annotated[float | None, Flag(LEARNING, "F")] = None
     """Share of the rows to hold out, whatever --train-fraction is (default: the rest)."""
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
-    report: Annotated[Literal["basic", "full"], Flag(LEARNING)] = "basic"
+    report: Annotated[Depth, Flag(LEARNING)] = "basic"
     """full adds curves and ablations."""
     repeats: Annotated[int | None, Field(ge=1, le=100), Flag(LEARNING, "N")] = None
     """Samples per point of the curves of --report full (default: 3 data, 1 criteria)."""
@@ -121,6 +177,21 @@ class FitRequest(DataRequest):
             return None
         return tuple(one if isinstance(one, str) else one.name for one in self.aspects)
 
+    @property
+    def holds_out(self) -> bool:
+        """Whether a fixed part of the rows is to be held out, rather than each in turn."""
+        return self.train_fraction is not None or self.test_fraction is not None
+
+    @property
+    def share(self) -> float:
+        """Share of the rows to learn from where rows have to be held out: half by default."""
+        return 0.5 if self.train_fraction is None else self.train_fraction
+
+    def given(self, **names: str) -> dict[str, Any]:
+        """Return those fields that are given, under other names."""
+        values = {ours: getattr(self, name) for ours, name in names.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
 
 class FitFromScores(FitRequest):
     """Learn from recorded scores, without a model."""
@@ -131,10 +202,7 @@ class FitFromScores(FitRequest):
         tuple[Any, ...] | dict[str, Any], BeforeValidator(_sources), Flag(LEARNING, "[NAME=]FILE")
     ] = ()
     """Learn from files of scores or from runs; may repeat."""
-    raters: Annotated[
-        Literal["mean", "model"],
-        Flag(LEARNING),
-    ] = "mean"
+    raters: Annotated[Raters, Flag(LEARNING)] = "mean"
     """Learn from mean ratings, or model each rater's severity and noise."""
     new_systems: Annotated[bool, Flag(LEARNING)] = False
     """Prepare for texts of systems without ratings: folds leave out systems too."""
@@ -144,6 +212,16 @@ class FitByModel(ModelRequest, FitRequest):
     """Have a model rate texts and find criteria."""
 
     model: Any = None
+
+    @property
+    def models(self) -> dict[str, Any]:
+        """Names of models, or models, by role (`scorer`, `decomposer`; `""` serves both)."""
+        return dict(self.model) if isinstance(self.model, Mapping) else {"": self.model}
+
+    @property
+    def growth(self) -> Growth:
+        """How far a tree of criteria grows."""
+        return Growth()
 
     @model_validator(mode="after")
     def _there_is_a_model(self) -> Self:
@@ -164,13 +242,16 @@ class FitTree(FitByModel):
     """Criteria expanded per layer, from layer 2 on (default: 4; all with --tree)."""
     tree: Annotated[Any, Flag(GROWING, "TREE")] = None
     """Tree to learn on: a file, published, a published tree, or model (default)."""
-    saliency: Annotated[
-        Literal["permutation", "shapley"] | None,
-        Flag(GROWING),
-    ] = None
+    saliency: Annotated[Saliency | None, Flag(GROWING)] = None
     """Measure to rank criteria by (default: permutation)."""
-    noise: Annotated[Literal["stop", "prune"] | None, Flag(GROWING)] = None
+    noise: Annotated[Noise | None, Flag(GROWING)] = None
     """If no importance differs from 0: stop growing (default), or prune anyway."""
+
+    @property
+    def growth(self) -> Growth:
+        """How far the tree grows."""
+        names = ("layers", "children", "keep", "saliency", "noise")
+        return Growth(**self.given(**dict(zip(names, names, strict=True))))
 
     @model_validator(mode="after")
     def _given_trees_do_not_grow(self) -> Self:
@@ -189,6 +270,11 @@ class FitRubric(FitByModel):
     """Rated rows that a rubric is learned from at most (default: 60)."""
     children: Annotated[int | None, Field(ge=1, le=26)] = None
 
+    @property
+    def rubric(self) -> RubricGrowth:
+        """How the rubric grows."""
+        return RubricGrowth(**self.given(rounds="rounds", labels="labels", count="children"))
+
 
 KINDS: dict[str | None, type[FitRequest]] = {
     kind.method: kind for kind in (FitFromScores, FitTree, FitRubric)
@@ -202,11 +288,7 @@ _DEFAULTS = {
 
 
 def fit_request(method: str | None = None, **arguments: Any) -> FitRequest:
-    """Return the request that the arguments of `fit` make; `None` is the default.
-
-    Raises:
-        ConfigurationError: A value does not fit, or an argument does not go with the method.
-    """
+    """Return the request that the arguments of `fit` make; `None` is the default."""
     kind = KINDS.get(method)
     if kind is None:
         known = [name for name in KINDS if name]

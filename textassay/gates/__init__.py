@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 from textassay.lazy import lazy
 
 if TYPE_CHECKING:
-    from textassay.gates.assay import Assay
+    from textassay.gates.assay import Assay, Judge
     from textassay.gates.checks import Check, CheckFailed, Inconclusive, JudgeError, judged
-    from textassay.gates.recording import Judge
 
 _HOME = {
     "Assay": "assay",
     "Check": "checks",
     "CheckFailed": "checks",
     "Inconclusive": "checks",
-    "Judge": "recording",
+    "Judge": "assay",
     "JudgeError": "checks",
     "judged": "checks",
 }

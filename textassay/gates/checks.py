@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from textassay.calibration.columns import Judged, People, read_judged, with_labels
+from textassay.calibration.columns import Judged, read_judged, with_labels
 from textassay.calibration.compare_runs import CompareRow, GateVerdict, compare_runs
-from textassay.calibration.intervals import Estimate, mean_over_groups
+from textassay.calibration.means import Estimate, mean_over_groups
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Floats
+from textassay.meta.people import People
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.labels import member_name
 from textassay.runtime.messages import Example, Scale, Score
@@ -222,9 +223,7 @@ def _of_label(run: Run, name: str) -> list[Score]:
 
 
 def unanimous(value: float, scale: Scale | None, sources: int, confidence: float) -> Estimate:
-    """Return an interval for sources that all agree.
-
-    What else there is may lie anywhere on the scale.
+    """Return an interval for sources that all agree; others may lie anywhere on the scale.
 
     With n sources that agree, the share of others is at most `1 - (alpha / 2) ** (1 / n)`
     (Clopper and Pearson, 1934).

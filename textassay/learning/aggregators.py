@@ -332,12 +332,6 @@ class Aggregator:
         """Whether the distance from the mean of a row's source takes part in any prediction."""
         return any(aspect.centered is not None for aspect in self._fitted())
 
-    def with_systems(
-        self, features: ArrayLike | Sequence[Sequence[float | None]], systems: Systems
-    ) -> Aggregator:
-        """Return the aggregator with the means of further systems: `with_pool` without sources."""
-        return self.with_pool(Pool(to_matrix(features, "features"), systems))
-
     def with_pool(self, pool: Pool | tuple[Floats, Systems]) -> Aggregator:
         """Return the aggregator with the means of further systems and sources, from rows to judge.
 

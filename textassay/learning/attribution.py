@@ -14,7 +14,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,8 @@ from textassay.learning.splits import Codes, Mask, group_codes
 from textassay.learning.training import Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 
+_NUMBERS_AT_ONCE = 150_000
+"""Features of all rows that are predicted in one call."""
 Predict = Callable[[Floats], Floats]
 """Predictions of shape (n, targets) for features of shape (n, features)."""
 
@@ -50,10 +52,7 @@ class Importance:
     influences: Floats
 
     def ranking(self) -> list[tuple[str, float]]:
-        """Return names with their importance averaged over the targets, most important first.
-
-        Those whose importance is NaN come last.
-        """
+        """Return names with their importance averaged over the targets, highest first, NaN last."""
         overall = self.mean.mean(axis=1)
         return [(self.names[i], float(overall[i])) for i in np.argsort(-overall, kind="stable")]
 
@@ -110,7 +109,8 @@ def permutation_importance(
     the importance is NaN.
 
     Args:
-        predict: From features (n, features) to predictions (n, targets) or (n,).
+        predict: From features (rows, features) to predictions (rows, targets) or (rows,). The rows
+            are those of `features`, in their order, once or several times over.
         features: Shape (n, features); NaN if absent.
         human: Ratings, shape (n, targets) or (n,); NaN if absent.
         columns: What to shuffle: names of single features, or columns by name of their group.
@@ -142,13 +142,13 @@ def permutation_importance(
     orders = [rng.permutation(len(x)) for _ in range(repeats)]
     importances = np.empty((len(entries), y.shape[1], repeats))
     influences = np.empty((len(entries), y.shape[1], int(codes.max()) + 1))
-    for row, indices in enumerate(entries.values()):
+    strata = [_gaps(x[:, indices]) for indices in entries.values()]
+    shuffles = [[_within(gaps, order) for order in orders] for gaps in strata]
+    predictions = _predict_shuffled(predict, x, list(entries.values()), shuffles)
+    for row, (gaps, own, shuffled) in enumerate(zip(strata, shuffles, predictions, strict=True)):
         growths, borrowed = np.zeros(y.shape), np.zeros(y.shape)
-        gaps = np.unique(np.isnan(x[:, indices]), axis=0, return_inverse=True)[1].ravel()
-        for repeat, order in enumerate(_within(gaps, order) for order in orders):
-            shuffled = x.copy()
-            shuffled[:, indices] = x[order][:, indices]
-            growth = error(_columns(predict(shuffled))) - before
+        for repeat, order in enumerate(own):
+            growth = error(shuffled[repeat]) - before
             importances[row, :, repeat] = growth.sum(axis=0)
             growths += growth / repeats
             # a row takes part twice, by its own prediction and by lending its feature to another;
@@ -232,11 +232,7 @@ def sampled_shapley(
 
 
 def global_importance(values: Floats) -> Floats:
-    """Return the mean magnitude of contributions over the rows, shape (targets, features).
-
-    Args:
-        values: Shapley values, shape (n, targets, features); rows of NaN are left out.
-    """
+    """Return mean magnitudes of contributions, shape (targets, features); NaN rows are left out."""
     magnitudes = np.abs(values[~np.isnan(values).any(axis=(1, 2))])
     if not len(magnitudes):
         raise DataError("no row has contributions")
@@ -278,10 +274,7 @@ def explain(
 def _replace_in_order(
     predict: Predict, x: Floats, row: Floats, order: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> tuple[Floats, Floats]:
-    """Replace the background row's features by the examples' in order.
-
-    Return credits and the starting prediction.
-    """
+    """Replace features by the examples' in order; return credits and the first prediction."""
     current = np.tile(row, (len(x), 1))
     before = _columns(predict(current))
     start = before[0] if len(before) else np.empty(0)
@@ -295,10 +288,7 @@ def _replace_in_order(
 
 
 def _error_function(human: Floats) -> Callable[[Floats], Floats]:
-    """Return a function from predictions to each row's part in the error, shape (n, targets).
-
-    0 if unrated.
-    """
+    """Return what gives each row's part in the error, shape (n, targets), 0 if unrated."""
     variances = np.nanvar(human, axis=0)
     if not (variances > 0).all():
         raise DataError("importance needs ratings that vary, for every aspect")
@@ -309,6 +299,28 @@ def _error_function(human: Floats) -> Callable[[Floats], Floats]:
         return np.where(np.isnan(human), 0.0, squared)
 
     return error
+
+
+def _gaps(features: Floats) -> Codes:
+    """Return a code for the gaps of each row."""
+    return np.unique(np.isnan(features), axis=0, return_inverse=True)[1].ravel()
+
+
+def _predict_shuffled(
+    predict: Predict, x: Floats, entries: Sequence[list[int]], shuffles: Sequence[Sequence[Codes]]
+) -> Iterator[Floats]:
+    """Yield the predictions of all shuffles of each entry, shape (repeats, n, targets)."""
+    repeats = len(shuffles[0]) if shuffles else 0
+    # a predictor takes little longer for many rows than for few
+    step = max(1, _NUMBERS_AT_ONCE // max(1, repeats * x.size))
+    for start in range(0, len(entries), step):
+        chosen = range(start, min(start + step, len(entries)))
+        rows = np.tile(x, (len(chosen), repeats, 1, 1))
+        for at, entry in enumerate(chosen):
+            for repeat, order in enumerate(shuffles[entry]):
+                rows[at, repeat][:, entries[entry]] = x[order][:, entries[entry]]
+        predicted = _columns(predict(rows.reshape(-1, x.shape[1])))
+        yield from predicted.reshape(len(chosen), repeats, len(x), -1)
 
 
 def _within(strata: Codes, order: Codes) -> Codes:

@@ -137,11 +137,7 @@ class Blend:
 
 
 def fit_blend(training: Training) -> Learned:
-    """Fit every candidate that is worth its weight, and blend them.
-
-    The notes give every candidate's error (1 is that of predicting the mean), the weights, and why
-    any was left out.
-    """
+    """Fit every candidate that is worth its weight, and blend them; notes have what was decided."""
     held_out = cross_validate(training, CANDIDATES)
     members: dict[str, Explaining] = {}
     while missing := [name for name in held_out.weights() if name not in members]:
@@ -205,10 +201,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LearnedAspect:
-    """What was learned for one human aspect.
-
-    A predictor of standardized ratings, and the way back to ratings.
-    """
+    """A predictor of the standardized ratings of one human aspect, and the way back to ratings."""
 
     predictor: Predictor
     mean: float
@@ -262,10 +255,7 @@ class LearnedAspect:
         return Parts(self.sd * values, scaled, self.sd * of_means)
 
     def _better(self, rows: RowsWithMeans) -> Iterator[tuple[Mask, Predictor, Floats]]:
-        """Yield predictors that know more than a row's features, with the rows that they are for.
-
-        The later one knows more.
-        """
+        """Yield predictors over more than features, and their rows; later ones know more."""
         system = self.pooled is not None
         for predictor, source in ((self.pooled, False), (self.centered, True)):
             if predictor is None:
@@ -323,16 +313,17 @@ def _check_shape(predictor: Predictor, width: int) -> None:
         for member in predictor.members:
             _check_shape(member, width)
         return
-    is_sound = True
-    if isinstance(predictor, Linear):
-        is_sound = predictor.weights.shape == (width,)
-    elif isinstance(predictor, Trees):
-        is_sound = predictor.width == width
-    elif isinstance(predictor, KernelSum):
-        is_sound = predictor.rows.shape == (*predictor.weights.shape, width)
-    elif isinstance(predictor, Mlp):
-        units = predictor.outer.shape
-        is_sound = predictor.inner.shape == (*units, width) and predictor.bias.shape == units
+    match predictor:
+        case Linear():
+            is_sound = predictor.weights.shape == (width,)
+        case Trees():
+            is_sound = predictor.width == width
+        case KernelSum():
+            is_sound = predictor.rows.shape == (*predictor.weights.shape, width)
+        case Mlp(outer=outer, inner=inner, bias=bias):
+            is_sound = inner.shape == (*outer.shape, width) and bias.shape == outer.shape
+        case _:
+            is_sound = True
     if not is_sound:
         raise ValueError(f"a predictor does not take rows of {width} features")
 
@@ -345,10 +336,8 @@ def predictor_from(data: Mapping[str, Any]) -> Predictor:
         explaining = tuple(member for member in members if isinstance(member, Explaining))
         return Blend(explaining, tuple(data.get("weights", ())))
     kinds: dict[str, Callable[[Mapping[str, Any]], Predictor]] = {
-        "linear": Linear.from_dict,
         "trees": Trees.from_dict,
-        "mlp": Mlp.from_dict,
-        "kernel": KernelSum.from_dict,
+        **{one.kind: one.from_dict for one in (Linear, Mlp, KernelSum)},
     }
     # an evaluator of a later version may name a kind that this one lacks
     if data["kind"] not in kinds:
@@ -399,15 +388,7 @@ class AspectLearner:
         ratings: Floats,
         named: Set[str],
     ) -> list[LearnedAspect]:
-        """Learn the aspects: one by one, or all at once if the learner does.
-
-        Args:
-            names: The aspects.
-            rows: All rows; a row without any feature has no ratings.
-            groups: Code of each row's group.
-            ratings: People's, shape (n, aspects); NaN for gaps.
-            named: All aspects that features may belong to.
-        """
+        """Learn the aspects from ratings, shape (n, aspects): one by one or all at once."""
         if self.name in JOINT:
             return self._learn_together(names, rows, groups, ratings)
         return [

@@ -247,10 +247,8 @@ def compare_pooling(
 ) -> tuple[bool, dict[str, float]] | None:
     """Compare learning without and with the means of systems, by ridge regression on both.
 
-    Returns:
-        Whether the means lower the error, of new systems by more than one standard error, and the
-        errors, relative to that of predicting the mean; `None` if any of the rows would have to be
-        predicted from fewer than two groups.
+    Return whether the means lower the error, of new systems by more than one standard error, and
+    the errors, relative to that of predicting the mean; `None` if a row has too few groups.
     """
     kept = np.isin(without.groups, without.at_most(ROWS_TO_COMPARE).groups)
     without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]

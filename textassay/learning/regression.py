@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -96,10 +96,29 @@ def _on_scale(weights: Floats, training: Training, name: str) -> Learned:
     return Learned(Linear(weights * slope, mean - slope * float(average.mean())), {})
 
 
+class SavedArrays:
+    """A predictor whose fields are arrays and numbers; `kind` names its class in JSON."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        return {"kind": self.kind} | {n: np.asarray(getattr(self, n)).tolist() for n in names}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Build from `to_dict`."""
+        values = ((data[field.name], field.type) for field in fields(cls))  # type: ignore[arg-type]
+        return cls(*(np.array(v, float) if kind == "Floats" else float(v) for v, kind in values))
+
+
 @dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(SavedArrays):
     """A weighted sum."""
 
+    kind: ClassVar[str] = "linear"
     weights: Floats  # shape (features,)
     intercept: float  # value where every feature is at its mean
 
@@ -108,20 +127,8 @@ class Linear:
         return dot(features, self.weights) + self.intercept
 
     def contributions(self, features: Floats) -> tuple[Floats, float]:
-        """Return each feature's weight times its distance from its mean.
-
-        The Shapley values of a sum.
-        """
+        """Return Shapley values: each feature's weight times its distance from its mean."""
         return features * self.weights, self.intercept
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {"kind": "linear", "weights": self.weights.tolist(), "intercept": self.intercept}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Linear:
-        """Build from `to_dict`."""
-        return cls(np.array(data["weights"], float), float(data["intercept"]))
 
 
 def fit_linear(training: Training) -> Learned:
@@ -186,9 +193,10 @@ def _around_means(weights: Floats, mean: float, training: Training) -> Linear:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelSum:
+class KernelSum(SavedArrays):
     """A weighted sum of Gaussians around training rows."""
 
+    kind: ClassVar[str] = "kernel"
     rows: Floats  # where they are, shape (m, features)
     weights: Floats  # shape (m,)
     scale: float  # twice the squared width
@@ -218,22 +226,6 @@ class KernelSum:
                 products = mixed.prod(axis=2) * self.weights * weight
                 values[part] += (products[:, :, None] * ((known - unknown) / mixed)).sum(axis=1)
         return values, self.start + float((unknown.prod(axis=1) * self.weights).sum())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {
-            "kind": "kernel",
-            "rows": self.rows.tolist(),
-            "weights": self.weights.tolist(),
-            "scale": self.scale,
-            "start": self.start,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> KernelSum:
-        """Build from `to_dict`."""
-        rows, weights = np.array(data["rows"], float), np.array(data["weights"], float)
-        return cls(rows, weights, float(data["scale"]), float(data["start"]))
 
 
 class _Distances(threading.local):
@@ -315,9 +307,10 @@ def _parts(rows: int, numbers: int) -> Iterator[slice]:
 
 
 @dataclass(frozen=True, slots=True)
-class Mlp:
+class Mlp(SavedArrays):
     """The mean of networks with one hidden layer."""
 
+    kind: ClassVar[str] = "mlp"
     inner: Floats  # weights into the hidden layers, shape (nets * hidden, features)
     bias: Floats  # biases of the hidden layers, shape (nets * hidden,)
     outer: Floats  # weights out of them, shape (nets * hidden,)
@@ -335,22 +328,6 @@ class Mlp:
         # not a matrix product: see `dot` for why a score must not depend on its batch
         hidden = np.stack([dot(features, weights) for weights in self.inner], axis=1)
         return dot(np.maximum(hidden + self.bias, 0.0), self.outer) + self.intercept
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {
-            "kind": "mlp",
-            "inner": self.inner.tolist(),
-            "bias": self.bias.tolist(),
-            "outer": self.outer.tolist(),
-            "intercept": self.intercept,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Mlp:
-        """Build from `to_dict`."""
-        inner, bias, outer = (np.array(data[name], float) for name in ("inner", "bias", "outer"))
-        return cls(inner, bias, outer, float(data["intercept"]))
 
 
 def fit_mlp(training: Training) -> Learned:
@@ -387,9 +364,8 @@ def _train_network(
     outputs = targets.shape[1]
     shapes = (_HIDDEN_UNITS * width, _HIDDEN_UNITS, _HIDDEN_UNITS * outputs, outputs)
     bounds = np.cumsum(shapes)[:-1]
-    decay = (
-        _WEIGHT_DECAY * outputs
-    )  # the hidden layer's errors add up over the targets, and so does this
+    # the hidden layer's errors add up over the targets, and so does this
+    decay = _WEIGHT_DECAY * outputs
 
     def loss(flat: Floats) -> tuple[float, Floats]:
         inner, bias, outer, intercept = np.split(flat, bounds)

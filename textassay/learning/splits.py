@@ -61,20 +61,15 @@ def split_rows(groups: Codes, fraction: float, *, seed: int) -> Mask:
         ConfigurationError: The fraction is not between 0 and 1.
         DataError: There are fewer than two groups.
     """
-    if not 0 < fraction < 1:
-        raise ConfigurationError(
-            f"a fraction to train on must be between 0 and 1, not {fraction!r}"
-        )
-    sizes = np.bincount(groups)
-    if len(sizes) < 2:
+    _require_share("train on", fraction)
+    count = int(groups.max(initial=-1)) + 1
+    if count < 2:
         raise DataError(
-            f"splitting by group needs at least 2 groups, not {len(sizes)}; check the field 'group'"
+            f"splitting by group needs at least 2 groups, not {count}; check the field 'group'"
         )
-    order = np.random.default_rng(seed).permutation(len(sizes))
-    filled = np.cumsum(sizes[order])
-    count = int(np.abs(filled - fraction * len(groups)).argmin()) + 1
+    chosen = _first_groups(groups, fraction, np.random.default_rng(seed).permutation(count))
     # at least one group stays on the other side, or nothing could be measured
-    return np.isin(groups, order[: min(count, len(sizes) - 1)])
+    return np.isin(groups, chosen[: count - 1])
 
 
 def hold_out(groups: Codes, fraction: float, train: Mask, *, seed: int) -> Mask:
@@ -96,21 +91,26 @@ def hold_out(groups: Codes, fraction: float, train: Mask, *, seed: int) -> Mask:
         ConfigurationError: The fraction is not between 0 and 1, or the rows do not suffice for
             both.
     """
-    if not 0 < fraction < 1:
-        raise ConfigurationError(
-            f"a fraction to hold out must be between 0 and 1, not {fraction!r}"
-        )
-    sizes = np.bincount(groups)
-    order = np.random.default_rng(seed).permutation(len(sizes))[::-1]
-    filled = np.cumsum(sizes[order])
-    count = int(np.abs(filled - fraction * len(groups)).argmin()) + 1
-    chosen = np.isin(groups, order[:count])
+    _require_share("hold out", fraction)
+    order = np.random.default_rng(seed).permutation(int(groups.max()) + 1)[::-1]
+    chosen = np.isin(groups, _first_groups(groups, fraction, order))
     if (chosen & train).any():
         raise ConfigurationError(
             f"{train.mean():.0%} of the rows to learn from and {fraction:.0%} to hold out are more "
             "than all rows; make one of the fractions smaller"
         )
     return chosen
+
+
+def _require_share(what: str, fraction: float) -> None:
+    if not 0 < fraction < 1:
+        raise ConfigurationError(f"a fraction to {what} must be between 0 and 1, not {fraction!r}")
+
+
+def _first_groups(groups: Codes, fraction: float, order: Codes) -> Codes:
+    """Return the groups, the first of this order, that hold about the wanted share of rows."""
+    filled = np.cumsum(np.bincount(groups)[order])
+    return order[: int(np.abs(filled - fraction * len(groups)).argmin()) + 1]
 
 
 def folds(groups: Codes, count: int, *, seed: int) -> Codes:

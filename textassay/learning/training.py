@@ -57,16 +57,10 @@ class Training:
 
 
 class Predictor(Protocol):
-    """Learned function from standardized features to a standardized rating.
-
-    JSON both ways, bit for bit.
-    """
+    """Function from standardized features to a standardized rating; JSON both ways, bit for bit."""
 
     def predict(self, features: Floats) -> Floats:
-        """Return predictions, shape (n,), for features of shape (n, features).
-
-        A row's does not depend on others.
-        """
+        """Return predictions, shape (n,), each of its row of the features alone."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,10 +73,7 @@ class Explaining(Predictor, Protocol):
     """A predictor that is exactly a sum over features."""
 
     def contributions(self, features: Floats) -> tuple[Floats, float]:
-        """Return Shapley values, shape (n, features), and the value they start from.
-
-        Sums give the predictions.
-        """
+        """Return Shapley values, shape (n, features), and the value to which they add."""
         ...
 
 
@@ -118,9 +109,7 @@ def dot(features: Floats, weights: Floats) -> Floats:
 class HeldOut:
     """Predictions of rows by learners that have not seen the rows' groups.
 
-    Attributes:
-        squared: Squared error of each row by learner, shape (n,) each.
-        failed: Why a learner has none.
+    `squared` has the squared errors by learner, `failed` why a learner has none.
     """
 
     def __init__(

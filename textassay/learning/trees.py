@@ -93,11 +93,7 @@ _FIXED = {"version": "v4", "num_class": "1", "num_tree_per_iteration": "1", "lab
 
 
 def _check_text(text: str) -> None:
-    """Raise ValueError unless a text in LightGBM's format is safe to be read by LightGBM.
-
-    Each of its trees has all its fields, of the right lengths; children form a tree; features are
-    among those that the head names.
-    """
+    """Raise ValueError unless a text in LightGBM's format is safe to be read by LightGBM."""
     if not text.isascii() or "\r" in text or "\0" in text:
         raise ValueError("characters that LightGBM does not write")
     body, end, rest = text.partition("\nend of trees\n")
@@ -266,10 +262,7 @@ class Binned:
 
     @classmethod
     def of(cls, features: Floats) -> Binned:
-        """Return features in bins.
-
-        One per value if there are few, else quantiles of the rows.
-        """
+        """Return features in bins: one per value if there are few, else quantiles of the rows."""
         thresholds = []
         for column in features.T:
             values = np.unique(column)
@@ -304,10 +297,7 @@ def fit_joint_tree(
 
 
 def fit_joint_forest(features: Floats, targets: Floats, seed: int) -> list[Learned]:
-    """Grow a random forest over all targets; return a predictor for each.
-
-    Each tree sees a bootstrap of the rows, each split a third of the features.
-    """
+    """Grow a random forest over all targets; return a predictor for each."""
     rng, binned = np.random.default_rng(seed), Binned.of(features)
     grown = [
         _grow(

@@ -85,14 +85,14 @@ class Agreement:
 
     level: Level
     n: int
-    coverage: float | None
     groups: int | None
     groups_skipped: int
-    systems: int | None
+    coverage: float | None
     pearson: float | None
     spearman: float | None
     kendall: float | None
     ci: dict[Coefficient, Interval | None] | None = None
+    systems: int | None = None
     note: str | None = None
 
 
@@ -370,15 +370,7 @@ def difference_between(
     groups: int,
     test: WilliamsTest | None = None,
 ) -> Difference:
-    """Return the difference of two coefficients with interval and p-value.
-
-    Args:
-        a: Coefficient of the first scores.
-        b: Coefficient of the second scores.
-        drawn: Their differences in resamples that both sides share, shape (resamples,).
-        groups: Number of groups that were resampled.
-        test: Williams' test, if it applies.
-    """
+    """Return the difference of two coefficients with interval and p-value."""
     drawn = _without_rounding(drawn)
     error = standard_error(drawn, groups) if groups >= MIN_GROUPS else None
     # so many resamples cannot show less

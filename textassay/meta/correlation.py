@@ -75,15 +75,7 @@ def kendall(x: ArrayLike, y: ArrayLike) -> float | None:
 
 
 def pearson_rows(x: Floats, y: Floats) -> Floats:
-    """Return Pearson's r of each row of `x` with the same row of `y`.
-
-    Args:
-        x: Shape (rows, n).
-        y: Shape (rows, n).
-
-    Returns:
-        Shape (rows,); NaN if a side is constant.
-    """
+    """Return Pearson's r of each row of `x` with the same row of `y`."""
     defined = varies(x) & varies(y)
     r = np.full(len(x), np.nan)
     a, b = centered(x[defined]), centered(y[defined])
@@ -129,15 +121,7 @@ def varies(rows: Floats) -> NDArray[np.bool_]:
 
 
 def finite_array(values: ArrayLike | Sequence[float | None], name: str) -> Floats:
-    """Return a float array of shape (n,), with NaN where `values` holds `None` or NaN.
-
-    Args:
-        values: One number per row.
-        name: What to call them in the error.
-
-    Raises:
-        DataError: They are not numbers, not one-dimensional, or one is infinite or beyond 1e300.
-    """
+    """Return a float array of shape (n,), with NaN where `values` holds `None` or NaN."""
     try:
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
@@ -196,10 +180,6 @@ class Cells:
     Rows with equal (x, y) share a cell, so scores on a scale of few values need few of them. A
     weight is how often a row counts, such as how often a resample has drawn it; results are those
     of the repeated rows.
-
-    Args:
-        x: Shape (n,).
-        y: Shape (n,).
     """
 
     def __init__(self, x: Floats, y: Floats) -> None:
@@ -319,9 +299,6 @@ class InversionCounter:
     in all higher bits, meets every inversion exactly once: O(n log K) for K distinct ranks. The
     passes depend on the ranks alone and are laid out once; counting under other weights is a
     gather, a running sum and a product for each.
-
-    Args:
-        ranks: Integers from 0, shape (n,), in the order in which inversions are counted.
     """
 
     def __init__(self, ranks: Codes) -> None:
@@ -331,11 +308,7 @@ class InversionCounter:
         ]
 
     def count(self, weights: Floats) -> Floats:
-        """Return the weighted number of inversions, shape (b,).
-
-        Args:
-            weights: Non-negative weights, shape (n, b), one column per count.
-        """
+        """Return the weighted number of inversions, shape (b,)."""
         total = np.zeros(weights.shape[1])
         for ones, zeros, until, since in self._passes:
             before = np.zeros((len(ones) + 1, weights.shape[1]))
@@ -347,13 +320,7 @@ class InversionCounter:
 
 
 def _one_bit(ranks: Codes, bit: int) -> tuple[Codes, Codes, Codes, Codes] | None:
-    """Lay out the pass over one bit.
-
-    Returns:
-        Rows whose bit is set; rows whose bit is not set and which have at least one of the former
-        before them among rows of equal higher bits; and, for each of the latter, where the run of
-        the former ends and starts. `None` if there is no such row.
-    """
+    """Lay out the pass over one bit."""
     prefix = ranks >> (bit + 1)
     # stable, so that rows of equal prefix stay in their order, which is what an inversion is about
     order = np.argsort(prefix, kind="stable")
@@ -431,21 +398,7 @@ def pair_up(
     systems: RowLabels | None = None,
     level: Level = "dataset",
 ) -> Pairs:
-    """Leave out the rows without both numbers, and number groups and systems.
-
-    Args:
-        scores: Shape (n,); `None` or NaN if unscored.
-        human: Shape (n,); `None` or NaN if unrated.
-        groups: Group of each row, length n.
-        systems: System of each row, length n.
-        level: The level these rows are meant for; what it needs must be there.
-
-    Raises:
-        UnknownName: There is no such level.
-        ConfigurationError: The level needs groups or systems and there are none.
-        DataError: Lengths differ, a number is infinite, or rows lack the group or system that the
-            level needs.
-    """
+    """Leave out the rows without both numbers, and number groups and systems."""
     if level not in LEVELS:
         raise UnknownName("level", str(level), LEVELS)
     x, y = finite_array(scores, "scores"), finite_array(human, "human ratings")

@@ -107,17 +107,7 @@ def intervals_at(
     seed: int,
     confidence: float = CONFIDENCE,
 ) -> Intervals:
-    """Return an interval for each coefficient, or a note that says why none can hold.
-
-    Args:
-        pairs: Rows with both numbers; without groups every row is a group.
-        level: Level of the coefficients.
-        point: The coefficients themselves.
-        per_group: The coefficients of each group, at group level.
-        resamples: Number of resamples, which the data set level needs.
-        seed: Seed of the resamples.
-        confidence: Nominal coverage.
-    """
+    """Return an interval for each coefficient, or a note that says why none can hold."""
     if level == "system" and (systems := len(system_means(pairs)[0])) < MIN_POINTS:
         return Intervals(
             note=f"no coefficient: needs at least {MIN_POINTS} systems, found {systems}; that of"
@@ -221,18 +211,7 @@ def _mostly_equal(pairs: Pairs) -> str | None:
 def coefficient_interval(
     value: float | None, drawn: Floats, groups: int, confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """Return the interval of a correlation by Student's t on Fisher's z scale.
-
-    Args:
-        value: The correlation; `None` if undefined.
-        drawn: Its values in resamples of the groups, NaN if undefined there.
-        groups: Number of groups that were resampled.
-        confidence: Nominal coverage.
-
-    Returns:
-        `None` if there are fewer than `MIN_GROUPS` groups, or it is undefined in half the
-        resamples.
-    """
+    """Return the interval of a correlation by Student's t on Fisher's z scale."""
     if value is None or groups < MIN_GROUPS:
         return None
     # groups are what is sampled, so they, not rows, give the degrees of freedom
@@ -374,9 +353,6 @@ def resampled(
     """Return each coefficient in each resample, shape (resamples,).
 
     NaN if it is undefined there.
-
-    Raises:
-        ConfigurationError: `resamples` is below 1.
     """
     if resamples < 1:
         raise ConfigurationError(f"a bootstrap needs at least 1 resample, not {resamples}")
@@ -480,11 +456,6 @@ def _resample_systems(rows: Floats, x: Floats, y: Floats) -> dict[Coefficient, F
     """Return the coefficients over system means in each resample.
 
     Systems without a drawn row are left out there.
-
-    Args:
-        rows: Number of drawn rows per resample and system, shape (b, systems).
-        x: Sum of scores, the same shape.
-        y: Sum of ratings, the same shape.
     """
     draws = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
     # resamples that lack the same systems are computed together, on arrays without gaps

@@ -33,7 +33,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -78,11 +78,6 @@ class Measure:
     ci: Interval | None = None
     constant: float | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values; what is undefined is `None`."""
-        ci = None if self.ci is None else list(self.ci)
-        return {"value": self.value, "ci": ci, "constant": self.constant}
-
 
 @dataclass(frozen=True, slots=True)
 class LabelAgreement:
@@ -110,16 +105,7 @@ class LabelAgreement:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values; what is undefined is `None`."""
-        return {
-            "labels": list(self.labels),
-            "ordered": self.ordered,
-            "n": self.n,
-            "coverage": self.coverage,
-            "groups": self.groups,
-            "confusion": [list(row) for row in self.confusion],
-            "measures": {name: one.as_dict() for name, one in self.measures.items()},
-            "note": self.note,
-        }
+        return asdict(self)
 
 
 def label_agreement(
@@ -203,15 +189,7 @@ def _tables(cells: Codes, sources: Codes, count: int) -> Floats:
 
 
 def refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
-    """Raise unless all numbers are those of so many labels, and these are neither few nor many.
-
-    Args:
-        sides: Numbers by what they are called, without NaN.
-        count: Number of labels.
-
-    Raises:
-        DataError: They are not.
-    """
+    """Raise unless all numbers are those of so many labels, and these are neither few nor many."""
     if not 2 <= count <= MAX_LABELS:
         raise DataError(f"there must be 2 to {MAX_LABELS} labels, not {count}")
     for side, values in sides.items():
@@ -224,12 +202,7 @@ Weighted = tuple[Mapping[str, Floats], ...]
 
 
 def spans_of(found: Mapping[str, float], drawn: Iterable[Weighted]) -> dict[str, Interval | None]:
-    """Return the interval of each measure; `None` if it is undefined.
-
-    Args:
-        found: The measures in the data as they are, NaN if undefined.
-        drawn: The measures in random weightings, chunk by chunk.
-    """
+    """Return the interval of each measure; `None` if it is undefined."""
     chunks = list(drawn)
     return {
         name: None
@@ -243,12 +216,7 @@ def spans_of(found: Mapping[str, float], drawn: Iterable[Weighted]) -> dict[str,
 
 
 def span_of(value: float, parts: Iterable[Floats]) -> Interval:
-    """Return the interval around a value that holds the middle 95 % of each part.
-
-    Args:
-        value: What was found in the data as they are.
-        parts: The same in random weightings, NaN if undefined there.
-    """
+    """Return the interval around a value that holds the middle 95 % of each part."""
     ends = [float(value)]
     for part in parts:
         defined = part[~np.isnan(part)]
@@ -285,12 +253,7 @@ def spread_of_weights(number: int) -> float:
 
 
 def rows_per_observation(rows: Floats, wrong: Floats) -> float:
-    """Return how many rows say as much as one independent row would: 1 up to a source's size.
-
-    Args:
-        rows: Rows of each source, shape (sources,).
-        wrong: How many of them are errors, or how large the errors are together.
-    """
+    """Return how many rows say as much as one independent row would: 1 up to a source's size."""
     number, total = len(rows), float(rows.sum())
     share = float(wrong.sum()) / total
     size = total / number
@@ -308,15 +271,6 @@ def mean_interval(
     """Return the 95 % interval of the mean of numbers from 0 to 1, such as squared errors.
 
     Made as those of `label_agreement`, with half an observation of 0 and half of 1 more.
-
-    Args:
-        values: Shape (n,), each from 0 to 1.
-        groups: Code of each row's source, shape (n,).
-        resamples: Number of random weightings.
-        seed: Seed of the weightings.
-
-    Returns:
-        `None` below 5 sources.
     """
     number = len(np.unique(groups))
     if number < MIN_GROUPS:
@@ -446,21 +400,7 @@ def compare_labels(
     bootstrap: int = 1000,
     seed: int = 0,
 ) -> tuple[int, dict[str, Difference]]:
-    """Return the rows that all three labeled, and by measure how much better `a` agrees than `b`.
-
-    Args:
-        a: Number of each row's label by the first judge, shape (n,); `None` or NaN if unscored.
-        b: The same by the second.
-        human: Number of the label that people gave, shape (n,).
-        labels: Names of the labels; of two, the second is the positive one.
-        ordered: Whether the labels are ordered.
-        groups: What each row belongs to, length n; without groups it is the rows.
-        bootstrap: Number of random weightings behind the intervals; 0 for no intervals.
-        seed: Seed of the weightings.
-
-    Raises:
-        DataError: Lengths differ, or a number is no label's.
-    """
+    """Return the rows that all three labeled, and by measure how much better `a` agrees."""
     count = len(labels)
     for side, judged in (("the first judge's", a), ("the second judge's", b)):
         one = pair_up(judged, human, groups=groups)
@@ -558,15 +498,6 @@ class Threshold:
         yes = scores >= self.value if self.yes == "above" else scores <= self.value
         return np.where(np.isnan(scores), np.nan, yes.astype(float))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {
-            "value": self.value,
-            "yes": self.yes,
-            "chosen_on": self.chosen_on,
-            "found": self.found,
-        }
-
 
 def agreement_at(
     scores: ArrayLike | Sequence[float | None],
@@ -582,19 +513,6 @@ def agreement_at(
 
     Without a threshold, that with the best balanced accuracy on a random half of the sources is
     taken, for rising or for falling scores, and the agreement is over the other half alone.
-
-    Args:
-        scores: Shape (n,); `None` or NaN if a row is unscored.
-        human: 1 for yes and 0 for no, shape (n,); `None` or NaN if there is no label.
-        threshold: Scores of at least this are yes; `None` to choose one.
-        labels: The words for no and yes.
-        groups: What each row belongs to, length n; without groups every row is a source.
-        bootstrap: Number of random weightings behind the intervals; 0 for no intervals.
-        seed: Seed of the halves and of the weightings.
-
-    Raises:
-        DataError: A label is neither 0 nor 1; or there are too few sources to divide, or one half
-            has only one label.
     """
     values, people = finite_array(scores, "scores"), finite_array(human, "labels")
     if threshold is not None:
@@ -643,10 +561,6 @@ def best_threshold(scores: Floats, human: Floats) -> tuple[float, Literal["above
     """Return the threshold with the best balanced accuracy, its direction, and that accuracy.
 
     It lies halfway between two scores that occur. Of equally good ones it is the middle one.
-
-    Args:
-        scores: Shape (n,), no NaN.
-        human: 0 and 1, both of them, shape (n,).
     """
     levels, at = np.unique(scores, return_inverse=True)
     yes = np.bincount(at, weights=human)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,17 +68,6 @@ class SetAgreement:
     measures: dict[str, Measure]
     note: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values; what is undefined is `None`."""
-        return {
-            "labels": list(self.labels),
-            "n": self.n,
-            "coverage": self.coverage,
-            "groups": self.groups,
-            "measures": {name: one.as_dict() for name, one in self.measures.items()},
-            "note": self.note,
-        }
-
 
 def set_agreement(
     judge: ArrayLike,
@@ -91,19 +79,6 @@ def set_agreement(
     seed: int = 0,
 ) -> SetAgreement:
     """Return how well a judge's sets of labels agree with people's.
-
-    Args:
-        judge: 1 if the judge gave a row a label, else 0, shape (n, labels); a row with a NaN is
-            unscored.
-        human: The same of people.
-        labels: Names of the labels.
-        groups: What each row belongs to (its source document), length n; without groups it is the
-            rows.
-        bootstrap: Number of random weightings behind the intervals; 0 for no intervals.
-        seed: Seed of the weightings.
-
-    Raises:
-        DataError: The shapes differ, there are too many labels, or a number is neither 0 nor 1.
 
     Example:
         >>> found = set_agreement([[1, 1], [0, 1]], [[1, 0], [0, 1]], labels=["a", "b"])
@@ -189,12 +164,7 @@ class _Table:
     def measures(
         self, weights: Floats, rng: np.random.Generator | None = None
     ) -> Iterator[tuple[str, Floats]]:
-        """Yield the measures for weights of the sources, shape (b, sources).
-
-        Args:
-            weights: Of each source.
-            rng: Draws what is added to the counts; nothing is without it.
-        """
+        """Yield the measures for weights of the sources, shape (b, sources)."""
         total, similar = weights @ self.rows, weights @ self._similar
         mean = ratio(similar, total[:, None])
         if rng is not None:

@@ -90,14 +90,7 @@ class RaterAgreement:
 
 
 def rating_table(ratings: RatingsLike) -> Floats:
-    """Return ratings as an array of shape (items, raters), with NaN in the gaps.
-
-    Args:
-        ratings: Rows of ratings, of equal length or not; `None` or NaN if there is no rating.
-
-    Raises:
-        DataError: A rating is not a finite number, or the rows are not one-dimensional.
-    """
+    """Return ratings as an array of shape (items, raters), with NaN in the gaps."""
     if isinstance(ratings, np.ndarray):
         rows: Sequence[Any] = [ratings] if ratings.ndim == 1 else list(ratings)
         if ratings.ndim == 1:
@@ -185,12 +178,7 @@ def _squared_distance(values: Floats, totals: Floats, level: MeasurementLevel) -
 
 
 def pair_agreement(a: ArrayLike, b: ArrayLike) -> PairAgreement:
-    """Return the agreement of two columns on the rows where both hold a number.
-
-    Args:
-        a: Shape (items,); NaN for a gap.
-        b: Shape (items,); NaN for a gap.
-    """
+    """Return the agreement of two columns on the rows where both hold a number."""
     x, y = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if x.shape != y.shape or x.ndim != 1:
         raise DataError(f"two columns of equal length are needed, not {x.shape} and {y.shape}")

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.data.tables import JsonLines
-from textassay.runtime.data.values import FieldError
+from textassay.runtime.data.ratings import LabelReader
+from textassay.runtime.data.tables import FieldError, JsonLines
 from textassay.runtime.errors import (
     ConfigurationError,
     DataError,
@@ -72,17 +71,7 @@ def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) 
 
 
 def read_judge(path: str | Path | Examples, labels: LabelReader | None = None) -> Recorded:
-    """Read scores as `read_scores` does, and refuse an aspect that several judges scored.
-
-    Args:
-        path: As for `read_scores`.
-        labels: Reads values that are labels; by default as `read_scores`.
-
-    Raises:
-        RunFolderError: As `read_scores`.
-        DataError: As `read_scores`.
-        ConfigurationError: The last lines of an aspect carry several signatures.
-    """
+    """Read scores as `read_scores` does, and refuse an aspect that several judges scored."""
     scores: Recorded = {}
     # by id, because the line of another judge may have been replaced since
     signatures: dict[str, dict[str, str]] = {}
@@ -108,16 +97,7 @@ def read_labels(path: str | Path | Examples) -> dict[str, LabelScale]:
 
 
 def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: str) -> None:
-    """Raise if the scores of one aspect carry several signatures.
-
-    Args:
-        aspect: What was judged.
-        signatures: Those that occur; `""` for rows without one.
-        otherwise: What else can be done about it than splitting the file; may be empty.
-
-    Raises:
-        ConfigurationError: There are several.
-    """
+    """Raise if the scores of one aspect carry several signatures."""
     if len(signatures) > 1:
         shown = "; ".join(repr(one) for one in list(signatures)[:3])
         raise ConfigurationError(
@@ -132,11 +112,7 @@ def refuse_other_labels(
     b: Sequence[str],
     where: tuple[str, str] = ("in the first run", "in the second"),
 ) -> None:
-    """Raise if the same numbers stand for different labels of an aspect in two places.
-
-    Raises:
-        ConfigurationError: Names or order differ; says what to do.
-    """
+    """Raise if the same numbers stand for different labels of an aspect in two places."""
     if a and b and tuple(a) != tuple(b):
         raise ConfigurationError(
             f"the labels of {aspect!r} are {', '.join(a)} {where[0]} and {', '.join(b)} {where[1]},"
@@ -169,10 +145,6 @@ def read_score_lines(
     A line whose value is a list of labels counts as one line for each label that may apply.
 
     A data set whose rows hold `metrics` serves as a file of scores too, opened or by its path.
-
-    Raises:
-        RunFolderError: As `read_scores`.
-        DataError: As `read_scores`.
     """
     labels = LabelReader(read_labels(path)) if labels is None else labels
     if not isinstance(path, Examples):
@@ -300,6 +272,11 @@ def criterion_names(tags: Iterable[str]) -> list[str]:
     return [CRITERIA, *(f"{CRITERIA}: {tag}" for tag in tags)]
 
 
+def is_of_criteria(aspect: str) -> bool:
+    """Return whether a score or human aspect is that of verdicts on criteria."""
+    return aspect == CRITERIA or aspect.startswith(f"{CRITERIA}: ")
+
+
 def _add_criteria(scores: Recorded, example: str, evidence: Iterable[Any]) -> None:
     """Add the verdicts on the criteria of a rubric that the evidence of a score has."""
     for piece in evidence:
@@ -315,18 +292,7 @@ def pair_names(
     human: tuple[str, ...],
     aspect_map: Iterable[str] | Mapping[str, str],
 ) -> list[tuple[str, str]]:
-    """Return (score, human aspect), each pair once, in order of scores.
-
-    Args:
-        scores: Recorded scores, or anything with their names as keys.
-        human: The human aspects.
-        aspect_map: As in `agreement_table`.
-
-    Raises:
-        DataError: There are no human aspects.
-        UnknownName: The map names a score or human aspect that does not exist.
-        ConfigurationError: Nothing pairs.
-    """
+    """Return (score, human aspect), each pair once, in order of scores."""
     if not human:
         raise DataError(
             "the data contain no human ratings; give them in the field 'human', or on the command"
@@ -375,18 +341,6 @@ def read_with_labels(
 
     Which words there are is known when all is read; then it is read once more. They are numbered in
     the order of the alphabet.
-
-    Args:
-        read_scores: Returns scores by name.
-        open_people: Opens the data with human ratings.
-        labels: Labels that are declared, by name of the score.
-        aspect_map: As in `agreement_table`.
-
-    Returns:
-        The scores, the data, and the labels of scores by name.
-
-    Raises:
-        DataError: Words are paired with numbers.
     """
     judge = LabelReader(labels, any_word=True)
     human = LabelReader(labels_of_people(labels, aspect_map), any_word=True)
@@ -433,12 +387,7 @@ def _words_in_common(
 def labels_of_task(
     aspects: Iterable[Aspect], aspect_map: Iterable[str] | Mapping[str, str] = ()
 ) -> dict[str, LabelScale]:
-    """Return the labels of scores that are held against a task's aspects, by name of the score.
-
-    Args:
-        aspects: Of the task.
-        aspect_map: As in `agreement_table`.
-    """
+    """Return the labels of scores that are held against a task's aspects, by name of the score."""
     scores: dict[str, list[str]] = {}
     for score, human in map_entries(aspect_map):
         scores.setdefault(human, []).append(score)

@@ -1,58 +1,51 @@
-"""A table of agreement.
+"""Tables of agreement: recorded scores joined with people's ratings, a row per pairing and level.
 
-Recorded scores joined with the human ratings of the examples, one row per pairing and level.
-
-Knows scores by id and examples; nothing of runs, methods or models.
+Numbers have correlations; labels, sets of labels and scores that are cut at a threshold have the
+measures of labels. Knows scores by id and examples; nothing of runs, methods or models.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from textassay.display import Displayed
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import COEFFICIENTS, LEVELS, Coefficient, Level
-from textassay.meta.label_measures import agreement_at, label_agreement
-from textassay.meta.label_sets import set_agreement
-from textassay.meta.label_table import (
-    LabelRow,
-    SetRow,
-    among_raters,
-    flat_rows,
-    label_tables,
-    rater_table,
-    set_tables,
+from textassay.meta.label_measures import (
+    LabelAgreement,
+    Measure,
+    Threshold,
+    agreement_at,
+    label_agreement,
 )
+from textassay.meta.label_sets import SetAgreement, set_agreement
+from textassay.meta.people import People, refuse_other_ids
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.meta.score_files import (
-    CRITERIA,
     HasScores,
     Recorded,
-    criterion_id,
-    criterion_names,
+    is_of_criteria,
     pair_names,
     read_labels,
     read_with_labels,
     recorded,
 )
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import (
     YES_NO,
     LabelScale,
     are_labels,
-    labels_given,
     member_name,
     nearest_label,
     slug,
 )
-from textassay.table import Column, Interval, Note, Table
+from textassay.table import Cell, Column, Displayed, Interval, Note, Table
 
 _COLUMNS = (
     Column("score", "score"), Column("human", "human"), Column("level", "level"),
@@ -66,6 +59,39 @@ _RATERS = (
     Column("judge_rater", "judge-rater", "number"), Column("ceiling", "rater-others", "number"),
     Column("judge_others", "judge-others", "number"),
 )  # fmt: skip
+_LABEL_COLUMNS = (
+    Column("score", "score"), Column("human", "human"), Column("measure", "measure"),
+    Column("n", "n", "count"), Column("coverage", "coverage", "number"),
+    Column("groups", "groups", "count"), Column("value", "value", "interval"),
+    Column("constant", "best constant", "number"),
+)  # fmt: skip
+_MEASURES = {
+    "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "tpr": "TPR (recall of {1})",
+    "tnr": "TNR (recall of {0})", "precision": "precision of {1}", "f1": "F1 of {1}",
+    "macro_f1": "mean F1", "mcc": "MCC", "kappa": "Cohen's kappa",
+    "kappa_linear": "kappa, linear weights", "kappa_quadratic": "kappa, quadratic weights",
+    "ac1": "Gwet's AC1", "alpha_nominal": "alpha (nominal)", "alpha_ordinal": "alpha (ordinal)",
+}  # fmt: skip
+_SETS = {
+    "exact": "equal sets", "jaccard": "Jaccard index", "macro_f1": "mean F1 of the labels",
+    "micro_f1": "F1 of all labels", "macro_kappa": "mean Cohen's kappa of the labels",
+    "alpha_masi": "alpha (MASI)",
+}  # fmt: skip
+_LABEL_RATERS = (
+    Column("score", "score"), Column("human", "human"), Column("raters", "raters", "count"),
+    Column("items", "items", "count"), Column("alpha", "alpha (nominal)", "number"),
+    Column("ordinal", "alpha (ordinal)", "number"),
+    Column("between_raters", "rater-rater, same", "number"),
+    Column("judge_rater", "judge-rater, same", "number"),
+)  # fmt: skip
+_AMONG_RATERS = (
+    Column("human", "human"), Column("raters", "raters", "count"),
+    Column("items", "items", "count"), Column("nominal", "alpha (nominal)", "number"),
+    Column("ordinal", "alpha (ordinal)", "number"),
+    Column("interval", "alpha (interval)", "number"), Column("same", "same", "number"),
+    Column("distance", "distance", "number"), Column("spearman", "rho", "number"),
+)  # fmt: skip
+_CONSTANT = "best constant: what a judge that always gives the same {} reaches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +110,7 @@ class TableRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values; what is undefined is `None`."""
-        agreement = self.agreement
-        ci = None
-        if agreement.ci is not None:
-            ci = {name: None if span is None else list(span) for name, span in agreement.ci.items()}
-        return {
-            "aspect": self.aspect,
-            "human": self.human,
-            "level": agreement.level,
-            "n": agreement.n,
-            "groups": agreement.groups,
-            "groups_skipped": agreement.groups_skipped,
-            "coverage": agreement.coverage,
-            "pearson": agreement.pearson,
-            "spearman": agreement.spearman,
-            "kendall": agreement.kendall,
-            "ci": ci,
-            "systems": agreement.systems,
-            "note": agreement.note,
-        }
+        return {"aspect": self.aspect, "human": self.human, **asdict(self.agreement)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,7 @@ class RaterRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values; what is undefined is `None`."""
-        return {"aspect": self.aspect, "human": self.human, **self.agreement.as_dict()}
+        return {"aspect": self.aspect, "human": self.human, **asdict(self.agreement)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +256,190 @@ def _groups(agreement: Agreement) -> str | None:
     return f"{agreement.groups}{skipped}"
 
 
+@dataclass(frozen=True, slots=True)
+class LabelRow:
+    """Agreement of one score with one human aspect, where both are labels.
+
+    Attributes:
+        aspect: Name of the score.
+        human: Name of the human aspect.
+        agreement: What was found, over all rows, or over those that confirm a chosen threshold.
+        threshold: Where a score was cut to be a label; `None` if it is one.
+        tied: Texts left out because their raters gave two labels equally often.
+        between: Texts left out because their score is halfway between two labels.
+    """
+
+    aspect: str
+    human: str
+    agreement: LabelAgreement
+    threshold: Threshold | None = None
+    tied: int = 0
+    between: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as JSON values; what is undefined is `None`."""
+        cut = {} if self.threshold is None else {"threshold": asdict(self.threshold)}
+        left_out = {"tied": self.tied, "between": self.between}
+        own = asdict(self.agreement)
+        return {"aspect": self.aspect, "human": self.human, **own, **left_out, **cut}
+
+    def flat(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the measures by name, with the labels and the matrix, and the intervals."""
+        own = self.agreement
+        values: dict[str, Any] = {name: one.value for name, one in own.measures.items()}
+        ends = {
+            name: None if one.ci is None else list(one.ci) for name, one in own.measures.items()
+        }
+        about: dict[str, Any] = {"labels": list(own.labels)}
+        if len(own.labels) == 2:
+            about["positive"] = own.labels[1]
+        return {**values, **about, "confusion": [list(row) for row in own.confusion]}, ends
+
+
+@dataclass(frozen=True, slots=True)
+class SetRow:
+    """Agreement of sets of labels, of which several may apply to a text.
+
+    Attributes:
+        aspect: Name of the judge's aspect.
+        human: Name of the human aspect.
+        agreement: What was found.
+        unrated: Texts without a set from people.
+    """
+
+    aspect: str
+    human: str
+    agreement: SetAgreement
+    unrated: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as JSON values; what is undefined is `None`."""
+        own = asdict(self.agreement)
+        return {"aspect": self.aspect, "human": self.human, **own, "unrated": self.unrated}
+
+
+def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
+    """Return the measures of a pairing of labels, and its confusion matrix."""
+    own = row.agreement
+    names = {name: measure_name(name, own.labels) for name in own.measures}
+    texts = [_CONSTANT.format("label")]
+    if row.threshold is not None:
+        texts.append(_threshold_note(row, row.threshold))
+    if own.note is not None:
+        texts.append(f"{row.aspect}: {own.note}")
+    if row.tied:
+        texts.append(f"{row.human}: {row.tied} texts are left out, since their raters' labels tie")
+    if row.between:
+        texts.append(
+            f"{row.aspect}: {row.between} scores are left out, since they lie halfway between two"
+            " labels"
+        )
+    lines = list(_lines(row.aspect, row.human, own, names))
+    measures = Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of labels")
+    columns = [
+        Column(f"judge_{at}", f"judge: {name}", "count") for at, name in enumerate(own.labels)
+    ]
+    counts: list[tuple[Cell, ...]] = [
+        (f"people: {name}", *counted)
+        for name, counted in zip(own.labels, own.confusion, strict=True)
+    ]
+    title = f"labels of {row.human} by people, and of {row.aspect} by {by}"
+    return [measures, Table((Column("people", ""), *columns), counts, title=title)]
+
+
+def measure_name(measure: str, labels: Sequence[str]) -> str:
+    """Return what a measure of labels is called in tables."""
+    return _MEASURES[measure].format(*labels)
+
+
+def _threshold_note(row: LabelRow, cut: Threshold) -> str:
+    yes, _ = row.agreement.labels[1], row.agreement.labels[0]
+    rule = f"{row.aspect}: {yes} is a score of at {'least' if cut.yes == 'above' else 'most'}"
+    if not cut.chosen_on:
+        return f"{rule} {cut.value:g}, as given"
+    return (
+        f"{rule} {cut.value:g}, chosen on {cut.chosen_on} sources (balanced accuracy there"
+        f" {cut.found:.3f}, which is too high); the figures are of the other sources"
+    )
+
+
+def set_tables(row: SetRow) -> list[Table]:
+    """Return the measures of a pairing of sets."""
+    own = row.agreement
+    texts = [_CONSTANT.format("set")] + ([f"{row.aspect}: {own.note}"] if own.note else [])
+    if row.unrated:
+        texts.append(
+            f"{row.human}: {row.unrated} texts are not rated and left out; [] says that no label"
+            " applies"
+        )
+    lines = list(_lines(row.aspect, row.human, own, _SETS))
+    return [Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of sets of labels")]
+
+
+def _lines(
+    aspect: str, human: str, own: LabelAgreement | SetAgreement, names: Mapping[str, str]
+) -> Iterator[tuple[Cell, ...]]:
+    measures: Mapping[str, Measure] = own.measures
+    for name, one in measures.items():
+        value = Interval(one.value, *(one.ci or ()))
+        yield aspect, human, names[name], own.n, own.coverage, own.groups, value, one.constant
+
+
+def rater_table(rows: Sequence[tuple[str, str, RaterAgreement, bool]]) -> Table:
+    """Return agreement among the people who gave labels, and of the judge with each of them."""
+    lines = [
+        (score, human, own.raters, own.items, own.alpha["nominal"],
+         own.alpha["ordinal"] if ordered else None,
+         None if own.between_raters is None else own.between_raters.same,
+         None if own.judge_rater is None else own.judge_rater.same)
+        for score, human, own, ordered in rows
+    ]  # fmt: skip
+    note = Note("same: share of the texts that both labeled on which the labels are the same")
+    return Table(_LABEL_RATERS, lines, (note,), title="agreement among raters on labels")
+
+
+def among_raters(found: Mapping[str, RaterAgreement], unordered: Collection[str]) -> Table:
+    """Return agreement among raters without a judge, a row for each human aspect."""
+    rows = []
+    for name, own in found.items():
+        pair, has_order = own.between_raters, name not in unordered
+        rows.append(
+            (name, own.raters, own.items, own.alpha["nominal"],
+             own.alpha["ordinal"] if has_order else None,
+             own.alpha["interval"] if has_order else None,
+             None if pair is None else pair.same,
+             None if pair is None or not has_order else pair.mean_difference,
+             None if pair is None or not has_order else pair.spearman)
+        )  # fmt: skip
+    note = Note("same, distance and rho: of each two raters, on the texts that both rated")
+    return Table(_AMONG_RATERS, rows, (note,), title="agreement among raters")
+
+
+def flat_rows(rows: Iterable[dict[str, Any]], labels: Iterable[LabelRow]) -> list[dict[str, Any]]:
+    """Return the rows of correlations with the measures of labels in those at data set level.
+
+    A pairing of labels without correlations has a row of its own.
+    """
+    complete = list(rows)
+    at = {(row["aspect"], row["human"]): row for row in complete if row["level"] == "dataset"}
+    for label in labels:
+        values, ends = label.flat()
+        row = at.get((label.aspect, label.human))
+        if row is None:
+            own = label.agreement
+            row = {
+                "aspect": label.aspect, "human": label.human, "level": "dataset", "n": own.n,
+                "groups": own.groups, "groups_skipped": 0, "coverage": own.coverage,
+                "pearson": None, "spearman": None, "kendall": None, "ci": None, "systems": None,
+                "note": own.note,
+            }  # fmt: skip
+            complete.append(row)
+        row |= values
+        if any(ends.values()):
+            row["ci"] = {**(row["ci"] or {}), **ends}
+    return complete
+
+
 def agreement_table(
     scores: Recorded | HasScores | str | Path,
     examples: Any,
@@ -304,65 +496,16 @@ def agreement_table(
         labels,
         aspect_map,
     )
-    people = _People(opened)
+    people = People(opened, criteria=True)
+    scored = {id_ for name, values in scores.items() if not is_of_criteria(name) for id_ in values}
     # checked before pairing: files of other data usually share names of aspects but no id
-    known_ids, scored_ids = (
-        set(people.ids),
-        {id_ for name, values in scores.items() if not _is_of_criteria(name) for id_ in values},
-    )
-    if not scored_ids & known_ids:
-        raise DataError(
-            f"no id occurs in both scores and data: the scores have {_some(scored_ids)}, the data"
-            f" {_some(people.ids)}; give the data that were scored"
-        )
+    refuse_other_ids(scored, people.ids)
     pairs = pair_names(scores, people.aspects, aspect_map)
     # before any coefficient is computed, so that a missing field names the example and not a row
     # number
-    people.check(levels)
-    rows, of_labels = list[TableRow](), list[LabelRow]()
-    unordered = set[tuple[str, str]]()
-    for aspect, human in pairs:
-        judged = [scores[aspect].get(id_) for id_ in people.ids]
-        known = labels.get(aspect)
-        scale = known or people.words(human)
-        given = people.labels(human, scale)
-        common: dict[str, Any] = {
-            "labels": scale.names, "groups": people.groups_of(human),
-            "bootstrap": bootstrap, "seed": seed,
-        }  # fmt: skip
-        uncut = len(scale.names) == 2 and not are_labels(judged, scale)
-        if given is not None and threshold is not None and uncut:
-            at = None if threshold == "auto" else threshold
-            cut = agreement_at(judged, given, threshold=at, **common)
-            of_labels.append(LabelRow(aspect, human, *cut))
-        elif given is not None and (known is not None or are_labels(judged, YES_NO)):
-            votes = [nearest_label(value) for value in judged]
-            found = label_agreement(votes, given, ordered=scale.ordered, **common)
-            tied = people.rated(human).count(True) - sum(one is not None for one in given)
-            between = sum(
-                value is not None and vote is None
-                for value, vote in zip(judged, votes, strict=True)
-            )
-            of_labels.append(LabelRow(aspect, human, found, tied=tied, between=between))
-        if scale.is_nominal:
-            unordered.add((aspect, human))
-            continue  # their numbers have no order that could correlate
-        rows += [
-            TableRow(
-                aspect=aspect,
-                human=human,
-                agreement=correlate(
-                    judged,
-                    people.ratings(human),
-                    groups=people.groups_of(human),
-                    systems=people.systems,
-                    level=level,
-                    bootstrap=bootstrap,
-                    seed=seed,
-                ),
-            )
-            for level in levels
-        ]
+    people.check_levels(levels)
+    work = _Joined(scores, people, pairs, labels, bootstrap, seed)
+    of_labels = tuple(work.label_rows(threshold))
     if threshold is not None and all(row.threshold is None for row in of_labels):
         raise ConfigurationError(
             "a threshold cuts scores where people said yes or no, and no score here is one that is"
@@ -370,12 +513,105 @@ def agreement_table(
             f" threshold="
         )
     return AgreementTable(
-        rows=tuple(rows),
-        unknown_ids=len(scored_ids - known_ids),
-        raters=_rater_rows(scores, people, pairs, unordered) if raters else None,
-        labels=tuple(of_labels),
-        sets=tuple(_set_rows(scores, people, pairs, labels, bootstrap=bootstrap, seed=seed)),
+        rows=tuple(work.rows(levels)),
+        unknown_ids=len(scored.difference(people.ids)),
+        raters=work.rater_rows() if raters else None,
+        labels=of_labels,
+        sets=tuple(work.set_rows()),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Scores beside people's ratings, and which of them are held against each other."""
+
+    scores: Recorded
+    people: People
+    pairs: Sequence[tuple[str, str]]
+    labels: Mapping[str, LabelScale]
+    bootstrap: int
+    seed: int
+
+    def _judged(self, score: str) -> list[float | None]:
+        return [self.scores[score].get(id_) for id_ in self.people.ids]
+
+    def _scale(self, score: str, human: str) -> LabelScale:
+        return self.labels.get(score) or self.people.yes_no_words(human)
+
+    def rows(self, levels: Sequence[Level]) -> Iterator[TableRow]:
+        """Yield correlations at each level; labels without an order have none."""
+        people = self.people
+        systems = people.systems if any(one is not None for one in people.systems) else None
+        for score, human in self.pairs:
+            for level in () if self._scale(score, human).is_nominal else levels:
+                found = correlate(
+                    self._judged(score), people.ratings(human), groups=people.groups_of(human),
+                    systems=systems, level=level, bootstrap=self.bootstrap, seed=self.seed,
+                )  # fmt: skip
+                yield TableRow(score, human, found)
+
+    def label_rows(self, threshold: float | Literal["auto"] | None) -> Iterator[LabelRow]:
+        """Yield the agreement of labels, and of scores that are cut at the threshold."""
+        for score, human in self.pairs:
+            judged, scale = self._judged(score), self._scale(score, human)
+            given = self.people.labels(human, scale)
+            if given is None:
+                continue
+            common: dict[str, Any] = {
+                "labels": scale.names, "groups": self.people.groups_of(human),
+                "bootstrap": self.bootstrap, "seed": self.seed,
+            }  # fmt: skip
+            uncut = len(scale.names) == 2 and not are_labels(judged, scale)
+            if threshold is not None and uncut:
+                at = None if threshold == "auto" else threshold
+                cut = agreement_at(judged, given, threshold=at, **common)
+                yield LabelRow(score, human, *cut)
+            elif score in self.labels or are_labels(judged, YES_NO):
+                votes = [nearest_label(value) for value in judged]
+                found = label_agreement(votes, given, ordered=scale.ordered, **common)
+                between = sum(value is not None for value in judged) - sum(
+                    vote is not None for vote in votes
+                )
+                tied = self.people.rated(human).count(True) - sum(one is not None for one in given)
+                yield LabelRow(score, human, found, tied=tied, between=between)
+
+    def set_rows(self) -> Iterator[SetRow]:
+        """Yield the agreement of sets whose labels all pair with labels of one human aspect."""
+        paired, people = set(self.pairs), self.people
+        for name, scale in self.labels.items():
+            ours = [member_name(name, label) for label in scale.names] if scale.multiple else []
+            first = [human for score, human in self.pairs if ours and score == ours[0]]
+            for parent in (human.rpartition("/")[0] for human in first):
+                theirs = [f"{parent}/{slug(label)}" for label in scale.names]
+                columns = [people.labels(human, YES_NO) for human in theirs]
+                if not paired.issuperset(zip(ours, theirs, strict=True)) or None in columns:
+                    continue
+                judged = [[nearest_label(one) for one in self._judged(label)] for label in ours]
+                found = set_agreement(
+                    np.array(judged, float).T, np.array(columns, float).T, labels=scale.names,
+                    groups=people.groups_of(theirs[0]), bootstrap=self.bootstrap, seed=self.seed,
+                )  # fmt: skip
+                yield SetRow(name, parent, found, people.rated(theirs[0]).count(False))
+
+    def rater_rows(self) -> tuple[RaterRow, ...]:
+        """Return agreement among the raters of each pairing that has any."""
+        singles = self.people.annotators
+        rated = {human for _, human in self.pairs if any(human in one for one in singles)}
+        if not rated:
+            raise _no_single_ratings()
+        return tuple(
+            RaterRow(
+                score,
+                human,
+                rater_agreement(
+                    [one.get(human, ()) for one in singles],
+                    judge=self._judged(score),
+                    is_nominal=self._scale(score, human).is_nominal,
+                ),
+            )
+            for score, human in self.pairs
+            if human in rated
+        )
 
 
 def between_raters(
@@ -385,21 +621,11 @@ def between_raters(
     fields: Mapping[str, str] | None = None,
     missing: Iterable[str] = (),
 ) -> tuple[dict[str, RaterAgreement], Table]:
-    """Return how well raters agree by human aspect, and the same as a table.
-
-    Args:
-        examples: The data with single ratings, as for `agreement_table`.
-        labels: Labels of aspects by name; other words are categories without an order.
-        fields: From names in the rows to ours.
-        missing: Marks of missing values.
-
-    Raises:
-        DataError: There are no single ratings.
-    """
+    """Return how well raters agree by human aspect, and the same as a table."""
     labels = labels or {}
     reader = LabelReader(labels, any_word=True)
     opened = Examples(examples, fields=fields, needs_output=False, labels=reader, missing=missing)
-    people = _People(opened)
+    people = People(opened)
     names = dict.fromkeys(name for one in people.annotators for name in one)
     if not names:
         raise _no_single_ratings()
@@ -417,143 +643,3 @@ def _no_single_ratings() -> DataError:
         "the data contain no single ratings; give each rater's in the field 'annotators', "
         'as {"coherence": [3, 2, 3]}'
     )
-
-
-def _set_rows(
-    scores: Recorded,
-    people: _People,
-    pairs: Sequence[tuple[str, str]],
-    labels: Mapping[str, LabelScale],
-    **options: int,
-) -> Iterator[SetRow]:
-    """Yield the agreement of sets whose labels all pair with labels of one human aspect."""
-    targets: dict[str, list[str]] = {}
-    for score, human in pairs:
-        targets.setdefault(score, []).append(human)
-    for name, scale in labels.items():
-        ours = [member_name(name, label) for label in scale.names] if scale.multiple else []
-        parents = [human.rpartition("/")[0] for human in targets.get(ours[0], ())] if ours else []
-        for parent in parents:
-            theirs = [f"{parent}/{slug(label)}" for label in scale.names]
-            paired = zip(ours, theirs, strict=True)
-            if not all(human in targets.get(score, ()) for score, human in paired):
-                continue
-            judged = [[nearest_label(scores[one].get(id_)) for one in ours] for id_ in people.ids]
-            columns = [people.labels(human, YES_NO) for human in theirs]
-            if any(column is None for column in columns):
-                continue
-            given = [list(row) for row in zip(*filter(None, columns), strict=True)]
-            found = set_agreement(
-                np.array(judged, float), np.array(given, float), labels=scale.names,
-                groups=people.groups, **options,
-            )  # fmt: skip
-            unrated = people.rated(theirs[0]).count(False)
-            yield SetRow(name, parent, found, unrated)
-
-
-def _is_of_criteria(name: str) -> bool:
-    return name == CRITERIA or name.startswith(f"{CRITERIA}: ")
-
-
-def _rater_rows(
-    scores: Recorded,
-    people: _People,
-    pairs: list[tuple[str, str]],
-    unordered: Collection[tuple[str, str]],
-) -> tuple[RaterRow, ...]:
-    rated = {human for _, human in pairs if any(human in one for one in people.annotators)}
-    if not rated:
-        raise _no_single_ratings()
-    return tuple(
-        RaterRow(
-            aspect,
-            human,
-            rater_agreement(
-                [one.get(human, ()) for one in people.annotators],
-                judge=[scores[aspect].get(id_) for id_ in people.ids],
-                is_nominal=(aspect, human) in unordered,
-            ),
-        )
-        for aspect, human in pairs
-        if human in rated
-    )
-
-
-class _People:
-    """Ids, groups, systems and ratings of the examples and of their criteria, as columns."""
-
-    def __init__(self, examples: Examples) -> None:
-        self._reader = examples.labels
-        self.ids: list[str] = []
-        self._human: list[dict[str, float | None]] = []
-        self.annotators: list[dict[str, tuple[float | None, ...]]] = []
-        groups: list[str | None] = []
-        systems: list[str | None] = []
-        for example in examples:
-            self.ids.append(example.id)
-            self._human.append(example.human)
-            self.annotators.append(example.annotators)
-            groups.append(example.group)
-            systems.append(example.system)
-            for criterion in example.rubric:
-                if (
-                    criterion.human is not None
-                    and (said := nearest_label(criterion.human)) is not None
-                ):
-                    self.ids.append(criterion_id(example.id, criterion.id))
-                    self._human.append(dict.fromkeys(criterion_names(criterion.tags), said))
-                    self.annotators.append({})
-                    groups.append(example.group)
-                    systems.append(example.system)
-        self.groups = groups if any(group is not None for group in groups) else None
-        self.systems = systems if any(system is not None for system in systems) else None
-        self.aspects = tuple(dict.fromkeys(name for human in self._human for name in human))
-
-    def groups_of(self, aspect: str) -> Sequence[str | None] | None:
-        """Return the source of each row; criteria of one example are of one source."""
-        if not _is_of_criteria(aspect):
-            return self.groups
-        return [
-            id_.rpartition("#criterion-")[0] if group is None else group
-            for id_, group in zip(self.ids, self.groups or [None] * len(self.ids), strict=True)
-        ]
-
-    def ratings(self, aspect: str) -> list[float | None]:
-        return [human.get(aspect) for human in self._human]
-
-    def labels(self, aspect: str, labels: LabelScale) -> list[float | None] | None:
-        """Return the label that people gave each text; `None` if some are no labels."""
-        single = [one.get(aspect, ()) for one in self.annotators]
-        return labels_given(single, self.ratings(aspect), labels)
-
-    def rated(self, aspect: str) -> list[bool]:
-        """Return whether anybody rated each text."""
-        return [
-            any(one is not None for one in (human.get(aspect), *single.get(aspect, ())))
-            for human, single in zip(self._human, self.annotators, strict=True)
-        ]
-
-    def words(self, aspect: str) -> LabelScale:
-        """Return the words for no and yes that people used."""
-        return LabelScale(self._reader.pair("human", aspect) or YES_NO.names)
-
-    def check(self, levels: Sequence[Level]) -> None:
-        """Raise if an example with ratings lacks what a level needs."""
-        for level, labels in (("group", self.groups), ("system", self.systems)):
-            if level not in levels:
-                continue
-            if labels is None:
-                raise ConfigurationError(
-                    f"level {level!r} needs the field {level!r} in the data, and no example has it"
-                )
-            for id_, label, human in zip(self.ids, labels, self._human, strict=True):
-                if label is None and human:
-                    raise DataError(
-                        f"level {level!r} needs the field {level!r} in the data; example {id_!r}"
-                        " has none"
-                    )
-
-
-def _some(ids: Iterable[str]) -> str:
-    shown = sorted(ids)[:3]
-    return ", ".join(map(repr, shown)) + ", ..." if shown else "none"

@@ -6,8 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from textassay.agents.citations import CitationCheck
-from textassay.agents.investigator import STEP, Investigator
+from textassay.agents.investigator import STEP, CitationCheck, Investigator
 from textassay.agents.lookup import Material, lay_out
 from textassay.methods.judging import PromptMethod
 from textassay.methods.library import profiles

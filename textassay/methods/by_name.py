@@ -23,7 +23,6 @@ class _Methods(MutableMapping[str, Any]):
     """Method classes by name, each imported when it is first looked up."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
-        """Store where the classes are: module in `textassay.methods` and class, by name."""
         self._found: dict[str, Any] = {}
         self._places = dict(places)
 
@@ -149,23 +148,12 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
 
 
 def takes_tools(name: str) -> bool:
-    """Return whether a method takes assistant evaluators.
-
-    Raises:
-        UnknownName: There is no such method.
-    """
+    """Return whether a method takes assistant evaluators."""
     return not _is_folder(name) and getattr(find(name), "default_tools", None) is not None
 
 
 def default_tools(name: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the tools of a method if none are named, by what is installed.
-
-    Returns:
-        Specs of the tools, and of those that are left out with the extra that each needs.
-
-    Raises:
-        UnknownName: There is no such method.
-    """
+    """Return the tools of a method if none are named, by what is installed."""
     if not takes_tools(name):
         return (), {}
     method = find(name)

@@ -10,16 +10,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, RubricTotal, as_evidence
-from textassay.agents.answerer import Answerer, Replies, YesNoAggregator
-from textassay.agents.ask import Ask
-from textassay.agents.decomposer import Decomposer, GrownTree, grow
-from textassay.agents.logprobs_or_samples import (
-    LogprobsOrSamples,
-    possible_signatures,
-    signature_of_parts,
+from textassay.agents.ask import LogprobsOrSamples, signature_of_parts
+from textassay.agents.planning import Decomposer, GrownTree, grow
+from textassay.agents.prompt_template import Task
+from textassay.agents.questions import (
+    Answerer,
+    QuestionSet,
+    QuestionTable,
+    Replies,
+    SentenceQuestions,
+    YesNoAggregator,
 )
-from textassay.agents.questions import QuestionSet, QuestionTable, SentenceQuestions
 from textassay.agents.quoted_answerer import (
     MAX_TOKENS,
     JointAnswerer,
@@ -28,11 +29,11 @@ from textassay.agents.quoted_answerer import (
     QuotedAnswers,
     question_of,
 )
-from textassay.agents.task import Task
-from textassay.methods.judging import PER_ASPECT, PromptMethod
-from textassay.methods.library import profiles, trees
+from textassay.agents.scores import Average, RubricTotal, as_evidence
+from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
+from textassay.methods.library import trees
 from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale
-from textassay.methods.method import Models, PromptOptions, model_for
+from textassay.methods.method import Models, PromptOptions
 from textassay.prompts import CHECKLISTS
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
@@ -462,11 +463,6 @@ class Checklist(PromptMethod):
         return "text" if self.probabilities is None else self.probabilities.how
 
     @property
-    def signatures(self) -> tuple[str, ...]:
-        """Those that scores can carry."""
-        return possible_signatures(self.signature)
-
-    @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """What is read, if the model decides on it."""
         return self._answerer.probabilities if self._reads_choices else None
@@ -481,26 +477,13 @@ class Checklist(PromptMethod):
 
 
 def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decomposer:
-    """Return the agent that writes the questions on one aspect.
-
-    Raises:
-        ConfigurationError: There is no model for it, or its profile says that it cannot write.
-    """
-    profiles.require_generation(
-        "a checklist",
-        "give one with options={'checklist': 'FILE'}",
-        options.profile,
-        models,
-        "decomposer",
-    )
+    """Return the agent that writes the questions on one aspect."""
+    ask = ask_to_write(
+        models, "decomposer", QUESTIONS_PROMPT, task, options, seed=options.seed,
+        what="a checklist", instead="give one with options={'checklist': 'FILE'}",
+    )  # fmt: skip
     return Decomposer(
-        Ask(
-            model_for(models, "decomposer"),
-            QUESTIONS_PROMPT,
-            task,
-            seed=options.seed,
-            required=options.explicit_sampling,
-        ),
+        ask,
         count=options.count,
         scale=(0.0, 1.0),
         repairs=options.parse_retries,
@@ -511,11 +494,7 @@ def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decompo
 async def write_checklist(
     models: Models, task: Task, options: ChecklistOptions | None = None
 ) -> GrownTree:
-    """Have a model write questions on a task's aspects; `trees.save` writes them as a file to edit.
-
-    Raises:
-        TextassayError: The model could not be asked or wrote no questions.
-    """
+    """Have a model write questions on a task's aspects, to be saved with `trees.save`."""
     options = options or ChecklistOptions()
     roots = tuple(map(with_unit_scale, task.aspects))
     grown = await grow(writer_for(models, task, options), roots, 2)
@@ -530,11 +509,7 @@ async def write_checklist(
 def as_questions(
     aspect: Aspect, written: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
 ) -> Questions:
-    """Return what a model wrote as questions; lines that ask nothing are left out and noted.
-
-    Raises:
-        MalformedResponse: None of them is a question.
-    """
+    """Return what a model wrote as questions; lines that ask nothing are left out and noted."""
     # a statement cannot be answered with yes or no, and asking it would rate the judge's guess
     questions = tuple(
         part.model_copy(update={"question": part.definition})

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.ask import Ask
+from textassay.agents.ask import LogprobsOrSamples
 from textassay.agents.claims import (
     UNIT,
     Claims,
@@ -20,13 +20,10 @@ from textassay.agents.claims import (
     ToolVerifier,
     Windows,
 )
-from textassay.agents.logprobs_or_samples import LogprobsOrSamples, possible_signatures
-from textassay.agents.prompt_template import prompt_digest
+from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.quoted_answerer import MAX_TOKENS
-from textassay.agents.task import Task
-from textassay.methods.judging import PromptMethod
-from textassay.methods.library import profiles
-from textassay.methods.method import Models, PromptOptions, model_for
+from textassay.methods.judging import PromptMethod, ask_to_write
+from textassay.methods.method import Models, PromptOptions
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect, Example, How, ScoreError
@@ -166,17 +163,10 @@ class ClaimCheck(PromptMethod):
         options = self.options
         if options.split == "sentences":
             return SentenceClaims()
-        profiles.require_generation(
-            "claims", "take options={'split': 'sentences'}", options.profile, self.models,
-            "splitter",
+        ask = ask_to_write(
+            self.models, "splitter", SPLIT_PROMPT, self._task, options, seed=options.seed,
+            what="claims", instead="take options={'split': 'sentences'}",
         )  # fmt: skip
-        ask = Ask(
-            model_for(self.models, "splitter"),
-            SPLIT_PROMPT,
-            self._task,
-            seed=options.seed,
-            required=options.explicit_sampling,
-        )
         return ClaimSplitter(ask, options.per_sentence, options.parse_retries)
 
     def _make_verifier(self) -> QuotedVerifier | ProbabilityVerifier | ToolVerifier:
@@ -257,11 +247,6 @@ class ClaimCheck(PromptMethod):
     def how(self) -> How:
         """Put together from verdicts."""
         return "fused"
-
-    @property
-    def signatures(self) -> tuple[str, ...]:
-        """Those that scores can carry."""
-        return possible_signatures(self.signature)
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:

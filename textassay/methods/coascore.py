@@ -8,16 +8,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, as_evidence
-from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.ask import Ask
-from textassay.agents.decomposer import Decomposer, Decomposition, GrownTree, RelatedAspects, grow
-from textassay.agents.joint_scorer import IndividualScorer, JointScorer, Ratings
-from textassay.agents.task import Task
-from textassay.methods.judging import PER_ASPECT, RatingMethod
-from textassay.methods.library import profiles, trees
-from textassay.methods.llm_score import LLMScore
-from textassay.methods.method import Models, RatingOptions, model_for
+from textassay.agents.planning import Decomposer, Decomposition, GrownTree, RelatedAspects, grow
+from textassay.agents.prompt_template import Task
+from textassay.agents.reading.labels import is_whole, points_of
+from textassay.agents.scorer import IndividualScorer, JointScorer, Ratings
+from textassay.agents.scores import Average, as_evidence, shared_fields
+from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
+from textassay.methods.library import trees
+from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
@@ -28,7 +26,6 @@ from textassay.runtime.messages import (
     How,
     Scale,
     Score,
-    ScoreError,
 )
 
 CHAIN_PROMPT, RATINGS_PROMPT = "coascore_aspects", "coascore_ratings"
@@ -146,9 +143,8 @@ class CoAScore(RatingMethod):
         """
         # a label's probability can be read for one rating per prompt only
         if self.profile.ratings == "choices":
-            once_each = self.options.model_copy(
-                update={"prompt": self.profile.prompt(LLMScore.prompt)}
-            )
+            plain = {"prompt": self.profile.prompt("llm_score")}
+            once_each = self.options.model_copy(update=plain)
             return IndividualScorer(self.scorer_for(models, self._task, once_each))
         explicit = self.options.explicit_sampling
         ask = self.ask(RATINGS_PROMPT, seed=self.options.seed, required=explicit)
@@ -172,9 +168,8 @@ class CoAScore(RatingMethod):
         # without any rating the last prompt would be that of plain LLMScore, and the score would
         # be taken for CoAScore's
         if example.output.strip() and all(score.value is None for score in ratings.scores):
-            return self._without_knowledge(example, aspect, ratings).model_copy(
-                update={"evidence": evidence}
-            )
+            score = self._without_knowledge(example, aspect, ratings)
+            return score.model_copy(update={"evidence": evidence})
         score = await self.scorer(
             example, aspect, knowledge=RelatedAspects.of(chain.aspects, ratings.scores)
         )
@@ -201,18 +196,11 @@ class CoAScore(RatingMethod):
         reasons = "; ".join(
             dict.fromkeys(score.error.message for score in ratings.scores if score.error)
         )
-        return Score(
-            id=example.id,
-            aspect=aspect.label,
-            scale=aspect.scale,
-            how=self.how,
-            outcome="abstained" if declined else "invalid",
-            error=ScoreError(
-                type="Declined" if declined else "NoScoreFound",
-                message=f"none of the {len(ratings.scores)} relevant aspects was rated: {reasons}",
-            ),
+        return Score.unscored(
+            "Declined" if declined else "NoScoreFound",
+            f"none of the {len(ratings.scores)} relevant aspects was rated: {reasons}",
             usage=ratings.usage,
-            signature=self.signature,
+            **shared_fields(example, aspect, how=self.how, signature=self.signature),
         )
 
     @property
@@ -222,28 +210,16 @@ class CoAScore(RatingMethod):
 
 
 def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decomposer:
-    """Return the agent of stage I, which names the aspects that are relevant to a target.
-
-    Raises:
-        ConfigurationError: There is no model for it, or its profile says that it cannot name any.
-    """
-    profiles.require_generation(
-        "chains of aspects",
-        "give them with options={'aspects_file': 'FILE'}, or take the task's other aspects "
-        "(variant=inter)",
-        options.profile,
-        models,
-        "decomposer",
-    )
+    """Return the agent of stage I, which names the aspects that are relevant to a target."""
+    ask = ask_to_write(
+        models, "decomposer", CHAIN_PROMPT, task, options, seed=options.seed,
+        what="chains of aspects",
+        instead="give them with options={'aspects_file': 'FILE'}, or take the task's other aspects"
+        " (variant=inter)",
+    )  # fmt: skip
     is_same = all(aspect.scale == options.aspect_scale for aspect in task.aspects)
     return Decomposer(
-        Ask(
-            model_for(models, "decomposer"),
-            CHAIN_PROMPT,
-            task,
-            seed=options.seed,
-            required=options.explicit_sampling,
-        ),
+        ask,
         count=options.n_aspects,
         exact=True,
         # `None` stands for the target's own scale: the same scale in numbers would be another
@@ -256,11 +232,7 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
 async def name_chains(
     models: Models, task: Task, options: CoAScoreOptions | None = None
 ) -> GrownTree:
-    """Write the chains of all aspects of a task, as a tree that `trees.save` can store.
-
-    Raises:
-        TextassayError: The model could not be asked or gave no list.
-    """
+    """Write the chains of all aspects of a task, as a tree that `trees.save` can store."""
     return await grow(chain_namer(models, task, options or CoAScoreOptions()), task.aspects, 2)
 
 

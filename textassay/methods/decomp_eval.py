@@ -7,10 +7,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from textassay.agents.answerer import Answerer, AnswersAtOnce, AnswersInOrder, YesNoAggregator
-from textassay.agents.logprobs_or_samples import LogprobsOrSamples, Reading, possible_signatures
+from textassay.agents.ask import LogprobsOrSamples, ProbabilityReading
 from textassay.agents.prompt_template import Asking
-from textassay.agents.questions import QuestionTable, SentenceQuestions
+from textassay.agents.questions import (
+    Answerer,
+    AnswersAtOnce,
+    AnswersInOrder,
+    QuestionTable,
+    SentenceQuestions,
+    YesNoAggregator,
+)
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_toml, validated
 from textassay.methods.method import PromptOptions
@@ -50,7 +56,7 @@ class DecompEvalOptions(PromptOptions):
     least_mass: float = Field(default=0.0, ge=0, lt=1)
     """Probability of yes and no together below which an answer is unusable; the paper has no such
     bound."""
-    reading: Reading = "auto"
+    reading: ProbabilityReading = "auto"
     """`auto`: P(yes) by log-probabilities if the model sends usable ones, else the share of yes
     among written answers; `logprob`: by log-probabilities or not at all."""
     n: int = Field(default=1, ge=1, le=1000)
@@ -181,11 +187,6 @@ class DecompEval(PromptMethod):
         return "sampled" if self.options.n > 1 else "logprob"
 
     @property
-    def signatures(self) -> tuple[str, ...]:
-        """Those that scores can carry."""
-        return possible_signatures(self.signature)
-
-    @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """What is read, if the model decides on it."""
         return self.answerer.probabilities if self._is_open else None
@@ -216,9 +217,6 @@ def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
     """Return the questions of a file, and 6 hex digits that change with the file.
 
     Without a file, the packaged questions.
-
-    Raises:
-        ConfigurationError: The file cannot be read or says something wrong; names file and key.
     """
     file = table_file("decomp_eval") if path is None else _file(path)
     table = read_toml(file)

@@ -11,22 +11,24 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from textassay.agents.ask import Ask
-from textassay.agents.llm_fuser import LLMFuser
-from textassay.agents.planner import (
+from textassay.agents.fusion import (
+    DIRECT,
     OVERALL,
     UNIT,
     Assistant,
+    LLMFuser,
     Planner,
     RefusedPlan,
+    ScorerWeights,
+    ToolAverage,
     assistants_of,
     is_overall,
     on_unit_scale,
+    weights_from,
 )
-from textassay.agents.task import Task
-from textassay.agents.tool_average import DIRECT, ScorerWeights, ToolAverage, weights_from
+from textassay.agents.prompt_template import Task
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
-from textassay.methods.judging import PER_ASPECT, PromptMethod
+from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import plans, profiles
 from textassay.methods.method import Models, RatingOptions, model_for
 from textassay.prompts import PLANS
@@ -211,17 +213,10 @@ class FusionEval(PromptMethod):
             raise ConfigurationError(
                 "fusion-eval fuses assistant evaluators; name some, such as tools=nli,bleurt"
             )
-        strange = next(
-            (
-                name
-                for name in self.options.ranges
-                if name not in {tool.name for tool in self.tools}
-            ),
-            None,
-        )
-        if strange is not None:
+        strange = self.options.ranges.keys() - {tool.name for tool in self.tools}
+        if strange:
             raise ConfigurationError(
-                f"ranges names the tool {strange!r}, which is not among tools="
+                f"ranges names the tool {min(strange)!r}, which is not among tools="
             )
 
     def _source_of_plan(self, models: Models) -> tuple[Plans | None, str]:
@@ -230,12 +225,8 @@ class FusionEval(PromptMethod):
             return None, ""
         if self.options.plan != "auto":
             plan = plans.load(self.options.plan, self._task, [tool.name for tool in self.tools])
-            return (
-                _Given(plan),
-                hashlib.sha256(plans.as_toml(plan).encode("utf-8", "surrogatepass")).hexdigest()[
-                    :6
-                ],
-            )
+            words = plans.as_toml(plan).encode("utf-8", "surrogatepass")
+            return _Given(plan), hashlib.sha256(words).hexdigest()[:6]
         planner = planner_of(models, self._task, self.tools, self.options)
         return _Written(planner), planner.digest
 
@@ -359,27 +350,13 @@ class FusionEval(PromptMethod):
 def planner_of(
     models: Models, task: Task, tools: Sequence[Tool], options: FusionEvalOptions | None = None
 ) -> Planner:
-    """Return the agent that writes the plan; `plans.save` writes what it yields for `plan=FILE`.
-
-    Raises:
-        ConfigurationError: There is no model for it, or its profile says that it cannot write one.
-    """
-    profile = (options or FusionEvalOptions()).profile
-    profiles.require_generation(
-        "a plan",
-        "give one with options={'plan': 'FILE'}, or use fusion=avg",
-        profile,
-        models,
-        "planner",
-    )
-    ask = Ask(
-        model_for(models, "planner"),
-        PLAN_PROMPT,
-        task,
-        seed=(options or FusionEvalOptions()).seed,
-        required=(options or FusionEvalOptions()).explicit_sampling,
-        max_tokens=MAX_PLAN_TOKENS,
-    )
+    """Return the agent that writes the plan; `plans.save` writes what it yields for `plan=FILE`."""
+    options = options or FusionEvalOptions()
+    ask = ask_to_write(
+        models, "planner", PLAN_PROMPT, task, options, seed=options.seed,
+        max_tokens=MAX_PLAN_TOKENS, what="a plan",
+        instead="give one with options={'plan': 'FILE'}, or use fusion=avg",
+    )  # fmt: skip
     return Planner(ask, assistants_of(tools))
 
 
@@ -453,20 +430,6 @@ class RatedWeights:
         ranges: dict[str, Scale],
         direct: DirectJudge | None,
     ) -> None:
-        """Check the file.
-
-        Args:
-            ratings: File of examples with human ratings.
-            aspects: What is judged; each must be rated there.
-            assistants: Descriptions of the tools, in the order of the tools.
-            tools: The assistant evaluators.
-            ranges: Values that count as 0 and 1, by tool.
-            direct: The direct evaluator; `None` if it takes no part.
-
-        Raises:
-            ConfigurationError: The file rates none of an aspect.
-            DataError: The file cannot be read.
-        """
         self._path, self._aspects, self._assistants = ratings, tuple(aspects), tuple(assistants)
         self._tools, self._ranges, self._direct = tuple(tools), ranges, direct
         info = Examples(ratings).check()
@@ -485,11 +448,7 @@ class RatedWeights:
         self.weights: dict[str, ScorerWeights] = {}
 
     async def __call__(self, aspect: Aspect) -> ScorerWeights:
-        """Return the weights for an aspect.
-
-        Raises:
-            DataError: The ratings do not allow to learn them.
-        """
+        """Return the weights for an aspect."""
         # `once`: examples that are judged at the same time wait for the same learning
         await self._learn()
         return self.weights[aspect.id]

@@ -6,16 +6,13 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from textassay.agents.ask import Ask
-from textassay.agents.logprobs_or_samples import LogprobsOrSamples
-from textassay.agents.logprobs_or_samples import Reading as ProbabilityReading
-from textassay.agents.prompt_template import prompt_digest
+from textassay.agents.ask import LogprobsOrSamples, ProbabilityReading
+from textassay.agents.planning import Steps, StepsWriter, WrittenSteps, no_steps
+from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.scorer import Reading
-from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps
-from textassay.agents.task import Task
-from textassay.methods.judging import PER_ASPECT, RatingMethod
-from textassay.methods.library import profiles, tasks
-from textassay.methods.method import RatingOptions, model_for
+from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
+from textassay.methods.library import tasks
+from textassay.methods.method import RatingOptions
 from textassay.prompts.packaged import table_file
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.graph.graph import Node, each
@@ -125,7 +122,7 @@ class GEval(RatingMethod):
         return "sampled" if samples else self.options.reading
 
     @property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
         """Signature of the judge; the same whatever is found out about its log-probabilities."""
         return self.scorer.signature
 
@@ -154,14 +151,11 @@ class GEval(RatingMethod):
             return no_steps
         if self.options.steps == "task":
             return WrittenSteps(self._task)
-        profiles.require_generation(
-            "evaluation steps",
-            "take the task's (options={'steps': 'task'}) or none (steps=none)",
-            self.options.profile,
-            self.models,
-            "steps",
-        )
-        ask = Ask(model_for(self.models, "steps"), self._steps_prompt, self._task)
+        ask = ask_to_write(
+            self.models, "steps", self._steps_prompt, self._task, self.options,
+            what="evaluation steps",
+            instead="take the task's (options={'steps': 'task'}) or none (steps=none)",
+        )  # fmt: skip
         return StepsWriter(ask, LABELS_STEPS_PROMPT)
 
     @property

@@ -10,9 +10,17 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from textassay.agents.ask import Ask
-from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, TokenWeights
-from textassay.agents.likelihood_words import OverReferences, Protocols, Qualities
-from textassay.agents.passages import Directions, PassageWriter, Scored
+from textassay.agents.likelihood import (
+    Directions,
+    LikelihoodReader,
+    LikelihoodScorer,
+    OverReferences,
+    PassageWriter,
+    Protocols,
+    Qualities,
+    Scored,
+    TokenWeights,
+)
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
 from textassay.methods.library.toml import read_toml, validated
@@ -229,19 +237,7 @@ def read_demonstrations(
     k: int | None,
     seed: int | None = None,
 ) -> tuple[dict[str, tuple[Example, ...]], str]:
-    """Return the demonstrations of each aspect, by its id, and a digest of the file.
-
-    Args:
-        aspects: What is judged.
-        qualities: Other names of aspects, by which lines of the file may name theirs.
-        path: Data file; a line with `aspect` is shown for that aspect alone.
-        k: How many of each aspect; all if `None`.
-        seed: Draws the `k` of each aspect at random; `None` takes the first ones.
-
-    Raises:
-        DataError: The file cannot be read.
-        ConfigurationError: An aspect has fewer than `k`, or an option lacks another one.
-    """
+    """Return the demonstrations of each aspect, by its id, and a digest of the file."""
     if path is None:
         if k is not None or seed is not None:
             raise ConfigurationError(

@@ -11,15 +11,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, as_evidence
-from textassay.agents.ask import Ask
-from textassay.agents.decomposer import Decomposer, GrownTree, grow
+from textassay.agents.planning import Decomposer, GrownTree, grow
+from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import Scorer
-from textassay.agents.task import Task
-from textassay.methods.judging import PER_ASPECT, RatingMethod
-from textassay.methods.library import profiles, trees
+from textassay.agents.scores import Average, as_evidence
+from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
+from textassay.methods.library import trees
 from textassay.methods.library.trees import tree_digest
-from textassay.methods.method import Models, RatingOptions, model_for
+from textassay.methods.method import Models, RatingOptions
 from textassay.prompts import TREES
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
@@ -251,36 +250,16 @@ class HDEval(RatingMethod):
 def decomposer_for(
     models: Models, task: Task, options: HDEvalOptions, *, instead: str | None = None
 ) -> Decomposer:
-    """Return the agent that takes one criterion apart (HD-Eval, section 2.1).
-
-    Args:
-        models: Models by role.
-        task: The task.
-        options: Options of the method.
-        instead: What an error advises if the model cannot; by default options of the method.
-
-    Raises:
-        ConfigurationError: There is no model for it, or its profile says that it cannot take any
-            apart.
-    """
-    # with one layer nothing is written, so a model that can only judge will do
-    if options.depth > 1:
-        profiles.require_generation(
-            "a tree of criteria",
-            instead
-            or "give one with options={'tree': 'FILE'}, or rate the first layer alone (depth=1)",
-            options.profile,
-            models,
-            "decomposer",
-        )
+    """Return the agent that takes one criterion apart (HD-Eval, section 2.1)."""
+    ask = ask_to_write(
+        models, "decomposer", DECOMPOSE_PROMPT, task, options, seed=options.seed,
+        # with one layer nothing is written, so a model that can only judge will do
+        what="a tree of criteria" if options.depth > 1 else None,
+        instead=instead
+        or "give one with options={'tree': 'FILE'}, or rate the first layer alone (depth=1)",
+    )  # fmt: skip
     return Decomposer(
-        Ask(
-            model_for(models, "decomposer"),
-            DECOMPOSE_PROMPT,
-            task,
-            seed=options.seed,
-            required=options.explicit_sampling,
-        ),
+        ask,
         count=options.children,
         scale=SCALE,
         repairs=options.parse_retries,
@@ -290,11 +269,7 @@ def decomposer_for(
 async def decompose_task(
     models: Models, task: Task, options: HDEvalOptions | None = None
 ) -> GrownTree:
-    """Decompose a task's aspects into a tree of `depth` layers, to be saved with `trees.save`.
-
-    Raises:
-        TextassayError: The model could not be asked or gave no list.
-    """
+    """Decompose a task's aspects into a tree of `depth` layers, to be saved with `trees.save`."""
     options = options or HDEvalOptions()
     roots = tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in task.aspects)
     return await grow(decomposer_for(models, task, options), roots, options.depth)

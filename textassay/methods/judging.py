@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-from textassay.agents.ask import Ask
+from textassay.agents.ask import Ask, LogprobsOrSamples, possible_signatures
+from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import Reading, Scorer, scorer_for
-from textassay.agents.task import Task
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
 from textassay.runtime.data.dataset import DataInfo
@@ -21,6 +21,49 @@ from textassay.runtime.messages import Assignment, How
 
 PER_ASPECT: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
 """Wires of a node that works on one example and one aspect at a time."""
+
+
+def ask_to_write(
+    models: Models,
+    role: str,
+    prompt: str,
+    task: Task,
+    options: PromptOptions,
+    *,
+    what: str | None,
+    instead: str,
+    **fields: Any,
+) -> Ask:
+    """Return how the model of a role is asked to write what judging needs, such as a plan.
+
+    `what` it writes is `None` if it will not be asked.
+
+    Raises:
+        ConfigurationError: There is no model for it, or its profile says that it cannot write.
+    """
+    if what is not None:
+        profiles.require_generation(what, instead, options.profile, models, role)
+    return Ask(model_for(models, role), prompt, task, required=options.explicit_sampling, **fields)
+
+
+def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
+    """Refuse rubrics that a method would not read, and data that lack them if it reads some.
+
+    A method of another kind, such as a graph of the user's own, sees the whole example.
+    """
+    if are_read == bool(info.rubrics):
+        return
+    by_rubric = "method='checklist' options={'checklist': 'rubric'}"
+    if info.rubrics:
+        raise ConfigurationError(
+            f"{info.rubrics:,} of {info.count:,} examples of {info.name} have a rubric, which"
+            f" {method} does not read as it is set up; judge it with {by_rubric}, or leave"
+            ' it out: fields={"rubric": "meta"}'
+        )
+    raise ConfigurationError(
+        f"{info.name} has no rubrics; give each row its criteria in the field 'rubric', or leave"
+        " out options={'checklist': 'rubric'}"
+    )
 
 
 class PromptMethod(TaskMethod):
@@ -56,6 +99,7 @@ class PromptMethod(TaskMethod):
     """Whether it judges by the rubrics of the rows."""
 
     options: PromptOptions
+    signature: str
     prompt_digest: str
     given: frozenset[str]
     """Names of the options that the user gave, whatever the profile's defaults are."""
@@ -131,11 +175,13 @@ class PromptMethod(TaskMethod):
         """Check the options and make what the nodes share; by default nothing."""
 
     def check_data(self, info: DataInfo) -> None:
-        """Refuse data without the references that the task shows.
+        """Refuse rubrics that are not read, and data without what is.
 
         Raises:
-            ConfigurationError: An example has none.
+            ConfigurationError: An example lacks the references that the task shows, none has a
+                rubric to judge by, or some have rubrics that would go unread.
         """
+        check_rubrics(self.name, info, are_read=self.reads_rubrics)
         lacking = info.count - info.present["references"]
         if self._task.reference_name is not None and lacking:
             if info.unit != "conversation":
@@ -172,6 +218,16 @@ class PromptMethod(TaskMethod):
             self._task,
             **{"layout": self.options.prompt_layout, "profile": self.profile, **fields},
         )
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Those that scores can carry."""
+        return possible_signatures(self.signature)
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """What is read, if the model decides on it."""
+        return None
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, aspects and prompt digest."""
@@ -290,6 +346,6 @@ class RatingMethod(PromptMethod):
         return self.scorer.how_now
 
     @property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
         """Signature of the judge, with how the scores are obtained."""
         return self.scorer.signature_as(self.how)

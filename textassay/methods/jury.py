@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, as_evidence
 from textassay.agents.scorer import Scorer
-from textassay.agents.scores import voted
+from textassay.agents.scores import Average, as_evidence, voted
 from textassay.learning.cascade import Cascade
 from textassay.learning.cascade import load as read_cascade
 from textassay.methods.judging import PER_ASPECT, RatingMethod
@@ -243,7 +242,7 @@ class Jury(RatingMethod):
         return f"{'+'.join(rules)}|{self.options.required:g}|{self.options.output}"
 
     @property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
         """Signature of the first juror, with the names and prompt digests of all."""
         first, *others = self._jurors
         own = first.signature_as(self.how)
@@ -285,9 +284,6 @@ def read_jurors(models: Models) -> tuple[Model, ...]:
     """Return the jurors, by number.
 
     The roles `juror`, `juror1`, `juror2`, ..., or the model of every role.
-
-    Raises:
-        ConfigurationError: There is none, or one model has two seats.
     """
     if not isinstance(models, Mapping):
         return (models,)

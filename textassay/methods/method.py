@@ -7,21 +7,22 @@ are chosen by role.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
 
-from textassay.agents.likelihood import LikelihoodReader
-from textassay.agents.logprobs_or_samples import LogprobsOrSamples
-from textassay.agents.prompt_template import Layout
+from textassay.agents.prompt_template import Layout, Task
 from textassay.agents.reading.rating import Form
-from textassay.agents.task import Task
-from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect, How
 from textassay.runtime.model import Model
 from textassay.runtime.settings import DescribedMessage
+
+if TYPE_CHECKING:
+    from textassay.agents.ask import LogprobsOrSamples
+    from textassay.agents.likelihood import LikelihoodReader
+    from textassay.runtime.data.dataset import DataInfo
 
 Models = Model | Mapping[str, Model]
 """One model for every role, or models by role; the role `""` serves every role that is not
@@ -104,11 +105,7 @@ class ChecksData(Protocol):
     """A method that needs more of the data than their texts."""
 
     def check_data(self, info: DataInfo) -> None:
-        """Refuse data that lack it, before anything is asked.
-
-        Raises:
-            ConfigurationError: Names what is missing.
-        """
+        """Refuse data that lack it, before anything is asked."""
         ...
 
 
@@ -173,39 +170,6 @@ class ReadsProbabilities(Protocol):
         ...
 
 
-@runtime_checkable
-class ReadsRubrics(Protocol):
-    """A method that asks about texts, and says whether it reads the rubrics of the rows."""
-
-    @property
-    def reads_rubrics(self) -> bool:
-        """Whether it does, as it was set up."""
-        ...
-
-
-def check_rubrics(method: Method, info: DataInfo) -> None:
-    """Refuse rubrics that a method would not read, and a method that lacks them.
-
-    A method of another kind, such as a graph of the user's own, sees the whole example.
-
-    Raises:
-        ConfigurationError: Says what reads them, and how to leave them out.
-    """
-    if not isinstance(method, ReadsRubrics) or method.reads_rubrics == bool(info.rubrics):
-        return
-    by_rubric = "method='checklist' options={'checklist': 'rubric'}"
-    if info.rubrics:
-        raise ConfigurationError(
-            f"{info.rubrics:,} of {info.count:,} examples of {info.name} have a rubric, which"
-            f" {method.name} does not read as it is set up; judge it with {by_rubric}, or leave"
-            ' it out: fields={"rubric": "meta"}'
-        )
-    raise ConfigurationError(
-        f"{info.name} has no rubrics; give each row its criteria in the field 'rubric', or leave"
-        " out options={'checklist': 'rubric'}"
-    )
-
-
 def max_calls(method: Method) -> int | None:
     """Return the most requests for one score of a method that may need fewer."""
     return method.most_calls if isinstance(method, EndsEarly) else None
@@ -221,12 +185,7 @@ class CheckedOptions(DescribedMessage):
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        """Check options as the user gave them.
-
-        Raises:
-            UnknownName: There is no such option.
-            ConfigurationError: A value does not fit.
-        """
+        """Check options as the user gave them."""
         for key in given:
             # before pydantic sees it, so that the error can list the options there are
             if key not in cls.model_fields:
@@ -292,11 +251,7 @@ class RatingOptions(PromptOptions):
 
 
 def model_for(models: Models, role: str) -> Model:
-    """Return the model of a role.
-
-    Raises:
-        ConfigurationError: No model was given for it.
-    """
+    """Return the model of a role."""
     if not isinstance(models, Mapping):
         return models
     model = models.get(role) or models.get("")

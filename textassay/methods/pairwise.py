@@ -88,7 +88,7 @@ class Pairwise(PromptMethod):
         return "text"
 
     @cached_property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
         """Method, model, words, orders, sampling and version."""
         facts = {"orders": self.options.orders, "ties": self.options.ties}
         ask = self._ask

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
 from textassay.methods.method import CheckedOptions, Models
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Graph, Node

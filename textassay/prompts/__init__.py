@@ -14,8 +14,18 @@ from textassay.prompts.packaged import (
     task_file,
     tree_file,
 )
-from textassay.prompts.rendering import PromptFault, PromptFrame, Turn, digest, files, frame, render
-from textassay.prompts.texts import fence, nonce, simplify
+from textassay.prompts.rendering import (
+    PromptFault,
+    PromptFrame,
+    Turn,
+    digest,
+    fence,
+    files,
+    frame,
+    nonce,
+    render,
+    simplify,
+)
 
 __all__ = [
     "CHECKLISTS",

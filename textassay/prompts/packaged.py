@@ -5,6 +5,7 @@ Tasks, trees, plans, question tables and profiles, each found by name.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
@@ -63,42 +64,18 @@ PROFILES = ("embedded", "paper")
 byte."""
 
 
-def task_file(name: str) -> Path:
-    """Return the path of one of `TASKS`; raise `KeyError` for any other name."""
-    return _packaged("tasks", TASKS, name)
-
-
-def tree_file(name: str) -> Path:
-    """Return the path of one of `TREES`; raise `KeyError` for any other name."""
-    return _packaged("trees", TREES, name)
-
-
-def checklist_file(name: str) -> Path:
-    """Return the path of one of `CHECKLISTS`; raise `KeyError` for any other name."""
-    return _packaged("checklists", CHECKLISTS, name)
-
-
-def plan_file(name: str) -> Path:
-    """Return the path of one of `PLANS`; raise `KeyError` for any other name."""
-    return _packaged("plans", PLANS, name)
-
-
-def table_file(name: str) -> Path:
-    """Return the path of one of `TABLES`; raise `KeyError` for any other name."""
-    return _packaged("tables", TABLES, name)
-
-
-def rephrasing_file(name: str) -> Path:
-    """Return the path of one of `REPHRASINGS`; raise `KeyError` for any other name."""
-    return _packaged("tables", REPHRASINGS, name)
-
-
-def profile_folder(name: str) -> Path:
-    """Return the folder of one of `PROFILES`; raise `KeyError` for any other name."""
-    return _packaged("profiles", PROFILES, name, suffix="")
-
-
 def _packaged(folder: str, names: tuple[str, ...], name: str, suffix: str = ".toml") -> Path:
+    """Return the path of one of these files; raise `KeyError` for any other name."""
     if name not in names:
         raise KeyError(name)
     return _FOLDER / folder / f"{name}{suffix}"
+
+
+# each takes a name
+task_file = partial(_packaged, "tasks", TASKS)
+tree_file = partial(_packaged, "trees", TREES)
+checklist_file = partial(_packaged, "checklists", CHECKLISTS)
+plan_file = partial(_packaged, "plans", PLANS)
+table_file = partial(_packaged, "tables", TABLES)
+rephrasing_file = partial(_packaged, "tables", REPHRASINGS)
+profile_folder = partial(_packaged, "profiles", PROFILES, suffix="")

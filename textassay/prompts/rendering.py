@@ -8,6 +8,15 @@ Prompts are rendered once with placeholders for texts, so that a run does not re
 is made with marks in place of the texts, cut at the marks, and filled by joining: no text is ever
 rendered. A prompt that changes a text (a filter, say) loses its mark and has no frame; it is
 rendered with the texts themselves.
+
+Evaluated texts stand between delimiters that they cannot forge:
+
+    <source-3fa9c1d2>
+    ...
+    </source-3fa9c1d2>
+
+The number is a function of the texts alone: equal examples give equal prompts, so caches and prefix
+caches hit, and no text can hold the number that its own content leads to.
 """
 
 from __future__ import annotations
@@ -17,6 +26,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +39,33 @@ ROLES = ("system", "user", "assistant")
 # New in each process, so that no text can hold it.
 _MARK = secrets.token_hex(16)
 _CUT = re.compile(rf"{_MARK}-(\d+)-")
+
+
+_TYPOGRAPHY = str.maketrans(
+    {
+        "\u2018": "'",
+        "\u2019": "'",
+        "\u201a": "'",
+        "\u201c": '"',
+        "\u201d": '"',
+        "\u201e": '"',
+        "`": "'",
+    }
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015", "-")
+    | {"\u2026": "...", "\u00a0": " ", "\u200b": ""}
+)
+_BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]"}
+# -lrb- and -rrb-: the Penn Treebank's round brackets
+_BRACKET = re.compile("|".join(_BRACKETS))
+# ``quoted'' as the Penn Treebank writes it
+_QUOTES = re.compile(r"``|''")
+# "do n't", "it 's" -> "don't", "it's"
+_CLITIC = re.compile(r" (n't|'(?:s|re|ve|ll|d|m))\b")
+# "rain ." -> "rain."
+_BEFORE = re.compile(r" +(?=[.,;:!?%)\]])")
+# "( rain" -> "(rain"   "$ 5" -> "$5"
+_AFTER = re.compile(r"(?<=[(\[$#]) +")
+_BLANKS = re.compile(r"[^\S\n]+")
 
 
 class PromptFault(Exception):
@@ -45,10 +82,7 @@ class Turn(NamedTuple):
 
 @cache
 def _environment(folder: Path) -> ImmutableSandboxedEnvironment:
-    """Return the sandbox for prompts of a folder.
-
-    Their parts are loaded from that folder, or else from this package.
-    """
+    """Return the sandbox for prompts of a folder, whose parts lie there or in this package."""
     # Prompt files may come from users. `StrictUndefined`: a misspelled name is an error, not an
     # empty place in a prompt that is paid for.
     return ImmutableSandboxedEnvironment(
@@ -212,3 +246,48 @@ def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None
         pattern = "%s".join([piece.replace("%", "%%") for piece in words])
         turns.append((turn.role, pattern, itemgetter(*numbers)) if numbers else (*turn, None))
     return PromptFrame(tuple(turns)) if referenced == set(range(len(labels))) else None
+
+
+def nonce(texts: Iterable[str]) -> str:
+    """Return 8 hex digits that follow from the texts and occur in none of them."""
+    known = tuple(texts)
+    # With their lengths: texts cut differently must not give the same number.
+    joined = "\x1f".join([f"{len(text)}:{text}" for text in known])
+    # The texts are hashed into the number, so holding it would take a preimage; the loop is for the
+    # one chance in four billion per place.
+    for attempt in count():
+        hashed = f"{attempt}:{joined}".encode("utf-8", "surrogatepass")
+        number = hashlib.sha256(hashed).hexdigest()[:8]
+        for text in known:
+            if number in text:
+                break
+        else:
+            return number
+    raise AssertionError("unreachable")
+
+
+def fence(kind: str, text: str, number: str) -> str:
+    """Return `text`, unchanged, between the delimiters of its kind.
+
+    Args:
+        kind: What the text is, such as `source`; lower-case letters and hyphens.
+        text: The text.
+        number: What `nonce` gives for all texts of the example.
+    """
+    return f"<{kind}-{number}>\n{text}\n</{kind}-{number}>"
+
+
+def simplify(text: str) -> str:
+    """Make English text plain for models that are too small for case and typography.
+
+    Lower case, ASCII quotes and dashes, Penn Treebank tokens joined, single spaces; line breaks
+    stay. Benchmarks hold lower-cased, tokenized outputs beside sources that are neither, and such a
+    model sees two spellings of a word as two words. The embedded model was trained on text that
+    went through here.
+    """
+    plain = text.translate(_TYPOGRAPHY).lower()
+    plain = _BRACKET.sub(lambda match: _BRACKETS[match[0]], plain)
+    plain = _QUOTES.sub('"', plain)
+    plain = _CLITIC.sub(r"\1", plain)
+    plain = _AFTER.sub("", _BEFORE.sub("", _BLANKS.sub(" ", plain)))
+    return "\n".join(line.strip() for line in plain.split("\n")).strip()

@@ -69,7 +69,7 @@ class _Reports:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Hand over to `Summary`, which also receives this report."""
         if hasattr(report, "textassay_outcome"):
-            from textassay.pytest_plugin.summary import Summary
+            from textassay.pytest_plugin.session import Summary
 
             manager, summary = self._config.pluginmanager, Summary(self._config)
             manager.unregister(self)

@@ -15,9 +15,8 @@ from markupsafe import Markup
 
 from textassay.meta.agreement import Agreement, compare, correlate
 from textassay.meta.correlation import Level
-from textassay.meta.label_table import LabelRow, label_tables
 from textassay.meta.score_files import Recorded
-from textassay.meta.table import AgreementTable, TableRow, agreement_table
+from textassay.meta.table import AgreementTable, LabelRow, TableRow, agreement_table, label_tables
 from textassay.report import svg
 from textassay.report.source import DataSource, Joined, RunSource
 from textassay.runtime.labels import labels_of, without_order

@@ -22,7 +22,6 @@ from textassay.calibration.calibration import load as load_calibration
 from textassay.calibration.columns import (
     Columns,
     Judged,
-    People,
     join_columns,
     one_signature,
     read_judged,
@@ -35,12 +34,9 @@ from textassay.calibration.compare_runs import (
     compare_systems,
     comparison_tables,
 )
-from textassay.calibration.estimate import (
-    EstimateRow,
-    SystemDifference,
-    difference_table,
-    estimate_means,
-)
+from textassay.calibration.estimate import EstimateRow, estimate_means
+from textassay.calibration.means import SystemDifference, difference_table
+from textassay.meta.people import People
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.errors import RunFolderError, TextassayError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from textassay.calibration.estimate import SystemDifference
+from textassay.calibration.means import SystemDifference
 from textassay.report.agreement import AspectAgreement
 from textassay.report.decisions import STAND_IN, Decisions
 from textassay.report.evidence import figure, visible

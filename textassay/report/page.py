@@ -18,7 +18,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from textassay.display import to_html
 from textassay.meta.score_files import map_entries
 from textassay.report.agreement import RESAMPLES, AspectAgreement, agreements, pairs_of
 from textassay.report.decisions import Decisions, decisions
@@ -31,6 +30,7 @@ from textassay.report.source import DataSource, Joined, RunSource, join, open_da
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.files import write_text
+from textassay.table import to_html
 
 MAX_RUNS = 2
 """Runs on one page: a run, and another beside it."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from textassay.calibration.intervals import weighted_mean
+from textassay.calibration.means import weighted_mean
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Floats
 from textassay.report import svg

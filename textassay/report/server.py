@@ -10,14 +10,15 @@ import asyncio
 import threading
 import time
 from array import array
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from aiohttp import web
 
-from textassay.listening import answers_to, link
+from textassay.listening import answers_to, link, listen
 from textassay.report.agreement import RESAMPLES, pairs_of
 from textassay.report.examples import MAX_TEXT, detail, example_columns, head, score_columns
 from textassay.report.page import (
@@ -31,7 +32,7 @@ from textassay.report.page import (
 )
 from textassay.report.source import DataSource, RunSource, join, open_data, open_run
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError
+from textassay.runtime.errors import RunFolderError, TextassayError
 from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, SUMMARY, read_summary
 
@@ -42,8 +43,6 @@ _RENEWAL_RATIO = 40
 MAX_LISTED = 1000
 """Runs that an index lists."""
 _DEPTH = 4
-_GRACE_SECONDS = 0.5
-"""How long answers on their way may take once the server is stopped."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -53,7 +52,6 @@ class LiveRun:
     def __init__(
         self, folder: Path, *, name: str | None = None, data: Path | Examples | None = None
     ) -> None:
-        """Open a run; scores are read when they are asked for."""
         self.run: RunSource = open_run(folder, name=name)
         self.data: DataSource = open_data(self.run, data)
         self._lines = array("l")
@@ -174,7 +172,6 @@ class Viewer:
     def __init__(
         self, path: Path, *, host: str = "127.0.0.1", data: Path | Examples | None = None
     ) -> None:
-        """Look at a run folder, or at a folder that holds some."""
         self.path, self.host, self._data = path, host, data
         self._runs: dict[str, LiveRun] = {}
         self._opening = asyncio.Lock()
@@ -185,6 +182,12 @@ class Viewer:
             raise RunFolderError(
                 f"{path} contains no run: there is no {MANIFEST} in it or below it"
             )
+
+    @asynccontextmanager
+    async def serving(self, port: int) -> AsyncIterator[str]:
+        """Serve inside the block; yield the address."""
+        async with listen(self.app(), self.host, port) as known:
+            yield f"{link(self.host, known)}/"
 
     def app(self) -> web.Application:
         """Return the aiohttp application with its routes."""
@@ -287,30 +290,6 @@ class Viewer:
         # a page elsewhere cannot embed what is served here, whatever its own policy says
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         response.headers["Cache-Control"] = "no-store"
-
-
-async def serve(viewer: Viewer, *, port: int = 0, started: Callable[[str], None]) -> None:
-    """Serve until cancelled."""
-    runner = web.AppRunner(
-        # the command line handles Ctrl-C itself; pages that poll must not hold up the end
-        viewer.app(),
-        access_log=None,
-        handle_signals=False,
-        shutdown_timeout=_GRACE_SECONDS,
-    )
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, viewer.host, port)
-        try:
-            await site.start()
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot listen on {viewer.host}:{port}: {error}; name another port with port="
-            ) from error
-        started(f"{link(viewer.host, runner.addresses[0][1])}/")
-        await asyncio.Event().wait()
-    finally:
-        await runner.cleanup()
 
 
 def _listed(folder: Path, name: str) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy import stats
 
-from textassay.calibration.columns import People
 from textassay.meta.correlation import Floats
+from textassay.meta.people import People
 from textassay.meta.score_files import refuse_other_labels
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
@@ -51,7 +51,6 @@ class ScoreTable:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        """Look at a run folder; nothing is read yet."""
         self.path = Path(folder) / SCORES
         self.ids: list[str] = []
         self.aspects: list[str] = []

@@ -8,12 +8,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from textassay.display import indented, plain_table, printable, to_terminal
 from textassay.report.evidence import Line, clipped, figure, visible
 from textassay.report.examples import ShownScore, first_rows, show
 from textassay.report.scores import overview, scores
 from textassay.report.source import DataSource, Joined, RunSource
-from textassay.table import Cell, Column, Flag, Table
+from textassay.table import Cell, Column, Flag, Table, indented, plain_table, printable, to_terminal
 
 MAX_ROWS = 10
 """Scores that a summary lists."""

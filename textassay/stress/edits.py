@@ -1,4 +1,4 @@
-"""What a stress test is: an edit of a text, what it should do to the score, and its copies.
+"""All stress tests: what each does to a text, what its score should do, and the edited copies.
 
 - formatting: the same words, set differently; `normalized` proves that nothing else changed.
 - length: more words without more content earn nothing, and a text that is cut off loses.
@@ -7,6 +7,10 @@
 - authority and bandwagon: a text does not get better by saying who likes it or who wrote it.
 - master keys: outputs without content, which some judges reward (Zhao et al. 2025, "One Token to
   Fool LLM-as-a-Judge", arXiv 2507.08794).
+- position: neither the order of two texts nor that of the scale's ends may change a rating. These
+  tests leave the texts alone and ask in another way: `swap` for methods that compare two texts, for
+  others `letters` (asks for letters), `label-order` (lists these from the best to the worst) and
+  `scale-order` (shows the scale from high to low).
 - must-see: each edit makes a text worse in one respect, and a judge of that respect has to notice.
   The edits of numbers, names and negation are for English text; if they find nothing to change, the
   example is left out of the test.
@@ -21,13 +25,13 @@ from __future__ import annotations
 import base64
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
-from textassay.runtime.errors import DataError
-from textassay.runtime.messages import Example
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.messages import Aspect, Example
 from textassay.tools.text import RuleSplitter
 
 Role = Literal["facts", "content", "order", "language", "concision", "overall"]
@@ -52,11 +56,7 @@ _MARK, _CONTROL = "#", "~control"
 
 
 def read_role(name: str) -> Role | None:
-    """Return the role of an aspect by its name; `None` if no rule knows it.
-
-    >>> read_role("Factual consistency")
-    'facts'
-    """
+    """Return the role of an aspect by its name; `None` if no rule knows it."""
     # of a criterion such as `fluency/consistency`, the last part says what is judged
     last = name.rpartition("/")[2]
     for role, stems in _STEMS.items():
@@ -285,10 +285,7 @@ _MUST_SEE = "must-see"
 
 
 def normalized(text: str) -> str:
-    """Return a text without what formatting edits may change.
-
-    White space, bullets, bold, curly quotes.
-    """
+    """Return a text without what formatting edits change: white space, bullets, bold, quotes."""
     plain = text.translate(_CURLY).replace("**", "")
     return " ".join(_LONE_HYPHEN.sub(" ", plain).split())
 
@@ -626,3 +623,103 @@ MUST_SEE = (
         seen_by=frozenset({"content", "overall"}), ignored_by=frozenset({"facts", "language"}),
     ),
 )  # fmt: skip
+
+
+POSITION = "position"
+SWAP, LETTERS, LABEL_ORDER = "swap", "letters", "label-order"
+SCALE_ORDER = "scale-order"
+POSITION_TESTS = (SWAP, LETTERS, LABEL_ORDER, SCALE_ORDER)
+PARAPHRASE = "paraphrase"
+
+
+def _made_by_a_model(example: Example, around: EditContext) -> Example | None:
+    return None  # the copies are judged in a session of their own, once they are verified
+
+
+# wording is what fluency and concision are about, so their scores may change
+PARAPHRASES = (
+    Edit(
+        PARAPHRASE,
+        PARAPHRASE,
+        _made_by_a_model,
+        "the same in other words",
+        ignored_by=frozenset({"facts", "content", "order"}),
+    ),
+)
+
+
+EDITS: Mapping[str, Edit] = {
+    edit.test: edit
+    for family in (FORMATTING, LENGTH, INJECTION, MASTER_KEYS, AUTHORITY, MUST_SEE, PARAPHRASES)
+    for edit in family
+}
+"""Tests that edit texts, by name."""
+REPEAT = "repeat"
+"""Test that asks the same once more: the noise floor."""
+TESTS: tuple[str, ...] = (REPEAT, *EDITS, *POSITION_TESTS)
+FAMILY_OF: Mapping[str, str] = {
+    REPEAT: REPEAT,
+    **{edit.test: edit.family for edit in EDITS.values()},
+    **dict.fromkeys(POSITION_TESTS, POSITION),
+}
+FAMILIES = tuple(dict.fromkeys(FAMILY_OF.values()))
+MustSee = Mapping[str, frozenset[str]]
+"""Names of aspects by test that must see it besides those that the rules know."""
+
+
+def chosen_tests(names: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the tests that names of tests and families stand for, in the suite's order.
+
+    All for `None`.
+
+    The noise floor is always among them.
+
+    Raises:
+        UnknownName: There is no such test or family.
+    """
+    if names is None:
+        return TESTS
+    # without the noise floor no shift could be distinguished from a judge that varies by itself
+    chosen = {REPEAT}
+    for name in names:
+        if name == "all":
+            return TESTS
+        if name not in TESTS and name not in FAMILIES:
+            raise UnknownName("stress test", name, ["all", *FAMILIES, *TESTS])
+        chosen.update(test for test in TESTS if name in (test, FAMILY_OF[test]))
+    return tuple(test for test in TESTS if test in chosen)
+
+
+def read_must_see(entries: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Read `TEST=ASPECT` entries."""
+    must_see: dict[str, set[str]] = {}
+    known = [edit.test for edit in EDITS.values() if edit.must_see]
+    for entry in entries:
+        test, equals, aspect = entry.partition("=")
+        if not equals or not aspect:
+            raise ConfigurationError(f"must_see= takes TEST=ASPECT, not {entry!r}")
+        if test not in known:
+            raise UnknownName("test that must be seen", test, known)
+        must_see.setdefault(test, set()).add(aspect)
+    return {test: frozenset(aspects) for test, aspects in must_see.items()}
+
+
+def check_must_see(must_see: MustSee, aspects: Sequence[Aspect]) -> None:
+    """Refuse aspects that are not judged."""
+    labels = [aspect.label for aspect in aspects]
+    for name in sorted({name for names in must_see.values() for name in names}):
+        if name not in labels:
+            raise UnknownName("aspect of must-see changes", name, labels)
+
+
+def expected(edit: Edit, aspect: Aspect, must_see: MustSee) -> Expects | None:
+    """Return what an edit should do to an aspect's score; `None` if nothing is known."""
+    if edit.replaces:
+        return "lowest"
+    role = read_role(aspect.label)
+    if not (edit.must_see or edit.ignored_by):
+        return "unchanged"
+    # the user's word counts as much as the rules, which know only names of aspects
+    if role in edit.seen_by or aspect.label in must_see.get(edit.test, ()):
+        return "lower" if aspect.higher_is_better else "higher"
+    return "unchanged" if role in edit.ignored_by else None

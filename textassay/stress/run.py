@@ -14,17 +14,18 @@ scores are 1 for what is kept, with the paraphrase as explanation.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.answer_form import MAX_LETTERS, is_whole
 from textassay.agents.ask import Ask
 from textassay.agents.paraphraser import Paraphraser
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
+from textassay.agents.reading.labels import MAX_LETTERS, is_whole
 from textassay.evaluation.api import GraphMethod
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.opening import open_models
@@ -36,11 +37,10 @@ from textassay.methods.method import Method
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.graph.graph import Graph, Node
 from textassay.runtime.messages import NO_USAGE, Aspect, Assignment, Example, Score, Usage
-from textassay.runtime.model import Model, Request, Response, Wrapper
+from textassay.runtime.model import A, ChatMessage, Model, Q, Request, Response, Wrapper
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
-from textassay.stress.edits import Variants, variant_id
-from textassay.stress.suite import (
+from textassay.stress.edits import (
     EDITS,
     LABEL_ORDER,
     LETTERS,
@@ -48,12 +48,11 @@ from textassay.stress.suite import (
     REPEAT,
     SCALE_ORDER,
     SWAP,
-    ReorderedPrompts,
+    Variants,
     check_must_see,
     chosen_tests,
     read_must_see,
-    reversed_labels,
-    reversed_scale,
+    variant_id,
 )
 from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
@@ -70,6 +69,8 @@ PARAPHRASE_TOKENS = 1024
 SAME_MEANING = Aspect(
     name=PARAPHRASE, definition="Whether the text says the same as the original.", scale=(0.0, 1.0)
 )
+_OF_DATA = ("limit", "pair", "unit", "conversation_chars")
+"""Fields of a request that say how its data are read."""
 Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
 
 
@@ -110,11 +111,8 @@ class StressPlan:
     @property
     def recorded(self) -> dict[str, Any]:
         """What the manifest keeps, so that `resume` makes the same tests."""
-        beside = {
-            role: self.request.models[role]
-            for role in PARAPHRASE_ROLES
-            if role in self.request.models
-        }
+        models = self.request.models
+        beside = {role: models[role] for role in PARAPHRASE_ROLES if role in models}
         return {
             **({"models": beside} if beside else {}),
             "tests": None if self.tests is None else list(self.tests),
@@ -122,27 +120,17 @@ class StressPlan:
             "seed": self.seed,
             "margin": self.margin,
             "confidence": self.confidence,
-            "limit": self.request.limit,
-            "pair": self.request.pair,
-            "unit": self.request.unit,
-            "conversation_chars": self.request.conversation_chars,
+            **{name: getattr(self.request, name) for name in _OF_DATA},
         }
 
     @classmethod
     def recall(cls, request: RunRequest) -> StressPlan:
         """Return the plan that the request of a resumed run records."""
         kept = request.stress or {}
+        models = {**request.models, **kept.get("models", {})}
+        data = {name: kept.get(name) for name in _OF_DATA}
         return cls(
-            request=request.model_copy(
-                update={
-                    "limit": kept.get("limit"),
-                    "pair": kept.get("pair"),
-                    "unit": kept.get("unit"),
-                    "conversation_chars": kept.get("conversation_chars"),
-                    "models": {**request.models, **kept.get("models", {})},
-                    "stress": None,
-                }
-            ),
+            request=request.model_copy(update={**data, "models": models, "stress": None}),
             tests=None if kept.get("tests") is None else tuple(kept["tests"]),
             must_see=tuple(kept.get("must_see") or ()),
             seed=int(kept.get("seed") or 0),
@@ -336,10 +324,7 @@ class StressRun:
                 "options": {**plan.request.options, **stage.options},
                 # applied to the originals already; on the copies it would cut off edits of the
                 # last text
-                "limit": None,
-                "pair": None,
-                "unit": None,
-                "conversation_chars": None,
+                **dict.fromkeys(_OF_DATA),
                 "stress": {**plan.recorded, "stage": stage.name},
                 "out": out,
                 # an interrupted run may have begun only some of its sessions
@@ -483,3 +468,72 @@ def read_result(folder: Path) -> dict[str, Any]:
     """Return what a stress run's `stress.json` holds."""
     result: dict[str, Any] = json.loads((folder / STRESS_FILE).read_bytes())
     return result
+
+
+_FENCED = re.compile(r"(<(?P<kind>[a-z-]+-[0-9a-f]{8})>\n.*?\n</(?P=kind)>)", re.DOTALL)
+_FROM_TO = re.compile(r"\bfrom (\S+) \(worst\) to (\S+) \(best\)")
+_SPAN = re.compile(r"\((\d+)-(\d+)\)")
+# lines that give the meaning of letters: "A. 1, the lowest rating"
+_OPTIONS = re.compile(r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}")
+
+
+def reversed_scale(prompt: str) -> str:
+    """Return a prompt that shows its scale from high to low, but for what texts show."""
+    return _outside_of_texts(
+        prompt,
+        lambda words: _SPAN.sub(r"(\2-\1)", _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)),
+    )
+
+
+def reversed_labels(prompt: str) -> str:
+    """Return a prompt that lists its letters, or their span, from the best to the worst."""
+
+    def turned(words: str) -> str:
+        words = _OPTIONS.sub(_reversed_lines, words)
+        return _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)
+
+    return _outside_of_texts(prompt, turned)
+
+
+def _reversed_lines(match: re.Match[str]) -> str:
+    lines = match[0].splitlines()
+    return "\n".join(reversed(lines)) + ("\n" if match[0].endswith("\n") else "")
+
+
+def _outside_of_texts(prompt: str, change: Callable[[str], str]) -> str:
+    pieces = _FENCED.split(prompt)
+    # split gives: words, fenced text, its kind, words, ...
+    pieces[::3] = map(change, pieces[::3])
+    return "".join(piece for at, piece in enumerate(pieces) if at % 3 != 2)
+
+
+class ReorderedPrompts(Wrapper):
+    """Shows every prompt in another order.
+
+    Attributes:
+        changed: Number of requests whose prompt held something to turn around.
+    """
+
+    def __init__(self, wrapped: Model, change: Callable[[str], str]) -> None:
+        super().__init__(wrapped)
+        self._change, self.changed = change, 0
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Ask with the prompt turned around."""
+        turned = _turned(request, self._change)
+        self.changed += turned is not request
+        return await call(turned)
+
+
+def _turned(request: Any, change: Callable[[str], str]) -> Any:
+    if request.prompt is not None:
+        prompt = change(request.prompt)
+        return (
+            request if prompt == request.prompt else request.model_copy(update={"prompt": prompt})
+        )
+    messages = tuple(
+        ChatMessage(role=one.role, content=change(one.content)) for one in request.messages
+    )
+    if messages == tuple(request.messages):
+        return request
+    return request.model_copy(update={"messages": messages})

@@ -19,20 +19,29 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import stdtr
 
-from textassay.calibration.intervals import (
+from textassay.calibration.means import (
     NO_ESTIMATE,
     Estimate,
     Linearized,
     holm,
     mean_over_groups,
 )
-from textassay.display import Displayed
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.messages import Aspect, Score
-from textassay.stress.edits import Edit, Expects, variant_id
-from textassay.stress.suite import FAMILY_OF, LABEL_ORDER, LETTERS, REPEAT, SWAP, MustSee, expected
-from textassay.table import Column, Flag, Interval, Note, Table
+from textassay.stress.edits import (
+    FAMILY_OF,
+    LABEL_ORDER,
+    LETTERS,
+    REPEAT,
+    SWAP,
+    Edit,
+    Expects,
+    MustSee,
+    expected,
+    variant_id,
+)
+from textassay.table import Column, Displayed, Flag, Interval, Note, Table
 
 Verdict = Literal["holds", "fails", "inconclusive"]
 
@@ -205,10 +214,7 @@ class JoinedSessions:
     others: Mapping[str, SessionScores] = field(default_factory=dict)
 
     def measured(
-        self,
-        edits: Sequence[Edit],
-        aspects: Sequence[Aspect],
-        must_see: MustSee,
+        self, edits: Sequence[Edit], aspects: Sequence[Aspect], must_see: MustSee
     ) -> list[Measured]:
         """Return the scores of each test and aspect of which something is expected."""
         rows = []
@@ -351,10 +357,7 @@ class _OneAspect:
         gain_only: bool = False,
         origin: Mapping[str, float | None] | None = None,
     ) -> Measured:
-        """Return the scores of one test.
-
-        If they must not move, `origin` has the scores from which a change of each is counted.
-        """
+        """Return the scores of one test; changes are counted from `origin` if none is due."""
         return Measured(
             test=test,
             family=FAMILY_OF[test],
@@ -560,15 +563,11 @@ def above(shift: Linearized, limit: float) -> float | None:
     return float(stdtr(shift.clusters - 1, -t))
 
 
-def wilson(count: int, n: int, z: float = 1.959963984540054) -> Estimate:
-    """Return a share with its 95 % score interval.
-
-    References:
-        Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
-    """
+def wilson(count: int, n: int) -> Estimate:
+    """Return a share with its 95 % score interval (Wilson, 1927)."""
     if not n:
         return NO_ESTIMATE
-    share = count / n
+    share, z = count / n, 1.959963984540054
     center = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return Estimate(share, max(0.0, center - half), min(1.0, center + half))
@@ -634,14 +633,11 @@ class StressResult(Displayed):
             "tests": [row.as_dict() for row in self.rows],
             "untested": list(self.untested),
             "summary": self.summary,
-            **(
-                {}
-                if self.paraphrased is None
-                else {
-                    "paraphrases": dict(zip(("asked", "verified"), self.paraphrased, strict=True))
-                }
-            ),
-        }
+        } | (
+            {}
+            if self.paraphrased is None
+            else {"paraphrases": dict(zip(("asked", "verified"), self.paraphrased, strict=True))}
+        )
 
 
 def verdict_table(document: Mapping[str, Any]) -> Table:
@@ -680,26 +676,3 @@ def counted(rows: Sequence[StressRow]) -> str:
     if counts["inconclusive"]:
         parts.append(f"{counts['inconclusive']} inconclusive")
     return ", ".join(parts)
-
-
-def sentence(row: StressRow) -> str:
-    """Return one verdict as a sentence.
-
-    >>> told(row)  # doctest: +SKIP
-    'padded: coherence moves by +0.310 [+0.220, +0.400], noise 0.050: fails'
-    """
-    shift = row.shift
-    if shift.value is None:
-        return f"{row.test}: {row.aspect} cannot be determined: {_why(row)}"
-    ends = "" if shift.low is None else f" [{shift.low:+.3f}, {shift.high:+.3f}]"
-    noise = "" if row.noise is None else f", noise {row.noise:.3f}"
-    verb = "is above the worst rating by" if row.expects == "lowest" else "moves by"
-    return f"{row.test}: {row.aspect} {verb} {shift.value:+.3f}{ends}{noise}: {row.verdict}"
-
-
-def _why(row: StressRow) -> str:
-    if row.declined:
-        return f"the judge refused to rate {row.declined} texts"
-    if row.unscored:
-        return f"{row.unscored} texts have no score"
-    return "no score can move that way, all are at the end of the scale"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools.engines import PACKAGED_VECTORS, Array, Engine, Head, StaticEngine
-from textassay.tools.model_tool import ComparingOptions, ComparingTool, unit, windowed
+from textassay.tools.model_tool import ComparingOptions, ComparingTool, f1_score, unit, windowed
 from textassay.tools.tool import Abstention, Measurement
 
 DEFAULT_SENTENCE_ENCODER = (
@@ -34,8 +34,6 @@ MAX_VECTORS = 8192
 """Texts, or sentences, whose vectors a tool remembers: sources come back with every system."""
 
 Pooling = Literal["mean", "cls"]
-
-
 Per = Literal["text", "sentence"]
 """What is embedded: whole texts, or their sentences."""
 
@@ -46,7 +44,20 @@ that is supported least."""
 
 
 class Embedding(ComparingTool):
-    """Cosine of sentence embeddings."""
+    """Cosine of sentence embeddings.
+
+    Args:
+        model: A sentence encoder: a folder, a Hub id with a revision, or `wordllama`; by
+            default `DEFAULT_SENTENCE_ENCODER`, with `engine="static"` `wordllama`.
+        per: Whether whole texts are compared, or each sentence with its best counterpart.
+        measure: With `per="sentence"`: `p` (default), `r`, `f` or `min`, see
+            `SentenceMeasure`.
+        pooling: How tokens become one vector; `auto` reads it from the folder, which means the
+            mean if it says nothing.
+
+    Raises:
+        ConfigurationError: `measure` is given, and whole texts are compared.
+    """
 
     kind: ClassVar[str] = "embedding"
     head: ClassVar[Head] = "encode"
@@ -61,22 +72,6 @@ class Embedding(ComparingTool):
         pooling: Literal["auto", "mean", "cls"] = "auto",
         **options: Unpack[ComparingOptions],
     ) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            model: A sentence encoder: a folder, a Hub id with a revision, or `wordllama`; by
-                default `DEFAULT_SENTENCE_ENCODER`, with `engine="static"` `wordllama`.
-            per: Whether whole texts are compared, or each sentence with its best counterpart.
-            measure: With `per="sentence"`: `p` (default), `r`, `f` or `min`, see
-                `SentenceMeasure`.
-            pooling: How tokens become one vector; `auto` reads it from the folder, which means the
-                mean if it says nothing.
-            **options: See `ComparingOptions`.
-
-        Raises:
-            ConfigurationError: `measure` is given, and whole texts are compared.
-        """
         is_static = options.get("engine") == "static"
         default = PACKAGED_VECTORS if is_static else DEFAULT_SENTENCE_ENCODER
         super().__init__(name, model or default, **options)
@@ -176,22 +171,19 @@ class Embedding(ComparingTool):
         return [known[text] for text in texts]
 
     async def _embed_fresh(self, engine: Engine, texts: Sequence[str]) -> list[Array | None]:
-        if isinstance(
-            engine, StaticEngine
-        ):  # a look into a table is cheaper than a place in a queue
+        if isinstance(engine, StaticEngine):
+            # a look into a table is cheaper than a place in a queue
             return await asyncio.to_thread(lambda: [static_vector(engine, text) for text in texts])
-        pooling, longest = await asyncio.to_thread(self._said_by, engine)
+        folder = engine.files.folder
+        pooling, longest = await asyncio.to_thread(
+            lambda: (read_pooling(folder, engine.label, self.pooling), max_seq_length(folder))
+        )
         parts = await asyncio.to_thread(
             lambda: [windowed(engine, text, self.splitter, longest=longest) for text in texts]
         )
         answers = iter(await self.ask(engine, [encoding for part in parts for encoding in part]))
         states = [[next(answers) for _ in part] for part in parts]
         return [pool(one, pooling) if any(map(len, one)) else None for one in states]
-
-    def _said_by(self, engine: Engine) -> tuple[Pooling, int | None]:
-        """Return how the model pools, and the longest input it was made for."""
-        folder = engine.files.folder
-        return read_pooling(folder, engine.label, self.pooling), max_seq_length(folder)
 
 
 def static_vector(engine: StaticEngine, text: str) -> Array | None:
@@ -202,16 +194,11 @@ def static_vector(engine: StaticEngine, text: str) -> Array | None:
 
 def sentence_value(cosines: NDArray[np.float32], measure: SentenceMeasure) -> float:
     """Return one value for cosines, shape `(sentences of the output, sentences of the other)`."""
-    forth = cosines.max(axis=1).astype(np.float64)
+    forth, back = (cosines.max(axis=axis).astype(np.float64) for axis in (1, 0))
     if measure == "min":
         return float(forth.min())
-    precision = math.fsum(forth) / len(forth)
-    back = cosines.max(axis=0).astype(np.float64)
-    recall = math.fsum(back) / len(back)
-    if measure != "f":
-        return precision if measure == "p" else recall
-    positive = precision > 0 and recall > 0
-    return 2 * precision * recall / (precision + recall) if positive else min(precision, recall)
+    precision, recall = math.fsum(forth) / len(forth), math.fsum(back) / len(back)
+    return {"p": precision, "r": recall, "f": f1_score(precision, recall)}[measure]
 
 
 def max_seq_length(folder: Path) -> int | None:
@@ -249,10 +236,7 @@ def _description(per: Per, measure: SentenceMeasure, other: str) -> str:
 
 
 def pool(states: list[Array], pooling: Pooling) -> Array:
-    """Return one vector of length 1 for windows of states, each of shape `(tokens, width)`.
-
-    It is the mean over the tokens of all windows, or of the windows' first tokens (`cls`).
-    """
+    """Return the mean, at length 1, of all tokens of windows, or of their first tokens (`cls`)."""
     rows = np.concatenate(states) if pooling == "mean" else np.stack([s[0] for s in states])
     return unit(rows.mean(axis=0))
 
@@ -275,16 +259,12 @@ def read_pooling(folder: Path, label: str, requested: Literal["auto", "mean", "c
     config = folder / "1_Pooling" / "config.json"
     if not config.is_file():
         return "mean"
-    config_: dict[str, Any] = json.loads(config.read_bytes())
-    if config_.get("pooling_mode") in ("mean", "cls"):
-        return "mean" if config_["pooling_mode"] == "mean" else "cls"
-    on = [
-        key for key, value in config_.items() if key.startswith("pooling_mode_") and value is True
-    ]
+    found: dict[str, Any] = json.loads(config.read_bytes())
     # Older versions of sentence-transformers wrote one flag for each way of pooling.
-    if on == ["pooling_mode_mean_tokens"]:
+    on = [name for name in found if name.startswith("pooling_mode_") and found[name] is True]
+    if found.get("pooling_mode") == "mean" or on == ["pooling_mode_mean_tokens"]:
         return "mean"
-    if on == ["pooling_mode_cls_token"]:
+    if found.get("pooling_mode") == "cls" or on == ["pooling_mode_cls_token"]:
         return "cls"
     raise ConfigurationError(
         f"{label} pools by {', '.join(on) or 'nothing known'}; known: mean and cls"

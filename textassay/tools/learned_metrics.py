@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
@@ -25,6 +26,7 @@ from textassay.tools.model_tool import (
     ComparingTool,
     ModelOptions,
     ModelTool,
+    f1_score,
     p_yes,
     unit,
     windowed,
@@ -47,6 +49,14 @@ class BartScore(ModelTool):
     beginning and end among them, after the text that the encoder reads: the authors' formula with
     all weights 1. As theirs, both texts are cut at 1,024 tokens. Their own checkpoint `bart.pth`
     (BARTScore+CNN+Para) is a pickle and is not read.
+
+    Args:
+        model: An encoder-decoder model: a folder or a Hub id with a revision.
+        direction: `src-hypo`: the output after its source (context and source together);
+            `ref-hypo`: the output after a reference; `hypo-ref`: a reference after the output;
+            `f`: the mean of these two.
+        over_references: What counts of several references.
+        max_tokens: Where both texts are cut, marks included.
     """
 
     kind: ClassVar[str] = "bartscore"
@@ -62,18 +72,6 @@ class BartScore(ModelTool):
         max_tokens: int = BART_TOKENS,
         **options: Unpack[ModelOptions],
     ) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            model: An encoder-decoder model: a folder or a Hub id with a revision.
-            direction: `src-hypo`: the output after its source (context and source together);
-                `ref-hypo`: the output after a reference; `hypo-ref`: a reference after the output;
-                `f`: the mean of these two.
-            over_references: What counts of several references.
-            max_tokens: Where both texts are cut, marks included.
-            **options: See `ModelOptions`.
-        """
         super().__init__(name, model, **options)
         self.direction, self.over_references = direction, over_references
         self.max_tokens = max_tokens
@@ -124,34 +122,27 @@ class BartScore(ModelTool):
         output = example.output.strip()
         if self.direction == "src-hypo":
             return [(premise(example) or "", output)]
-        pairs: list[tuple[str, str]] = []
-        for reference in references(example):
-            if self.direction in ("ref-hypo", "f"):
-                pairs.append((reference, output))
-            if self.direction in ("hypo-ref", "f"):
-                pairs.append((output, reference))
-        return pairs
+        both = [[(one, output), (output, one)] for one in references(example)]
+        kept = {"ref-hypo": slice(1), "hypo-ref": slice(1, 2), "f": slice(2)}[self.direction]
+        return [pair for pairs in both for pair in pairs[kept]]
 
     def _encode(self, engine: Engine, first: str, second: str) -> tuple[Encoding, int]:
         """Return both texts as segments, and how many tokens were cut off."""
         limit = min(self.max_tokens, engine.max_tokens or self.max_tokens)
-        ids: list[int] = []
-        special: list[int] = []
-        types: list[int] = []
+        tokens: list[tuple[int, int, int]] = []
         lost = 0
         for segment, text in enumerate((first, second)):
-            encoding = engine.tokenizer.encode(text)
-            over = max(0, len(encoding) - limit)
-            # the mark at the end stays, as when a tokenizer truncates
-            end = 1 if over and encoding.special[-1] else 0
-            kept = [*range(limit - end), *range(len(encoding) - end, len(encoding))]
-            places = kept if over else range(len(encoding))
-            ids += [encoding.ids[at] for at in places]
-            special += [encoding.special[at] for at in places]
+            one = engine.tokenizer.encode(text)
             # The engine finds the border between the two texts by the segment.
-            types += [segment] * len(places)
+            own = list(zip(one.ids, repeat(segment), one.special, strict=False))
+            if over := max(0, len(own) - limit):
+                # the mark at the end stays, as when a tokenizer truncates
+                end = 1 if one.special[-1] else 0
+                own = [*own[: limit - end], *own[len(own) - end :]]
+            tokens += own
             lost += over
-        return Encoding(tuple(ids), tuple(types), tuple(special)), lost
+        ids, types, special = zip(*tokens, strict=True)
+        return Encoding(ids, types, special), lost
 
 
 DEFAULT_ENCODER = "FacebookAI/roberta-large@722cf37b1afa9454edce342e7895e588b6ff1d59"
@@ -167,7 +158,6 @@ class Match(NamedTuple):
     recall: float
     """The same the other way round."""
     f1: float
-    """Their harmonic mean; the lower of the two if one is not positive."""
 
 
 class TokenStates(NamedTuple):
@@ -191,6 +181,12 @@ class BertScore(ComparingTool):
     Equal to the package bert-score without weighting by rarity and without rescaling by a baseline:
     as there, a token may match a special token of the other text, but special tokens count for
     nothing themselves. Long texts are embedded in windows, none is cut off.
+
+    Args:
+        model: An encoder: a folder or a Hub id with a revision.
+        layer: Layer whose states are compared; if `None` the last, and 17 for the default
+            encoder.
+        measure: F1, precision (is all of the output in the other text?) or recall.
     """
 
     kind: ClassVar[str] = "bertscore"
@@ -205,16 +201,6 @@ class BertScore(ComparingTool):
         measure: Literal["f", "p", "r"] = "f",
         **options: Unpack[ComparingOptions],
     ) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            model: An encoder: a folder or a Hub id with a revision.
-            layer: Layer whose states are compared; if `None` the last, and 17 for the default
-                encoder.
-            measure: F1, precision (is all of the output in the other text?) or recall.
-            **options: See `ComparingOptions`.
-        """
         # Which layer agrees best with people was measured per encoder, by the authors.
         if layer is None and model == DEFAULT_ENCODER:
             layer = 17
@@ -264,9 +250,7 @@ class BertScore(ComparingTool):
 def greedy_match(output: TokenStates, other: TokenStates) -> Match:
     """Match the tokens of two texts greedily."""
     precision, recall = _best(output.own, other.candidates), _best(other.own, output.candidates)
-    positive = precision > 0 and recall > 0
-    f1 = 2 * precision * recall / (precision + recall) if positive else min(precision, recall)
-    return Match(precision, recall, f1)
+    return Match(precision, recall, f1_score(precision, recall))
 
 
 def _best(tokens: Array, candidates: Array) -> float:
@@ -285,6 +269,10 @@ class Bleurt(ComparingTool):
     Sellam et al. (2020), Pu et al. (2021). With the source in the reference's place, as Fusion-Eval
     uses it, it is used outside of what it was trained for; such scores are marked. Texts longer
     than the input are read in windows.
+
+    Args:
+        model: A checkpoint with one output: a folder or a Hub id with a revision.
+        combine: What several references give: the best or the mean.
     """
 
     kind: ClassVar[str] = "bleurt"
@@ -298,14 +286,6 @@ class Bleurt(ComparingTool):
         combine: Literal["best", "mean"] = "best",
         **options: Unpack[ComparingOptions],
     ) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            model: A checkpoint with one output: a folder or a Hub id with a revision.
-            combine: What several references give: the best or the mean.
-            **options: See `ComparingOptions`.
-        """
         super().__init__(name, model, **options)
         self.combine = combine
         compared = {
@@ -330,10 +310,7 @@ class Bleurt(ComparingTool):
     async def compare(
         self, engine: Engine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement:
-        """Score against every target.
-
-        With windows, the value is the mean over the output's parts of the best reference window.
-        """
+        """Score against every target; with windows, the mean over parts of the best window."""
         plans = await asyncio.to_thread(
             lambda: [self._plan(engine, text, output) for text in texts]
         )
@@ -341,13 +318,14 @@ class Bleurt(ComparingTool):
             engine, [encoding for plan in plans for _, row in plan for encoding in row]
         )
         # Any classifier loads; only its number of outputs shows that it is no regressor.
-        one_output(answers[0].shape, engine.label)
-        values, at = [], 0
+        if answers[0].size != 1:
+            raise ConfigurationError(
+                f"{engine.label} is not a regressor: it has {answers[0].size} outputs, BLEURT has"
+                " one"
+            )
+        found, values = iter(answers), []
         for plan in plans:
-            parts = []
-            for _, row in plan:
-                parts.append(max(float(a[0]) for a in answers[at : at + len(row)]))
-                at += len(row)
+            parts = [max(float(next(found)[0]) for _ in row) for _, row in plan]
             values.append(math.fsum(parts) / len(parts))
         value = max(values) if self.combine == "best" else math.fsum(values) / len(values)
         windows = sum(len(row) for plan in plans for _, row in plan)
@@ -392,14 +370,6 @@ def describe_scale(model: str) -> str:
     if any(size in low for size in ("bleurt-tiny", "bleurt-base", "bleurt-large")):
         return "About -2 to 1, centered near 0."
     return "The scale is that of the ratings the checkpoint was trained on."
-
-
-def one_output(shape: tuple[int, ...], label: str) -> None:
-    """Refuse a model that is no regressor."""
-    if int(np.prod(shape)) != 1:
-        raise ConfigurationError(
-            f"{label} is not a regressor: it has {int(np.prod(shape))} outputs, BLEURT has one"
-        )
 
 
 DEFAULT_UNIEVAL = {
@@ -478,6 +448,17 @@ class UniEval(ModelTool):
     published models' own: they were trained on these words, so others would give other numbers. If
     the paper asks sentence by sentence, the values are averaged (summed for engagingness). Inputs
     are read whole; the paper cuts them at 1,024 tokens.
+
+    Args:
+        model: An encoder-decoder model: a folder or a Hub id; the published one of the task
+            if left out.
+        task: `summarization`, `dialogue`, `data-to-text` or `fact`.
+        aspect: One of the task's aspects; see `QUESTIONS`.
+        max_tokens: Longest input that is tried, in tokens; T5 itself sets no limit, memory
+            does.
+
+    Raises:
+        UnknownName: There is no such task, or no such aspect of the task.
     """
 
     kind: ClassVar[str] = "unieval"
@@ -493,21 +474,6 @@ class UniEval(ModelTool):
         max_tokens: int = 8192,
         **options: Unpack[ModelOptions],
     ) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            model: An encoder-decoder model: a folder or a Hub id; the published one of the task
-                if left out.
-            task: `summarization`, `dialogue`, `data-to-text` or `fact`.
-            aspect: One of the task's aspects; see `QUESTIONS`.
-            max_tokens: Longest input that is tried, in tokens; T5 itself sets no limit, memory
-                does.
-            **options: See `ModelOptions`.
-
-        Raises:
-            UnknownName: There is no such task, or no such aspect of the task.
-        """
         tasks = list(dict.fromkeys(task for task, _ in QUESTIONS))
         if task not in tasks:
             raise UnknownName("task of UniEval", task, tasks)
@@ -588,7 +554,20 @@ _PLACE = "{premise}"
 
 
 class LMProb(TextTool):
-    """exp(mean log P(token | premise, earlier tokens)), by a model that scores continuations."""
+    """exp(mean log P(token | premise, earlier tokens)), by a model that scores continuations.
+
+    Args:
+        model: Name of a model as `connect` takes it, such as `llamacpp/PATH.gguf`; opened at
+            the first score.
+        connected: A model that is open already, instead of `model`; the caller closes it.
+        template: The prompt; `{premise}` stands for context and source. The output follows
+            directly.
+        unconditional: Whether the output is scored without a premise, after the template's
+            other words.
+
+    Raises:
+        ConfigurationError: The template has no place for the premise.
+    """
 
     kind: ClassVar[str] = "lm_prob"
 
@@ -601,21 +580,6 @@ class LMProb(TextTool):
         template: str = "{premise}\n",
         unconditional: bool = False,
     ) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            model: Name of a model as `connect` takes it, such as `llamacpp/PATH.gguf`; opened at
-                the first score.
-            connected: A model that is open already, instead of `model`; the caller closes it.
-            template: The prompt; `{premise}` stands for context and source. The output follows
-                directly.
-            unconditional: Whether the output is scored without a premise, after the template's
-                other words.
-
-        Raises:
-            ConfigurationError: The template has no place for the premise.
-        """
         if not unconditional and template.count(_PLACE) != 1:
             raise ConfigurationError(
                 f"the template of {name} needs {_PLACE} exactly once: {template!r}"

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue, 
 from textassay.runtime.errors import ConfigurationError, ContextTooLong, ModelClosed
 from textassay.runtime.messages import Example
 from textassay.tools.engines import (
+    ENGINES,
     PACKAGED_VECTORS,
     Array,
     Encoding,
@@ -32,13 +33,10 @@ from textassay.tools.engines import (
     EngineName,
     Head,
     ModelFiles,
-    OnnxEngine,
-    StaticEngine,
     locate,
     on_hub,
     read_folder,
 )
-from textassay.tools.pytorch_engine import PytorchEngine
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences
 from textassay.tools.tool import (
     Abstention,
@@ -52,19 +50,6 @@ from textassay.tools.tool import (
 
 MAX_BYTES = 64 * 2**20
 """Answers that a runner remembers."""
-MODULES: dict[str, tuple[str, ...]] = {
-    "auto": ("torch", "transformers"),
-    "transformers": ("torch", "transformers"),
-    "onnx": ("onnxruntime", "tokenizers"),
-    "static": ("tokenizers", "safetensors"),
-}
-"""Modules that each engine imports."""
-EXTRA_OF = {"auto": "nli", "transformers": "nli", "onnx": "onnx", "static": "static"}
-_ENGINES: dict[str, Callable[..., Engine]] = {
-    "transformers": PytorchEngine,
-    "onnx": OnnxEngine,
-    "static": StaticEngine,
-}
 
 
 class ModelKey(NamedTuple):
@@ -85,10 +70,9 @@ class ModelKey(NamedTuple):
         static = self.model == PACKAGED_VECTORS or (
             folder.exists() and read_folder(folder, folder.name).vectors is not None
         )
-        engine = "static" if static else self.preferred
-        check_installed(
-            MODULES[engine], extra=EXTRA_OF[engine], what=f"the {engine} engine ({self.model})"
-        )
+        engine = ENGINES["static" if static else self.preferred]
+        what = f"the {engine.name} engine ({self.model})"
+        check_installed(engine.modules, extra=engine.extra, what=what)
 
     @property
     def preferred(self) -> EngineName:
@@ -105,7 +89,7 @@ class ModelKey(NamedTuple):
         """Find, or fetch, the model and read it into memory."""
         self.check_extra()
         files = locate(self.model, engine=self.preferred)
-        engine = _ENGINES[self._kind(files)](files, self.head, device=self.device, layer=self.layer)
+        engine = ENGINES[self._kind(files)](files, self.head, device=self.device, layer=self.layer)
         # A commit names its content; a folder is named by a digest of what lies in it now.
         label = files.label if "@" in files.label else f"{files.label}#{files.digest()}"
         engine.label = f"{label}|engine:{engine.name}"
@@ -395,10 +379,7 @@ class ComparingTool(ModelTool):
     async def compare(
         self, engine: Engine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement | Abstention:
-        """Compare an output with one or more texts.
-
-        `against` says what these are: `references`, `source` or `context`.
-        """
+        """Compare an output with texts, which are `references`, `source` or `context`."""
 
     def _targets(self, example: Example) -> tuple[tuple[str, ...], str]:
         """Return the texts to compare an output with, and their kind."""
@@ -436,3 +417,9 @@ def p_yes(yes: float, no: float) -> float:
     """Return P(yes) / (P(yes) + P(no)) from two logits."""
     # Beyond 709 the exponential overflows; the result is 0 or 1 long before.
     return float(1 / (1 + np.exp(np.clip(no - yes, -700, 700))))
+
+
+def f1_score(precision: float, recall: float) -> float:
+    """Return the harmonic mean; the lower of the two where one is not positive."""
+    positive = precision > 0 and recall > 0
+    return 2 * precision * recall / (precision + recall) if positive else min(precision, recall)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
@@ -37,15 +36,20 @@ SUPPORTED, UNSUPPORTED = "1", "0"
 """Answers of the encoder-decoder model."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pairs:
-    windows: list[str]
-    sentences: list[str]
-    encodings: list[Encoding]  # windows x sentences, row by row
-
-
 class NLI(ModelTool):
-    """Probability that the output is entailed."""
+    """Probability that the output is entailed.
+
+    Args:
+        model: A sequence classifier with the label "entailment": a folder or a Hub id with a
+            revision.
+        premise: Which text is the premise; the other is the hypothesis.
+        window: Whether a window of the premise is one sentence, or as many as fit into
+            `window_tokens`; `none` has premise and hypothesis as one pair, as Fusion-Eval has
+            it, cut at the end if the model cannot take all of it.
+        window_tokens: Longest window of the premise; less if the model takes less.
+        overlap: Sentences that a window of `tokens` repeats from the one before.
+        hypothesis: Whether the hypothesis is judged sentence by sentence or as a whole.
+    """
 
     kind: ClassVar[str] = "nli"
     head: ClassVar[Head] = "classify"
@@ -64,21 +68,6 @@ class NLI(ModelTool):
         hypothesis: Literal["sentences", "whole"] = "sentences",
         **options: Unpack[ModelOptions],
     ) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            model: A sequence classifier with the label "entailment": a folder or a Hub id with a
-                revision.
-            premise: Which text is the premise; the other is the hypothesis.
-            window: Whether a window of the premise is one sentence, or as many as fit into
-                `window_tokens`; `none` has premise and hypothesis as one pair, as Fusion-Eval has
-                it, cut at the end if the model cannot take all of it.
-            window_tokens: Longest window of the premise; less if the model takes less.
-            overlap: Sentences that a window of `tokens` repeats from the one before.
-            hypothesis: Whether the hypothesis is judged sentence by sentence or as a whole.
-            **options: See `ModelOptions`.
-        """
         super().__init__(name, model, **options)
         self.premise, self.hypothesis, self.window = premise, hypothesis, window
         self.window_tokens, self.overlap = window_tokens, overlap
@@ -109,37 +98,29 @@ class NLI(ModelTool):
         engine = await self.runner.open()
         probability = self.reader(engine)
         texts = (premise_of(example) or "", example.output)
-        first, second = texts if self.premise == "source" else texts[::-1]
-        pairs = await asyncio.to_thread(self._pairs, engine, first, second)
-        answers = await self.ask(engine, pairs.encodings)
-        table = np.array([probability(logits) for logits in answers])
-        # Row by row, as `_pairs` lays the pairs out.
-        table = table.reshape(len(pairs.windows), len(pairs.sentences))
+        pair = texts if self.premise == "source" else texts[::-1]
+        windows, sentences, encodings = await asyncio.to_thread(self._pairs, engine, *pair)
+        table = np.array([probability(logits) for logits in await self.ask(engine, encodings)])
+        table = table.reshape(len(windows), len(sentences))
         best = table.max(axis=0)
         evidence: tuple[dict[str, Any], ...] = tuple(
             {
                 "text": text,
                 self.measures: float(p),
-                "window": int(table[:, i].argmax()),
-                "windows": len(pairs.windows),
-                "premise": shorten(pairs.windows[int(table[:, i].argmax())]),
+                "window": int(at),
+                "windows": len(windows),
+                "premise": shorten(windows[int(at)]),
             }
-            for i, (text, p) in enumerate(zip(pairs.sentences, best, strict=True))
+            for text, p, at in zip(sentences, best, table.argmax(axis=0), strict=True)
         )
         return Measurement(
             value=math.fsum(best) / len(best),
-            explanation=(
-                f"{len(pairs.windows)} premise windows, {len(pairs.sentences)} hypothesis sentences"
-            ),
+            explanation=f"{len(windows)} premise windows, {len(sentences)} hypothesis sentences",
             evidence=evidence,
         )
 
     def reader(self, engine: Engine) -> Callable[[Array], float]:
-        """Return what turns a model's logits into a probability.
-
-        Raises:
-            ConfigurationError: The model is of another kind.
-        """
+        """Return what turns a model's logits into a probability."""
         entailment = entailment_index(engine.config, engine.label)
         return lambda logits: softmax_at(logits, entailment)
 
@@ -147,7 +128,10 @@ class NLI(ModelTool):
         """Return a pair as the model was trained on it."""
         return engine.tokenizer.encode(premise, hypothesis)
 
-    def _pairs(self, engine: Engine, first: str, second: str) -> _Pairs:
+    def _pairs(
+        self, engine: Engine, first: str, second: str
+    ) -> tuple[list[str], list[str], list[Encoding]]:
+        """Return windows, hypotheses, and the pairs of them, window by window."""
         tokenizer = engine.tokenizer
         room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)
         if self.window == "none":
@@ -155,7 +139,7 @@ class NLI(ModelTool):
             premise = split_long(
                 [first.strip()], tokenizer.count, max(1, room - tokenizer.count(whole))
             )
-            return _Pairs([premise[0]], [whole], [self.encode(engine, premise[0], whole)])
+            return [premise[0]], [whole], [self.encode(engine, premise[0], whole)]
         sentences = (
             self.splitter.split(second) if self.hypothesis == "sentences" else [second.strip()]
         )
@@ -170,16 +154,11 @@ class NLI(ModelTool):
             if self.window == "sentence"
             else pack_sentences(parts, tokenizer.count, limit, overlap=self.overlap)
         )
-        return _Pairs(
-            windows, sentences, [self.encode(engine, w, s) for w in windows for s in sentences]
-        )
+        return windows, sentences, [self.encode(engine, w, s) for w in windows for s in sentences]
 
 
 def entailment_index(config: Mapping[str, Any], label: str) -> int:
-    """Return the index of a classifier's entailment output.
-
-    Models differ, so it is read from `id2label`.
-    """
+    """Return the index of a classifier's entailment output, read from `id2label`."""
     known = labels(config)
     indices = [index for index, name in known.items() if name.strip().lower() == "entailment"]
     if len(indices) != 1:
@@ -205,7 +184,15 @@ def softmax_at(logits: Array, index: int) -> float:
 
 
 class MiniCheck(NLI):
-    """Probability that the source supports the output, sentence by sentence."""
+    """Probability that the source supports the output, sentence by sentence.
+
+    Args:
+        model: A folder or a Hub id with a revision: a classifier of two labels, or an
+            encoder-decoder.
+        reads: Whether the model is a classifier (RoBERTa, DeBERTa) or answers with 1 or 0
+            (Flan-T5).
+        window_tokens: Longest chunk of the source.
+    """
 
     kind: ClassVar[str] = "minicheck"
     measures: ClassVar[str] = "support"
@@ -219,17 +206,6 @@ class MiniCheck(NLI):
         window_tokens: int = 400,
         **options: Unpack[ModelOptions],
     ) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            model: A folder or a Hub id with a revision: a classifier of two labels, or an
-                encoder-decoder.
-            reads: Whether the model is a classifier (RoBERTa, DeBERTa) or answers with 1 or 0
-                (Flan-T5).
-            window_tokens: Longest chunk of the source.
-            **options: See `ModelOptions`.
-        """
         super().__init__(
             name, model, window="tokens", window_tokens=window_tokens, overlap=0, **options
         )
@@ -249,11 +225,7 @@ class MiniCheck(NLI):
         return {**super().settings(), "reads": self.reads}
 
     def reader(self, engine: Engine) -> Callable[[Array], float]:
-        """Return what turns a model's logits into the probability of support.
-
-        Raises:
-            ConfigurationError: The model does not have two labels, or does not know the answers.
-        """
+        """Return what turns a model's logits into the probability of support."""
         label = engine.label
         if self.reads == "answer":
             # "0" alone may be two tokens, of which the first is read as in the authors' code

@@ -43,7 +43,15 @@ _LOADING = Lock()
 
 
 class Rouge(Computed):
-    """ROUGE (Lin, 2004) against the references, by rouge-score."""
+    """ROUGE (Lin, 2004) against the references, by rouge-score.
+
+    Args:
+        variant: What is counted: words, pairs of words, or longest common subsequences.
+        measure: F1, precision (share of the output found) or recall (share of the reference
+            found).
+        refs: `best` takes the reference with the highest F1, `first` looks at the first only.
+        stemmer: Whether endings are cut off by Porter's rules (English).
+    """
 
     kind: ClassVar[str] = "rouge"
 
@@ -56,23 +64,8 @@ class Rouge(Computed):
         refs: Literal["best", "first"] = "best",
         stemmer: bool = True,
     ) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool; the variant's if left out.
-            variant: What is counted: words, pairs of words, or longest common subsequences.
-            measure: F1, precision (share of the output found) or recall (share of the reference
-                found).
-            refs: `best` takes the reference with the highest F1, `first` looks at the first only.
-            stemmer: Whether endings are cut off by Porter's rules (English).
-        """
-        self.name, self.variant, self.measure_, self.refs, self.stemmer = (
-            name or variant,
-            variant,
-            measure,
-            refs,
-            stemmer,
-        )
+        self.name, self.variant = name or variant, variant
+        self.measure_, self.refs, self.stemmer = measure, refs, stemmer
         self.scale, self.needs = (0.0, 1.0), ("references",)
         which = "the closest reference" if refs == "best" else "the first reference"
         self.description = (
@@ -93,11 +86,10 @@ class Rouge(Computed):
 
     def compute(self, example: Example) -> Measurement | Abstention:
         """Score against the best, or the first, reference."""
-        scorer = _rouge_scorer(self.variant, self.stemmer)
-        tokenize = _rouge_tokenizer(self.stemmer).tokenize
+        tokenize, output = _tokenizer(self.stemmer).tokenize, example.output
         targets = references(example)[: 1 if self.refs == "first" else None]
         # rouge-score silently ignores all other characters, and would give 0 to any Chinese text.
-        if not tokenize(example.output) or not any(tokenize(target) for target in targets):
+        if not tokenize(output) or not any(tokenize(target) for target in targets):
             return Abstention(
                 type="UnsupportedScript",
                 message=(
@@ -105,23 +97,19 @@ class Rouge(Computed):
                     " none"
                 ),
             )
-        # Not by the library: its table in Python takes minutes for long texts; the value is the
-        # same.
         if self.variant == "rougeL":
-            words = tokenize(example.output)
-            best = max(
-                (_rouge_l(words, tokenize(target)) for target in targets),
-                key=lambda one: one.fmeasure,
-            )
-        elif self.variant == "rougeLsum":
-            if too_long := self._too_long(tokenize, example.output, targets):
-                return too_long
-            targets = tuple("\n".join(DEFAULT_SPLITTER.split(target)) for target in targets)
-            best = scorer.score_multi(targets, "\n".join(DEFAULT_SPLITTER.split(example.output)))[
-                self.variant
-            ]
+            # Not by the library: its table in Python takes minutes for long texts; the value is
+            # the same.
+            scores = [_rouge_l(tokenize(output), tokenize(target)) for target in targets]
+            best = max(scores, key=lambda one: one.fmeasure)
         else:
-            best = scorer.score_multi(targets, example.output)[self.variant]
+            if self.variant == "rougeLsum":
+                if too_long := self._too_long(tokenize, output, targets):
+                    return too_long
+                output, *others = map(_sentence_lines, (output, *targets))
+                targets = tuple(others)
+            scorer = _rouge_scorer(self.variant, self.stemmer)
+            best = scorer.score_multi(targets, output)[self.variant]
         return Measurement(
             value={"f": best.fmeasure, "p": best.precision, "r": best.recall}[self.measure_]
         )
@@ -141,6 +129,10 @@ class Rouge(Computed):
                 " limit"
             ),
         )
+
+
+def _sentence_lines(text: str) -> str:
+    return "\n".join(DEFAULT_SPLITTER.split(text))
 
 
 def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
@@ -166,38 +158,61 @@ def _rouge_l(output: Sequence[str], target: Sequence[str]) -> Any:
     """Return ROUGE-L as rouge-score's own `Score`."""
     from rouge_score.scoring import Score, fmeasure
 
-    if not output or not target:
-        return Score(precision=0, recall=0, fmeasure=0)
     common = longest_common_subsequence(output, target)
-    precision, recall = common / len(output), common / len(target)
+    precision, recall = common / max(len(output), 1), common / max(len(target), 1)
     return Score(precision=precision, recall=recall, fmeasure=fmeasure(precision, recall))
 
 
-class _CachedTokens:
-    """rouge-score's tokenizer that remembers: the same references come back with every system."""
-
-    def __init__(self, stemmer: bool) -> None:
-        from rouge_score.tokenizers import DefaultTokenizer
-
-        self.tokenize = lru_cache(maxsize=4096)(DefaultTokenizer(stemmer).tokenize)
-
-
 @lru_cache(maxsize=2)
-def _rouge_tokenizer(stemmer: bool) -> _CachedTokens:
-    return _CachedTokens(stemmer)
+def _tokenizer(stemmer: bool) -> Any:
+    """Return rouge-score's tokenizer that remembers: references come back with every system."""
+    from rouge_score.tokenizers import DefaultTokenizer
+
+    tokenizer = DefaultTokenizer(stemmer)
+    tokenizer.tokenize = lru_cache(maxsize=4096)(tokenizer.tokenize)
+    return tokenizer
 
 
 @lru_cache(maxsize=8)
 def _rouge_scorer(variant: str, stemmer: bool) -> Any:
     from rouge_score.rouge_scorer import RougeScorer
 
-    return RougeScorer([variant], tokenizer=_rouge_tokenizer(stemmer))
+    return RougeScorer([variant], tokenizer=_tokenizer(stemmer))
 
 
-class Bleu(Computed):
-    """Sentence BLEU (Papineni et al., 2002) against all references, by sacrebleu."""
+class SacreBleu(Computed):
+    """A metric of sacrebleu, against all references or the closest; a subclass has its settings."""
+
+    metric: ClassVar[str]
+    """Name of the library's class."""
+
+    def options(self) -> dict[str, object]:
+        """Arguments of the library's class."""
+        return {}
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Score against the references."""
+        metric = _sacrebleu(self.metric, **self.options())
+        return Measurement(
+            value=metric.sentence_score(example.output, list(references(example))).score
+        )
+
+
+class Bleu(SacreBleu):
+    """Sentence BLEU (Papineni et al., 2002) against all references, by sacrebleu.
+
+    N-grams longer than the output are left out of the mean.
+
+    Args:
+        lowercase: Whether case is ignored.
+        tokenize: `13a` for languages with spaces, `zh` for Chinese, `char` for others without;
+            none of them downloads anything.
+        smooth: What happens to n-grams that match nowhere.
+        max_order: Longest n-gram.
+    """
 
     kind: ClassVar[str] = "bleu"
+    metric: ClassVar[str] = "BLEU"
 
     def __init__(
         self,
@@ -208,18 +223,6 @@ class Bleu(Computed):
         smooth: Literal["exp", "floor", "add-k", "none"] = "exp",
         max_order: int = 4,
     ) -> None:
-        """Keep the settings, which are sacrebleu's.
-
-        N-grams longer than the output are left out of the mean.
-
-        Args:
-            name: Name of the tool.
-            lowercase: Whether case is ignored.
-            tokenize: `13a` for languages with spaces, `zh` for Chinese, `char` for others without;
-                none of them downloads anything.
-            smooth: What happens to n-grams that match nowhere.
-            max_order: Longest n-gram.
-        """
         self.name, self.lowercase, self.tokenize, self.smooth = name, lowercase, tokenize, smooth
         self.max_order = max_order
         self.scale, self.needs = (0.0, 100.0), ("references",)
@@ -240,26 +243,30 @@ class Bleu(Computed):
             "sacrebleu": version("sacrebleu"),
         }
 
-    def compute(self, example: Example) -> Measurement | Abstention:
-        """Score against all references at once."""
-        metric = _sacrebleu(
-            "BLEU",
-            lowercase=self.lowercase,
-            tokenize=self.tokenize,
-            smooth_method=self.smooth,
-            max_ngram_order=self.max_order,
+    def options(self) -> dict[str, object]:
+        """Arguments of the library's class."""
+        return {
+            "lowercase": self.lowercase,
+            "tokenize": self.tokenize,
+            "smooth_method": self.smooth,
+            "max_ngram_order": self.max_order,
             # Without it a sentence of fewer than four words has a score of 0, whatever it says.
-            effective_order=True,
-        )
-        return Measurement(
-            value=metric.sentence_score(example.output, list(references(example))).score
-        )
+            "effective_order": True,
+        }
 
 
-class Chrf(Computed):
-    """Sentence chrF (Popovic, 2015), the best of all references, by sacrebleu."""
+class Chrf(SacreBleu):
+    """Sentence chrF (Popovic, 2015), the best of all references, by sacrebleu.
+
+    Args:
+        lowercase: Whether case is ignored.
+        char_order: Longest character n-gram.
+        word_order: Longest word n-gram; 2 gives chrF++.
+        beta: Weight of recall against precision.
+    """
 
     kind: ClassVar[str] = "chrf"
+    metric: ClassVar[str] = "CHRF"
 
     def __init__(
         self,
@@ -270,15 +277,6 @@ class Chrf(Computed):
         word_order: int = 0,
         beta: int = 2,
     ) -> None:
-        """Keep the settings, which are sacrebleu's.
-
-        Args:
-            name: Name of the tool.
-            lowercase: Whether case is ignored.
-            char_order: Longest character n-gram.
-            word_order: Longest word n-gram; 2 gives chrF++.
-            beta: Weight of recall against precision.
-        """
         self.name, self.lowercase, self.char_order = name, lowercase, char_order
         self.word_order, self.beta = word_order, beta
         self.scale, self.needs = (0.0, 100.0), ("references",)
@@ -298,35 +296,26 @@ class Chrf(Computed):
             "sacrebleu": version("sacrebleu"),
         }
 
-    def compute(self, example: Example) -> Measurement | Abstention:
-        """Score against the closest reference."""
-        metric = _sacrebleu(
-            "CHRF",
-            lowercase=self.lowercase,
-            char_order=self.char_order,
-            word_order=self.word_order,
-            beta=self.beta,
-        )
-        return Measurement(
-            value=metric.sentence_score(example.output, list(references(example))).score
-        )
+    def options(self) -> dict[str, object]:
+        """Arguments of the library's class."""
+        names = ("lowercase", "char_order", "word_order", "beta")
+        return {name: getattr(self, name) for name in names}
 
 
-class Ter(Computed):
-    """Translation edit rate (Snover et al., 2006) against the closest reference, by sacrebleu."""
+class Ter(SacreBleu):
+    """Translation edit rate (Snover et al., 2006) against the closest reference, by sacrebleu.
+
+    Args:
+        lowercase: Whether case is ignored.
+        normalized: Whether punctuation is split off first.
+    """
 
     kind: ClassVar[str] = "ter"
+    metric: ClassVar[str] = "TER"
 
     def __init__(
         self, name: str = "ter", *, lowercase: bool = True, normalized: bool = False
     ) -> None:
-        """Keep the settings, which are sacrebleu's.
-
-        Args:
-            name: Name of the tool.
-            lowercase: Whether case is ignored.
-            normalized: Whether punctuation is split off first.
-        """
         self.name, self.lowercase, self.normalized = name, lowercase, normalized
         self.higher_is_better, self.needs = False, ("references",)
         self.description = (
@@ -342,12 +331,9 @@ class Ter(Computed):
             "sacrebleu": version("sacrebleu"),
         }
 
-    def compute(self, example: Example) -> Measurement | Abstention:
-        """Score against the closest reference."""
-        metric = _sacrebleu("TER", case_sensitive=not self.lowercase, normalized=self.normalized)
-        return Measurement(
-            value=metric.sentence_score(example.output, list(references(example))).score
-        )
+    def options(self) -> dict[str, object]:
+        """Arguments of the library's class."""
+        return {"case_sensitive": not self.lowercase, "normalized": self.normalized}
 
 
 @lru_cache(maxsize=16)
@@ -358,19 +344,17 @@ def _sacrebleu(metric: str, **settings: object) -> Any:
 
 
 class Meteor(Computed):
-    """METEOR against the closest reference."""
+    """METEOR against the closest reference.
+
+    Args:
+        synonyms: Whether words match their synonyms in WordNet, as published; without, words
+            and stems alone, which needs no data.
+    """
 
     kind: ClassVar[str] = "meteor"
     extra: ClassVar[str | None] = "nltk"
 
     def __init__(self, name: str = "meteor", *, synonyms: bool = True) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            synonyms: Whether words match their synonyms in WordNet, as published; without, words
-                and stems alone, which needs no data.
-        """
         self.name, self.synonyms = name, synonyms
         self.scale, self.needs = (0.0, 1.0), ("references",)
         shared = "words, stems and synonyms" if synonyms else "words and stems"

@@ -23,7 +23,13 @@ from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Message, Scale
 from textassay.runtime.model import Model
 from textassay.tools.embedding import Embedding
-from textassay.tools.engines import has_packaged_vectors
+from textassay.tools.engines import (
+    PACKAGED_VECTORS,
+    OnnxEngine,
+    PytorchEngine,
+    StaticEngine,
+    has_packaged_vectors,
+)
 from textassay.tools.learned_metrics import BartScore, BertScore, Bleurt, LMProb, UniEval
 from textassay.tools.nli import NLI, MiniCheck
 from textassay.tools.overlap import Bleu, Chrf, Meteor, Rouge, Ter
@@ -65,10 +71,10 @@ ENTRY_POINTS = "textassay.tools"
 """Entry-point group in which other packages name their tools: a factory, or a `FunctionTool`."""
 
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "nli": ("torch", "transformers"),
     "nltk": ("nltk",),
-    "onnx": ("onnxruntime", "tokenizers"),
-    "static": ("wordllama", "tokenizers", "safetensors"),
+    "nli": PytorchEngine.modules,
+    "onnx": OnnxEngine.modules,
+    "static": (PACKAGED_VECTORS, *StaticEngine.modules),
 }
 """Modules that each extra of the package brings."""
 

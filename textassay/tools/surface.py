@@ -38,7 +38,13 @@ _SILENT_END = re.compile(
 
 
 class Length(Computed):
-    """How long the output is."""
+    """How long the output is.
+
+    Args:
+        unit: `words` leaves punctuation out, `tokens` are separated by white space,
+            `characters` counts every code point.
+        splitter: Finds sentences, for the unit `sentences`.
+    """
 
     kind: ClassVar[str] = "length"
 
@@ -49,14 +55,6 @@ class Length(Computed):
         unit: LengthUnit = "words",
         splitter: SentenceSplitter = DEFAULT_SPLITTER,
     ) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            unit: `words` leaves punctuation out, `tokens` are separated by white space,
-                `characters` counts every code point.
-            splitter: Finds sentences, for the unit `sentences`.
-        """
         self.name, self.unit, self.splitter = name, unit, splitter
         self.description = (
             f"Length of the output in {unit}, from 0 without bound. Says nothing of quality by"
@@ -83,17 +81,15 @@ class Length(Computed):
 
 
 class Repetition(Computed):
-    """Share of the output's n-grams that stood in it before."""
+    """Share of the output's n-grams that stood in it before.
+
+    Args:
+        n: Words in an n-gram.
+    """
 
     kind: ClassVar[str] = "repetition"
 
     def __init__(self, name: str = "repetition", *, n: AtLeastOne = 3) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            n: Words in an n-gram.
-        """
         self.name, self.n, self.scale, self.higher_is_better = name, n, (0.0, 1.0), False
         self.description = (
             f"Share of the output's {n}-word runs that repeat an earlier one, 0 (none) to 1; lower"
@@ -122,19 +118,17 @@ def too_short(name: str, n: int) -> Abstention:
 
 
 class Readability(Computed):
-    """Flesch reading ease (Flesch, 1948)."""
+    """Flesch reading ease (Flesch, 1948).
+
+    Args:
+        splitter: Finds sentences.
+    """
 
     kind: ClassVar[str] = "readability"
 
     def __init__(
         self, name: str = "readability", *, splitter: SentenceSplitter = DEFAULT_SPLITTER
     ) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            splitter: Finds sentences.
-        """
         self.name, self.splitter = name, splitter
         self.description = (
             "Flesch reading ease of the output, English only: about 0 (hard) to 100 (easy), beyond"
@@ -181,17 +175,15 @@ def syllables(word: str) -> int:
 
 
 class Novelty(Computed):
-    """Share of the output's n-grams that are not in the source."""
+    """Share of the output's n-grams that are not in the source.
+
+    Args:
+        n: Words in an n-gram.
+    """
 
     kind: ClassVar[str] = "novelty"
 
     def __init__(self, name: str = "novelty", *, n: AtLeastOne = 2) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            n: Words in an n-gram.
-        """
         self.name, self.n, self.scale, self.needs = name, n, (0.0, 1.0), ("premise",)
         self.description = (
             f"Share of the output's {n}-word runs that do not occur in the source (fact and"
@@ -213,17 +205,15 @@ class Novelty(Computed):
 
 
 class Coverage(Computed):
-    """Extractive fragment coverage (Grusky et al., 2018, section 4)."""
+    """Extractive fragment coverage (Grusky et al., 2018, section 4).
+
+    Args:
+        shortest: Fragments with fewer words are not counted; 1 is the paper's definition.
+    """
 
     kind: ClassVar[str] = "coverage"
 
     def __init__(self, name: str = "coverage", *, shortest: AtLeastOne = 1) -> None:
-        """Keep the settings.
-
-        Args:
-            name: Name of the tool.
-            shortest: Fragments with fewer words are not counted; 1 is the paper's definition.
-        """
         self.name, self.shortest, self.scale, self.needs = name, shortest, (0.0, 1.0), ("premise",)
         self.description = (
             "Share of the output's words that stand in fragments copied from the source (fact and"

@@ -84,17 +84,10 @@ class SentenceSplitter(Protocol):
 
 
 class RuleSplitter:
-    """Splits by rules.
-
-    Best on European languages, sound on every script that marks the ends of sentences.
-    """
+    """Splits by rules, which hold for every script that marks the ends of sentences."""
 
     def __init__(self, abbreviations: Iterable[str] = ()) -> None:
-        """Keep further abbreviations.
-
-        Args:
-            abbreviations: Words, without the final dot, that a sentence never ends on.
-        """
+        """`abbreviations` are words, without the final dot, that a sentence never ends on."""
         self.abbreviations = _BEFORE_NAMES | {a.lower().rstrip(".") for a in abbreviations}
 
     @property

@@ -12,6 +12,7 @@ import asyncio
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import copy
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -135,7 +136,10 @@ class Abstention(Message):
 
 
 class TextTool(ABC):
-    """Base of the tools in this package: a subclass says what it is and implements `measure`."""
+    """Base of the tools in this package: a subclass says what it is and implements `measure`.
+
+    A kind with options has a constructor of its own, which takes `name` and them as keywords.
+    """
 
     kind: ClassVar[str] = ""
     """Name of the kind of tool, by which the registry knows it."""
@@ -149,13 +153,6 @@ class TextTool(ABC):
     needs: tuple[Need, ...] = ()
 
     def __init__(self, name: str | None = None) -> None:
-        """Keep the name.
-
-        A kind with options has a constructor of its own, which takes them as keywords.
-
-        Args:
-            name: Name of the tool; by default that of its kind.
-        """
         self.name = name or self.kind
 
     def settings(self) -> Mapping[str, object]:
@@ -177,21 +174,12 @@ class TextTool(ABC):
         # there.
         result = self.missing(example) or await self.measure(example)
         if isinstance(result, Abstention):
-            return Score(
-                id=example.id,
-                aspect=self.name,
-                outcome="abstained",
-                scale=self.scale,
-                how="tool",
-                error=ScoreError(type=result.type, message=result.message),
-                signature=self.signature,
-            )
-        return Score(
-            id=example.id,
-            aspect=self.name,
+            error = ScoreError(type=result.type, message=result.message)
+            return _score(self, example, outcome="abstained", error=error)
+        return _score(
+            self,
+            example,
             value=on_scale(result.value, self.scale),
-            scale=self.scale,
-            how="tool",
             explanation=result.explanation,
             evidence=result.evidence,
             usage=result.usage,
@@ -219,13 +207,7 @@ class TextTool(ABC):
         }
         for need in self.needs:
             if not present[need]:
-                needed = (
-                    "a source or context"
-                    if need == "premise"
-                    else "references"
-                    if need == "references"
-                    else need
-                )
+                needed = "a source or context" if need == "premise" else need
                 return Abstention(
                     type="MissingSource" if need == "premise" else f"Missing{need.capitalize()}",
                     message=f"{self.name} needs {needed}, which this example does not have",
@@ -240,10 +222,7 @@ class TextTool(ABC):
 
 
 class Computed(TextTool):
-    """A tool whose value is plain computing.
-
-    A subclass implements `compute`, which runs in a worker thread.
-    """
+    """A tool whose value is plain computing: `compute`, which runs in a worker thread."""
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Run `compute` off the event loop."""
@@ -252,6 +231,11 @@ class Computed(TextTool):
     @abstractmethod
     def compute(self, example: Example) -> Measurement | Abstention:
         """Measure an example that has everything in `needs`."""
+
+
+def _score(tool: Tool, example: Example, **fields: Any) -> Score:
+    common = {"id": example.id, "aspect": tool.name, "scale": tool.scale, "how": "tool"}
+    return Score(**{**common, "signature": tool.signature, **fields})
 
 
 def premise(example: Example) -> str | None:
@@ -277,16 +261,14 @@ def sign(kind: str, settings: Mapping[str, object]) -> str:
     return "|".join([f"tool:{kind}", *parts, f"version:{__version__}"])
 
 
-def on_scale(value: float, scale: Scale | None, *, tolerance: float = 1e-5) -> float:
-    """Return `value`, moved onto the end of the scale that rounding alone put it beyond.
-
-    `tolerance` is a share of the scale's width; a value further off raises `ValueError`.
-    """
+def on_scale(value: float, scale: Scale | None) -> float:
+    """Return `value`, moved onto the end of the scale that rounding alone put it beyond."""
     if scale is None:
         return value
     low, high = scale
+    rounding = 1e-5 * (high - low)
     # A value far off its scale is a fault of the tool; clipping it would hide that.
-    if not low - tolerance * (high - low) <= value <= high + tolerance * (high - low):
+    if not low - rounding <= value <= high + rounding:
         raise ValueError(f"a tool gave {value!r}, which is off its own scale {low:g} to {high:g}")
     return min(max(value, low), high)
 
@@ -312,26 +294,9 @@ class FunctionTool(TextTool):
         needs: tuple[Need, ...] = (),
         revision: str = "1",
     ) -> None:
-        """Keep the function and what is said about it.
-
-        Args:
-            function: Takes an `Example` and returns a number (or a `Measurement`, or an
-                `Abstention`).
-            name: Name of the tool.
-            description: Words for a planner.
-            scale: Lowest and highest value; `None` if unbounded.
-            higher_is_better: Whether a high value speaks for the text.
-            needs: Inputs without which the tool abstains.
-            revision: Part of the signature; change it when the function starts to give other
-                numbers.
-        """
         self.function, self.name, self.description = function, name, description
-        self.scale, self.higher_is_better, self.needs, self.revision = (
-            scale,
-            higher_is_better,
-            needs,
-            revision,
-        )
+        self.scale, self.higher_is_better = scale, higher_is_better
+        self.needs, self.revision = needs, revision
 
     def settings(self) -> Mapping[str, object]:
         """The revision that the author gave."""
@@ -339,15 +304,9 @@ class FunctionTool(TextTool):
 
     def renamed(self, name: str) -> FunctionTool:
         """Return the same tool under another name."""
-        return FunctionTool(
-            self.function,
-            name=name,
-            description=self.description,
-            scale=self.scale,
-            higher_is_better=self.higher_is_better,
-            needs=self.needs,
-            revision=self.revision,
-        )
+        made = copy(self)
+        made.name = name
+        return made
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Call the function."""
@@ -368,7 +327,7 @@ def tool(
     needs: tuple[Need, ...] = (),
     revision: str = "1",
 ) -> Callable[[Measure], FunctionTool]:
-    """Make a tool of a function from an example to a number.
+    """Make a tool of a function from an example to a number, a `Measurement` or an `Abstention`.
 
     Args:
         description: Words for a planner: what is measured, its range, what is compared with what.
@@ -378,26 +337,19 @@ def tool(
         needs: Inputs without which the tool abstains; the function may then rely on them.
         revision: Part of the signature; change it when the function starts to give other numbers.
     """
-
-    def wrap(function: Measure) -> FunctionTool:
-        return FunctionTool(
-            function,
-            name=name or function.__name__,
-            description=description,
-            scale=scale,
-            higher_is_better=higher_is_better,
-            needs=needs,
-            revision=revision,
-        )
-
-    return wrap
+    return lambda function: FunctionTool(
+        function,
+        name=name or function.__name__,
+        description=description,
+        scale=scale,
+        higher_is_better=higher_is_better,
+        needs=needs,
+        revision=revision,
+    )
 
 
 def need(module: str, *, extra: str, what: str) -> Any:
-    """Import a module that an extra of this package brings, and return it.
-
-    `what` needs it, for the message of the `ConfigurationError` where it is missing.
-    """
+    """Import a module that an extra of this package brings for `what`, and return it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -416,17 +368,13 @@ def check_installed(modules: Sequence[str], *, extra: str, what: str) -> None:
 
 
 class ToolScorer(AsyncResource):
-    """Runs a set of tools side by side; `async with` closes them."""
+    """Runs a set of tools side by side; `async with` closes them.
+
+    Raises:
+        ConfigurationError: There is no tool, or two share a name.
+    """
 
     def __init__(self, tools: Sequence[Tool]) -> None:
-        """Keep the tools.
-
-        Args:
-            tools: At least one, with different names.
-
-        Raises:
-            ConfigurationError: There is none, or two share a name.
-        """
         if not tools:
             raise ConfigurationError("no tools to score with; name at least one")
         self.tools = tuple(tools)
@@ -464,15 +412,8 @@ class ToolScorer(AsyncResource):
         except Exception as error:  # the one place where a tool's failure becomes a value
             if isinstance(error, TextassayError) and error.stops_run:
                 raise
-            return Score(
-                id=example.id,
-                aspect=tool.name,
-                outcome="error",
-                scale=tool.scale,
-                how="tool",
-                error=ScoreError(type=type(error).__name__, message=str(error) or repr(error)),
-                signature=tool.signature,
-            )
+            failure = ScoreError(type=type(error).__name__, message=str(error) or repr(error))
+            return _score(tool, example, outcome="error", error=failure)
 
     async def aclose(self) -> None:
         """Close every tool."""
@@ -481,27 +422,17 @@ class ToolScorer(AsyncResource):
 
 
 class DryRunTool:
-    """Gives the middle of another tool's scale, without loading or asking anything."""
+    """Gives the middle of another tool's scale, or 1/2, without loading or asking anything."""
 
     def __init__(self, tool: Tool) -> None:
         self.name, self.description, self.signature = tool.name, tool.description, tool.signature
-        self.scale, self.higher_is_better, self.needs = (
-            tool.scale,
-            tool.higher_is_better,
-            tool.needs,
-        )
+        self.scale, self.needs = tool.scale, tool.needs
+        self.higher_is_better = tool.higher_is_better
 
     async def score(self, example: Example) -> Score:
-        """Return the middle of the scale, or 1/2 if it has no ends."""
+        """Return the middle of the scale."""
         middle = 0.5 if self.scale is None else (self.scale[0] + self.scale[1]) / 2
-        return Score(
-            id=example.id,
-            aspect=self.name,
-            value=middle,
-            scale=self.scale,
-            how="tool",
-            signature=self.signature,
-        )
+        return _score(self, example, value=middle)
 
     async def aclose(self) -> None:
         """Nothing is open."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.process import hold_off_gc, start_gc
+from textassay.runtime.backends.http_errors import quote
 from textassay.runtime.errors import ClusterLost, ConfigurationError
 from textassay.workers.protocol import (
     Failed,
@@ -119,8 +120,8 @@ def _probe(address: str) -> None:
             pass
     except OSError as error:
         raise ConfigurationError(
-            f"the Ray cluster at {address} cannot be reached: {error}; a Ray Client server usually "
-            "listens at port 10001 of the head node"
+            f"the Ray cluster at {address} cannot be reached: “{error}”; a Ray Client server "
+            "usually listens at port 10001 of the head node"
         ) from error
 
 
@@ -175,7 +176,7 @@ class RayWorker:
             return await asyncio.shield(answer)
         except errors.RayTaskError as error:
             # what a worker expects it returns; this is a fault of a program, or of an installation
-            raise RuntimeError(f"{self.name} failed: {error}") from None
+            raise RuntimeError(f"{self.name} failed: {quote(str(error))}") from None
         except errors.RayError as error:
             if getattr(error, "_actor_init_failed", False):
                 raise ConfigurationError(
@@ -234,7 +235,7 @@ class RayWorkers:
             place = self._anywhere if self._workers else self._by_node
             started = place(missing, nodes)
         except (self._ray.exceptions.RayError, OSError, RuntimeError) as error:
-            raise ClusterLost(f"the Ray cluster does not answer: {error}") from error
+            raise ClusterLost(f"the Ray cluster does not answer: {quote(str(error))}") from error
         self.workers_started += started
         self._check_room()
         return started

@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textassay.evaluation.data import FedExample, checked_examples, part_of
+from textassay.evaluation.data import FedExample, check_examples, select_examples
 from textassay.evaluation.manifest import with_absolute_paths
 from textassay.evaluation.opening import with_default_tools
-from textassay.evaluation.progress import Progress, summed
+from textassay.evaluation.progress import Progress, sum_progress
 from textassay.evaluation.request import RunRequest, in_every_role
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import writing_summary
@@ -140,14 +140,14 @@ class Driver:
         living = [w.report.progress for w in self._workers if w.report]
         before = 0 if self._queue is None else self._queue.settled_before
         return replace(
-            summed([*self._gone, *living]),
+            sum_progress([*self._gone, *living]),
             # what a worker has finished counts once it is journaled here
             done=self._done + before,
             total=self._record.total,
             seconds=time.monotonic() - self._began,
             outcomes=dict(self._outcomes),
             settled_before=before,
-            limiters=summed(living).limiters,
+            limiters=sum_progress(living).limiters,
         )
 
     @property
@@ -527,8 +527,8 @@ async def run_with_workers(
     request = with_absolute_paths(request)
     # here, so that no worker takes others because of what is installed on its machine
     request, by_default = with_default_tools(request, None, out if request.resume else None)
-    data, info = await checked_examples(examples, request)
-    judged, total = part_of(data, info.count, limit=request.limit, shard=None)
+    data, info = await check_examples(examples, request)
+    judged, total = select_examples(data, info.count, limit=request.limit, shard=None)
     most = most_workers(workers, request, total)
     async with AsyncExitStack() as stack:
         record = RunRecord(

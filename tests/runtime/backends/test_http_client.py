@@ -6,6 +6,7 @@ The first request to an address goes through aiohttp's session; later ones repea
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import gzip
 import re
@@ -16,7 +17,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.backends.endpoint import Endpoint, read_address
 from textassay.runtime.backends.http_client import LARGE, MAX_PATTERNS, HttpClient
 from textassay.runtime.errors import MalformedResponse
 
@@ -242,3 +243,22 @@ async def test_requests_with_headers_of_their_own_push_out_the_oldest() -> None:
     assert all(
         one == other for one, other in zip(wire.received[::2], wire.received[1::2], strict=True)
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "url", "login", "secrets"),
+    [
+        ("http://h/v1?a=b", "http://h/v1", None, ()),
+        ("http://@h:80/v1/", "http://h:80/v1", None, ()),
+        ("http://me:p%40ss@h/v1", "http://h/v1", "me:p@ss", ("p%40ss", "p@ss")),
+        ("http://a-token@h/v1", "http://h/v1", "a-token:", ("a-token",)),
+        ("http://\u00fc:\u4e2d@h", "http://h", "\u00fc:\u4e2d", ("\u4e2d",)),
+    ],
+)
+async def test_the_parts_of_an_address(given, url, login, secrets):
+    """A user and a password may be escaped, and are sent in UTF-8."""
+    read = read_address(given)
+    sent = "" if login is None else base64.b64encode(login.encode()).decode()
+    assert read.url == url
+    assert read.login == ({} if login is None else {"Authorization": f"Basic {sent}"})
+    assert set(read.secrets) == {*secrets, *filter(None, [sent])}

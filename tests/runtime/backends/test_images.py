@@ -10,7 +10,7 @@ import pytest
 
 from tests.pictures import png, png_uri
 from textassay.runtime import errors
-from textassay.runtime.backends import http_errors, openai_format, responses_format
+from textassay.runtime.backends import openai_format, responses_format
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.openai_format import choices_as_request
@@ -150,38 +150,3 @@ def test_choices_keep_images_and_probes_have_none(asked: Request) -> None:
 def test_a_plain_prompt_has_no_images() -> None:
     with pytest.raises(ValueError, match="a plain prompt has no images"):
         Request(prompt="Rate it.", images=(LINK,))
-
-
-REFUSALS = [
-    (400, "Invalid content type. image_url is only supported by certain models."),
-    (400, "At most 0 image(s) may be provided in one request."),
-    (400, "judge-7b is not a multimodal model"),
-    (422, "messages[1]: unknown variant `image_url`, expected `text` at line 1 column 99"),
-    (500, "image input is not supported - hint: you may need to provide the mmproj"),
-    (404, "No endpoints found that support image input"),
-    (400, "The model `x` does not support image input."),
-    (400, "Image inputs are not supported by this model."),
-    (400, "This model does not support vision"),
-]
-
-
-@pytest.mark.parametrize(("status", "said"), REFUSALS)
-def test_a_model_that_takes_no_images_stops_the_run(status: int, said: str) -> None:
-    """Every call with an image would fail."""
-    body = orjson.dumps({"error": {"message": said, "type": "invalid_request_error"}})
-    error = http_errors.from_status(status, {}, body, where="h")
-    assert type(error) is errors.ImagesRefused
-    assert error.stops_run
-    assert "use one that does" in str(error)
-
-
-@pytest.mark.parametrize(
-    "said",
-    ["Could not process image", "Unsupported image format: image/bmp", "image exceeds 5 MB maximum",
-     "The image data you provided does not represent a valid image.",
-     "We do not support image type image/tiff", "image dimensions are too large"],
-)  # fmt: skip
-def test_a_single_image_that_is_refused_fails_its_example_only(said: str) -> None:
-    body = orjson.dumps({"error": {"message": said}})
-    error = http_errors.from_status(400, {}, body, where="h")
-    assert type(error) is errors.RequestRefused

@@ -1,4 +1,5 @@
-"""How a local model is loaded: threads, digests, settings, memory; and the model of the package."""
+"""How a local model is loaded: threads, settings, memory, the model of the package; and what would
+end the process inside llama.cpp, which ends in an error of ours."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -39,9 +41,12 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
 )
 
+ROOT = Path(__file__).parents[3]
 SHOW_OPENMP = """
-import os
+import os, sys
+from textassay.runtime.backends import doctor, llamacpp
 from textassay.runtime.backends.llamacpp.library import library
+print("before", [n for n in ("llama_cpp", "huggingface_hub") if n in sys.modules])
 library()
 print("after", os.environ.get("GOMP_SPINCOUNT"))
 """
@@ -56,12 +61,13 @@ print("after", os.environ.get("GOMP_SPINCOUNT"))
     ],
 )
 def test_threads_spin_briefly_unless_the_user_chose_otherwise(chosen, shown):
-    """libgomp itself says what it read; the variable is gone afterwards unless the user had set
-    it."""
+    """libgomp itself says what it read when it was loaded, on first use; the variable is gone
+    afterwards unless the user had set it."""
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("GOMP_", "OMP_"))}
     done = subprocess.run(
         [sys.executable, "-c", SHOW_OPENMP],
         env={**plain, **chosen, "OMP_DISPLAY_ENV": "VERBOSE"},
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
@@ -69,20 +75,22 @@ def test_threads_spin_briefly_unless_the_user_chose_otherwise(chosen, shown):
     if "GOMP_SPINCOUNT" not in done.stderr:
         pytest.skip("llama.cpp was built without libgomp")
     assert shown in done.stderr
+    assert "before []" in done.stdout
     assert f"after {chosen.get('GOMP_SPINCOUNT')}" in done.stdout
 
 
-@pytest.mark.parametrize("names", [["nvidia3"], ["dxg"], ["kfd"], ["nvidia0", "nvidiactl"]])
-def test_a_gpu_is_seen_in_containers_and_under_wsl(tmp_path, names):
+@pytest.mark.parametrize(
+    ("names", "seen"),
+    [
+        *((["nvidia3"], True), (["dxg"], True), (["kfd"], True), (["nvidia0", "nvidiactl"], True)),
+        (["nvidiactl", "nvidia-uvm", "null"], False),
+    ],
+)
+def test_a_gpu_is_seen_in_containers_and_under_wsl(tmp_path, names, seen):
+    """A driver without a device is none."""
     for name in names:
         (tmp_path / name).touch()
-    assert gpu_in_sight(tmp_path)
-
-
-def test_a_driver_without_a_device_is_no_gpu(tmp_path):
-    for name in ("nvidiactl", "nvidia-uvm", "null"):
-        (tmp_path / name).touch()
-    assert not gpu_in_sight(tmp_path)
+    assert gpu_in_sight(tmp_path) is seen
 
 
 def test_settings_of_throughput_mode_reach_the_identity(tmp_path):
@@ -107,16 +115,18 @@ def test_settings_of_throughput_mode_reach_the_identity(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "shown"),
+    ("options", "error", "shown"),
     [
-        ({"flash_attention": True}, "flash_attention needs mode='throughput'"),
-        ({"sequences": 4}, "sequences needs mode='throughput'"),
-        ({"mode": "throughput", "sequences": 65}, "2 to 64 sequences"),
-        ({"batch": 8}, "batch must be 36 to 8192"),
+        ({"flash_attention": True}, ConfigurationError, "flash_attention needs mode='throughput'"),
+        ({"sequences": 4}, ConfigurationError, "sequences needs mode='throughput'"),
+        ({"mode": "throughput", "sequences": 65}, ValueError, "sequences"),
+        ({"batch": 8}, ValueError, "batch"),
+        ({"mode": "fast"}, ValueError, "mode"),
+        ({"speed": 1}, ValueError, "speed"),
     ],
 )
-def test_what_would_have_no_effect_or_break_a_promise_is_refused(options, shown):
-    with pytest.raises(ConfigurationError, match=shown):
+def test_what_would_have_no_effect_or_break_a_promise_is_refused(options, error, shown):
+    with pytest.raises(error, match=shown):
         LlamaCppModel("llamacpp/x", "x.gguf", **options)
 
 
@@ -186,16 +196,9 @@ def score(root: Path, out: str, code: str = RUN) -> subprocess.CompletedProcess[
         json.dumps({"id": "x", "output": "It rained.", "source": "rain and wind " * 300})
     )
     flags = (
-        "--task",
-        "summarization",
-        "--aspects",
-        "fluency",
-        "--method",
-        "g-eval",
-        "--progress",
-        "none",
+        "--task summarization --aspects fluency --method g-eval --progress none --model embedded"
     )
-    return run(root, "score", "data.jsonl", *flags, "--model", "embedded", "--out", out, code=code)
+    return run(root, "score", "data.jsonl", *flags.split(), "--out", out, code=code)
 
 
 def test_it_scores_and_says_what_did_not_fit(copy):
@@ -215,10 +218,8 @@ def test_it_scores_and_says_what_did_not_fit(copy):
 def test_without_the_library_it_says_what_to_install(copy):
     done = score(copy, "uninstalled", code=WITHOUT_LLAMA_CPP)
     assert done.returncode == 2
-    assert all(
-        words in done.stderr
-        for words in ("textassay[llamacpp]", "C++ compiler", "Models behind an API")
-    )
+    said = ("textassay[llamacpp]", "C++ compiler", "Models behind an API")
+    assert all(words in done.stderr for words in said)
     assert not (copy / "uninstalled").exists()
 
 
@@ -256,3 +257,195 @@ def test_the_packaged_file_is_the_one_its_checksum_names():
     assert hashlib.sha256((EMBEDDED_FOLDER / EMBEDDED_FILE).read_bytes()).hexdigest() == expected
     assert (EMBEDDED_FOLDER / EMBEDDED_FILE).stat().st_size <= 12 * 2**20
     assert (EMBEDDED_FOLDER / "README.md").is_file()
+
+
+# ---- what would end the process ----
+
+PRELUDE = """
+import asyncio, json, sys
+from pathlib import Path
+from tests.gguf_fixture import Shape, write_model
+from textassay.runtime.backends.llamacpp import LlamaCppModel
+from textassay.runtime.errors import TextassayError
+from textassay.runtime.model import ChatMessage, ChoicesRequest, ContinuationRequest, Request
+root = Path(sys.argv[1])
+def made(**shape):
+    return write_model(folder / "model.gguf", Shape(**shape)).path
+def local(path, **options):
+    return LlamaCppModel("llamacpp/x", path, **{"n_gpu_layers": 0, "threads": 1, **options})
+TEXT = ContinuationRequest(prompt="the text", continuation=" good")
+async def load(path, **options):
+    async with local(path, **options) as model:
+        return await model.continuation(TEXT)
+def run(coroutine):
+    try:
+        print("ok", asyncio.run(coroutine))
+    except TextassayError as error:
+        print(type(error).__name__, "|", error)
+for name, code in json.loads(sys.stdin.read()).items():
+    print(f"\\x1e{name}\\x1f", flush=True)
+    folder = root / name
+    folder.mkdir()
+    exec(code)
+"""
+
+# the last runs on while the process ends
+# fmt: off
+CASES = {
+    "no such file": ('run(load(folder / "none.gguf"))', "ModelNotFound", "no file"),
+    "a folder": ("run(load(folder))", "ModelNotFound", "is a folder"),
+    "empty file": (
+        '(folder / "e.gguf").touch(); run(load(folder / "e.gguf"))',
+        "ConfigurationError", "not a GGUF"),
+    "not a GGUF": (
+        '(folder / "t.gguf").write_text("hello " * 99); run(load(folder / "t.gguf"))',
+        "ConfigurationError", "not a GGUF"),
+    "only the magic": (
+        '(folder / "m.gguf").write_bytes(b"GGUF" + b"\\xff" * 60); run(load(folder / "m.gguf"))',
+        "ConfigurationError", "cannot load"),
+    "truncated in the header": (
+        "p = made(); p.write_bytes(p.read_bytes()[:3000]); run(load(p))",
+        "ConfigurationError", "cannot load"),
+    "truncated in the weights": (
+        "p = made(); p.write_bytes(p.read_bytes()[:-5000]); run(load(p))",
+        "ConfigurationError", "corrupted or incomplete"),
+    "unsupported architecture": (
+        'run(load(made(architecture="nosuchnet")))',
+        "ConfigurationError", "unknown model architecture: 'nosuchnet'"),
+    "NaN weights": ("run(load(made(nan=True)))", "FatalModelError", "NaN"),
+    "NaN weights, file checked": (
+        'run(load(made(nan=True, dtype="f16"), check_tensors=True))',
+        "ConfigurationError", "cannot load"),
+    "out of memory": (
+        "run(load(made(context=2**30), n_ctx=2**30))",
+        "ConfigurationError", "GiB are free"),
+    "more context than trained": (
+        "run(load(made(), n_ctx=4096))",
+        "ConfigurationError", "beyond the 2048 tokens"),
+    "prompt that fills the context": (
+        """
+        async def ask():
+            async with local(made(), n_ctx=300) as model:
+                for words in range(290, 302):
+                    prompt = "a" + " good" * words
+                    try:
+                        await model.continuation(
+                            ContinuationRequest(prompt=prompt, continuation=" x")
+                        )
+                    except TextassayError as error:
+                        print(words, error)
+                return await model.generate(Request(prompt="good" + " good" * 200))
+        run(ask())
+        """, "ok", "context"),
+    "malformed JSON schema": (
+        """
+        async def ask():
+            async with local(made()) as model:
+                for schema in (
+                    {"type": "nonsense"}, {"type": 7}, {"enum": []},
+                    {"type": "object", "properties": 3}, {"$ref": "#/nowhere"},
+                    {"$ref": "https://example.org/x.json"}, {"type": "string", "pattern": "("},
+                ):
+                    try:
+                        await model.generate(Request(prompt="x", json_schema=schema, max_tokens=5))
+                    except TextassayError as error:
+                        print(type(error).__name__, error)
+                return await model.continuation(TEXT)
+        run(ask())
+        """, "ok", "JSON schema"),
+    "a schema that refers to itself": (
+        """
+        async def ask():
+            async with local(made()) as model:
+                own = {"$ref": "#/$defs/t"}
+                tree = {**own, "$defs": {"t": {"type": "array", "items": own}}}
+                await model.generate(Request(prompt="x", json_schema=tree, max_tokens=40))
+                loop = {**own, "$defs": {"t": {"anyOf": [own, {"type": "null"}]}}}
+                return await model.generate(Request(prompt="x", json_schema=loop, max_tokens=5))
+        run(ask())
+        """, "ConfigurationError", "grammar"),
+    "close while work is queued": (
+        """
+        async def ask():
+            model = local(made())
+            await model.open()
+            asked = [
+                ContinuationRequest(prompt="good " * n, continuation=" x") for n in range(1, 200)
+            ]
+            # lasts until it is stopped, however late that is
+            endless = Request(prompt="x", max_tokens=1500, n=50, temperature=1)
+            tasks = [asyncio.create_task(model.generate(endless))]
+            tasks += [asyncio.create_task(model.continuation(one)) for one in asked]
+            await asyncio.sleep(0.05)
+            await model.aclose()
+            found = await asyncio.gather(*tasks, return_exceptions=True)
+            return {type(one).__name__ for one in found}
+        run(ask())
+        """, "ok", "ModelClosed"),
+    "asked from many tasks and two event loops": (
+        """
+        model = local(made())
+        async def ask():
+            asked = [
+                ContinuationRequest(prompt="good " * n, continuation=" x") for n in range(1, 40)
+            ]
+            answers = await asyncio.gather(*map(model.continuation, asked))
+            return sum(one.logprob < 0 for one in answers)
+        run(ask())
+        run(ask())
+        """, "ok", "39"),
+    "hostile text": (
+        """
+        async def ask():
+            async with local(made()) as model:
+                for text in (
+                    "a" * 200_000, "\\x00" * 50, "\\U0010ffff" * 50, " " * 100_000, "\\ufdd0" * 9
+                ):
+                    chat = (ChatMessage(role="user", content=text),)
+                    for request in (
+                        ContinuationRequest(prompt=text, continuation=text),
+                        ContinuationRequest(messages=chat, continuation="x"),
+                    ):
+                        try:
+                            await model.continuation(request)
+                        except TextassayError as error:
+                            print(type(error).__name__)
+                return "survived"
+        run(ask())
+        """, "ok", "survived"),
+    "never closed": (
+        """
+        model = local(made())
+        async def ask():
+            endless = Request(prompt="x", max_tokens=1500, temperature=1)
+            task = asyncio.create_task(model.generate(endless))
+            await asyncio.sleep(0.3)
+            return "left running"
+        run(ask())
+        """, "ok", "left running"),
+}
+# fmt: on
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory) -> dict[str, str]:
+    """What each case printed, up to the one that ended the process if one did."""
+    done = subprocess.run(
+        [sys.executable, "-W", "default::ResourceWarning", "-c", PRELUDE,
+         str(tmp_path_factory.mktemp("bad"))],
+        input=json.dumps({name: textwrap.dedent(code) for name, (code, *_) in CASES.items()}),
+        cwd=ROOT, capture_output=True, text=True, timeout=HANGS_AFTER, check=False,
+    )  # fmt: skip
+    printed = dict(part.split("\x1f") for part in done.stdout.split("\x1e")[1:])
+    assert done.returncode == 0, f"{list(printed)[-1:]}: {done.stderr[-2000:]}"
+    assert "Traceback" not in done.stderr
+    assert "/dev/null" not in done.stderr, "no file of the library is left open"
+    return printed
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_ends_in_an_error_and_not_in_a_crash(case, outcomes):
+    """The process goes on, and says what is wrong."""
+    _, kind, words = CASES[case]
+    assert kind in outcomes[case]
+    assert words in outcomes[case]

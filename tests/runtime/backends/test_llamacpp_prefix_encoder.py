@@ -14,52 +14,20 @@ from hypothesis import strategies as st
 
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.llamacpp.model import EMBEDDED_FOLDER, Loader
-from textassay.runtime.backends.local import tokens
 from textassay.runtime.backends.local.model import Rules
 from textassay.runtime.backends.local.tokens import MAX_REMEMBERED, PrefixEncoder
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.model import ContinuationRequest
+from textassay.runtime.settings import LocalSettings
 
+# fmt: off
 WORDS = [
-    *(
-        "the summary is good",
-        "don't",
-        "isn't",
-        "1234567",
-        "3.14",
-        "e.g.",
-        "“quoted”",
-        "—",
-        "...",
-        "x",
-    ),
-    *(
-        "кошка и собака",
-        "straße über",
-        "中文字",
-        "naïve",
-        "İstanbul",
-        "😀",
-        "a\u0301b",
-        "▁",
-        "\u3000",
-        "\xa0",
-    ),
-    *(
-        "\n",
-        "\n\n",
-        "\t",
-        "  ",
-        "   ",
-        " ",
-        "",
-        "<|end|>",
-        "<s>",
-        "http://a.b/c?d=e",
-        "camelCase",
-        "\x00",
-    ),
+    "the summary is good", "don't", "isn't", "1234567", "3.14", "e.g.", "“quoted”", "—", "...", "x",
+    "кошка и собака", "straße über", "中文字", "naïve", "İstanbul", "😀", "a\u0301b", "▁", "\u3000",
+    "\xa0", "\n", "\n\n", "\t", "  ", "   ", " ", "", "<|end|>", "<s>", "http://a.b/c?d=e",
+    "camelCase", "\x00",
 ]
+# fmt: on
 texts = st.lists(st.sampled_from(WORDS) | st.text(max_size=12), min_size=1, max_size=40).map(
     " ".join
 )
@@ -96,12 +64,13 @@ def loaded(request, tmp_path_factory):
     else:
         shape = Shape(tokenizer=request.param, vocabulary=2000, bos=True)
         path = write_model(tmp_path_factory.mktemp("gguf") / "model.gguf", shape).path
-    opened = Loader(Rules("m", "error", None), str(path), n_gpu_layers=0, threads=1)()
+    settings = LocalSettings(n_gpu_layers=0, threads=1)
+    opened = Loader(Rules("m", "error", None), str(path), settings)()
     yield opened
     opened.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(texts, st.integers(0, 400), st.integers(0, 5)), min_size=2, max_size=8))
 def test_ids_are_those_of_the_whole_text(loaded, parts):
     """Whatever was tokenized before, and wherever two texts part."""
@@ -114,7 +83,7 @@ def test_ids_are_those_of_the_whole_text(loaded, parts):
         assert outcome(encoder.encode, text) == outcome(loaded.weights.encode, text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(texts, texts)
 def test_what_follows_a_prompt_is_tokenized_with_it(loaded, before, after):
     """A form behind a prompt has the ids that it has in the whole text."""
@@ -173,10 +142,3 @@ def test_a_tokenizer_that_counts_words_is_found_out(loaded):
             return ids if len(text) % 2 else ids[::-1]
 
     assert not PrefixEncoder(Odd(loaded.weights)).has_borders
-
-
-def test_common_lengths():
-    """Against counting characters one by one."""
-    assert tokens._common_length("abcd", "abxd") == 2
-    assert tokens._common_length("", "a") == 0
-    assert tokens._common_length("abc", "abc") == 3

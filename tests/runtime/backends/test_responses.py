@@ -6,21 +6,17 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
 import pytest
 import pytest_asyncio
 
-from tests.responses_server import response_of, serve_responses
+from tests.responses_server import serve_responses
 from textassay.runtime import errors
 from textassay.runtime.backends import responses_format
 from textassay.runtime.backends.by_name import open_backend
 from textassay.runtime.backends.direct import DirectModel
-from textassay.runtime.backends.endpoint import Endpoint
-from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.connected import connect
 from textassay.runtime.model import ChatMessage, ContinuationRequest, Function, Request, Sample
 from textassay.runtime.settings import Settings
-from textassay.testing import check_model
 
 ASK = Request(
     messages=(
@@ -126,37 +122,27 @@ def message(*parts: Any, **more: Any) -> dict[str, Any]:
 FOUR = {"type": "output_text", "text": "4"}
 SUMMARY = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "maybe 2"}]}
 HIDDEN = {"type": "reasoning", "summary": []}
+CUT = {"status": "incomplete", "reason": "max_output_tokens"}
+# fmt: off
 ANSWERS = {
     "text": (answer(message(FOUR)), Sample(text="4")),
     "parts": (answer(message(FOUR, FOUR)), Sample(text="44")),
     "a summary": (answer(SUMMARY, message(FOUR)), Sample(text="4", thought="maybe 2")),
     "the thought itself": (
-        answer(
-            {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "maybe 2"}]},
-            message(FOUR),
-        ),
-        Sample(text="4", thought="maybe 2"),
-    ),
+        answer({"type": "reasoning",
+                "content": [{"type": "reasoning_text", "text": "maybe 2"}]}, message(FOUR)),
+        Sample(text="4", thought="maybe 2")),
     "a comment before": (
-        answer(
-            message({"type": "output_text", "text": "maybe 2"}, phase="commentary"), message(FOUR)
-        ),
-        Sample(text="4", thought="maybe 2"),
-    ),
-    "R03": (
-        answer(HIDDEN, status="incomplete", reason="max_output_tokens"),
-        Sample(text="", finish_reason="length"),
-    ),
-    "cut": (
-        answer(message(FOUR), status="incomplete", reason="max_output_tokens"),
-        Sample(text="4", finish_reason="length"),
-    ),
-    "filtered": (
-        answer(message(FOUR), status="incomplete", reason="content_filter"),
-        Sample(text="4", finish_reason="filtered"),
-    ),
+        answer(message({"type": "output_text", "text": "maybe 2"}, phase="commentary"),
+               message(FOUR)),
+        Sample(text="4", thought="maybe 2")),
+    "R03": (answer(HIDDEN, **CUT), Sample(text="", finish_reason="length")),
+    "cut": (answer(message(FOUR), **CUT), Sample(text="4", finish_reason="length")),
+    "filtered": (answer(message(FOUR), status="incomplete", reason="content_filter"),
+                 Sample(text="4", finish_reason="filtered")),
     "ended in thought": (answer(HIDDEN), Sample(text="", finish_reason="length")),
 }
+# fmt: on
 
 
 @pytest.mark.parametrize(("payload", "sample"), ANSWERS.values(), ids=ANSWERS)
@@ -211,14 +197,6 @@ async def front(mock_server: Any) -> AsyncIterator[str]:
 
 
 @pytest.mark.asyncio
-async def test_it_does_what_the_protocol_asks_for(mock_server: Any) -> None:
-    server = await mock_server()
-    async with serve_responses() as front:
-        known = Settings(api_base=f"{front}/{urlsplit(server.url).port}/v1")
-        await check_model(lambda: open_backend("responses/judge", known))
-
-
-@pytest.mark.asyncio
 async def test_a_model_by_its_name(front: str, tmp_path: Any) -> None:
     """Samples are asked for one by one, and a seed that a method wants is left out."""
     async with connect("responses/judge", api_base=front, cache=tmp_path) as model:
@@ -262,27 +240,3 @@ async def test_plain_prompts_and_given_texts_have_no_other_api(front: str) -> No
 def test_a_name_needs_an_address() -> None:
     with pytest.raises(errors.ConfigurationError, match="api_base"):
         open_backend("responses/judge", Settings())
-
-
-# --- batches ------------------------------------------------------------------------------------
-
-
-@pytest.mark.asyncio
-async def test_rows_of_batches() -> None:
-    """The requests are those of single calls."""
-    provider = open_dialect(
-        "responses/m", api_base="http://127.0.0.1:9/v1", api_key="k", endpoint=Endpoint()
-    )
-    assert provider.group(ASK) == "/v1/responses"
-    row = orjson.loads(provider.encode("key", ASK))
-    assert row == {
-        "custom_id": "key",
-        "method": "POST",
-        "url": "/v1/responses",
-        "body": {"model": "m", **responses_format.request_fields(ASK)},
-    }
-    chat = {"choices": [{"message": {"content": "4"}, "finish_reason": "stop"}]}
-    assert provider.read(response_of(chat), ASK).samples == (Sample(text="4"),)
-    with pytest.raises(errors.RequestRefused):
-        provider.group(ASK.model_copy(update={"seed": 1}))
-    await provider.aclose()

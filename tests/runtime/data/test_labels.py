@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from textassay.meta.score_files import read_judge
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale
 

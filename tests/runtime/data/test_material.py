@@ -184,6 +184,16 @@ def test_what_is_judged_stands_where_it_was_said(
     assert list(Examples([row], unit="turn"))[-1].output == output
 
 
+def test_a_chat_may_be_a_text_and_an_output_the_response_of_a_model() -> None:
+    response = {"choices": [{"message": {"role": "assistant", "content": "Hello."}}]}
+    (example,) = read([{"messages": "A: Hi", "output": response}])
+    assert example.output == "Hello."
+    assert str(example.source).startswith("A: Hi\n\nA conversation of 1 turn")
+    assert "is a text, and so is the source" in complaint(
+        [{"messages": "A: Hi", "source": "Hi", "output": "Hello."}]
+    )
+
+
 PASSAGE = "[turn 2, passage 1] It was in 1967."
 IN_MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"context": "It was in 1967."}, PASSAGE),

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.raters import WithRatings
+from textassay.runtime.data.ratings import WithRatings
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
 

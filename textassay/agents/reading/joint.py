@@ -52,13 +52,7 @@ _PARENTHESES = re.compile(r"\([^()]{0,60}\)")
 
 
 def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -> JointAnswer:
-    """Return the rating of each aspect. Never raises; the first 40,000 characters are read.
-
-    Args:
-        text: What the judge said.
-        aspects: What was asked for; the slugs of their names differ.
-        form: How ratings were asked for.
-    """
+    """Return the rating of each aspect. Never raises; the first 40,000 characters are read."""
     reply = text[:MAX_ANSWER]
     by_key = _by_key(aspects)
     read: dict[str, list[Rating | NoRating]] = {aspect.id: [] for aspect in aspects}

@@ -49,11 +49,6 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
     """Return the entries of a list.
 
     Never raises; linear in the text, of which the first 40,000 characters are read.
-
-    Args:
-        text: What the model said.
-        most: Maximum number of entries; further ones are dropped; `None` for no limit.
-        unwanted: Names that are no entries, such as that of the thing that was to be split.
     """
     reply = _well_formed(text[:MAX_ANSWER])
     items = _from_json(reply)
@@ -300,16 +295,7 @@ _NOTHING = lazy_pattern(r"(?i)^\W*(?:none|no (?:claims|statements|facts)|n/a)\b[
 
 
 def parse_statements(text: str, *, cut: bool = False) -> tuple[str, ...] | None:
-    """Return the statements of a list in order, without repeats.
-
-    Args:
-        text: What the model said; the first 40,000 characters are read.
-        cut: Whether the answer was cut off, so that its last statement may be incomplete.
-
-    Returns:
-        The statements; empty if the model says that there are none, and `None` if the answer is no
-        list.
-    """
+    """Return the statements of a list in order, without repeats."""
     reply = text[:MAX_ANSWER]
     found = _statements_from_json(reply)
     if found is None:

@@ -44,14 +44,7 @@ def matching(name: str, known: Iterable[str]) -> str | None:
 
 
 def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> PlanReading:
-    """Read a plan. Never raises; linear in the text, of which the first 40,000 characters are read.
-
-    Args:
-        text: What the model wrote.
-        criteria: Names of the criteria; each wants a line `criterion: evaluator, evaluator` or
-            `criterion: none`.
-        tools: Names of the assistant evaluators.
-    """
+    """Read a plan. Never raises; the first 40,000 characters are read, in linear time."""
     reader = _Reader(criteria, tools)
     reply = text[:MAX_PLAN]
     for line in _lines_of_json(reply) or reply.splitlines():

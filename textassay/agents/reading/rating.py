@@ -13,7 +13,7 @@ Nothing may follow it but an explanation under a label of its own (`Rating: 4\nR
 Everything else is no rating, and is asked for again with a reminder of the form: patterns for more
 of what judges may say, which has no end, would take more numbers for ratings that are none. Of the
 ratings in 143,000 recorded answers of real judges these forms read 99.5 %
-(`tests/agents/reading/test_recorded_answers.py`).
+(`tests/agents/test_ratings.py`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ Form = Literal["number", "letters", "stars"]
 Reason = Literal["NoScoreFound", "OffScale", "Declined", "Contradictory"]
 """Why there is no rating: the answer holds none in a clear form, holds one that the scale does not
 have, says no, or states two that differ."""
+
+
+DECLINED: Reason = "Declined"
+"""Problem of an answer in which the judge refuses to rate; it is not asked for again."""
+MAX_QUOTED = 200
+"""Characters of an unusable answer that errors and evidence quote."""
 
 
 class Rating(NamedTuple):
@@ -312,7 +318,7 @@ def _no_rating_in(key: str, held: Any) -> NoRating:
     shown = "null" if held is None else repr(held)[:40]
     declined = isinstance(held, str) and declines(held)
     return NoRating(
-        "Declined" if declined else "NoScoreFound",
+        DECLINED if declined else "NoScoreFound",
         f"the field {key!r} of the answer is {shown}, which is not a rating",
     )
 
@@ -354,7 +360,7 @@ def _missing(plain: str, statements: list[_Statement]) -> NoRating:
     if not plain.strip():
         return NoRating("NoScoreFound", "the answer is empty")
     if not statements and declines(plain):
-        return NoRating("Declined", "the judge declined to rate")
+        return NoRating(DECLINED, "the judge declined to rate")
     return NoRating("NoScoreFound", "the answer contains no rating in the form that was asked for")
 
 
@@ -370,13 +376,7 @@ PREFERENCE = {"A": 1.0, "B": 0.0, "C": 0.5}
 
 
 def parse_choice(text: str, *, ties: bool = False) -> float | NoRating:
-    """Return how much better the first text is (1, 0, or 0.5 for equal), or why that is not said.
-
-    Args:
-        text: What the judge said: a letter alone, in `[[A]]` at the end, or as `parse_rating` reads
-            letters.
-        ties: Whether C, neither, may be answered.
-    """
+    """Return how much better the first text is: 1, 0, or 0.5 for equal; or why that is open."""
     letters = "ABC" if ties else "AB"
     if only := _ONLY_CHOICE.match(text) or _MARKED_CHOICE.search(text):
         letter = only["letter"].upper()

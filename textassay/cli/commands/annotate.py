@@ -1,27 +1,27 @@
-"""`textassay annotate`: people rate in a browser."""
+"""`textassay annotate|ratings ...|import`: people rate, here or in other tools."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.app import LOOKING, command
+from textassay.cli.app import LOOKING, command, group
 from textassay.cli.console import messages, say
-from textassay.cli.exits import run_async
-from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, UNIT, Data, Given, Group
-from textassay.display import to_terminal
+from textassay.cli.exits import io_errors, run_async
+from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, UNIT, AsJson, Data, Given, Group
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
-from textassay.table import Column, Table
+from textassay.table import Column, Table, to_terminal
 
 if TYPE_CHECKING:
+    from textassay.agents.prompt_template import Task
     from textassay.annotate.ratings import Answers, CollectedRatings
+    from textassay.runtime.labels import LabelScale
+
 
 SHOWN_EVERY = 2.0
 """Seconds between two looks at the ratings."""
@@ -54,20 +54,17 @@ def annotate(
     data: Data,
     *,
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="File of ratings to write, .jsonl."),
+        Path, typer.Option("--out", "-o", metavar="FILE", help="File of ratings to write, .jsonl.")
     ],
     given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED | UNIT | GUIDELINES],
     raters: Annotated[
         int, typer.Option(metavar="N", help="Raters; each gets a personal link.", min=1)
     ] = 1,
     per_item: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Raters per item (default: all of them).", min=1),
+        int | None, typer.Option(metavar="N", help="Raters per item (default: all of them).", min=1)
     ] = None,
     repeat: Annotated[
-        float,
-        typer.Option(metavar="SHARE", help="Share of a rater's items to show twice."),
+        float, typer.Option(metavar="SHARE", help="Share of a rater's items to show twice.")
     ] = 0.07,
     host: Annotated[
         str, typer.Option(metavar="HOST", help="Address to serve at (default: this machine only).")
@@ -96,88 +93,46 @@ def annotate(
     again to continue. Decide how many ratings to collect before you look at an estimate: one that
     is looked at after every batch misses more often than its interval says.
     """
-    flags, _ = arguments.with_config(given, CONFIG_KEYS)
-    annotation = Annotation(
-        data=data,
-        out=out,
-        task=flags.get("task"),
-        aspects=flags.get("aspects"),
-        reading={**arguments.reading(flags), "unit": flags.get("unit")},
-        raters=raters,
-        per_item=per_item,
-        repeat=repeat,
-        host=host,
-        port=port,
-        public=None if public_url is None else public_address(public_url),
-        next_from=next_from,
-        guidelines=flags.get("guidelines"),
-        seed=seed,
-        new_links=new_links,
-    )
-    return run_async(_serve(annotation))
-
-
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """What to serve, as the command line says it."""
-
-    data: str
-    out: Path
-    task: str | None
-    aspects: tuple[str, ...] | None
-    raters: int
-    per_item: int | None
-    repeat: float
-    host: str
-    port: int
-    public: str | None
-    reading: Mapping[str, Any]
-    next_from: Path | None
-    guidelines: Path | None
-    seed: int
-    new_links: bool
-
-
-async def _serve(annotation: Annotation) -> int:
-    """Serve the study until it is done or interrupted; return 0."""
     from textassay.annotate.ratings import CollectedRatings, read_sampled
     from textassay.annotate.server import AnnotationServer
     from textassay.annotate.study import Guidelines, Study
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
-    task = tasks.load(annotation.task, annotation.aspects)
-    labels = {one.name: scale for one in task.aspects if (scale := one.label_scale) is not None}
-    examples = await asyncio.to_thread(
-        lambda: tuple(Examples(annotation.data, labels=labels, **annotation.reading))
-    )
+    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    public = None if public_url is None else public_address(public_url)
+    task = tasks.load(flags.get("task"), flags.get("aspects"))
+    reading = {**arguments.reading(flags), "unit": flags.get("unit")}
+    guidelines = flags.get("guidelines")
     study = Study(
-        examples,
+        tuple(Examples(data, labels=_labels(task), **reading)),
         task,
         # by default everybody rates everything: agreement among raters can then be measured on all
         # items
-        per_item=annotation.per_item or annotation.raters,
-        repeat_share=annotation.repeat,
-        seed=annotation.seed,
-        probabilities=read_sampled(annotation.next_from) if annotation.next_from else None,
-        guidelines=Guidelines.read(annotation.guidelines) if annotation.guidelines else None,
+        per_item=per_item or raters,
+        repeat_share=repeat,
+        seed=seed,
+        probabilities=read_sampled(next_from) if next_from else None,
+        guidelines=Guidelines.read(guidelines) if guidelines else None,
     )
-    async with CollectedRatings(study, journal_path(annotation.out)) as ratings:
-        server = AnnotationServer(
-            ratings, annotation.out, host=annotation.host, public=annotation.public, warn=_warn
-        )
-        try:
-            async with server.serving(annotation.port) as port:
-                address = annotation.public or link(annotation.host, port)
-                await _show_links(ratings, annotation, address)
-                if warning := exposure(annotation.host, annotation.public):
-                    _warn(warning)
-                await _watch(ratings)
-        # Ctrl-C, which is how a study usually ends
-        except asyncio.CancelledError:
-            say(f"{len(ratings.answers)} answers are in {annotation.out}")
-            raise
-    return 0
+
+    async def serve() -> int:
+        async with CollectedRatings(study, journal_path(out)) as ratings:
+            server = AnnotationServer(ratings, out, host=host, public=public, warn=_warn)
+            try:
+                async with server.serving(port) as bound:
+                    address = public or link(host, bound)
+                    await _show_links(ratings, raters, address, renew=new_links)
+                    if warning := exposure(host, public):
+                        _warn(warning)
+                    await _watch(ratings)
+            # Ctrl-C, which is how a study usually ends
+            except asyncio.CancelledError:
+                say(f"{len(ratings.answers)} answers are in {out}")
+                raise
+        return 0
+
+    return run_async(serve())
 
 
 def _warn(message: str) -> None:
@@ -198,19 +153,19 @@ def journal_path(out: Path) -> Path:
     return out.with_name(f"{out.stem}.journal.jsonl")
 
 
-async def _show_links(ratings: CollectedRatings, annotation: Annotation, address: str) -> None:
-    """Print personal links: for new raters, and for all of them if new links are wanted.
+async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, renew: bool) -> None:
+    """Print personal links: for new raters, and with `renew` for all of them.
 
     A link cannot be shown again: only a hash of its token is kept.
     """
-    if annotation.new_links:
+    if renew:
         for rater in ratings.raters.values():
             # the old link stops working, which is what a lost or forwarded link needs
             token = await ratings.new_token(rater)
             say(f"{rater.name}: {address}/rate/{token}")
     elif ratings.raters:
         say(f"{len(ratings.raters)} raters keep their links; --new-links makes new ones")
-    while len(ratings.raters) < annotation.raters:
+    while len(ratings.raters) < raters:
         rater, token = await ratings.add_rater()
         say(f"{rater.name}: {address}/rate/{token}")
 
@@ -274,3 +229,127 @@ def agreement_table(ratings: Answers) -> Table:
         Column("again", "again", "count"), Column("same", "same", "share"),
     )  # fmt: skip
     return Table(columns, rows)
+
+
+group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
+
+
+@command(
+    "import",
+    group="ratings",
+    examples=(
+        "textassay ratings import label-studio export.json --data data.jsonl -o ratings.jsonl",
+    ),
+)
+def import_ratings(
+    form: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="csv, label-studio, argilla or potato.")
+    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Export file of the other tool.")],
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="File to write, .jsonl.")
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option("--data", metavar="DATA", help="Examples whose texts to add to the rows."),
+    ] = None,
+    given: Annotated[Given, JUDGING.only("task") | MAPPED],
+) -> None:
+    """Read ratings that people gave in another tool, with one entry per rater.
+
+    With the task that they rated by, a rating that is none of an aspect's labels is refused.
+    """
+    from textassay.annotate import interchange
+    from textassay.methods.library import tasks
+    from textassay.runtime.data import Examples
+    from textassay.runtime.storage.files import encode, write_text
+
+    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    labels = _labels(tasks.load(flags["task"])) if "task" in flags else {}
+    rows = interchange.read(form, file, labels)
+    if data is not None:
+        examples = Examples(data, labels=labels, **arguments.reading(flags))
+        rows = interchange.with_examples(rows, examples)
+    lines = [encode(row).decode("utf-8") for row in rows]
+    with io_errors(out):
+        write_text(out, "".join(f"{line}\n" for line in lines))
+    say(f"{len(rows)} rated examples by {len(rows[0]['raters'])} raters are in {out}")
+
+
+@command("agreement", group="ratings", examples=("textassay ratings agreement ratings.jsonl",))
+def agreement(
+    data: Data, *, as_json: AsJson = False, given: Annotated[Given, JUDGING.only("task") | MAPPED]
+) -> None:
+    """Measure how well raters agree with each other, by aspect; no scores are needed."""
+    from textassay.cli.console import print_tables
+    from textassay.meta.table import between_raters
+    from textassay.methods.library import tasks
+
+    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    labels = _labels(tasks.load(flags["task"])) if "task" in flags else {}
+    reading = {key: flags[key] for key in flags.keys() & {"fields", "missing"}}
+    found, table = between_raters(data, labels=labels, **reading)
+    rows = [{"human": name, **one.as_dict()} for name, one in found.items()]
+    print_tables([table], {"rows": rows}, as_json=as_json)
+
+
+@command(
+    "export",
+    group="ratings",
+    examples=("textassay ratings export label-studio data.jsonl --task summarization -o tasks/",),
+)
+def export_tasks(
+    form: Annotated[str, typer.Argument(metavar="FORMAT", help="label-studio, argilla or potato.")],
+    data: Data,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")],
+    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED],
+) -> None:
+    """Write examples as tasks for another annotation tool, without systems and scores."""
+    from textassay.annotate import interchange
+    from textassay.methods.library import tasks
+    from textassay.runtime.data import Examples
+
+    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    task = tasks.load(flags.get("task"), flags.get("aspects"))
+    examples = Examples(data, labels=_labels(task), **arguments.reading(flags))
+    with io_errors(out):
+        written = interchange.write(form, examples, task, out)
+    for path in written:
+        say(f"wrote {path}")
+
+
+def _labels(task: Task) -> dict[str, LabelScale]:
+    return {one.name: scale for one in task.aspects if (scale := one.label_scale)}
+
+
+@command(
+    "import",
+    panel=LOOKING,
+    examples=(
+        "textassay import inspect logs/2026-11-01_security.eval --out data.jsonl",
+        "textassay import lm-eval samples_xsum_2026-11-01.jsonl --out data.jsonl",
+    ),
+)
+def import_results(
+    form: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="inspect, promptfoo, deepeval or lm-eval.")
+    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Result file of that tool.")],
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="File of examples to write, .jsonl.")
+    ],
+) -> None:
+    """Convert another tool's result file into examples with scores, to judge, compare or rate."""
+    from textassay.runtime.data.results import read_results
+    from textassay.runtime.storage.files import encode, write_text
+
+    imported = read_results(form, file)
+    with io_errors(out):
+        write_text(out, "".join(f"{encode(row).decode()}\n" for row in imported.rows))
+    names = dict.fromkeys(name for row in imported.rows for name in row.get("metrics", ()))
+    say(f"wrote {len(imported.rows)} examples to {out}; metrics: {', '.join(names) or 'none'}")
+    if imported.empty:
+        say(f"{imported.empty} results without a text were left out", style="yellow")

@@ -16,8 +16,8 @@ from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
 from textassay.cli.flags import MAPPED, AsJson, Given, RunFolder
-from textassay.display import printable
 from textassay.runtime.errors import StorageError
+from textassay.table import printable
 
 group("cache", "Inspect, verify or clear a response cache.", panel=MAKING)
 
@@ -77,8 +77,7 @@ def export(
     run: RunFolder,
     *,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="DATA", help="Data of the run, if the file was moved."),
+        Path | None, typer.Option(metavar="DATA", help="Data of the run, if the file was moved.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -92,7 +91,7 @@ def export(
 
     Each line has an id, model, prompt, answers and log-probabilities.
     """
-    run_async(_export(run, out, data, arguments.reading_of(given)))
+    run_async(_export(run, out, data, arguments.data_reading(given)))
 
 
 async def _export(

@@ -19,12 +19,12 @@ from textassay.cli.console import results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped, run_async
 from textassay.cli.flags import PROGRESS, AsJson, Given
 from textassay.cli.progress import Style
-from textassay.display import printable
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import Model
+from textassay.table import printable
 
 if TYPE_CHECKING:
-    from textassay.demo.pipeline import DemoFolder
+    from textassay.demo.recipes import DemoFolder
 
 MODEL = "embedded"
 
@@ -64,14 +64,8 @@ async def _execute(
 ) -> int:
     """Run the demo, print what came out and return the exit status."""
     from textassay.cli.demo_report import closing, commands, opening, report, shown_example
-    from textassay.demo.pipeline import TASKS, DemoFolder
-    from textassay.demo.results import (
-        agreement_as_dict,
-        decided,
-        outcomes,
-        read_result,
-        usage,
-    )
+    from textassay.demo.recipes import TASKS, DemoFolder
+    from textassay.demo.results import agreement_as_dict, decided, outcomes, read_result, usage
     from textassay.runtime.connected import connect
 
     console, began = results(), time.monotonic()
@@ -142,10 +136,7 @@ def _how_to_go_on(layout: DemoFolder) -> str:
 
 
 def _program() -> str:
-    """Return how this command is called.
-
-    By its name, or by its path if the shell does not find it.
-    """
+    """Return how this command is called: by its name, or its path if that is not found."""
     beside = Path(sys.executable).with_name("textassay")
     if shutil.which("textassay") is not None or not beside.exists():
         return "textassay"

@@ -14,7 +14,6 @@ from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import Stopped, io_errors, run_async
 from textassay.cli.flags import JUDGING, RUNTIME, SET, Given, ToTable, Writers
-from textassay.display import printable
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -25,9 +24,10 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import AspectTree, Plan
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
+from textassay.table import printable
 
 if TYPE_CHECKING:
-    from textassay.agents.decomposer import GrownTree
+    from textassay.agents.planning import GrownTree
 
 
 TREE_FLAGS = (
@@ -119,12 +119,7 @@ PLAN_FLAGS = SET | JUDGING | RUNTIME.only("api_base", "api_key_env", "max_cost",
         ),
     ),
 )
-def plan(
-    *,
-    out: ToTable,
-    model: Writers,
-    given: Annotated[Given, PLAN_FLAGS],
-) -> None:
+def plan(*, out: ToTable, model: Writers, given: Annotated[Given, PLAN_FLAGS]) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing."""
     flags, options, settings = arguments.for_models({**given, "model": model})
     run_async(_write_plan(out, flags, options, settings))

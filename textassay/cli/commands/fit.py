@@ -27,7 +27,7 @@ from textassay.cli.flags import (
     Models,
     OptionalData,
     Out,
-    flags_of,
+    build_flags,
 )
 from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.fitting.request import (
@@ -38,26 +38,21 @@ from textassay.fitting.request import (
     FitTree,
     fit_request,
 )
-from textassay.runtime.errors import (
-    ConfigurationError,
-    RunFolderError,
-    TextassayError,
-    UnknownName,
-)
+from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError, UnknownName
 from textassay.runtime.settings import Settings, settings_in, split_settings
 
 if TYPE_CHECKING:
     from textassay.evaluation.session import Session
     from textassay.fitting.report import Fit
 
-LEARNING = flags_of(FitFromScores, "features", "scores") | flags_of(
+LEARNING = build_flags(FitFromScores, "features", "scores") | build_flags(
     FitRequest, "aggregator", "scales", "split", "train_fraction", "test_fraction", "repeats"
 )
-LEARNING |= flags_of(FitFromScores, "raters", "new_systems") | flags_of(FitRequest, "report")
-GROWTH = flags_of(FitTree, "layers", "children", "keep", "tree", "saliency") | flags_of(
+LEARNING |= build_flags(FitFromScores, "raters", "new_systems") | build_flags(FitRequest, "report")
+GROWTH = build_flags(FitTree, "layers", "children", "keep", "tree", "saliency") | build_flags(
     FitRubric, "rounds", "labels"
 )
-GROWTH |= flags_of(FitTree, "noise")
+GROWTH |= build_flags(FitTree, "noise")
 
 FLAGS = (
     CONFIG
@@ -184,7 +179,7 @@ def _request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
 
 async def _align(request: FitByModel, flags: dict[str, Any], as_json: bool) -> int:
     """Align HD-Eval or a rubric with people and print the report; return the exit status."""
-    from textassay.cli.run_result import print_estimate
+    from textassay.cli.scoring import print_estimate
     from textassay.fitting.api import align_with_people, alignment_of
 
     alignment = alignment_of(request, flags["data"])

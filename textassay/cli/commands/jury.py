@@ -259,11 +259,10 @@ def jurors(
     """Show what each juror adds to a jury, what it costs, and which ones to leave out."""
     from textassay.cli.rated import Rated
     from textassay.fitting.jurors import worth_table, worths
-    from textassay.fitting.learn import Fitter
-    from textassay.fitting.table import rating_scales, read_table
+    from textassay.fitting.learn import Fitter, rating_scales, read_table
     from textassay.learning import NAMES
     from textassay.methods.fitted.features import read_files
-    from textassay.runtime.data.label_reader import LabelReader
+    from textassay.runtime.data.ratings import LabelReader
 
     arguments.check_confidence(confidence)
     if aggregator not in NAMES:

@@ -19,9 +19,9 @@ from textassay.cli.app import LOOKING, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import run_async
 from textassay.cli.flags import MAPPED, AsJson, AspectMap, Given, Human, RunFolder
-from textassay.display import printable
 from textassay.listening import is_loopback
 from textassay.runtime.errors import UnknownName
+from textassay.table import printable
 
 if TYPE_CHECKING:
     from textassay.evaluation.exchanges import Exchange
@@ -64,7 +64,7 @@ def show(
 
     if prompts:
         ids = None if id_ is None else [id_]
-        run_async(_show_exchanges(run, ids, human, arguments.reading_of(given), as_json=as_json))
+        run_async(_show_exchanges(run, ids, human, arguments.data_reading(given), as_json=as_json))
         return
     from textassay.meta.score_files import map_entries
     from textassay.report.page import join_runs
@@ -193,9 +193,7 @@ _POLITE = 10
 
 
 @command(
-    "view",
-    panel=LOOKING,
-    examples=("textassay view runs/first", "textassay view runs --port 8080"),
+    "view", panel=LOOKING, examples=("textassay view runs/first", "textassay view runs --port 8080")
 )
 def view(
     run: Annotated[
@@ -213,7 +211,7 @@ def view(
 ) -> None:
     """Serve the page of a run on this machine and follow the run while it grows."""
     from textassay.cli.rated import shown_examples
-    from textassay.report.server import Viewer, serve
+    from textassay.report.server import Viewer
 
     def started(address: str) -> None:
         typer.echo(address)
@@ -228,7 +226,9 @@ def view(
         viewer = Viewer(run, host=host, data=shown_examples(run, human, given))
         # SIGTERM cancels, and ending is what was asked for: no status of an interrupted run
         with suppress(asyncio.CancelledError):
-            await serve(viewer, port=port, started=started)
+            async with viewer.serving(port) as address:
+                started(address)
+                await asyncio.Event().wait()
 
     if hasattr(os, "nice"):
         os.nice(_POLITE)  # on a busy machine the run that is watched goes first

@@ -11,7 +11,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.exits import INCONCLUSIVE, UNSCORED, run_async, stops_of_a_run
+from textassay.cli.exits import GATE_STATUS, UNSCORED, as_stopped, run_async
 from textassay.cli.flags import (
     CONFIG_KEYS,
     SCORE,
@@ -36,7 +36,6 @@ _STAGES = {
     "paraphrase": "the originals in other words, each verified",
     "paraphrased": "the verified paraphrases",
 }
-_STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
 
 
 @command(
@@ -136,7 +135,7 @@ async def resume_stress(command: ScoreCommand, *, as_json: bool) -> int:
 
 async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) -> int:
     """Run the tests, print the verdicts and return the exit status."""
-    from textassay.cli.run_result import print_estimate
+    from textassay.cli.scoring import print_estimate
     from textassay.methods.method import max_calls
     from textassay.stress.run import StressRun
 
@@ -156,7 +155,7 @@ async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) ->
             yield
 
     run = StressRun(plan, watching=watching)
-    with stops_of_a_run(plan.request.out, lambda: run.began):
+    with as_stopped(plan.request.out, lambda: run.began):
         if command.dry:
             usage = await run.estimate()
             print_estimate(usage, run.judged, most_calls=most_calls, as_json=as_json)
@@ -174,5 +173,5 @@ def _show(result: StressResult, plan: StressPlan, *, as_json: bool) -> int:
         # tests inconclusive
         verdict = gate(result.rows)
         say(f"gate: shifts of at most {plan.margin:g} points: {verdict}")
-        return _STATUS[verdict]
+        return GATE_STATUS[verdict]
     return UNSCORED if any(row.unscored for row in result.rows) else 0

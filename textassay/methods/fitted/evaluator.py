@@ -15,13 +15,12 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from textassay.agents.task import Task
-from textassay.display import Displayed
+from textassay.agents.prompt_template import Task
 from textassay.learning.aggregators import Aggregator
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Message
 from textassay.runtime.storage.files import digest_of, read_sealed, write_sealed
-from textassay.table import Column, Table
+from textassay.table import Column, Displayed, Table
 
 FORMAT = 1
 FILE = "evaluator.json"
@@ -81,11 +80,7 @@ def is_evaluator(path: str | Path) -> bool:
 
 
 def save(evaluator: Evaluator, folder: Path) -> None:
-    """Write `evaluator.json` in one step.
-
-    Raises:
-        OSError: The folder cannot be written.
-    """
+    """Write `evaluator.json` in one step."""
     # JSON, never pickle: an evaluator folder may come from somebody else, and loading it must not
     # run code
     content = evaluator.model_dump(mode="json")
@@ -93,12 +88,7 @@ def save(evaluator: Evaluator, folder: Path) -> None:
 
 
 def load(folder: str | Path) -> Evaluator:
-    """Read an evaluator.
-
-    Raises:
-        ConfigurationError: There is none, it is of a newer format, or it was changed since it was
-            written.
-    """
+    """Read an evaluator."""
     path = Path(folder) / FILE
     content = read_sealed(
         path,
@@ -118,11 +108,7 @@ def load(folder: str | Path) -> Evaluator:
 
 
 def restore_aggregator(evaluator: Evaluator) -> Aggregator:
-    """Return the evaluator's aggregator.
-
-    Raises:
-        ConfigurationError: It is of a newer format, or does not fit the rest.
-    """
+    """Return the evaluator's aggregator."""
     aggregator = Aggregator.from_dict(evaluator.aggregator)
     # columns in another order would be weighed as each other's without any error
     if aggregator.features_ != evaluator.features or aggregator.targets_ != tuple(

@@ -25,21 +25,7 @@ def read_files(
     files: Iterable[ScoreSource] | Mapping[str, ScoreSource],
     aspects: Collection[str] | None = None,
 ) -> Recorded:
-    """Read files of scores and runs, and name their features.
-
-    Args:
-        files: One after the other, or by the name that their features begin with.
-        aspects: Those that are judged; labels without an order of others are left out, as their
-            numbers are no feature. `None` to refuse any such labels.
-
-    Returns:
-        Value by feature and id.
-
-    Raises:
-        ConfigurationError: Two features would have the same name, or the labels of one have no
-            order.
-        DataError: A file cannot be read or is empty.
-    """
+    """Read files of scores and runs, and name their features."""
     named = files.items() if isinstance(files, Mapping) else map(_named, files)
     read = [(name, source, _scores_of(source, aspects)) for name, source in named]
     counts: dict[str, int] = {}
@@ -99,12 +85,7 @@ def with_absolute_paths(files: Iterable[str]) -> list[str]:
 
 
 def matching_names(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that any of the patterns (`*`, `?`, `[...]`) matches, in the order known.
-
-    Raises:
-        UnknownName: A pattern matches nothing.
-        ConfigurationError: Nothing is known.
-    """
+    """Return the names that any of the patterns (`*`, `?`, `[...]`) matches, in the order known."""
     unmatched = list(patterns)
     for pattern in unmatched:
         if not any(name == pattern or fnmatchcase(name, pattern) for name in known):

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from pydantic import Field
 
+from textassay.agents.scores import broken_part
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.attribution import explain
 from textassay.learning.pooling import Pool
@@ -25,9 +26,10 @@ from textassay.learning.training import Floats
 from textassay.methods.fitted.evaluator import Evaluator, restore_aggregator
 from textassay.methods.fitted.features import read_files, read_row, source_label
 from textassay.methods.hd_eval import HDEvalOptions, NodeRatings
+from textassay.methods.judging import check_rubrics
 from textassay.methods.method import CheckedOptions, Models
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.data.raters import rater_of
+from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import (
@@ -37,7 +39,6 @@ from textassay.runtime.messages import (
     Failure,
     How,
     Score,
-    ScoreError,
     Usage,
 )
 from textassay.runtime.model import Json
@@ -134,20 +135,25 @@ class FittedScorer:
         # with nothing but gaps the aggregator would predict the mean of the training ratings for
         # everybody
         if all(math.isnan(value) for value in features):
-            return [_abstained(example, aspect, signature) for aspect in aspects]
+            message = "the example has none of the evaluator's features"
+            return [
+                Score.unscored(
+                    "NoFeatures",
+                    message,
+                    outcome="abstained",
+                    **_fields(example, aspect, signature),
+                )
+                for aspect in aspects
+            ]
         source = source_label(example) if self.aggregator.pools_sources else None
         verdict = await self._verdict((features, example.system, source))
         rater = rater_of(example)
         severity = self._severities.get(rater or "", {})
         return [
             Score(
-                id=example.id,
-                aspect=aspect.name,
                 value=value,
-                scale=aspect.scale,
-                how="fused",
                 evidence=(self._evidence(row, verdict, at, value) if self._options.explain else ()),
-                signature=signature,
+                **_fields(example, aspect, signature),
             )
             for aspect in aspects
             for at in [self.aggregator.targets_.index(aspect.name)]
@@ -310,27 +316,13 @@ class FittedMethod:
         }
 
 
-def _abstained(example: Example, aspect: Aspect, signature: str) -> Score:
-    return Score(
-        id=example.id,
-        aspect=aspect.name,
-        outcome="abstained",
-        scale=aspect.scale,
-        how="fused",
-        error=ScoreError(
-            type="NoFeatures", message="the example has none of the evaluator's features"
-        ),
-        signature=signature,
-    )
+def _fields(example: Example, aspect: Aspect, signature: str) -> dict[str, Any]:
+    about = {"id": example.id, "aspect": aspect.name, "scale": aspect.scale}
+    return {**about, "how": "fused", "signature": signature}
 
 
 def chosen(evaluator: Evaluator, aspects: Iterable[str | Aspect] | None) -> tuple[Aspect, ...]:
-    """Return the evaluator's aspects, or those of them that are wanted.
-
-    Raises:
-        UnknownName: It was not fitted on one.
-        ConfigurationError: An aspect of the caller's own is given.
-    """
+    """Return the evaluator's aspects, or those of them that are wanted."""
     if aspects is None:
         return evaluator.aspects
     known = {aspect.name: aspect for aspect in evaluator.aspects}
@@ -363,7 +355,6 @@ class LearnedTree:
     """
 
     name = "hd-eval-fitted"
-    reads_rubrics = False
     shows_images = True
     shows_source = True
     how: How = "fused"
@@ -426,6 +417,10 @@ class LearnedTree:
                 "options={'allow_change': 'true'}"
             )
 
+    def check_data(self, info: DataInfo) -> None:
+        """Refuse rubrics, which are not read."""
+        check_rubrics(self.name, info, are_read=False)
+
     async def _criteria(self, example: Example) -> list[Aspect]:
         """Return the nodes, which are the same for all examples."""
         return list(self._judge.aspects)
@@ -433,13 +428,17 @@ class LearnedTree:
     async def _fuse(
         self, example: Example, aspects: tuple[Aspect, ...], ratings: list[Score | Failure]
     ) -> list[Score]:
-        broken = next(
-            (part for part in ratings if isinstance(part, Failure) or part.outcome == "error"), None
-        )
+        error = broken_part(ratings)
         # a node that could not be asked is not the same as one without a usable rating: filling it
         # with a mean would make a failure of the network part of the score
-        if broken is not None:
-            scores = [self._unscored(example, aspect, broken) for aspect in aspects]
+        if error is not None:
+            scores = [
+                Score.unscored(
+                    error.type, error.message, outcome="error",
+                    **_fields(example, aspect, self.signature),
+                )
+                for aspect in aspects
+            ]  # fmt: skip
         else:
             values = [part.value for part in ratings if isinstance(part, Score)]
             features = [float("nan") if value is None else value for value in values]
@@ -447,24 +446,6 @@ class LearnedTree:
         usage = sum((part.usage for part in ratings if isinstance(part, Score)), Usage())
         # usage of the shared ratings is counted once, on the first aspect
         return [scores[0].model_copy(update={"usage": usage}), *scores[1:]]
-
-    def _unscored(self, example: Example, aspect: Aspect, broken: Score | Failure) -> Score:
-        if isinstance(broken, Failure):
-            error = ScoreError(type=broken.type, message=f"{broken.node}: {broken.message}")
-        else:
-            assert broken.error is not None
-            error = ScoreError(
-                type=broken.error.type, message=f"{broken.aspect}: {broken.error.message}"
-            )
-        return Score(
-            id=example.id,
-            aspect=aspect.name,
-            outcome="error",
-            scale=aspect.scale,
-            how="fused",
-            error=error,
-            signature=self.signature,
-        )
 
     def describe(self) -> dict[str, Any]:
         """Return the evaluator's digest, the judge's set-up and options."""

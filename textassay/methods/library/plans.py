@@ -24,8 +24,8 @@ from pathlib import Path
 
 from pydantic import Field
 
+from textassay.agents.prompt_template import Task
 from textassay.agents.reading.plan import matching
-from textassay.agents.task import Task
 from textassay.methods.library.toml import (
     SUFFIXES,
     check_format,

@@ -35,8 +35,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field, model_validator
 
-from textassay.agents.prompt_template import NO_PROFILE, Profile
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import NO_PROFILE, Profile, Task
 from textassay.methods.library.toml import check_format, problem, read_toml, validated
 from textassay.methods.method import Models, PromptOptions
 from textassay.prompts.packaged import PROFILES, profile_folder

@@ -29,7 +29,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
 from textassay.methods.library.toml import problem, read_toml, refuse_unknown, validated
 from textassay.prompts import TASKS, task_file
 from textassay.runtime.errors import ConfigurationError, UnknownName

@@ -35,11 +35,7 @@ class FileContent(NamedTuple):
 
 
 def read_toml(path: Path) -> FileContent:
-    """Return what the file says.
-
-    Raises:
-        ConfigurationError: The file cannot be read or holds no table; names it.
-    """
+    """Return what the file says."""
     try:
         # bytes, so that digest and content come from one reading of the file
         raw = path.read_bytes()
@@ -59,17 +55,7 @@ def problem(path: Path, what: str) -> ConfigurationError:
 
 
 def validated(path: Path, content: Mapping[str, Any], message: type[M], *, where: str = "") -> M:
-    """Return `content` as a message.
-
-    Args:
-        path: The file it comes from.
-        content: A table of it.
-        message: What it should be.
-        where: The place in the file, such as `aspect 'coherence': `.
-
-    Raises:
-        ConfigurationError: It does not fit; names file, place, key and what is wrong.
-    """
+    """Return `content` as a message."""
     try:
         return message.model_validate(content)
     except ValidationError as error:
@@ -84,22 +70,14 @@ def validated(path: Path, content: Mapping[str, Any], message: type[M], *, where
 def refuse_unknown(
     path: Path, table: Mapping[str, Any], known: Collection[str], *, where: str = ""
 ) -> None:
-    """Refuse a key that is not known, which is most often a misspelled one.
-
-    Raises:
-        ConfigurationError: Names file, place and key, and the keys that are known.
-    """
+    """Refuse a key that is not known, which is most often a misspelled one."""
     for key in table:
         if key not in known:
             raise problem(path, f"{where}unknown key {key!r}; known: {', '.join(known)}")
 
 
 def check_format(path: Path, content: Mapping[str, Any], newest: int) -> None:
-    """Refuse a file of a newer format than this version reads.
-
-    Raises:
-        ConfigurationError: `format` is newer, or not a number.
-    """
+    """Refuse a file of a newer format than this version reads."""
     version = content.get("format", newest)
     if not isinstance(version, int) or version > newest:
         raise ConfigurationError(
@@ -108,13 +86,7 @@ def check_format(path: Path, content: Mapping[str, Any], newest: int) -> None:
 
 
 def write_table(path: Path, table: Json) -> None:
-    """Write a file that `read_toml` reads, in one step: JSON if the path ends so, else TOML.
-
-    Raises:
-        OSError: The file cannot be written.
-        ConfigurationError: The path ends otherwise, or TOML cannot hold the text (half of a
-            surrogate pair, as models now and then send).
-    """
+    """Write a file that `read_toml` reads, in one step: JSON if the path ends so, else TOML."""
     if path.suffix == ".json":
         write_json(path, table)
     elif path.suffix == ".toml":

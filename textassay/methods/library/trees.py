@@ -38,7 +38,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
 from textassay.methods.library.toml import (
     SUFFIXES,
     check_format,

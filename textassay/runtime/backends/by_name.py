@@ -79,10 +79,8 @@ def _direct(name: str, rest: str, settings: Settings) -> Model:
 
 def _responses(name: str, rest: str, settings: Settings) -> Model:
     from textassay.runtime.backends.direct import DirectModel
-    from textassay.runtime.backends.responses_format import CAPABILITIES
 
-    server = _server(name, settings)
-    return DirectModel(name, **server, capabilities=CAPABILITIES, responses=True)
+    return DirectModel(name, **_server(name, settings), responses=True)
 
 
 def _server(name: str, settings: Settings) -> dict[str, Any]:

@@ -6,16 +6,14 @@ Errors are translated by `http_errors.py`, bodies by `openai_format.py`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-import aiohttp
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format, responses_format
 from textassay.runtime.backends.answers import read_usage
-from textassay.runtime.backends.endpoint import Endpoint, read_address, with_login
+from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_format import (
     choices_as_request,
@@ -43,9 +41,6 @@ from textassay.runtime.model import (
 )
 from textassay.version import __version__
 
-DEFAULT_CAPABILITIES = Capabilities(images=None)
-"""What a server can do is unknown until it is asked."""
-
 
 class DirectModel:
     """Asks an OpenAI-compatible server.
@@ -59,10 +54,7 @@ class DirectModel:
         *,
         api_base: str,
         api_key: str | None = None,
-        model: str | None = None,
         price: Price | None = None,
-        connections: int = 0,
-        capabilities: Capabilities = DEFAULT_CAPABILITIES,
         endpoint: Endpoint | None = None,
         responses: bool = False,
     ) -> None:
@@ -78,33 +70,27 @@ class DirectModel:
             raise ConfigurationError("the API key contains a line end or another control character")
         endpoint = endpoint or Endpoint()
         self.name = name
-        self._model = model or name.removeprefix("responses/" if responses else "direct/")
+        self._model = name.removeprefix("responses/" if responses else "direct/")
         self._uses_responses = responses
-        address = read_address(api_base)
-        self._base = address.url
+        headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
+        if api_key and endpoint.key_header:
+            # Azure and some gateways take the bare key in a header of another name.
+            headers[endpoint.key_header] = api_key
+        elif api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        self._http = HttpClient(api_base, endpoint, name=name, headers=headers, key=api_key)
+        self._base = self._http.base
         self.identity = {
             "backend": "openai-compatible",
             "model": self._model,
             "api_base": self._base,
             **({"api": "responses"} if responses else {}),
         }
-        self._secrets = (*((api_key,) if api_key else ()), *address.secrets, *endpoint.secrets)
         self.price = price
         """US dollars per million prompt and completion tokens, or `None` if not known."""
-        self.capabilities = capabilities
-        headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
-        bearer = endpoint.key_header is None
-        if api_key:
-            # Azure and some gateways take the bare key in a header of another name.
-            headers[endpoint.key_header or "Authorization"] = (
-                f"Bearer {api_key}" if bearer else api_key
-            )
-        self._http = HttpClient(
-            self._base,
-            replace(endpoint, query={**address.query, **endpoint.query}),
-            name=name,
-            headers=with_login(headers, address, endpoint, key=bearer and bool(api_key)),
-            connections=connections,
+        # what a server can do beyond what its API has is unknown until it is asked
+        self.capabilities = (
+            responses_format.CAPABILITIES if responses else Capabilities(images=None)
         )
 
     async def generate(self, request: Request) -> Response:
@@ -196,23 +182,15 @@ class DirectModel:
 
     async def _post(self, path: str, body: Json) -> Any:
         """Send a body and return the parsed answer."""
-        where, secrets = self._base, self._secrets
-        try:
-            status, headers, raw = await self._http.send(
-                "POST", self._base + path, orjson.dumps(body)
-            )
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise http_errors.from_exception(error, where=where, secret=secrets) from error
-        if not 200 <= status < 300:
-            raise http_errors.from_status(status, headers, raw, where=where, secret=secrets)
-        payload = openai_format.parse_json(raw, where=where, secret=secrets)
+        payload = await self._http.ask("POST", path, orjson.dumps(body))
         if http_errors.is_error_payload(payload):
-            raise http_errors.from_error_payload(payload, where=where, secret=secrets)
+            secrets = self._http.secrets
+            raise http_errors.from_error_payload(payload, where=self._base, secret=secrets)
         return payload
 
     def _name_server(self, error: Exception) -> NoReturn:
         """Raise the same error with the server named in front."""
-        error.args = (f"{self._base}: {http_errors.scrub(str(error), self._secrets)}",)
+        error.args = (f"{self._base}: {http_errors.scrub(str(error), self._http.secrets)}",)
         raise error
 
 

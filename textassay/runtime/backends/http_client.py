@@ -1,7 +1,7 @@
 """The HTTP client of every backend that asks over a network: bounded answers, and no redirects.
 
-Sends one request and returns status, headers and body. Knows nothing of models or of what bodies
-mean; its errors are aiohttp's and ours.
+Knows nothing of models or of what bodies mean. The errors of `ask` are ours, those of `send` are
+aiohttp's as well.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -16,8 +17,9 @@ from aiohttp import hdrs
 from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError
 
-from textassay.runtime.backends.endpoint import Endpoint, proxy_for
-from textassay.runtime.errors import AnswerTooLong, ConfigurationError, ModelClosed
+from textassay.runtime.backends import http_errors
+from textassay.runtime.backends.endpoint import Endpoint, proxy_for, read_address, with_login
+from textassay.runtime.errors import AnswerTooLong, ConfigurationError, ModelClosed, ModelError
 
 LARGE = 1 << 20
 """Bytes of a request above which aiohttp complains of one write."""
@@ -51,21 +53,52 @@ class HttpClient:
 
     def __init__(
         self,
-        address: str,
+        api_base: str,
         endpoint: Endpoint,
         *,
         name: str,
         headers: Mapping[str, str],
-        connections: int = 0,
+        key: str | None = None,
+        is_bearer: bool | None = None,
     ) -> None:
-        self._address, self._endpoint, self._name = address, endpoint, name
-        self._headers = {**headers, **endpoint.headers}
-        self._connections = connections
+        """Open nothing yet; `is_bearer` says whether the key is sent as `Authorization`."""
+        address = read_address(api_base)
+        self.base, self.has_login = address.url, bool(address.login)
+        self.secrets = (*((key,) if key else ()), *address.secrets, *endpoint.secrets)
+        self._endpoint = replace(endpoint, query={**address.query, **endpoint.query})
+        if is_bearer is None:
+            is_bearer = "Authorization" in headers
+        headers = with_login(headers, address, endpoint, key=bool(key) and is_bearer)
+        self._name, self._headers = name, {**headers, **endpoint.headers}
         self._proxy: str | None = None
         self._patterns: dict[tuple[object, ...], _Pattern] = {}
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+
+    async def ask(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        """Return the JSON value of the answer to a request; raise what any other answer means."""
+        try:
+            answer = await self.send(method, self.base + path, body, headers)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self.failed(error) from error
+        return self.parsed(*answer)
+
+    def parsed(self, status: int, headers: Mapping[str, str], body: bytes) -> Any:
+        """Return the JSON value of an answer."""
+        if not 200 <= status < 300:
+            raise self.refused(status, headers, body)
+        return http_errors.parse_json(body, where=self.base, secret=self.secrets)
+
+    def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
+        """Return the error that an unsuccessful answer stands for."""
+        return http_errors.from_status(status, headers, body, where=self.base, secret=self.secrets)
+
+    def failed(self, error: BaseException) -> ModelError:
+        """Return our error for one of the network."""
+        return http_errors.from_exception(error, where=self.base, secret=self.secrets)
 
     def send(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str] | None = None
@@ -180,7 +213,7 @@ class HttpClient:
 
     def _too_long(self) -> AnswerTooLong:
         return AnswerTooLong(
-            f"{self._address} answered with more than {self._endpoint.max_bytes} bytes "
+            f"{self.base} answered with more than {self._endpoint.max_bytes} bytes "
             "(max_answer_bytes=BYTES)"
         )
 
@@ -191,10 +224,10 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         if self._session is None:
             tls = True if self._endpoint.tls is None else self._endpoint.tls
-            self._proxy = self._endpoint.proxy or proxy_for(self._address)
+            self._proxy = self._endpoint.proxy or proxy_for(self.base)
             self._session = aiohttp.ClientSession(
                 # `limit` 0: the number of calls in flight is the limiter's business.
-                connector=_Connector(limit=self._connections, ttl_dns_cache=300, ssl=tls),
+                connector=_Connector(limit=0, ttl_dns_cache=300, ssl=tls),
                 timeout=UNTIMED,
                 # Cookies would tie later requests to what earlier ones met.
                 cookie_jar=aiohttp.DummyCookieJar(),

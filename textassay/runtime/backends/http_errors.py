@@ -75,9 +75,38 @@ _WAIT_IN_TEXT = lazy_pattern(
     r"|seconds?)",
     re.I,
 )
+# any escape in a JSON text, so that an escaped backslash before a "u" is not taken for one; whole
+# pairs of surrogates come first, and what is left of "\\ud..." is half of one
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.S,
+)
 _TRANSPORT_CAUSES = (OSError, aiohttp.ClientError, TimeoutError)
 _OUT_OF_SOCKETS = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL}
 _RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
+
+
+def whole_characters(raw: bytes) -> bytes:
+    """Return a JSON text with every escaped half of a surrogate pair replaced by U+FFFD.
+
+    Models write them now and then. They are legal in JSON but stand for no character, and parsers
+    differ on them.
+    """
+    if b"\\ud" not in raw and b"\\uD" not in raw:
+        return raw
+    return _ESCAPE.sub(lambda m: rb"\ufffd" if m["half"] else m[0], raw)
+
+
+def parse_json(raw: bytes, *, where: str, secret: Secret = None) -> Any:
+    """Return the JSON value of an answer."""
+    try:
+        return orjson.loads(whole_characters(raw))
+    except orjson.JSONDecodeError as error:
+        quoted = quote(raw, secret, limit=120)
+        raise MalformedResponse(
+            f"{where} answered no valid JSON: {quoted or '(nothing)'}"
+        ) from error
 
 
 def quote(body: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTERS) -> str:

@@ -25,13 +25,12 @@ import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.answers import read_usage
-from textassay.runtime.backends.endpoint import Endpoint, read_address, with_login
+from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_format import (
     choices_as_request,
     read_choices,
     read_continuation,
-    whole_characters,
 )
 from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.errors import (
@@ -276,22 +275,15 @@ class LiteLLMModel:
         """Keep the name; litellm is not imported yet."""
         endpoint = endpoint or Endpoint()
         self.name = name
-        address = read_address(api_base or "")
-        self._api_base = address.url or None
-        self._key = api_key
-        secrets = (*((api_key,) if api_key else ()), *address.secrets, *endpoint.secrets)
-        self._errors = LiteLLMErrors(name, self._api_base, secrets)
-        self._price = price
+        self._key, self._price = api_key, price
         key = {endpoint.key_header: api_key} if endpoint.key_header and api_key else {}
-        self._has_login = bool(address.login)
-        self._authorizes = bool(key or address.login)
-        """Whether our client sends who asks, in place of the library's `Authorization`."""
         self._http = HttpClient(
-            self._api_base or "https://",
-            replace(endpoint, query={**address.query, **endpoint.query}),
-            name=name,
-            headers=with_login(key, address, endpoint, key=bool(api_key) and not key),
+            api_base or "https://", endpoint, name=name, headers=key, key=api_key, is_bearer=not key
         )
+        self._api_base = self._http.base if api_base else None
+        self._errors = LiteLLMErrors(name, self._api_base, self._http.secrets)
+        self._authorizes = bool(key or self._http.has_login)
+        """Whether our client sends who asks, in place of the library's `Authorization`."""
         self._handler: Any = None
         self._openai: Any = None
         self._closed = False
@@ -487,7 +479,9 @@ class LiteLLMModel:
         OpenAI's client wants one also for servers that want none.
         """
         provider = self._model_and_provider[1]
-        if self._has_login:  # which is sent instead, so that even a key of the environment is not
+        if (
+            self._http.has_login
+        ):  # which is sent instead, so that even a key of the environment is not
             is_openai = provider in _OWN_PROMPT_PROVIDERS or self._is_openai_like(provider)
             return "none" if is_openai else None
         own_server = self._api_base is not None and provider in _OWN_PROMPT_PROVIDERS
@@ -532,12 +526,20 @@ class LiteLLMModel:
     def _openai_client(self) -> Any:
         import openai
 
+        class AskingOnce(openai.AsyncOpenAI):
+            # litellm sets it to 2 for providers of whose parameters it is none
+            @property
+            def max_retries(self) -> int:
+                return 0
+
+            @max_retries.setter
+            def max_retries(self, _: int) -> None: ...
+
         address, key = self._providers_own
         base = self._api_base or address or os.environ.get("OPENAI_BASE_URL")
-        return openai.AsyncOpenAI(
+        return AskingOnce(
             api_key=self._key or key or self._no_key,
             base_url=base or os.environ.get("OPENAI_API_BASE"),
-            max_retries=0,
             timeout=None,
             http_client=PlainClient(self._transport()),
         )
@@ -601,7 +603,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
             )
         kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in _OF_THE_WIRE]
         # Parsers behind this transport would refuse a whole answer for half of a surrogate pair.
-        content = whole_characters(answer.body)
+        content = http_errors.whole_characters(answer.body)
         self._refuse_errors(answer.status, content)
         return httpx.Response(answer.status, headers=kept, content=content, request=request)
 

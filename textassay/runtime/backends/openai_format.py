@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
-from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answers import (
     Answer,
     answer_tokens,
@@ -49,14 +48,6 @@ from textassay.runtime.model import (
     is_distribution,
 )
 
-# any escape in a JSON text, so that an escaped backslash before a "u" is not taken for one; whole
-# pairs of surrogates come first, and what is left of "\\ud..." is half of one
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.S,
-)
-
 ROUNDED_ZERO = 1e-6
 """Log-probabilities up to this are 0 but for rounding."""
 
@@ -87,28 +78,6 @@ _TAKEN_BACK = (
 )  # fmt: skip
 """Fields of an answer with calls that are sent back: some providers refuse a call without the
 thought that led to it."""
-
-
-def whole_characters(raw: bytes) -> bytes:
-    """Return a JSON text with every escaped half of a surrogate pair replaced by U+FFFD.
-
-    Models write them now and then. They are legal in JSON but stand for no character, and parsers
-    differ on them.
-    """
-    if b"\\ud" not in raw and b"\\uD" not in raw:
-        return raw
-    return _ESCAPE.sub(lambda m: rb"\ufffd" if m["half"] else m[0], raw)
-
-
-def parse_json(raw: bytes, *, where: str, secret: http_errors.Secret = None) -> Any:
-    """Return the JSON value of an answer."""
-    try:
-        return orjson.loads(whole_characters(raw))
-    except orjson.JSONDecodeError as error:
-        quoted = http_errors.quote(raw, secret, limit=120)
-        raise MalformedResponse(
-            f"{where} answered no valid JSON: {quoted or '(nothing)'}"
-        ) from error
 
 
 def sampling_fields(request: Request) -> Json:
@@ -190,7 +159,7 @@ def prompt_fields(request: Prompted) -> Json:
         messages[-1]["content"] = [{"type": "text", "text": part} for part in parts if part]
         messages[-1]["content"][0]["cache_control"] = {"type": "ephemeral"}
     if request.images:
-        put_images(messages, request.images, _text_part, _image_part)
+        put_images(messages, request.images, text_part, _image_part)
     return {"messages": messages}
 
 
@@ -208,7 +177,8 @@ def put_images(
     holder[field] = [*shown, *texts]
 
 
-def _text_part(text: str) -> Json:
+def text_part(text: str) -> Json:
+    """Return a text as a part of a message."""
     return {"type": "text", "text": text}
 
 
@@ -219,31 +189,30 @@ def _image_part(image: Image) -> Json:
 def read_response(payload: Any, request: Request, price: Price | None) -> Response:
     """Return the samples of an answer to a chat or completion request, with what they cost."""
     usage = read_usage(payload, price)
-    try:
-        return _read_response(payload, request, usage)
-    except (MalformedResponse, ContentRefused) as error:
-        error.usage = usage
-        raise
-
-
-def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
-    choices = payload.get("choices") if is_object(payload) else None
-    if not choices or not isinstance(choices, list | Sequence):
-        raise MalformedResponse("the answer has no choices")
-    try:
+    with reading_answer(usage):
+        choices = payload.get("choices") if is_object(payload) else None
+        if not choices or not isinstance(choices, list | Sequence):
+            raise MalformedResponse("the answer has no choices")
         read = [_sample(choice, request, usage) for choice in choices[: request.n]]
         samples = tuple([sample for sample in read if sample is not None])
         if not samples:
             raise _without_text(choices)
         return Response(samples=samples, usage=usage, model=payload.get("model"))
+
+
+@contextmanager
+def reading_answer(usage: Usage) -> Iterator[None]:
+    """Have every error of an answer that cannot be used be ours, and tell what it cost."""
+    try:
+        yield
+    except (MalformedResponse, ContentRefused) as error:
+        error.usage = usage
+        raise
     except OTHER_FORMAT as error:
-        raise malformed(error) from error
-
-
-def malformed(error: Exception) -> MalformedResponse:
-    """Return the error of an answer whose parts are not what they should be."""
-    reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-    return MalformedResponse(f"the answer is not in the format of the API: {reason}")
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        malformed = MalformedResponse(f"the answer is not in the format of the API: {reason}")
+        malformed.usage = usage
+        raise malformed from error
 
 
 def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample | None:

@@ -36,7 +36,8 @@ A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)
 class RecordedModel:
     """Stands in for the model that a run asked, under the same name.
 
-    The scores of a replay compare with the run's.
+    The scores of a replay compare with the run's. Its answers, kept in a cache folder, are opened
+    when they are first asked for.
     """
 
     price = (0.0, 0.0)
@@ -45,28 +46,12 @@ class RecordedModel:
     def __init__(
         self, name: str, identity: Mapping[str, Any], capabilities: Capabilities, answers: Path
     ) -> None:
-        """Keep where the answers are, which are opened when they are first asked for; use `of_run`.
-
-        Args:
-            name: The recorded model's name.
-            identity: What its answers are filed under.
-            capabilities: What it could do, which decides what it was asked.
-            answers: Cache folder that holds them.
-
-        Raises:
-            ConfigurationError: It is no cache folder.
-        """
         self.name, self.identity, self.capabilities = name, identity, capabilities
         self._answers, self._key = RecordedAnswers(answers), identity_bytes(identity)
 
     @classmethod
     def of_run(cls, folder: Path) -> Self:
-        """Return the one model that a run asked.
-
-        Raises:
-            RunFolderError: There is no run, or its manifest does not name its models.
-            ConfigurationError: It asked several models, or kept no answers.
-        """
+        """Return the one model that a run asked, if it kept its answers in a folder."""
         manifest = read_manifest(folder)
         try:
             models = {str(model["name"]): model for model in manifest["models"].values()}
@@ -99,11 +84,7 @@ class RecordedModel:
         return cls(name, identities[name], capabilities[name], answers)
 
     def value_of(self, key: str) -> bytes | None:
-        """Return what the run kept under a key, such as what it learned of the model.
-
-        Raises:
-            StorageError: The answers cannot be read.
-        """
+        """Return what the run kept under a key, such as what it learned of the model."""
         return self._answers.get(key)
 
     def _find(self, request: AnyRequest, kind: type[A]) -> A:
@@ -129,20 +110,15 @@ class RecordedModel:
             ) from error
 
     async def generate(self, request: Request) -> Response:
-        """Return the recorded answer.
-
-        Raises:
-            RequestRefused: The run never asked this.
-            StorageError: The answers cannot be read.
-        """
+        """Return the recorded answer; refuse what the run never asked."""
         return self._find(request, Response)
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return the recorded answer; raises as `generate`."""
+        """Return the recorded answer."""
         return self._find(request, ChoicesResponse)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Return the recorded answer; raises as `generate`."""
+        """Return the recorded answer."""
         return self._find(request, ContinuationResponse)
 
     async def aclose(self) -> None:

@@ -12,12 +12,11 @@ from typing import Any
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answers import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
-    OTHER_FORMAT,
     as_sample,
-    malformed,
     merged,
     prefix_fields,
     put_images,
+    reading_answer,
 )
 from textassay.runtime.errors import (
     CapabilityError,
@@ -105,15 +104,8 @@ def check(request: Request) -> None:
 def read_response(payload: Any, request: Request, price: Price | None) -> Response:
     """Return the one sample of an answer, with what it cost."""
     usage = read_usage(payload, price)
-    try:
+    with reading_answer(usage):
         return _read_response(payload, request, usage)
-    except (MalformedResponse, ContentRefused) as error:
-        error.usage = usage
-        raise
-    except OTHER_FORMAT as error:
-        other = malformed(error)
-        other.usage = usage
-        raise other from error
 
 
 def _read_response(payload: Any, request: Request, usage: Usage) -> Response:

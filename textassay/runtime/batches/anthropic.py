@@ -15,7 +15,12 @@ from typing import Any
 import orjson
 
 from textassay.runtime.backends.answers import read_answer, read_parts, read_usage
-from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged, put_images
+from textassay.runtime.backends.openai_format import (
+    merged,
+    put_images,
+    reading_answer,
+    text_part,
+)
 from textassay.runtime.batches.dialect import (
     CLOCK_SECONDS,
     GIVEN_TEXT,
@@ -86,7 +91,7 @@ class AnthropicDialect(HttpDialect):
             ],
         }
         if request.images:
-            put_images(params["messages"], request.images, _text_part, _image_part)
+            put_images(params["messages"], request.images, text_part, _image_part)
         if system:
             params["system"] = system
         if request.temperature is not None:
@@ -111,7 +116,7 @@ class AnthropicDialect(HttpDialect):
     async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start the batch."""
         body = b'{"requests":' + await read_array(file) + b"}"
-        return read_id(await self._http.ask("POST", "/messages/batches", body))
+        return read_id(await self._http.post("/messages/batches", body))
 
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through unknown batches of this size made since, newest first."""
@@ -138,7 +143,7 @@ class AnthropicDialect(HttpDialect):
     async def _made_since(self, since: float) -> AsyncIterator[Mapping[str, Any]]:
         after = ""
         while True:
-            page = await self._http.ask("GET", f"/messages/batches?limit={PAGE}{after}")
+            page = await self._http.get(f"/messages/batches?limit={PAGE}{after}")
             entries = page.get("data") or []
             for entry in entries:
                 if _made_at(entry) < since:
@@ -159,7 +164,7 @@ class AnthropicDialect(HttpDialect):
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
-        answer = await self._http.ask("GET", f"/messages/batches/{batch_id}")
+        answer = await self._http.get(f"/messages/batches/{batch_id}")
         word = answer.get("processing_status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):
             raise MalformedResponse(f"batch {batch_id} has no status")
@@ -205,7 +210,7 @@ class AnthropicDialect(HttpDialect):
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer that a line holds."""
         usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
-        try:
+        with reading_answer(usage):
             reason = payload.get("stop_reason")
             finish = _FINISH.get(reason, "other")
             text, thought = read_parts(payload["content"])
@@ -215,17 +220,6 @@ class AnthropicDialect(HttpDialect):
             if answer is None:
                 raise MalformedResponse(f"the answer contains no text (stop_reason {reason!a})")
             return Response(samples=(answer.sample(),), usage=usage, model=payload.get("model"))
-        except OTHER_FORMAT as error:
-            other = malformed(error)
-            other.usage = usage
-            raise other from error
-        except (ContentRefused, MalformedResponse) as error:
-            error.usage = usage
-            raise
-
-
-def _text_part(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
 
 
 def _image_part(image: Image) -> dict[str, Any]:

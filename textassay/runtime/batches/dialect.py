@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 from urllib.parse import urljoin, urlsplit
@@ -18,8 +18,8 @@ import aiohttp
 import orjson
 from aiohttp import hdrs
 
-from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.endpoint import Endpoint, proxy_for, read_address, with_login
+from textassay.runtime.backends import http_errors
+from textassay.runtime.backends.endpoint import Endpoint, proxy_for
 from textassay.runtime.backends.http_client import UNTIMED, HttpClient
 from textassay.runtime.errors import (
     AnswerTooLong,
@@ -222,34 +222,22 @@ MAX_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
-class BatchHttp:
+class BatchHttp(HttpClient):
     """Asks one provider; errors are ours."""
 
     def __init__(
         self, api_base: str, endpoint: Endpoint, *, name: str, headers: Mapping[str, str], key: str
     ) -> None:
-        address = read_address(api_base)
-        self.base = address.url
-        self._secrets = (key, *address.secrets, *endpoint.secrets)
-        self._endpoint = replace(endpoint, query={**address.query, **endpoint.query})
         headers = {"User-Agent": f"textassay/{__version__}", **headers}
-        is_bearer = bool(key) and "Authorization" in headers
-        self._http = HttpClient(
-            self.base,
-            self._endpoint,
-            name=name,
-            headers=with_login(headers, address, endpoint, key=is_bearer),
-        )
+        super().__init__(api_base, endpoint, name=name, headers=headers, key=key)
 
-    async def ask(self, method: str, path: str, body: bytes = b"") -> Any:
-        """Return the parsed answer to a request."""
-        try:
-            status, headers, raw = await self._http.send(method, self.base + path, body, _JSON)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._failed(error) from error
-        if not 200 <= status < 300:
-            raise self._refused(status, headers, raw)
-        return openai_format.parse_json(raw, where=self.base, secret=self._secrets)
+    async def get(self, path: str) -> Any:
+        """Return what stands at a path."""
+        return await self.ask("GET", path, b"", _JSON)
+
+    async def post(self, path: str, body: bytes) -> Any:
+        """Return the answer to a body."""
+        return await self.ask("POST", path, body, _JSON)
 
     async def upload(self, path: str, file: Path, fields: Mapping[str, str]) -> Any:
         """Upload a file as a form and return the parsed answer."""
@@ -259,19 +247,17 @@ class BatchHttp:
                 "file", opened, filename=file.name, content_type="application/octet-stream"
             )
             try:
-                async with self._http.session().post(
+                async with self.session().post(
                     self.base + path,
                     data=form,
                     params=self._endpoint.query or None,
                     # following one would carry key and prompts to an address that nobody chose
                     allow_redirects=False,
                 ) as answer:
-                    raw = await self._http.read(answer.headers, answer.content)
+                    raw = await self.read(answer.headers, answer.content)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                raise self._failed(error) from error
-        if not 200 <= answer.status < 300:
-            raise self._refused(answer.status, answer.headers, raw)
-        return openai_format.parse_json(raw, where=self.base, secret=self._secrets)
+                raise self.failed(error) from error
+        return self.parsed(answer.status, answer.headers, raw)
 
     async def lines(self, path: str) -> AsyncGenerator[Any]:
         """Yield the JSON values of a file of lines as they come; `None` for a line that is none."""
@@ -281,8 +267,8 @@ class BatchHttp:
                 if answer.status in GONE:
                     raise ResultsGone(f"{self.base} has deleted the results ({path})")
                 if not 200 <= answer.status < 300:
-                    raw = await self._http.read(answer.headers, answer.content)
-                    raise self._refused(answer.status, answer.headers, raw)
+                    raw = await self.read(answer.headers, answer.content)
+                    raise self.refused(answer.status, answer.headers, raw)
                 async for piece in answer.content.iter_any():
                     # Pieces end where the network cut them; what follows the last line break is the
                     # start of a line.
@@ -297,7 +283,7 @@ class BatchHttp:
                             "bytes (max_answer_bytes=BYTES)"
                         )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
         if rest.strip():
             yield self._line(rest)
 
@@ -305,7 +291,7 @@ class BatchHttp:
     async def _download(self, url: str) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Get a file, which may lie in a storage elsewhere that the server leads to."""
         origin, params = _origin(url), self._endpoint.query or None
-        session = self._http.session()
+        session = self.session()
         # without the session's headers: the key is for the address that was given alone
         async with aiohttp.ClientSession(
             connector=session.connector,
@@ -332,26 +318,14 @@ class BatchHttp:
 
     def row_error(self, status: int, body: Any) -> ModelError:
         """Return the error that a line with a status other than 200 stands for."""
-        return http_errors.from_status(
-            status, {}, orjson.dumps(body), where=self.base, secret=self._secrets
-        )
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
+        return self.refused(status, {}, orjson.dumps(body))
 
     @staticmethod
     def _line(line: bytes) -> Any:
         try:
-            return orjson.loads(openai_format.whole_characters(line))
+            return orjson.loads(http_errors.whole_characters(line))
         except orjson.JSONDecodeError:
             return None
-
-    def _failed(self, error: BaseException) -> ModelError:
-        return http_errors.from_exception(error, where=self.base, secret=self._secrets)
-
-    def _refused(self, status: int, headers: Mapping[str, str], raw: bytes) -> ModelError:
-        return http_errors.from_status(status, headers, raw, where=self.base, secret=self._secrets)
 
 
 class HttpDialect:

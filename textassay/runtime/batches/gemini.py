@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from textassay.runtime.backends.answers import Answer, read_answer, read_parts, read_usage
-from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged, put_images
+from textassay.runtime.backends.openai_format import merged, put_images, reading_answer
 from textassay.runtime.batches.dialect import (
     GIVEN_TEXT,
     HALF_PRICE,
@@ -128,13 +128,13 @@ class GeminiDialect(HttpDialect):
         body = b'{"batch":{"displayName":%b,"inputConfig":{"requests":{"requests":%b}}}}'
         body %= (orjson.dumps(batch.tag), requests)
         path = f"/models/{self._model}:batchGenerateContent"
-        return _read_name(await self._http.ask("POST", path, body))
+        return _read_name(await self._http.post(path, body))
 
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through all batches for our display name."""
         token = ""
         while True:
-            page = await self._http.ask("GET", f"/batches?pageSize={PAGE}{token}")
+            page = await self._http.get(f"/batches?pageSize={PAGE}{token}")
             for entry in page.get("operations") or []:
                 if (entry.get("metadata") or {}).get("displayName") == batch.tag:
                     return _read_name(entry)
@@ -144,7 +144,7 @@ class GeminiDialect(HttpDialect):
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is; an ended one comes with its answers."""
-        answer = await self._http.ask("GET", f"/{batch_id}")
+        answer = await self._http.get(f"/{batch_id}")
         if not isinstance(answer, Mapping):
             raise MalformedResponse(f"{batch_id} has no status")
         word = str((answer.get("metadata") or {}).get("state", ""))
@@ -183,21 +183,15 @@ class GeminiDialect(HttpDialect):
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer that an entry holds."""
         usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
-        try:
+        with reading_answer(usage):
             answers = [_answer_in(c, request, usage) for c in payload.get("candidates") or []]
             samples = tuple(answer.sample() for answer in answers if answer is not None)
-        except OTHER_FORMAT as error:
-            other = malformed(error)
-            other.usage = usage
-            raise other from error
-        if not samples:
-            why = (payload.get("promptFeedback") or {}).get("blockReason")
-            refused = ContentRefused(f"the provider's filter left no text ({why or 'no reason'})")
-            refused.usage = usage
-            raise refused
-        return Response(
-            samples=samples[: request.n], usage=usage, model=payload.get("modelVersion")
-        )
+            if not samples:
+                why = (payload.get("promptFeedback") or {}).get("blockReason")
+                raise ContentRefused(f"the provider's filter left no text ({why or 'no reason'})")
+            return Response(
+                samples=samples[: request.n], usage=usage, model=payload.get("modelVersion")
+            )
 
 
 def _text_part(text: str) -> dict[str, Any]:

@@ -196,7 +196,7 @@ class OpenAIDialect(OpenAIFormat):
     async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start a batch of the uploaded file."""
         if self._server.checks_file:
-            answer = await self._http.ask("GET", f"/files/{batch.uploaded}")
+            answer = await self._http.get(f"/files/{batch.uploaded}")
             status = answer.get("status") if isinstance(answer, Mapping) else None
             if str(status).lower() in _UNREAD:
                 raise FileUnread(
@@ -209,13 +209,13 @@ class OpenAIDialect(OpenAIFormat):
         }
         if self._server.has_metadata:
             body["metadata"] = {TAG: batch.tag}
-        return read_id(_batch_in(await self._http.ask("POST", "/batches", orjson.dumps(body))))
+        return read_id(_batch_in(await self._http.post("/batches", orjson.dumps(body))))
 
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through the list of batches for our tag or our file."""
         query: str | None = self._server.first_page
         while query is not None:
-            page = await self._http.ask("GET", f"/batches{query}")
+            page = await self._http.get(f"/batches{query}")
             listed = _listed_in(page)
             if (batch_id := _find_in(listed, batch)) is not None:
                 return batch_id
@@ -224,7 +224,7 @@ class OpenAIDialect(OpenAIFormat):
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
-        answer = _batch_in(await self._http.ask("GET", f"/batches/{batch_id}"))
+        answer = _batch_in(await self._http.get(f"/batches/{batch_id}"))
         word = answer.get("status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):
             raise MalformedResponse(f"batch {batch_id} has no status")

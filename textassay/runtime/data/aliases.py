@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textassay.runtime.chat_formats import RETRIEVED
-from textassay.runtime.data.values import KEYED
+from textassay.runtime.data.tables import KEYED
 from textassay.runtime.messages import Example
 
 NAMES = (*Example.model_fields, "tools", "tools_called")
@@ -149,8 +149,6 @@ NO_MATERIAL = frozenset(
 WHERE = frozenset(["url", "urls", "uri", "path", "paths", "file", "files"])
 """Last words of names that say where something is, which is how images are given."""
 MEASURES = frozenset(["n", "num", "is", "has", "avg", "mean", "max", "min", "total"])
-RATERS = ("rater", "annotator", "rater_id", "annotator_id", "worker_id")
-"""Columns that say who rated, in data with one row per rater."""
 
 MEANING = {
     **{alias: (name, 2) for name, aliases in ALIASES.items() for alias in aliases},

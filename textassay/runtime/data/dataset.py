@@ -20,11 +20,16 @@ import orjson
 
 from textassay.runtime.conversation import CONVERSATION_CHARS, LEAST_CHARS, left_out
 from textassay.runtime.data.fields import FieldReader, with_means
-from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.data.raters import RATER, one_row_per_example
-from textassay.runtime.data.tables import Table, open_table
+from textassay.runtime.data.ratings import RATER, LabelReader, one_row_per_example
+from textassay.runtime.data.tables import (
+    KEYED,
+    FieldError,
+    Table,
+    open_table,
+    short_repr,
+    to_json_value,
+)
 from textassay.runtime.data.units import OTHER_OUTPUT, UNITS, Unit, in_units
-from textassay.runtime.data.values import KEYED, FieldError, short_repr, to_json_value
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets
@@ -39,7 +44,7 @@ FEW = 100_000
 """Rows whose ids are compared in a set; for more, it would take more memory than numpy does, which
 takes 17 MB for as long as the process lives, and a seventh of a second to import."""
 
-MAX_KEPT_BYTES = 32 * 2**20
+MAX_KEPT_BYTES = 16 * 2**20
 """Memory that the examples of a small data set may take between the check and the run."""
 
 MAX_LISTED_IMAGES = 1000
@@ -404,13 +409,7 @@ class Examples:
 
 
 def _canonical(example: Example, *, given: bool) -> bytes:
-    """Return the same bytes for equal examples.
-
-    Args:
-        example: The example.
-        given: Whether it was given as an `Example`, whose values have not been checked for JSON
-            yet.
-    """
+    """Return the same bytes for equal examples."""
     content = {**vars(example)}
     # examples without them are what they were before there were any
     passages, messages = content.pop("passages"), content.pop("messages")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from textassay.runtime.chat_formats import looks_like_messages, message_text
-from textassay.runtime.data.values import FieldError, short_repr
+from textassay.runtime.data.tables import FieldError, short_repr
 
 ResultRow = dict[str, Any]
 VERDICTS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}

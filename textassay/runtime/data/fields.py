@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.aliases import JOINED, NAMES, NOT_SHOWN, meaning_of
 from textassay.runtime.data.exports import Row, reader_for
-from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.data.material import (
     kind_of_name,
     kind_of_value,
@@ -30,7 +29,8 @@ from textassay.runtime.data.material import (
     refuse_unused_inside,
     says_something,
 )
-from textassay.runtime.data.values import (
+from textassay.runtime.data.ratings import LabelReader
+from textassay.runtime.data.tables import (
     KEYED,
     Decimal,
     FieldError,
@@ -127,20 +127,6 @@ class FieldReader:
         labels: LabelReader | None = None,
         folder: Path | None = None,
     ) -> None:
-        """Take a field map.
-
-        Args:
-            fields: From names in the rows to ours, such as `{"answer": "output", "coh":
-                "human.coherence"}`.
-            needs_output: Whether a row must have an output; else it is empty if missing.
-            conversation_chars: Longest text of a conversation.
-            labels: Reads labels and missing marks; by default the labels that are known by
-                themselves.
-            folder: Where paths of images begin; by default the current folder.
-
-        Raises:
-            DataError: The map leads to a field that does not exist.
-        """
         self.fields = dict(fields or {})
         self.seen: set[str] = set()
         self.not_shown: dict[str, int] = {}
@@ -164,18 +150,7 @@ class FieldReader:
         decimal: Decimal | None = None,
         is_plain: bool = False,
     ) -> Example:
-        """Return the example that a row stands for; an `Example` is returned as it is.
-
-        Args:
-            row: A mapping.
-            decimal: Decimal mark of numbers that are written as text, as in CSV, where lists and
-                objects are as well and empty cells are missing; `None` if all values are what they
-                say.
-            is_plain: The values are known to be what JSON can hold.
-
-        Raises:
-            FieldError: The row makes no example.
-        """
+        """Return the example that a row stands for; an `Example` is returned as it is."""
         if isinstance(row, Example):
             return row
         # the exact type first: asking an abstract class takes longer than reading a field

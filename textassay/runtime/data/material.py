@@ -37,7 +37,7 @@ from textassay.runtime.data.aliases import (
     WHERE,
     meaning_of,
 )
-from textassay.runtime.data.values import FieldError, listed_objects
+from textassay.runtime.data.tables import FieldError, listed_objects
 from textassay.runtime.images import ENDINGS, ImageReader, is_image_name, is_image_part
 from textassay.runtime.messages import with_material
 
@@ -114,27 +114,14 @@ def says_something(value: Any) -> bool:
 
 
 def refuse_unused(row: Mapping[str, Any], suspects: Mapping[str, str], texts: str) -> None:
-    """Refuse a row with material that no judge would see.
-
-    Args:
-        row: The row.
-        suspects: Columns that are not used, and what they seem to hold.
-        texts: All texts that are used; what occurs in them is shown.
-
-    Raises:
-        FieldError: A column looks like material; says how to use it or leave it out.
-    """
+    """Refuse a row with material that no judge would see."""
     for key, kind in suspects.items():
         if found := _kind_unused(key, kind, row.get(key), texts):
             raise _unused(key, found)
 
 
 def refuse_unused_inside(key: str, value: Mapping[str, Any], texts: str) -> None:
-    """Refuse an object of a row in which material stands that no judge would see.
-
-    Raises:
-        FieldError: One of its values looks like material.
-    """
+    """Refuse an object of a row in which material stands that no judge would see."""
     for name, inner in value.items():
         if name == "source":  # mostly where a row comes from
             continue
@@ -146,17 +133,7 @@ def refuse_unused_inside(key: str, value: Mapping[str, Any], texts: str) -> None
 def refuse_images_as_text(
     fields: Mapping[str, Any], keys: Mapping[str, str], folder: Path | None
 ) -> None:
-    """Refuse texts that are the path of an image, or hold its content: a judge would see a name.
-
-    Args:
-        fields: An example's fields, with its material as text.
-        keys: The row's name of each field, for messages.
-        folder: Where paths begin; by default the current folder.
-
-    Raises:
-        FieldError: A text is the path of an image that exists and is none of the example's images,
-            or it holds an image as a data: URI.
-    """
+    """Refuse texts that are the path of an image, or hold its content: a judge would see a name."""
     get = fields.get
     references = get("references") or ()
     listed = references if type(references) is list else (references,)
@@ -275,19 +252,7 @@ def put_together(
     chars: int,
     images: ImageReader,
 ) -> dict[str, Any]:
-    """Return an example's fields with its material typed and as text.
-
-    Args:
-        fields: Values by field.
-        further: Columns beside those that mean the same: key, field and value of each.
-        keys: The row's name of each field, for messages.
-        chars: Longest text of a conversation.
-        images: Takes the images.
-
-    Raises:
-        FieldError: Passages, messages or tools are in no form that is understood, or an image
-            cannot be read.
-    """
+    """Return an example's fields with its material typed and as text."""
     complete = dict(fields)
     for name in ("messages", "tools", "tools_called", "context", "passages"):
         if not complete.get(name):
@@ -373,11 +338,7 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
 def _refuse_unused_in_messages(
     given: Sequence[Any], messages: Sequence[ConversationMessage]
 ) -> None:
-    """Refuse a message that holds material under a name that is not read.
-
-    Raises:
-        ValueError: One does; says which.
-    """
+    """Refuse a message that holds material under a name that is not read."""
     objects = [(number, one) for number, one in enumerate(given, 1) if isinstance(one, Mapping)]
     if all(READ_IN_MESSAGES.issuperset(item) for _, item in objects):
         return

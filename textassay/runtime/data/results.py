@@ -266,17 +266,7 @@ class Imported:
 
 
 def read_results(form: str, path: str | Path) -> Imported:
-    """Read a result file of another tool.
-
-    Args:
-        form: `inspect` (.eval or .json), `promptfoo` (.json or .jsonl), `deepeval` (.json) or
-            `lm-eval` (samples_*.jsonl).
-        path: The file.
-
-    Raises:
-        UnknownName: There is no such format.
-        DataError: The file cannot be read, is of another format, or holds no texts.
-    """
+    """Read a result file of another tool."""
     if form not in FORMATS:
         raise UnknownName("format of results", form, tuple(FORMATS))
     path = Path(path)
@@ -338,11 +328,7 @@ def _samples(path: Path, names: Iterable[str]) -> Iterator[Any]:
 
 
 def _refuse_bomb(path: Path, files: Iterable[zipfile.ZipInfo]) -> None:
-    """Refuse an archive that unpacks to far more than it holds; no file yields more than it says.
-
-    Raises:
-        DataError: It does, or a file in it is longer than a line of data may be.
-    """
+    """Refuse an archive that says that it unpacks to far more than it holds."""
     sizes = [file.file_size for file in files]
     if max(sizes, default=0) > MAX_LINE:
         raise DataError(f"{path}: contains a sample of more than {MAX_LINE:,} bytes")

@@ -19,7 +19,7 @@ from textassay.runtime.conversation import (
     passages_text,
     source_beside,
 )
-from textassay.runtime.data.values import FieldError
+from textassay.runtime.data.tables import FieldError
 from textassay.runtime.errors import DataError
 from textassay.runtime.images import Image
 from textassay.runtime.messages import Example
@@ -35,13 +35,6 @@ class Paired:
 
     `human` of a pair says which of the two people rated higher: 1 for the first, 0 for the second,
     0.5 for equal ratings.
-
-    Args:
-        examples: Texts with `group` and `system`.
-
-    Raises:
-        DataError: When iterated: a text has no group or system, a system has two texts in a group,
-            no group has two systems, or two texts of a group answer different inputs.
     """
 
     def __init__(self, examples: Iterable[Example]) -> None:
@@ -76,11 +69,7 @@ class Paired:
 
 
 def pair(first: Example, second: Example) -> Example:
-    """Return the comparison of two texts of one group.
-
-    Raises:
-        DataError: They answer different inputs, of which a comparison would show only one.
-    """
+    """Return the comparison of two texts of one group."""
     for name in ("source", "context", "images"):
         ours, theirs = getattr(first, name), getattr(second, name)
         if ours and theirs and ours != theirs:
@@ -125,14 +114,6 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
     The group is the conversation's own, since conversations of one group depend on each other as
     well, or else the conversation. Ratings and recorded scores are of the whole conversation, so
     turns and calls have none.
-
-    Args:
-        example: A conversation.
-        unit: What becomes an example.
-        chars: Longest text of a history.
-
-    Raises:
-        FieldError: It is no conversation.
     """
     if unit == "conversation":
         yield example

@@ -23,7 +23,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from textassay.display import Displayed
 from textassay.observing import WATCH
 from textassay.runtime.concurrency import Start, gather, leading, with_branches
 from textassay.runtime.errors import AgentExited, GraphError
@@ -42,7 +41,7 @@ from textassay.runtime.graph.types import (
     without,
 )
 from textassay.runtime.messages import Failure
-from textassay.table import Column, Table
+from textassay.table import Column, Displayed, Table
 
 Agent = Callable[..., Awaitable[Any]]
 """An async function, or an object with `async def __call__`, with annotated parameters and

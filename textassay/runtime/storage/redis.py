@@ -66,7 +66,7 @@ def _open(module: Any, url: str, timeout: float) -> Any:
             _address(url), socket_timeout=timeout, socket_connect_timeout=timeout, retry=retry
         )
     except ValueError as error:
-        raise ConfigurationError(f"{url} is not an address of Redis: {error}") from error
+        raise ConfigurationError(f"{url} is not an address of Redis: “{error}”") from error
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def as_unavailable(url: str) -> Iterator[None]:
         yield
     # The client lets some socket errors through as they are.
     except (module.exceptions.RedisError, OSError, TimeoutError) as error:
-        unavailable = RedisUnavailable(f"Redis at {url} does not answer: {error}")
+        unavailable = RedisUnavailable(f"Redis at {url} does not answer: “{error}”")
         unavailable.is_late = isinstance(error, module.exceptions.TimeoutError | TimeoutError)
         raise unavailable from error
 

@@ -218,7 +218,7 @@ class RunFolder(AsyncResource):
             raise StorageError(f"{self.path / SUMMARY} cannot be written: {error}") from error
 
     def keep(self, name: str, text: str) -> None:
-        """Write another file for people to read; keep an existing one, which they may have edited."""
+        """Write another file for people to read, unless it exists: they may have edited it."""
         path = self.path / name
         try:
             if not path.exists():

@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from textassay.runtime.backends.llamacpp.engine import (
     BATCH,
-    MIN_LIMIT,
     LlamaEngine,
     score_together,
     write_together,
@@ -23,7 +22,6 @@ from textassay.runtime.backends.llamacpp.engine import (
 from textassay.runtime.backends.llamacpp.grammar import Grammar, json_grammar
 from textassay.runtime.backends.llamacpp.library import (
     BEHIND_API,
-    KvType,
     Weights,
     check_memory,
     gpu_in_sight,
@@ -38,7 +36,6 @@ from textassay.runtime.backends.local.model import (
     RequestReader,
     Rules,
     Task,
-    Truncate,
     run_tasks,
 )
 from textassay.runtime.backends.local.tokens import ChatTemplate, PromptTokenizer
@@ -47,16 +44,12 @@ from textassay.runtime.errors import ConfigurationError, TextassayError
 from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import LocalSettings
 
-Mode = Literal["exact", "throughput"]
-
 DEFAULT_CONTEXT = 8192
 """Most tokens of context if none is asked for; a model trained on fewer gets those."""
 DEFAULT_SEQUENCES = 8
 REFILL = 4
 """Requests taken from the queue at once in throughput mode, per sequence: a sequence that has
 finished its answer goes on with the next one instead of waiting for the longest."""
-MAX_BATCH = 8192
-"""Most tokens that may be evaluated together."""
 NEXT_TURN_SECONDS = 0.2
 """How long to wait for the next request of a conversation. It comes in a hundredth of that, unless
 the machine is busy or the caller does something else in between, and evaluating a long prompt again
@@ -103,27 +96,29 @@ class LoadedGGUF:
 
 @dataclass(frozen=True)
 class Loader:
-    """Finds, or downloads, a file and loads it with these options when called.
+    """Finds, or downloads, a file and loads it when called.
 
     `sha256` is what the file's digest must be, for a file that is known.
     """
 
     rules: Rules
     spec: str
-    n_ctx: int | None = None
-    n_gpu_layers: int | None = None
-    threads: int | None = None
-    kv: KvType = "f16"
-    sequences: int = 1
-    batch: int = BATCH
-    flash_attention: bool = False
+    settings: LocalSettings
     check_tensors: bool = False
     sha256: str | None = None
 
     @property
+    def sequences(self) -> int:
+        """Sequences in one batch."""
+        if self.settings.mode == "exact":
+            return 1
+        return self.settings.sequences or DEFAULT_SEQUENCES
+
+    @property
     def gpu_layers(self) -> int:
         """Layers on the GPU, -1 for all that this build can put there."""
-        return 0 if not offloads() else -1 if self.n_gpu_layers is None else self.n_gpu_layers
+        layers = self.settings.n_gpu_layers
+        return 0 if not offloads() else -1 if layers is None else layers
 
     def __call__(self) -> LoadedGGUF:
         """Load, or raise what `LocalModel.open` raises."""
@@ -165,28 +160,32 @@ class Loader:
         # After the weights, whose memory is then accounted for; before the context, whose
         # allocation the kernel may answer by killing the process.
         check_memory(
-            weights, n_ctx=n_ctx, sequences=self.sequences, kv=self.kv, gpu_layers=self.gpu_layers
+            weights,
+            n_ctx=n_ctx,
+            sequences=self.sequences,
+            kv=self.settings.kv,
+            gpu_layers=self.gpu_layers,
         )
         return LlamaEngine(
             weights,
             n_ctx=n_ctx,
-            threads=self.threads or usable_cores(),
-            kv=self.kv,
+            threads=self.settings.threads or usable_cores(),
+            kv=self.settings.kv,
             sequences=self.sequences,
-            batch=self.batch,
-            flash_attention=self.flash_attention,
+            batch=self.settings.batch,
+            flash_attention=self.settings.flash_attention,
         )
 
     def _context(self, weights: Weights) -> int:
-        trained = weights.trained_context
-        if self.n_ctx is None:
+        trained, wanted = weights.trained_context, self.settings.n_ctx
+        if wanted is None:
             return min(trained, DEFAULT_CONTEXT)
-        if self.n_ctx > trained:
+        if wanted > trained:
             raise ConfigurationError(
-                f"n_ctx={self.n_ctx} is beyond the {trained} tokens that {str(weights.path)!r} was"
+                f"n_ctx={wanted} is beyond the {trained} tokens that {str(weights.path)!r} was"
                 " trained on"
             )
-        return self.n_ctx
+        return wanted
 
 
 def _template(weights: Weights) -> ChatTemplate:
@@ -218,65 +217,36 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         name: str,
         path: str | Path,
         *,
-        n_ctx: int | None = None,
-        n_gpu_layers: int | None = None,
-        threads: int | None = None,
-        mode: Mode = "exact",
-        kv: KvType = "f16",
-        truncate: Truncate = "error",
-        sequences: int | None = None,
-        batch: int = BATCH,
-        flash_attention: bool = False,
         seed: int | None = None,
         check_tensors: bool = False,
         sha256: str | None = None,
+        **settings: Any,
     ) -> None:
-        r"""Store what to load.
+        """Store what to load.
 
         Args:
             name: The name the user gave, such as `llamacpp/model.gguf`.
             path: A GGUF file (of a split model, its first part) or `HF_REPO:FILE`.
-            n_ctx: Longest prompt and answer together, in tokens; the model's own, at most 8192,
-                if not given.
-            n_gpu_layers: Layers to put on the GPU, -1 for all; `None` is all that the build can. A
-                build that cannot is warned about if layers were asked for, or if a GPU is in
-                sight.
-            threads: Threads of one evaluation; as many as this process may use if not given.
-            mode: `"exact"`, or `"throughput"` for several sequences in one batch.
-            kv: Type of the cached keys and values.
-            truncate: `"source"` cuts a request's `truncatable` text at its end if the request is
-                too long; `"error"` refuses it.
-            sequences: Sequences in one batch in throughput mode, 2 to 64, by default 8; each takes
-                the memory of one context.
-            batch: Most tokens evaluated together, 36 to 8192.
-            flash_attention: Whether attention is computed in blocks, which is faster on long
-                prompts and rounds by how they were cut; in throughput mode only.
             seed: Seed for requests that bring none of their own.
             check_tensors: Whether to search the file for NaN and infinity before use, which reads
                 it whole.
             sha256: What the file's SHA-256 must be, in hex, for a file that is known.
+            **settings: Fields of `LocalSettings`. A build that cannot use a GPU is warned about
+                if `n_gpu_layers` were asked for, or if a GPU is in sight.
+
+        Raises:
+            ConfigurationError: A setting needs `mode="throughput"`.
+            pydantic.ValidationError: A setting is unknown, or has a value that it cannot have.
         """
-        if sequences is not None and mode == "exact":
-            raise ConfigurationError("sequences needs mode='throughput': exact mode has one")
-        many = 1 if mode == "exact" else sequences or DEFAULT_SEQUENCES
-        self._loader = Loader(
-            Rules(name, truncate, seed),
-            str(path),
-            n_ctx=n_ctx,
-            n_gpu_layers=n_gpu_layers,
-            threads=threads,
-            kv=kv,
-            sequences=many,
-            batch=batch,
-            flash_attention=flash_attention,
-            check_tensors=check_tensors,
-            sha256=sha256,
-        )
-        self._mode = mode
-        _check_options(mode, self._loader)
+        local = LocalSettings(**settings)
+        if local.mode == "exact":
+            _refuse_throughput(local)
+        rules = Rules(name, local.truncate or "error", seed)
+        self._loader = Loader(rules, str(path), local, check_tensors, sha256)
+        many = self._loader.sequences
         queue = WorkQueue[LoadedGGUF, AnyRequest, AnyResponse](
             self._loader,
-            PrefixOrder(1 if mode == "exact" else REFILL * many),
+            PrefixOrder(1 if many == 1 else REFILL * many),
             name=name,
             next_turn_seconds=NEXT_TURN_SECONDS,
         )
@@ -284,37 +254,33 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What determines a score.
+        """What determines a score: the file's content, the context, how and by which version.
 
-        The file's content, the context, how it is evaluated, and by which version.
-
-        The number of threads is left out: it changes nothing.
-
-        Raises:
-            ConfigurationError: The model is not open.
+        The number of threads is left out: it changes nothing. Known once the model is open.
         """
-        loaded, options = self._loaded(), self._loader
+        loaded, settings, rules = self._loaded(), self._loader.settings, self._loader.rules
         return {
             "backend": "llamacpp",
             "file": loaded.digest,
             "quantisation": loaded.weights.quantisation,
             "n_ctx": loaded.engine.n_ctx,
-            "kv": options.kv,
-            "mode": self._mode if self._mode == "exact" else f"throughput{options.sequences}",
-            "flash_attention": options.flash_attention,
+            "kv": settings.kv,
+            "mode": "exact" if settings.mode == "exact" else f"throughput{self._loader.sequences}",
+            "flash_attention": settings.flash_attention,
             # Left out at its default, so that answers kept before this option existed are still
             # found.
-            **({} if options.batch == BATCH else {"batch": options.batch}),
-            "gpu_layers": options.gpu_layers,
-            "truncate": options.rules.truncate,
-            "seed": options.rules.seed,
+            **({} if settings.batch == BATCH else {"batch": settings.batch}),
+            "gpu_layers": self._loader.gpu_layers,
+            "truncate": rules.truncate,
+            "seed": rules.seed,
             "library": f"llama-cpp-python {library_version()}",
         }
 
     @property
     def capabilities(self) -> Capabilities:
         """Everything but a length that is known before the model is open."""
-        length = self._loader.n_ctx if self._engine is None else self._engine.engine.n_ctx
+        loaded, wanted = self._engine, self._loader.settings.n_ctx
+        length = wanted if loaded is None else loaded.engine.n_ctx
         return Capabilities(
             n=True,
             logprobs=True,
@@ -327,7 +293,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         )
 
     def _has_opened(self) -> None:
-        layers = self._loader.n_gpu_layers
+        layers = self._loader.settings.n_gpu_layers
         wants_gpu = bool(layers) or (layers is None and gpu_in_sight())
         if wants_gpu and not offloads():
             warnings.warn(
@@ -338,30 +304,11 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
             )
 
 
-def _check_options(mode: str, options: Loader) -> None:
-    for what, value, least in (
-        ("n_ctx", options.n_ctx, 2),
-        ("n_gpu_layers", options.n_gpu_layers, -1),
-        ("threads", options.threads, 1),
-    ):
-        if value is not None and not least <= value < 2**31:
-            raise ConfigurationError(f"{what} must be at least {least}, not {value}")
-    for what, text, known in (
-        ("mode", mode, ("exact", "throughput")),
-        ("kv", options.kv, ("f16", "f32")),
-        ("truncate", options.rules.truncate, ("error", "source")),
-    ):
-        if text not in known:
-            raise ConfigurationError(f"{what} must be {known[0]!r} or {known[1]!r}, not {text!r}")
-    if mode == "throughput" and not 2 <= options.sequences <= 64:
-        raise ConfigurationError(
-            f"throughput mode takes 2 to 64 sequences, not {options.sequences}"
-        )
-    if not MIN_LIMIT <= options.batch <= MAX_BATCH:
-        raise ConfigurationError(
-            f"batch must be {MIN_LIMIT} to {MAX_BATCH} tokens, not {options.batch}"
-        )
-    if options.flash_attention and mode == "exact":
+def _refuse_throughput(settings: LocalSettings) -> None:
+    """Refuse what would have no effect in exact mode, or break its promise."""
+    if settings.sequences is not None:
+        raise ConfigurationError("sequences needs mode='throughput': exact mode has one")
+    if settings.flash_attention:
         raise ConfigurationError(
             "flash_attention needs mode='throughput': its results depend on how a prompt was"
             " cut, which exact mode rules out"

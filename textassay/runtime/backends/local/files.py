@@ -39,7 +39,6 @@ _MODEL_PARTS = (
 # model-00001-of-00003.gguf
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 _SETTLED_NS = 2 * 10**9  # file systems may give two writes within this time one time of change
-_known: dict[tuple[str, tuple[int, ...]], str] = {}
 
 
 class HubFile(NamedTuple):
@@ -206,9 +205,6 @@ def _digest(path: Path, store: Path, min_bytes: int) -> str:
     # Files in the hub's cache are links whose targets are named by content.
     path = path.resolve()
     facts = _facts(path)
-    key = (str(path), facts)
-    if key in _known:
-        return _known[key]
     large = facts[0] >= min_bytes
     digest = _recall(store, path, facts) if large else None
     if digest is None:
@@ -219,7 +215,7 @@ def _digest(path: Path, store: Path, min_bytes: int) -> str:
         settled = _facts(path) == facts and began - facts[2] > _SETTLED_NS
         if large and settled:
             _remember(store, path, facts, digest)
-    return _known.setdefault(key, digest)
+    return digest
 
 
 def _facts(path: Path) -> tuple[int, ...]:

@@ -66,7 +66,7 @@ class Rules:
 class ScoringTask:
     """Scores given text."""
 
-    plan: ScoringPlan[AnyResponse]
+    plan: ScoringPlan
     rules: Rules
     vocabulary: Vocabulary
     truncated: int
@@ -135,10 +135,12 @@ class RequestReader:
         """Return the task of a request, unless it cannot be answered."""
         if isinstance(request, Request):
             return self._writing(request)
-        plan, truncated = self._fit(request, self._plan, lambda plan: plan.length)
+        plan, truncated = fit_to_context(
+            request, self._plan, lambda plan: plan.length, limit=self.limit, rules=self._rules
+        )
         return ScoringTask(plan, self._rules, self._vocabulary, truncated)
 
-    def _plan(self, request: ChoicesRequest | ContinuationRequest) -> ScoringPlan[AnyResponse]:
+    def _plan(self, request: ChoicesRequest | ContinuationRequest) -> ScoringPlan:
         prompt = self._tokenize(request)
         if isinstance(request, ChoicesRequest):
             return ChoicesPlan(prompt, request.choices)
@@ -152,7 +154,9 @@ class RequestReader:
             encoded = len(prompt.encoded)
             return max(encoded, answer) if encoded else len(prompt.ids) + answer
 
-        prompt, truncated = self._fit(request, self._tokenize, length)
+        prompt, truncated = fit_to_context(
+            request, self._tokenize, length, limit=self.limit, rules=self._rules
+        )
         ids = prompt.encoded if len(prompt.encoded) else prompt.ids
         room = self.limit if len(prompt.encoded) else self.limit - len(ids)
         schema = request.json_schema
@@ -165,16 +169,6 @@ class RequestReader:
             grammar=None if schema is None or self._grammar is None else self._grammar(schema),
         )
         return WritingTask(generation, self._rules, truncated)
-
-    def _fit(self, request: Q, plan: Callable[[Q], P], length: Callable[[P], int]) -> tuple[P, int]:
-        return fit_to_context(
-            request,
-            plan,
-            length,
-            limit=self.limit,
-            truncate=self._rules.truncate,
-            name=self._rules.name,
-        )
 
 
 def run_tasks(
@@ -208,25 +202,19 @@ def _finished(task: Task) -> AnyResponse | TextassayError:
 
 
 def fit_to_context(
-    request: Q,
-    plan: Callable[[Q], P],
-    length: Callable[[P], int],
-    *,
-    limit: int,
-    truncate: Truncate,
-    name: str,
+    request: Q, plan: Callable[[Q], P], length: Callable[[P], int], *, limit: int, rules: Rules
 ) -> tuple[P, int]:
     """Return `plan(request)` with at most `limit` tokens, and how many tokens were left out.
 
-    With `truncate="source"`, the request's `truncatable` text is cut at its end if needed; `length`
+    Where the rules say so, the request's `truncatable` text is cut at its end if needed; `length`
     gives the tokens that a plan needs in the context.
     """
     whole = plan(request)
     needed = length(whole)
     if needed <= limit:
         return whole, 0
-    problem = f"the request needs {needed} tokens and the context of {name!r} has {limit}"
-    if truncate != "source" or not request.truncatable:
+    problem = f"the request needs {needed} tokens and the context of {rules.name!r} has {limit}"
+    if rules.truncate != "source" or not request.truncatable:
         raise ContextTooLong(
             f"{problem}; ask for a larger n_ctx, or allow cutting the source (truncate='source')"
         )

@@ -13,7 +13,7 @@ import codecs
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,6 @@ from textassay.runtime.model import (
 
 LogitRow = NDArray[np.float32]
 Path = tuple[int, ...]
-A_co = TypeVar("A_co", covariant=True)
 
 
 def log_total(row: LogitRow) -> float:
@@ -102,22 +101,6 @@ class Prompt(Protocol):
         ...
 
 
-class ScoringPlan(Protocol[A_co]):
-    """A tokenized request for scores: what to evaluate, and the answer that follows from it."""
-
-    length: int
-    """Positions it needs in the context."""
-    evaluations: list[Evaluation]
-    """What to evaluate, in any order."""
-
-    def response(self, name: str, spell: Callable[[int], str], truncated: int) -> A_co:
-        """Return the answer, once evaluated.
-
-        `spell` gives a token's text; `truncated` tokens of the source were left out.
-        """
-        ...
-
-
 class ContinuationPlan:
     """How to score one given text."""
 
@@ -137,7 +120,7 @@ class ContinuationPlan:
     def response(
         self, name: str, spell: Callable[[int], str], truncated: int
     ) -> ContinuationResponse:
-        """Return the answer, once evaluated."""
+        """Return the answer, once evaluated; `truncated` tokens of the source were left out."""
         tokens = tuple(
             TokenLogprob(
                 token=spell(int(token)), logprob=_finite(float(logprobs[0]), spell(int(token)))
@@ -227,6 +210,10 @@ class ChoicesPlan:
         return ChoicesResponse(
             logprobs=logprobs, usage=usage, model=name, truncated_tokens=truncated
         )
+
+
+ScoringPlan = ContinuationPlan | ChoicesPlan
+"""A tokenized request for scores: what to evaluate, and the answer that follows from it."""
 
 
 def _base(prompt: Prompt, joints: Sequence[Ids]) -> int:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from textassay.runtime.backends.local.scoring import Draft, Evaluation, Generation
 from textassay.runtime.backends.local.tokens import Ids
 from textassay.runtime.errors import ConfigurationError, FatalModelError, RequestRefused
+from textassay.runtime.settings import TransformersSettings
 
-DType = Literal["auto", "float32", "float16", "bfloat16"]
 NO_LIMIT = 2**31 - 1
 """The length of a model whose positions are relative."""
 ENCODER = "an encoder"
@@ -213,19 +213,14 @@ class LoadedTransformer:
 
 
 def load(
-    folder: Path,
-    *,
-    label: str,
-    dtype: DType,
-    device: str,
-    device_map: str | None,
-    n_ctx: int | None,
+    folder: Path, settings: TransformersSettings, *, label: str, n_ctx: int | None
 ) -> LoadedTransformer:
     """Load a model from its folder, which holds config.json, weights and tokenizer; blocks."""
     torch, transformers = (_library(name) for name in ("torch", "transformers"))
     config = _config(folder, label)
     encoder_decoder = bool(config.get("is_encoder_decoder"))
-    place = None if device_map else device_named(torch, device)
+    device_map = settings.device_map
+    place = None if device_map else device_named(torch, settings.device)
     kind = "AutoModelForSeq2SeqLM" if encoder_decoder else "AutoModelForCausalLM"
     with quiet(transformers):
         vocabulary = Vocabulary(read_tokenizer(transformers, folder, label), label=label)
@@ -234,7 +229,7 @@ def load(
             folder,
             label,
             needs="a language model's weights",
-            dtype=_number_format(torch, dtype, place),
+            dtype=_number_format(torch, settings.dtype, place),
             **({"device_map": device_map} if device_map else {}),
         )
     if place is not None:
@@ -294,7 +289,7 @@ def _length(config: dict[str, Any], requested: int | None, label: str) -> int:
     return requested or own
 
 
-def _number_format(torch: Any, dtype: DType, device: Any) -> Any:
+def _number_format(torch: Any, dtype: str, device: Any) -> Any:
     if dtype != "auto":
         return getattr(torch, dtype)
     # half precision is slow on most CPUs, and costs accuracy that nobody asked to lose

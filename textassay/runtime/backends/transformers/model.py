@@ -24,15 +24,14 @@ from textassay.runtime.backends.local.tokens import ChatTemplate, Ids, PromptTok
 from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue
 from textassay.runtime.backends.transformers.engine import (
     NO_LIMIT,
-    DType,
     LoadedTransformer,
     TransformersEngine,
     load,
 )
 from textassay.runtime.errors import CapabilityError, ConfigurationError, TextassayError
 from textassay.runtime.model import Capabilities, Prompted, Request, Response
+from textassay.runtime.settings import TransformersSettings
 
-BATCH_TOKENS = 8192
 MAX_ANSWER = 1024
 """Longest answer in tokens, if the request names none: some models have no length to bound it."""
 PLAIN_TEMPLATE = "{% for m in messages %}{{ m.content }}{{ '\n\n' if not loop.last }}{% endfor %}"
@@ -102,24 +101,14 @@ class Loader:
 
     rules: Rules
     spec: str
-    dtype: DType
-    device: str
-    device_map: str | None
-    batch_tokens: int
+    settings: TransformersSettings
     n_ctx: int | None
 
     def __call__(self) -> LoadedModel:
         """Load, or raise what `LocalModel.open` raises."""
         folder = locate_folder(self.spec)
         digest = folder_digest(folder)
-        loaded = load(
-            folder,
-            label=self.rules.name,
-            dtype=self.dtype,
-            device=self.device,
-            device_map=self.device_map,
-            n_ctx=self.n_ctx,
-        )
+        loaded = load(folder, self.settings, label=self.rules.name, n_ctx=self.n_ctx)
         vocabulary = loaded.vocabulary
         plain = PLAIN_TEMPLATE if loaded.is_encoder_decoder else None
         template = ChatTemplate(
@@ -139,7 +128,7 @@ class Loader:
         reader = RequestReader(
             self.rules, vocabulary, tokenize, limit=loaded.length, longest_answer=MAX_ANSWER
         )
-        engine = TransformersEngine(loaded, batch_tokens=self.batch_tokens)
+        engine = TransformersEngine(loaded, batch_tokens=self.settings.batch_tokens)
         return LoadedModel(loaded, engine, reader, digest)
 
 
@@ -158,14 +147,11 @@ class TransformersModel(LocalModel[LoadedModel]):
     Args:
         name: The name the user gave, such as `transformers/google/flan-t5-xl`.
         spec: A folder, or `REPOSITORY[@REVISION]` of the Hugging Face hub.
-        dtype: Number format; `auto` is the file's own on a GPU and float32 on a CPU.
-        device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, `mps`.
-        device_map: Spreads the layers over several devices, such as `auto`; needs accelerate.
-        batch_tokens: Most tokens in one batch, padding included.
         n_ctx: Longest sequence in tokens; by default the model's own.
         truncate: `source` cuts a request's `truncatable` text if the request is too long; `error`
             refuses it.
         seed: Seed for requests that bring none of their own.
+        **settings: Fields of `TransformersSettings`.
     """
 
     def __init__(
@@ -173,18 +159,15 @@ class TransformersModel(LocalModel[LoadedModel]):
         name: str,
         spec: str,
         *,
-        dtype: DType = "auto",
-        device: str = "auto",
-        device_map: str | None = None,
-        batch_tokens: int = BATCH_TOKENS,
         n_ctx: int | None = None,
         truncate: Truncate = "error",
         seed: int | None = None,
+        **settings: Any,
     ) -> None:
-        rules = Rules(name, truncate, seed)
-        self._loader = Loader(rules, spec, dtype, device, device_map, batch_tokens, n_ctx)
+        own = TransformersSettings(**settings)
+        self._loader = Loader(Rules(name, truncate, seed), spec, own, n_ctx)
         queue = WorkQueue[LoadedModel, AnyRequest, AnyResponse](
-            self._loader, LengthOrder(batch_tokens=batch_tokens), name=name
+            self._loader, LengthOrder(batch_tokens=own.batch_tokens), name=name
         )
         super().__init__(name, queue)
 
@@ -192,8 +175,7 @@ class TransformersModel(LocalModel[LoadedModel]):
     def identity(self) -> Mapping[str, Any]:
         """What determines a score: the files' content, number format, kind of device and library.
 
-        Raises:
-            ConfigurationError: The model is not open.
+        Known once the model is open.
         """
         model = self._loaded()
         return {
@@ -221,11 +203,7 @@ class TransformersModel(LocalModel[LoadedModel]):
         )
 
     async def generate(self, request: Request) -> Response:
-        """Return `n` sampled answers; see `LocalModel.generate`.
-
-        Raises:
-            CapabilityError: A JSON schema is asked for.
-        """
+        """Return `n` sampled answers; a JSON schema is refused."""
         if request.json_schema is not None:
             raise CapabilityError(
                 f"model {self.name!r} cannot follow a JSON schema; use llamacpp/ or a server"

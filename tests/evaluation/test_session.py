@@ -1,0 +1,193 @@
+"""A session: what is read back from a manifest, opened once, and left in work at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from types import SimpleNamespace
+
+import pytest
+
+from tests.virtual_time import run_virtual
+from textassay.evaluation.engine import GRACE_SECONDS, EvaluationEngine
+from textassay.evaluation.opening import open_models, open_store, open_tools
+from textassay.evaluation.request import RunRequest, Shard, recorded_request
+from textassay.evaluation.session import open_session
+from textassay.methods import METHODS
+from textassay.methods.llm_score import LLMScore
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, RunFolderError
+from textassay.runtime.messages import Aspect, Assignment, Example, Score
+from textassay.runtime.settings import Settings
+from textassay.tools.overlap import Rouge
+
+
+@pytest.mark.parametrize(("total", "count"), [(10, 3), (2, 5), (1, 1), (100, 7)])
+def test_shards_cover_the_data_once_and_evenly(total, count):
+    """Every example in one shard, and no shard longer than another by more than one."""
+    bounds = [Shard(number, count).bounds(total) for number in range(1, count + 1)]
+    assert [i for start, stop in bounds for i in range(start, stop)] == list(range(total))
+    sizes = [stop - start for start, stop in bounds]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("tools", [["bleu"], [{"name": "bleu"}], "bleu", {"bleu": 1}, 3])
+def test_what_a_method_of_another_package_calls_tools_is_its_own(tools: object) -> None:
+    """A description is any JSON: it neither stops a resume nor names assistant evaluators."""
+    manifest = {
+        "spec": {"method": "ours", "task": "summarization"},
+        "method": {"name": "ours", "tools": tools},
+    }
+    assert recorded_request(manifest).tools == ()
+
+
+def test_tools_of_a_run_that_did_not_record_their_names_are_those_it_described() -> None:
+    manifest = {
+        "spec": {"method": "fusion-eval", "task": "summarization"},
+        "method": {"name": "fusion-eval", "tools": [{"name": "rougeL"}, {"name": "chrf"}]},
+    }
+    assert recorded_request(manifest).tools == ("rougeL", "chrf")
+
+
+@pytest.mark.parametrize("field", [{"settings": {}}, {"out": "elsewhere"}, {"resume": True}])
+def test_a_manifest_does_not_say_how_its_request_is_carried_out(field: dict[str, object]) -> None:
+    """Headers and addresses are never taken from a run folder."""
+    with pytest.raises(RunFolderError, match=f"unexpected {next(iter(field))}"):
+        recorded_request({"spec": {"method": "llm-score", **field}})
+
+
+ADDRESS = "http://127.0.0.1:9/v1"
+
+
+@pytest.mark.asyncio
+async def test_a_session_builds_its_method_once_with_models_that_it_counts(tmp_path, monkeypatch):
+    built = []
+
+    class Counted(LLMScore):
+        def prepare(self):
+            built.append(self)
+
+    monkeypatch.setitem(METHODS, "counted", Counted)
+    judge = ScriptedModel(lambda request: "4")
+    request = RunRequest(
+        method="counted", aspects=("coherence",), models={"": judge.name}, out=tmp_path / "run"
+    )
+    async with open_session([{"output": "A text."}], request, models={"": judge}) as session:
+        assert built == [session.method]
+        assert session.method.scorer.ask.model is session.models[""]
+        assert [score.value async for score in session.engine.scores()] == [4.0]
+        assert session.usage.calls == 1
+    assert (tmp_path / "run" / "answers").is_dir()
+
+
+@pytest.mark.asyncio
+async def test_roles_share_a_model_unless_their_settings_differ():
+    settings = Settings(api_base=ADDRESS, roles={"planner": {"concurrency": 2}})
+    names = dict.fromkeys(("", "scorer", "planner"), "direct/m")
+    async with AsyncExitStack() as stack:
+        models = await open_models(names, settings, stack)
+        assert models[""] is models["scorer"]
+        assert models["planner"] is not models["scorer"]
+        assert models["planner"].settings.concurrency == 2
+        assert models["planner"].budget is models["scorer"].budget
+
+
+@pytest.mark.asyncio
+async def test_a_budget_needs_the_price_of_every_model_that_is_opened():
+    settings = Settings(api_base=ADDRESS, max_cost=1.0)
+    async with AsyncExitStack() as stack:
+        with pytest.raises(ConfigurationError, match="price of 'direct/m' is not known"):
+            await open_models({"": "direct/m"}, settings, stack)
+
+
+@pytest.mark.asyncio
+async def test_a_named_cache_takes_the_place_of_the_default_and_none_can_be_wanted(tmp_path):
+    named = Settings(cache=tmp_path / "named")
+    async with AsyncExitStack() as stack:
+        assert (await open_store(named, tmp_path / "own", stack)).place == tmp_path / "named"
+        assert (await open_store(Settings(), tmp_path / "own", stack)).place == tmp_path / "own"
+        assert await open_store(Settings(no_cache=True), tmp_path / "other", stack) is None
+        assert await open_store(Settings(), None, stack) is None
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.asyncio
+async def test_tools_that_the_caller_made_stay_open():
+    closed = []
+
+    class Own(Rouge):
+        async def aclose(self):
+            closed.append(self.name)
+
+    own = Own("rouge1")
+    async with AsyncExitStack() as stack:
+        tools = open_tools("fusion-eval", [own, "bleu"], {}, stack)
+        assert tools[0] is own
+        assert tools[1].name == "bleu"
+    assert not closed
+
+
+EXAMPLES = [Example(id=name, output="Text.") for name in ("refused", "slow", "quick")]
+
+
+def engine(slow: float, ended: list[str]) -> EvaluationEngine:
+    """Return an engine whose model refuses the first example, while the second takes `slow` s."""
+
+    async def judge(assignment: Assignment) -> list[Score]:
+        name = assignment.example.id
+        if name == "refused":
+            await asyncio.sleep(1)
+            raise AuthenticationFailed("the key is wrong")
+        try:
+            await asyncio.sleep(slow if name == "slow" else 2)
+        finally:
+            ended.append(name)
+        return [Score(id=name, aspect="fluency", value=3.0, signature="s")]
+
+    method = SimpleNamespace(
+        name="own",
+        how="text",
+        signature="s",
+        aspects=(Aspect(name="fluency", definition="Reads well."),),
+        graph=SimpleNamespace(run=judge),
+    )
+    return EvaluationEngine(EXAMPLES, method, workers=3)  # type: ignore[arg-type]
+
+
+async def shown(engine: EvaluationEngine) -> tuple[list[str], BaseException | None, float]:
+    """Return the ids of the scores, what ended the run, and its seconds."""
+    loop = asyncio.get_running_loop()
+    began, seen, error = loop.time(), [], None
+    try:
+        async for score in engine.scores():
+            seen.append(score.id)  # noqa: PERF401  # a comprehension loses them when it raises
+    except AuthenticationFailed as caught:
+        error = caught
+    return seen, error, loop.time() - began
+
+
+@pytest.mark.parametrize(("slow", "finished"), [(10.0, True), (10_000.0, False)])
+def test_examples_in_work_get_some_time(slow: float, finished: bool) -> None:
+    """What ends within the grace period is a score; what does not is given up, without a score."""
+    ended: list[str] = []
+    seen, error, seconds = run_virtual(shown(engine(slow, ended)))
+    assert seen == (["quick", "slow"] if finished else ["quick"])
+    assert ended == ["quick", "slow"]
+    assert isinstance(error, AuthenticationFailed)
+    assert seconds == pytest.approx(slow if finished else 1 + GRACE_SECONDS)
+
+
+def test_a_cancellation_by_the_caller_stays_one() -> None:
+    """Canceled within the grace period, the run ends at once and leaves no timer behind."""
+
+    async def main() -> None:
+        ended: list[str] = []
+        run = asyncio.create_task(shown(engine(10_000.0, ended)))
+        await asyncio.sleep(5)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert ended == ["quick", "slow"]
+        await asyncio.sleep(2 * GRACE_SECONDS)
+
+    run_virtual(main())

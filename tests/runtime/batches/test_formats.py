@@ -1,0 +1,201 @@
+"""What the rows of batches hold, and what their answers mean, in the format of each provider."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import orjson
+import pytest
+import pytest_asyncio
+
+from tests.responses_server import response_of
+from textassay.runtime import errors
+from textassay.runtime.backends import responses_format
+from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.batches.dialect import Dialect
+from textassay.runtime.batches.providers import open_dialect
+from textassay.runtime.errors import CapabilityError, RequestRefused
+from textassay.runtime.model import ChatMessage, Function, Request, Sample
+
+pytestmark = pytest.mark.asyncio
+ASK = Request(messages=(ChatMessage(role="user", content="Rate it."),), temperature=None)
+Open = Callable[[str], Dialect]
+
+
+@pytest_asyncio.fixture
+async def opened() -> AsyncIterator[Open]:
+    """Open batch APIs that nobody asks."""
+    made: list[Dialect] = []
+
+    def make(name: str) -> Dialect:
+        where = {"api_base": "http://127.0.0.1:9/v1", "api_key": "k", "endpoint": Endpoint()}
+        made.append(open_dialect(name, **where))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for dialect in made:
+        await dialect.aclose()
+
+
+def body_of(row: bytes) -> dict[str, Any]:
+    """The request in a row, without its messages."""
+    line = orjson.loads(row)
+    body = line.get("body") or line.get("params") or line["request"]
+    return {key: value for key, value in body.items() if key not in ("messages", "contents")}
+
+
+# fmt: off
+TOKENS = {"input_tokens": 20, "output_tokens": 310, "cache_read_input_tokens": 1500}
+R04 = {"stop_reason": "end_turn", "usage": TOKENS, "content": [
+    {"type": "thinking", "thinking": "", "signature": "x"}, {"type": "text", "text": "4"}]}
+R06 = {"candidates": [{"finishReason": "STOP", "content": {
+    "parts": [{"text": "maybe 2", "thought": True}, {"text": "4"}]}}]}
+UNFINISHED = Sample(text="", finish_reason="length")
+FOUR = Sample(text="4", thought="maybe 2")
+CHAT = {"choices": [{"message": {"content": "4"}, "finish_reason": "stop"}]}
+ANSWERS = {
+    "R04": ("anthropic/m", R04, Sample(text="4")),
+    "R05": ("anthropic/m", R04 | {"content": R04["content"][:1], "stop_reason": "max_tokens"},
+            UNFINISHED),
+    "R05 ended": ("anthropic/m", R04 | {"content": R04["content"][:1]}, UNFINISHED),
+    "tags": ("anthropic/m", R04 | {"content": [
+        {"type": "text", "text": "<thinking>maybe 2</thinking>\n4"}]}, FOUR),
+    "R06": ("gemini/m", R06, FOUR),
+    "R07": ("gemini/m", R06 | {"candidates": [
+        {"finishReason": "MAX_TOKENS", "content": {"role": "model"}}],
+        "usageMetadata": {"promptTokenCount": 9, "thoughtsTokenCount": 8}}, UNFINISHED),
+    "responses": ("responses/m", response_of(CHAT), Sample(text="4")),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize(("name", "payload", "sample"), ANSWERS.values(), ids=ANSWERS)
+async def test_answers_without_their_thoughts(name, payload, sample, opened: Open) -> None:
+    assert opened(name).read(payload, ASK).samples == (sample,)
+
+
+async def test_a_refusal_of_anthropic_is_no_answer(opened: Open) -> None:
+    """R05."""
+    with pytest.raises(errors.ContentRefused) as caught:
+        opened("anthropic/m").read(R04 | {"content": [], "stop_reason": "refusal"}, ASK)
+    assert caught.value.usage.prompt_tokens == 1520
+
+
+# fmt: off
+ROWS = {
+    "anthropic": ("anthropic/m", {"effort": "minimal"}, {
+        "output_config": {"effort": "low"}, "thinking": {"type": "adaptive"}, "max_tokens": 4096}),
+    "anthropic, off": ("anthropic/m", {"effort": "none"}, {
+        "thinking": {"type": "disabled"}, "max_tokens": 4096}),
+    "anthropic, a budget": (
+        "anthropic/m",
+        {"thinking_tokens": 2048, "extra": {"output_config": {"x": 1}}, "json_schema": {}},
+        {"thinking": {"type": "enabled", "budget_tokens": 2048}, "max_tokens": 6144,
+         "output_config": {"format": {"type": "json_schema", "schema": {}}, "x": 1}}),
+    "gemini": ("gemini/gemini-3.6-flash", {"effort": "max"}, {
+        "generationConfig": {"thinkingConfig": {"thinkingLevel": "high"}}}),
+    "gemini 2.5": (
+        "gemini/gemini-2.5-flash",
+        {"effort": "none", "extra": {"generationConfig": {"topK": 3}, "labels": {}}},
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}, "topK": 3}, "labels": {}}),
+    "gemini, a budget": ("gemini/gemini-2.5-pro", {"thinking_tokens": 300}, {
+        "generationConfig": {"thinkingConfig": {"thinkingBudget": 300}}}),
+    "openai": ("openai/m", {"extra": {"verbosity": "low"}}, {"verbosity": "low"}),
+    "groq": ("groq/m", {"extra": {"service_tier": "flex"}}, {"service_tier": "flex"}),
+    "together": ("together_ai/m", {"extra": {"reasoning": {}}}, {"reasoning": {}}),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize(("name", "fields", "sent"), ROWS.values(), ids=ROWS)
+async def test_effort_and_further_fields_reach_the_rows(name, fields, sent, opened: Open) -> None:
+    """No temperature is sent where it is left to the model."""
+    body = body_of(opened(name).encode("key", ASK.model_copy(update=fields)))
+    assert body == (sent if "gemini" in name else {"model": "m", **sent})
+
+
+async def test_requests_are_written_as_the_apis_take_them(opened: Open) -> None:
+    system = ChatMessage(role="system", content="Be strict.")
+    request = Request(
+        messages=(system, *ASK.messages),
+        temperature=0.5,
+        top_p=0.9,
+        max_tokens=7,
+        stop=("END",),
+        json_schema={"type": "object"},
+    )
+    names = ("anthropic/m", "gemini/m", "together_ai/m", "groq/m")
+    rows = {name: orjson.loads(opened(name).encode("key", request)) for name in names}
+    assert rows["anthropic/m"]["params"] == {
+        "model": "m",
+        "max_tokens": 7,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "stop_sequences": ["END"],
+        "system": "Be strict.",
+        "messages": [{"role": "user", "content": "Rate it."}],
+        "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
+    }
+    assert rows["gemini/m"]["request"] == {
+        "systemInstruction": {"parts": [{"text": "Be strict."}]},
+        "contents": [{"role": "user", "parts": [{"text": "Rate it."}]}],
+        "generationConfig": {
+            "temperature": 0.5,
+            "topP": 0.9,
+            "maxOutputTokens": 7,
+            "stopSequences": ["END"],
+            "responseMimeType": "application/json",
+            "responseJsonSchema": {"type": "object"},
+        },
+    }
+    schema = {"name": "answer", "schema": {"type": "object"}, "strict": True}
+    chat = {
+        "model": "m",
+        "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "max_tokens": 7,
+        "stop": ["END"],
+        "response_format": {"type": "json_schema", "json_schema": schema},
+    }
+    assert rows["together_ai/m"] == {"custom_id": "key", "body": chat}
+    where = {"custom_id": "key", "method": "POST", "url": "/v1/chat/completions"}
+    assert rows["groq/m"] == {**where, "body": chat}
+    responses = opened("responses/m")
+    assert orjson.loads(responses.encode("key", ASK)) == {
+        **where,
+        "url": "/v1/responses",
+        "body": {"model": "m", **responses_format.request_fields(ASK)},
+    }
+
+
+LOOK = Function(name="look", description="Look it up.", parameters={"type": "object"})
+
+
+async def test_what_the_apis_lack_is_refused_before_anything_is_submitted(opened: Open) -> None:
+    lacking: dict[str, list[dict[str, Any]]] = {
+        "anthropic/m": [{"n": 2}, {"seed": 1}, {"logprobs": 5}, {"functions": (LOOK,)}],
+        "groq/m": [{"n": 2}, {"logprobs": 5}],
+        "gemini/m": [{"logprobs": 5}],
+        "together_ai/m": [],
+    }
+    for name, fields in lacking.items():
+        dialect = opened(name)
+        for field in fields:
+            with pytest.raises(CapabilityError, match=f"(?i)batches of {name.split('/')[0]}"):
+                dialect.group(ASK.model_copy(update=field))
+        with pytest.raises(CapabilityError, match="plain prompts"):
+            dialect.group(Request(prompt="Rate it"))
+    with pytest.raises(RequestRefused):
+        opened("responses/m").group(ASK.model_copy(update={"seed": 1}))
+
+
+async def test_paths_in_batches_are_those_of_the_provider(opened: Open) -> None:
+    """Azure's have no version."""
+    names = ("openai/m", "azure/m", "together_ai/m")
+    assert [opened(name).group(ASK) for name in names] == [
+        "/v1/chat/completions",
+        "/chat/completions",
+        "/v1/chat/completions",
+    ]

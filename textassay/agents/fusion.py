@@ -1,0 +1,691 @@
+"""Fusion-Eval's agents: assistant evaluators, the plan of their use, the fusion of their scores.
+
+A planner writes which assistant evaluators serve which criterion, and the steps of judging
+(section 2); a plan that names something unknown is repaired. A judge rates all aspects in one
+answer, given plan and scores; several answers are sampled and averaged. Or the scores themselves
+are averaged, each mapped from its own scale to 0-1 first: AVG, LLMSel and CorrW (section 3.2). With
+CorrW a scorer's weight is its Pearson correlation with people's ratings; one whose scores fall as
+ratings rise is reversed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, Self
+
+from pydantic import Field
+
+from textassay.agents.ask import (
+    REMINDER,
+    Ask,
+    Parsed,
+    never_cut,
+    refuse_filtered,
+    thought_note,
+    truncation_note,
+)
+from textassay.agents.prompt_template import Prompt
+from textassay.agents.reading.joint import JointAnswer, parse_joint
+from textassay.agents.reading.plan import PlanReading, parse_plan
+from textassay.agents.reading.rating import DECLINED, NoRating, Rating
+from textassay.agents.scorer import whole_lines
+from textassay.agents.scores import Average, as_evidence, from_samples, shared_fields
+from textassay.meta.correlation import pearson
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.labels import slug
+from textassay.runtime.messages import (
+    Aspect,
+    Example,
+    Failure,
+    How,
+    Message,
+    Plan,
+    Scale,
+    Score,
+    Usage,
+)
+from textassay.runtime.model import Json, Sample
+from textassay.tools.tool import Tool
+
+UNIT: Scale = (0.0, 1.0)
+"""The scale on which scorers are averaged."""
+
+
+class Assistant(Message):
+    """The description of one tool."""
+
+    name: str = Field(min_length=1)
+    """The tool's name."""
+    description: str
+    """The tool's own words."""
+    scale: Scale | None = None
+    """Lowest and highest value; `None` if unbounded."""
+    higher_is_better: bool = True
+    """Whether a high value speaks for the text."""
+    signature: str = ""
+    """The tool's signature."""
+
+    @classmethod
+    def of(cls, tool: Tool) -> Self:
+        """Describe a tool."""
+        return cls(
+            name=tool.name,
+            description=tool.description,
+            scale=tool.scale,
+            higher_is_better=tool.higher_is_better,
+            signature=tool.signature,
+        )
+
+    @property
+    def range(self) -> str:
+        """Its range in words, such as `0 to 1, higher is better`."""
+        ends = "no fixed ends" if self.scale is None else f"{self.scale[0]:g} to {self.scale[1]:g}"
+        return f"{ends}, {'higher' if self.higher_is_better else 'lower'} is better"
+
+
+def assistants_of(tools: Iterable[Tool]) -> tuple[Assistant, ...]:
+    """Describe several tools."""
+    return tuple(Assistant.of(tool) for tool in tools)
+
+
+def reading_of(score: Score) -> str:
+    """Return a tool's score as text for a prompt; a missing one with the name of its reason."""
+    if score.value is not None:
+        # Four digits: more would suggest a precision that no tool has, and cost tokens.
+        return f"{score.value:.4g}"
+    return f"missing ({score.error.type})" if score.error is not None else "missing"
+
+
+def on_unit_scale(
+    score: Score, assistant: Assistant, aspect: Aspect, span: Scale | None = None
+) -> Score:
+    """Return a tool's score mapped to 0..1, reversed if its good end is the aspect's bad end."""
+    scale = assistant.scale or span
+    if score.value is None or scale is None:
+        return score
+    low, high = scale
+    # Ranges are chosen by users for unbounded tools, so values beyond them do come.
+    share = (min(max(score.value, low), high) - low) / (high - low)
+    turned = assistant.higher_is_better != aspect.higher_is_better
+    return score.model_copy(update={"value": 1.0 - share if turned else share, "scale": UNIT})
+
+
+def as_assistance(score: Score, selected: bool | None) -> Json:
+    """Return a tool's score as evidence of a judgment."""
+    assistance: dict[str, Any] = {
+        "text": score.aspect,
+        "value": score.value,
+        "outcome": score.outcome,
+    }
+    if score.scale is not None:
+        assistance["scale"] = list(score.scale)
+    if score.error is not None:
+        assistance["problem"] = f"{score.error.type}: {score.error.message}"
+    if selected is not None:
+        assistance["selected"] = selected
+    return assistance
+
+
+AGAIN_PROMPT = "fusion_eval_plan_again"
+OVERALL = "overall"
+"""Name of the aspect that sums up the others; plans need not say who serves it."""
+MAX_PLAN_QUOTED = 2_000
+"""Characters of an unusable plan that a refusal keeps."""
+_STEPS = (
+    "Read the texts from beginning to end and note all that bears on {}, for it and against it.",
+    (
+        "Compare them on it, and take the scores of the assistant evaluators that serve it as"
+        " supplementary insights, which may support or question this first impression."
+    ),
+    "Assign a score for {} by its definition, and say in a sentence or two what has decided it.",
+)
+"""For each criterion, in the answer of a dry run; as long as those that a model wrote for
+Fusion-Eval (appendices A.2 and A.3)."""
+
+
+class RefusedPlan(Message):
+    """A plan that is still unusable after all repairs."""
+
+    problem: str = Field(min_length=1)
+    """What is wrong with it."""
+    text: str
+    """The plan as the model wrote it last."""
+
+
+def criteria_of(aspects: tuple[Aspect, ...]) -> tuple[Aspect, ...]:
+    """Return the aspects that a plan covers: all but the overall one, unless it is the only one."""
+    return tuple(aspect for aspect in aspects if not is_overall(aspect)) or aspects
+
+
+def is_overall(aspect: Aspect) -> bool:
+    """Return whether an aspect sums up the others."""
+    return slug(aspect.name) == OVERALL
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Asks a model for the plan of a task.
+
+    Attributes:
+        ask: Model and prompt; the prompt is given `criteria` and `tools` as well.
+        tools: The assistant evaluators.
+        repairs: How often an unusable plan is asked for again, with a word on what is wrong with
+            it.
+    """
+
+    ask: Ask
+    tools: tuple[Assistant, ...]
+    repairs: int = 1
+
+    @cached_property
+    def digest(self) -> str:
+        """6 hex digits for everything that shapes the plan, the model among it."""
+        ask = self.ask
+        tools = tuple((tool.name, tool.description, tool.range) for tool in self.tools)
+        names = tuple(aspect.name for aspect in ask.task.aspects)
+        variants = (ask.task.digest, names, tools, self.repairs, ask.seed, ask.model.name)
+        return ask.digest(*variants, also=(AGAIN_PROMPT,))
+
+    async def __call__(self) -> Plan | RefusedPlan:
+        """Return the plan, or why there is none.
+
+        There is none if the last attempt still names unknown tools or leaves a criterion out.
+        """
+        aspects = self.ask.task.aspects
+        criteria = criteria_of(aspects)
+        names = tuple(aspect.name for aspect in criteria)
+        tools = tuple(tool.name for tool in self.tools)
+        prompt = self.ask.render(criteria=criteria, tools=self.tools)
+        for _ in range(self.repairs + 1):
+            answer = await self._ask(prompt, criteria)
+            text = answer.samples[0].text.strip()
+            reading = parse_plan(text, names, tools)
+            cut = ("does not come to an end",) if answer.cut else ()
+            problems = (*reading.problems, *cut)
+            if not problems:
+                return _plan(reading, aspects, text)
+            # The chat continues with the unusable plan and its faults rather than from the start:
+            # the same question mostly gets the same answer.
+            values = {"problems": problems, "criteria": names, "tools": tools}
+            prompt = prompt.followed_by(text, AGAIN_PROMPT, **values)
+        return RefusedPlan(
+            problem="the plan " + "; it ".join(problems), text=text[:MAX_PLAN_QUOTED]
+        )
+
+    async def _ask(self, prompt: Prompt, criteria: tuple[Aspect, ...]) -> Parsed[None]:
+        read = partial(refuse_filtered, what="the plan")
+        return await self.ask.answer(prompt, read, dry_run_answer=self._dry_run_answer(criteria))
+
+    def _dry_run_answer(self, criteria: tuple[Aspect, ...]) -> str:
+        first = self.tools[0].name if self.tools else "none"
+        lines = [f"- {aspect.name}: {first}" for aspect in criteria]
+        texts = [step.format(aspect.name) for aspect in criteria for step in _STEPS]
+        steps = [f"{number}. {step}" for number, step in enumerate(texts, start=1)]
+        return "\n".join(["Assistant evaluators:", *lines, "", "Steps:", *steps])
+
+
+def _plan(reading: PlanReading, aspects: tuple[Aspect, ...], text: str) -> Plan:
+    assistants = {aspect.name: reading.assistants.get(aspect.name, ()) for aspect in aspects}
+    return Plan(assistants=assistants, steps=reading.steps, text=text)
+
+
+MIN_RATED = 3
+"""Fewest examples with a score and a rating from which a correlation is taken."""
+
+
+class ScorerWeights(Message):
+    """What scorers weigh on one aspect."""
+
+    aspect: str
+    """Name of the aspect."""
+    correlations: dict[str, float | None]
+    """Correlation with the ratings by scorer; `None` if a scorer does not vary, or has too few
+    scores: it weighs nothing."""
+    rated: int
+    """Number of examples with a rating of the aspect."""
+
+    def weight(self, scorer: str) -> float:
+        """Return what a scorer weighs, 0 or above."""
+        return abs(self.correlations[scorer] or 0.0)
+
+    def is_turned(self, scorer: str) -> bool:
+        """Whether a scorer's values fall as ratings rise."""
+        return (self.correlations[scorer] or 0.0) < 0
+
+
+def weights_from(
+    aspect: str,
+    scores: Mapping[str, Sequence[float | None]],
+    ratings: Sequence[float | None],
+) -> ScorerWeights:
+    """Return weights for one aspect."""
+    rated = sum(rating is not None for rating in ratings)
+    if rated < MIN_RATED:
+        raise DataError(
+            f"fusion=corrw: {rated} examples are rated on {aspect}; at least {MIN_RATED} are needed"
+        )
+    correlations = {name: _correlation(values, ratings) for name, values in scores.items()}
+    if not any(correlations.values()):
+        raise DataError(
+            f"fusion=corrw: no scorer varies with the ratings of {aspect}: {', '.join(scores)};"
+            f" rate"
+            " more examples, or use fusion=avg"
+        )
+    return ScorerWeights(aspect=aspect, correlations=correlations, rated=rated)
+
+
+def _correlation(values: Sequence[float | None], ratings: Sequence[float | None]) -> float | None:
+    pairs = [
+        (value, rating)
+        for value, rating in zip(values, ratings, strict=True)
+        if value is not None and rating is not None
+    ]
+    if len(pairs) < MIN_RATED:
+        return None
+    return pearson([value for value, _ in pairs], [rating for _, rating in pairs])
+
+
+DIRECT = "direct"
+"""What evidence calls the direct judgment."""
+
+
+@dataclass(frozen=True)
+class ToolAverage:
+    """The mean of the scores of all tools, or of those that a plan names, and of a direct judgment.
+
+    Attributes:
+        assistants: The tools, in the order of their scores.
+        ranges: Values that count as 0 and 1, by tool, for tools whose scale has no ends.
+        signature: What the fused scores carry.
+        required: Share of the scorers that must have a value.
+    """
+
+    assistants: tuple[Assistant, ...]
+    ranges: Mapping[str, Scale] = field(default_factory=dict)
+    signature: str = ""
+    required: float = 0.5
+
+    def __post_init__(self) -> None:
+        for assistant in self.assistants:
+            if assistant.scale is None and assistant.name not in self.ranges:
+                raise ConfigurationError(
+                    f"the scale of {assistant.name!r} is unbounded, so it cannot be mapped to"
+                    " 0-1; leave the tool out, or say which values count as 0 and 1:"
+                    f" options={{'ranges': {{{assistant.name!r}: [0, 1]}}}}"
+                )
+
+    async def __call__(
+        self,
+        example: Example,
+        aspect: Aspect,
+        assistance: list[Score],
+        plan: Plan | RefusedPlan | None = None,
+        direct: Score | Failure | None = None,
+        weights: ScorerWeights | None = None,
+    ) -> Score:
+        """Return the mean on a scale from 0 to 1.
+
+        Args:
+            example: What is judged.
+            aspect: On what.
+            assistance: The tools' scores, in the order of `assistants`.
+            plan: Whose choice of tools counts (LLMSel); `None` for all of them (AVG).
+            direct: A judge's own score, which is averaged in.
+            weights: What each scorer weighs (CorrW); `None` for equal weights.
+        """
+        about = shared_fields(example, aspect, how="fused", signature=self.signature)
+        about["scale"] = UNIT
+        if not example.output.strip():
+            return Score.unscored("EmptyOutput", "there is no text to judge", **about)
+        if isinstance(plan, RefusedPlan):
+            evidence = ({"text": plan.text},)
+            return Score.unscored("PlanRefused", plan.problem, evidence=evidence, **about)
+        chosen = None if plan is None else plan.assistants.get(aspect.name, ())
+        if chosen == ():
+            reason = f"the plan names no assistant evaluator for {aspect.name}"
+            return Score.unscored("NoToolSelected", reason, outcome="abstained", **about)
+        entries, parts = self._mapped(aspect, assistance, chosen)
+        if direct is not None:
+            entries.append({**as_evidence(direct), "text": DIRECT})
+            if isinstance(direct, Score):
+                entries[-1]["mapped"] = direct.unit_value
+            parts.append(direct)
+        on_unit = aspect.model_copy(update={"scale": UNIT})
+        average = Average(self.signature, self.required)
+        if weights is None:
+            fused = await average(example, on_unit, parts)
+        else:
+            names = [one["text"] for one in entries]
+            parts = [_turned(part, weights, name) for part, name in zip(parts, names, strict=True)]
+            entries = [{**one, "correlation": weights.correlations[one["text"]]} for one in entries]
+            # one that does not vary with the ratings says nothing, so it is not missed either
+            weighing = [at for at, name in enumerate(names) if weights.weight(name)]
+            fused = await average(
+                example,
+                on_unit,
+                [parts[at] for at in weighing],
+                [weights.weight(names[at]) for at in weighing],
+            )
+        return fused.model_copy(update={"evidence": tuple(entries)})
+
+    def _mapped(
+        self, aspect: Aspect, assistance: list[Score], chosen: Sequence[str] | None
+    ) -> tuple[list[Json], list[Score | Failure]]:
+        """Return the evidence of every tool, and the scores that count, from 0 to 1.
+
+        Tools that the plan leaves out stand in the evidence, not in the mean.
+        """
+        entries: list[Json] = []
+        parts: list[Score | Failure] = []
+        for assistant, score in zip(self.assistants, assistance, strict=True):
+            selected = None if chosen is None else assistant.name in chosen
+            entries.append(as_assistance(score, selected))
+            if selected is not False:
+                mapped = on_unit_scale(score, assistant, aspect, self.ranges.get(assistant.name))
+                entries[-1]["mapped"] = mapped.value
+                # a tool's cost serves all aspects: none claims it
+                parts.append(mapped.model_copy(update={"usage": Usage()}))
+        return entries, parts
+
+
+def _turned(part: Score | Failure, weights: ScorerWeights, name: str) -> Score | Failure:
+    """Return a score reversed within its scale, if its scorer's values fall as ratings rise."""
+    if isinstance(part, Failure) or part.value is None or not weights.is_turned(name):
+        return part
+    low, high = part.scale or UNIT
+    return part.model_copy(update={"value": low + high - part.value})
+
+
+TOKENS_PER_ASPECT, TOKENS_BESIDE = 160, 128
+"""Room for an answer: a rating with an explanation of a few sentences for each aspect, and some
+words around them."""
+_VOLUNTEERED = Aspect(
+    name=OVERALL, definition="an overall rating that nobody asked for", scale=(-1e6, 1e6)
+)
+"""So that an overall rating is not taken for that of the aspect before it."""
+_EXPLANATION = (
+    "The text does well in most respects and fails in some, as the assistant evaluators' scores"
+    " suggest too."
+)
+
+
+@dataclass(frozen=True)
+class LLMFuser:
+    """Rates one example on several aspects at once, given the assistant evaluators' scores.
+
+    Attributes:
+        ask: Model and prompt; the prompt is given `criteria`, `overall`, `assistants` and `plan` as
+            well. Every answer rates all aspects of its task.
+        assistants: The tools, in the order of their scores.
+        method: Name for signatures.
+        parse_retries: How often a single sample that leaves something out is asked for again; with
+            several samples the others stand in.
+        max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
+        variant: What else distinguishes scores, such as where the plan comes from; goes into the
+            prompt digest.
+    """
+
+    ask: Ask
+    assistants: tuple[Assistant, ...]
+    method: str = "fusion-eval"
+    parse_retries: int = 1
+    max_tokens: int | None = None
+    variant: str = ""
+
+    @property
+    def how(self) -> How:
+        """`sampled`, or `text` for a single sample."""
+        return "text" if self.ask.n == 1 else "sampled"
+
+    @cached_property
+    def prompt_digest(self) -> str:
+        """6 hex digits for the words that are sent apart from the example's own."""
+        task = self.ask.task
+        tools = tuple((a.name, a.description, a.range, a.signature) for a in self.assistants)
+        names = tuple(aspect.name for aspect in task.aspects)
+        return self.ask.digest(self.ask.layout, task.digest, names, tools, self.variant)
+
+    @cached_property
+    def signature(self) -> str:
+        """What makes scores comparable: method, model, words, tools, plan, sampling and version."""
+        facts = {"how": self.how, **self.ask.sampling}
+        return self.ask.signature(self.method, self.prompt_digest, **facts)
+
+    async def __call__(
+        self,
+        example: Example,
+        aspects: tuple[Aspect, ...],
+        assistance: list[Score],
+        plan: Plan | RefusedPlan | None = None,
+    ) -> list[Score]:
+        """Return a score for each of `aspects`, in order.
+
+        If no sample has a usable rating, the score has no value.
+
+        The judge is always asked about all aspects of the task, so that a score does not depend on
+        which of them are wanted. The cost of the calls is on none of the scores.
+
+        Args:
+            example: What is judged.
+            aspects: Which of the task's aspects are wanted.
+            assistance: The tools' scores, in the order of `assistants`.
+            plan: How to judge; `None` for no plan.
+        """
+        example = self.ask.prepare(example)
+        identities = [
+            shared_fields(example, aspect, how=self.how, signature=self.signature)
+            for aspect in aspects
+        ]
+        # Before the judge is asked: its answer would be paid for and thrown away.
+        problem = self._problem_before(example, assistance, plan)
+        if problem is not None:
+            return [Score.unscored(**problem, **identity) for identity in identities]
+        assert not isinstance(plan, RefusedPlan)
+        answers = await self._answers(self._prompt(example, assistance, plan))
+        samples = [sample for answer in answers for sample in answer.samples]
+        read = [joint for answer in answers for joint in answer.read]
+        scores = [
+            self._score(
+                identity, self._place(aspect), samples, read, _evidence(aspect, assistance, plan)
+            )
+            for identity, aspect in zip(identities, aspects, strict=True)
+        ]
+        invented = _counted([note for joint in read for note in joint.invented])
+        notes = truncation_note(max(answer.truncated_tokens for answer in answers))
+        extra = [
+            [*invented, *notes, *thought_note(samples)],
+            *[notes] * (len(scores) - 1),
+        ]  # stands once on the whole answer
+        return [
+            score.model_copy(update={"evidence": (*score.evidence, *more)})
+            for score, more in zip(scores, extra, strict=True)
+        ]
+
+    def _problem_before(
+        self, example: Example, assistance: list[Score], plan: Plan | RefusedPlan | None
+    ) -> dict[str, Any] | None:
+        """Return why the judge need not be asked, as arguments of `Score.unscored`."""
+        if not example.output.strip():
+            return {"type": "EmptyOutput", "message": "there is no text to judge"}
+        if isinstance(plan, RefusedPlan):
+            return {
+                "type": "PlanRefused",
+                "message": plan.problem,
+                "evidence": ({"text": plan.text},),
+            }
+        failed = next((score for score in assistance if score.outcome == "error"), None)
+        if failed is None:
+            return None
+        assert failed.error is not None
+        return {
+            "type": failed.error.type,
+            "message": f"the assistant evaluator {failed.aspect} failed: {failed.error.message}",
+            "outcome": "error",
+            "evidence": tuple(as_assistance(score, None) for score in assistance),
+        }
+
+    @cached_property
+    def _rated(self) -> tuple[Aspect, ...]:
+        """What answers are searched for.
+
+        The task's aspects first, and an overall rating, which judges volunteer.
+        """
+        aspects = self.ask.task.aspects
+        return (
+            aspects if any(is_overall(aspect) for aspect in aspects) else (*aspects, _VOLUNTEERED)
+        )
+
+    @cached_property
+    def _criteria(self) -> tuple[Aspect, ...]:
+        return criteria_of(self.ask.task.aspects)
+
+    @cached_property
+    def _overall(self) -> Aspect | None:
+        aspects = self.ask.task.aspects
+        return next((aspect for aspect in aspects if aspect not in self._criteria), None)
+
+    def _prompt(self, example: Example, assistance: list[Score], plan: Plan | None) -> Prompt:
+        return self.ask.render(
+            example,
+            readings=[
+                {"label": f"{score.aspect} Score", "text": reading_of(score)}
+                for score in assistance
+            ],
+            criteria=self._criteria,
+            overall=self._overall,
+            assistants=self.assistants,
+            plan=plan,
+        )
+
+    @cached_property
+    def _dry_run_answer(self) -> str:
+        lines = [f"{a.name.capitalize()}\n{_dry_run_rating(a)}" for a in self._criteria]
+        if self._overall is not None:
+            lines.append(f"Evaluation Summary:\nOverall {_dry_run_rating(self._overall)}")
+        return "\n\n".join(lines)
+
+    async def _answers(self, prompt: Prompt) -> list[Parsed[JointAnswer]]:
+        """Ask for `n` samples; a single incomplete one is retried."""
+        aspects = len(self.ask.task.aspects)
+        answers = [
+            await self.ask.answer(
+                prompt,
+                self._read,
+                n=self.ask.n,
+                max_tokens=self.max_tokens or TOKENS_BESIDE + TOKENS_PER_ASPECT * aspects,
+                dry_run_answer=self._dry_run_answer,
+            )
+        ]
+        if self.ask.n > 1:
+            return answers
+        for _ in range(self.parse_retries):
+            ratings = answers[-1].read[0].ratings[:aspects]
+            problems = {rating.reason for rating in ratings if isinstance(rating, NoRating)}
+            # A judge that declines has answered; only omissions are worth another call.
+            if not problems or problems == {DECLINED}:
+                break
+            text = answers[-1].samples[0].text.strip()
+            prompt = prompt.followed_by(text, REMINDER, form="ratings")
+            answers.append(
+                await self.ask.answer(
+                    prompt,
+                    self._read,
+                    max_tokens=answers[-1].max_tokens,  # has shown what room an answer needs
+                    is_cut=never_cut,
+                    dry_run_answer=self._dry_run_answer,
+                )
+            )
+        return answers
+
+    def _read(self, sample: Sample) -> JointAnswer:
+        read = parse_joint(whole_lines(sample), self._rated)
+        if any(isinstance(rating, NoRating) for rating in read.ratings):
+            refuse_filtered(sample, "the answer before its last rating")
+        return read
+
+    def _score(
+        self,
+        identity: dict[str, Any],
+        place: int,
+        samples: Sequence[Sample],
+        read: Sequence[JointAnswer],
+        evidence: tuple[Json, ...],
+    ) -> Score:
+        """Return the score for the aspect at a place of the task's."""
+        ratings = [_as_rating(joint.ratings[place]) for joint in read]
+        usable = [at for at, rating in enumerate(ratings) if isinstance(rating, Rating)]
+        single: dict[str, Any] = {}
+        if self.ask.n == 1:
+            single = {"samples": None, "spread": None}
+            # The first answer that rates this aspect counts; earlier ones are quoted as unusable.
+            if usable:
+                ratings, samples = ratings[: usable[0] + 1], samples[: usable[0] + 1]
+        explanations = [(at, _explanation(read[at].texts[place])) for at in usable]
+        explained = [(at, text) for at, text in explanations if text]
+        # With several samples no single explanation stands for the mean, so all of them become
+        # evidence.
+        if len(usable) > 1:
+            entries = [{"text": text, "explains_sample": at} for at, text in explained]
+            evidence = (*evidence, *entries)
+        return from_samples(
+            samples,
+            ratings,
+            evidence=evidence,
+            explanation=explained[0][1] if explained else None,
+            **identity,
+            **single,
+        )
+
+    def _place(self, aspect: Aspect) -> int:
+        task = self.ask.task
+        names = [known.label for known in task.aspects]
+        if aspect.label not in names:
+            raise UnknownName(f"aspect of task {task.name!r}", aspect.label, names)
+        return names.index(aspect.label)
+
+
+def _evidence(aspect: Aspect, assistance: list[Score], plan: Plan | None) -> tuple[Json, ...]:
+    """Return the assistant evaluators' scores as evidence."""
+    selected = None if plan is None else plan.assistants.get(aspect.name, ())
+    return tuple(
+        as_assistance(score, None if selected is None else score.aspect in selected)
+        for score in assistance
+    )
+
+
+# "Score: 4/5 - Explanation: The summary ..." -> "The summary ..."
+_BEFORE_WORDS = re.compile(
+    r"(?i)\A[\s*_#>`|-]{0,12}(?:(?:score|rating)\b[\s*_]{0,4}[:：=]?)?"
+    r"[\s*_\[(]{0,6}[\d.,/½]{0,12}(?:\s?out of \d{1,4})?[\s*_\])|.,;]{0,8}"
+    r"(?:[–—-]\s)?(?:[\s*_]{0,6}(?:explanation|reason|justification"
+    r"|comments?)\b[\s*_]{0,4}[:：][\s*_]{0,4})?"
+)
+# The heading of the last part, which stands behind the explanation of the last aspect.
+_NEXT_HEADING = re.compile(r"(?i)\n[\s*_#>|-]{0,12}evaluation summary\W{0,12}\Z")
+
+
+def _explanation(text: str) -> str:
+    """Return what a judge said of one aspect without `Score: 4 Explanation:`."""
+    return _NEXT_HEADING.sub("", _BEFORE_WORDS.sub("", text, count=1)).strip(" \t\n*_|")
+
+
+def _as_rating(rating: float | NoRating) -> Rating | NoRating:
+    return rating if isinstance(rating, NoRating) else Rating(rating, (0, 0))
+
+
+def _counted(notes: list[Json]) -> list[Json]:
+    """Return notes on several samples, each once with how often it came."""
+    counts = Counter((note["text"], note["problem"]) for note in notes)
+    return [
+        {"text": text, "problem": problem, "samples": count}
+        for (text, problem), count in counts.items()
+    ]
+
+
+def _dry_run_rating(aspect: Aspect) -> str:
+    low, high = aspect.scale
+    return f"Score: {(low + high) / 2:g} Explanation: {_EXPLANATION}"

@@ -1,0 +1,527 @@
+"""People's ratings: labels read as numbers, and ratings of one text that stand in several places.
+
+The latter are rows of one table, one per rater, and files of ratings beside the data.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Literal
+
+import orjson
+
+from textassay.runtime.data.tables import (
+    FieldError,
+    Numbered,
+    Table,
+    advice,
+    finite,
+    number_in,
+    short_repr,
+)
+from textassay.runtime.errors import DataError
+from textassay.runtime.labels import LabelScale, LabelSets, known_pair, member_name, number_of
+from textassay.runtime.messages import Example
+
+MAX_CATEGORIES = 200
+"""Most different words of a name that are read as categories."""
+_USUAL_MARKS = frozenset({
+    "n/a", "na", "n.a.", "#n/a", "none", "null", "nil", "empty", "-", "--", "–", "—", "?", ".",
+})  # fmt: skip
+"""What usually marks a missing value: among undeclared words, no category."""
+_NUMERIC = frozenset({int, float, type(None)})
+_BOOLEAN = ("false", "true")
+_FIELD_OF = {"annotators": "human"}
+
+
+class LabelReader:
+    """Reads labels among ratings as numbers: known pairs such as pass and fail, and declared ones.
+
+    A value is a declared label by its name: a number is the label that is this numeral, true and
+    false those of a known pair among the labels. Only where no label is a numeral, a number is the
+    position of one. The values of one name are all of one kind: a 4 beside a yes would be on
+    another scale. Of an aspect several of whose labels may apply, a list of labels becomes 0 or 1
+    for each label.
+
+    Attributes:
+        declared: The labels that were declared, by name.
+        categories: Words that are no declared labels, if these are read, by field (`human`, also of
+            single raters, or `metrics`) and name: in lower case and as written, in the order of
+            their numbers.
+        missing: Marks of missing values, as they were declared.
+    """
+
+    def __init__(
+        self,
+        declared: LabelSets | None = None,
+        missing: Iterable[str] = (),
+        *,
+        any_word: bool = False,
+    ) -> None:
+        self._declare_missing(missing)
+        self.declared = dict(declared or {})
+        self._words = {word.casefold() for scale in self.declared.values() for word in scale.names}
+        self._sets = {name for name, scale in self.declared.items() if scale.multiple}
+        # words for the labels of a name, and names with numbers that stand for labels, or for none
+        self._words_of: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._positions: set[tuple[str, str]] = set()
+        self._rated: dict[str, set[str]] = {}
+        self._any_word = any_word
+        self.categories: dict[tuple[str, str], dict[str, str]] = {}
+
+    def _declare_missing(self, missing: Iterable[str]) -> None:
+        self.missing = tuple(missing)
+        marks = {mark.strip().casefold() for mark in self.missing}
+        self._codes = {number for mark in marks if (number := finite(mark)) is not None}
+        self._marks = {mark for mark in marks if finite(mark) is None}
+
+    def marking(self, missing: Iterable[str]) -> LabelReader:
+        """Return a reader of the same labels and categories with other marks of missing values."""
+        other = copy.copy(self)
+        other._declare_missing(missing)
+        return other
+
+    @property
+    def voted(self) -> frozenset[str]:
+        """Names of the aspects whose labels have no order, so that raters have no mean."""
+        declared = {name for name, scale in self.declared.items() if scale.is_nominal}
+        return frozenset(declared | {name for field, name in self.categories if field == "human"})
+
+    def pair(self, field: str, name: str) -> tuple[str, str] | None:
+        """Return the words for no and yes that the values of a name are; `None` if none are."""
+        for words in (self._words_of.get((field, name)), self._words_of.get(("annotators", name))):
+            if words is not None and words != _BOOLEAN and len(words) == 2:
+                return words[0], words[1]
+        return None
+
+    def are_words(self, field: str, name: str) -> bool:
+        """Return whether values of a name were labels so far."""
+        return (field, name) in self._words_of
+
+    def is_missing(self, value: Any, *, is_rating: bool = True) -> bool:
+        """Return whether a value is a mark of a missing one, in any case.
+
+        A mark that is a number, such as 99, is one among ratings only, however it is written.
+        """
+        if isinstance(value, str):
+            mark = value.strip().casefold()
+            if mark in self._marks:
+                return True
+            return is_rating and bool(self._codes) and finite(mark) in self._codes
+        return is_rating and type(value) in _NUMERIC and value in self._codes
+
+    def are_known(self, text: str) -> bool:
+        """Return whether a text is a label of any aspect, or several of them."""
+        if self._any_word and not _is_number(text.replace(",", ".")):
+            return True
+        listed = self._sets and (text.lstrip().startswith("[") or ";" in text)
+        # numerals are read as numbers, since the same text may be a number of another aspect
+        is_word = text.strip().casefold() in self._words and finite(text) is None
+        return bool(listed or known_pair(text) is not None or is_word)
+
+    def has_numerals(self, name: str) -> bool:
+        """Return whether a label of an aspect is a number."""
+        declared = self.declared.get(name)
+        return declared is not None and any(finite(label) is not None for label in declared.names)
+
+    def numbers(
+        self, field: str, values: dict[str, Any], *, are_positions: bool = False
+    ) -> dict[str, Any]:
+        """Return the values of a field with labels as numbers; what is no label stays as it is."""
+        if are_positions and _NUMERIC.issuperset(map(type, values.values())):
+            return values
+        if not self._sets.isdisjoint(values):
+            values = self._by_member(field, values)
+        rated = self._rated.setdefault(field, set())
+        if (
+            not self._codes
+            and self.declared.keys().isdisjoint(values)
+            and rated.issuperset(values)
+            and _NUMERIC.issuperset(map(type, values.values()))
+        ):
+            return values
+        return {
+            name: [self._number(field, name, one) for one in value]
+            if isinstance(value, list | tuple) and field == "annotators"
+            else self._number(field, name, value)
+            for name, value in values.items()
+        }
+
+    def _by_member(self, field: str, values: dict[str, Any]) -> dict[str, Any]:
+        """Return values with 0 or 1 for each label in place of lists of labels."""
+        found: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in self._sets:
+                found[name] = value
+                continue
+            where, labels = f"{field}.{name}", self.declared[name].names
+            sets = (
+                [self._members(where, one, labels) for one in value or ()]
+                if field == "annotators"
+                else self._members(where, value, labels)
+            )
+            for at, label in enumerate(labels):
+                found[member_name(name, label)] = (
+                    [None if one is None else one[at] for one in sets]
+                    if isinstance(sets, list)
+                    else None if sets is None else sets[at]
+                )  # fmt: skip
+        return found
+
+    def _members(self, where: str, value: Any, labels: tuple[str, ...]) -> tuple[float, ...] | None:
+        if value is None or self.is_missing(value, is_rating=False):
+            return None
+        given = _listed_labels(value)
+        places = [_place(one, labels, only_by_name=True) for one in given or ()]
+        if given is None or None in places:
+            raise FieldError(
+                where, f"should be a list of {', '.join(labels)}, not {short_repr(value)}"
+            )
+        return tuple(float(at in places) for at in range(len(labels)))
+
+    def _number(self, field: str, name: str, value: Any) -> Any:
+        where = f"{field}.{name}"
+        if self.is_missing(value):
+            return None
+        if (declared := self.declared.get(name)) is not None and value is not None:
+            return self._of_declared(field, name, value, declared)
+        if not isinstance(value, str | bool):
+            if value is not None and self._is_categorical(field, name):
+                raise FieldError(where, f"is {short_repr(value)}, and a word in another row")
+            if type(value) in _NUMERIC and value is not None:
+                self._note_number(field, name, value, is_label=value in (0, 1))
+            return value
+        if (found := known_pair(value)) is None:
+            return self._category(field, name, str(value)) if self._any_word else value
+        if self._is_categorical(field, name):
+            raise FieldError(
+                where,
+                f"is {value!r}, and another word in another row; name its labels in the task's"
+                " aspect",
+            )
+        pair, number = found
+        known = self._words_of.setdefault((field, name), pair)
+        if known != pair and _BOOLEAN not in (known, pair):
+            earlier = " or ".join(known)
+            raise FieldError(where, f"is {value!r}, and {earlier} in another row")
+        self._refuse_mixed(field, name, value)
+        return float(number)
+
+    def _is_categorical(self, field: str, name: str) -> bool:
+        return (_FIELD_OF.get(field, field), name) in self.categories
+
+    def _of_declared(self, field: str, name: str, value: Any, scale: LabelScale) -> Any:
+        """Return the position of a label, or a mean of positions where there can be one."""
+        labels, last = scale.names, len(scale.names) - 1
+        if not isinstance(value, str | bool | int | float):
+            return value
+        place = _place(value, labels)
+        if place is not None and not isinstance(value, str | bool):
+            is_mean = field != "annotators" and not scale.is_nominal
+            is_label = 0 <= place <= last and (is_mean or place == int(place))
+            # scores of a judge may be cut to two labels
+            if is_label or (field == "metrics" and last == 1):
+                self._note_number(field, name, value, is_label=is_label)
+                return place
+        elif place is not None:
+            self._words_of.setdefault((field, name), labels)
+            self._refuse_mixed(field, name, value)
+            return place
+        if isinstance(value, str | bool) or self.has_numerals(name):
+            problem = f"should be one of {', '.join(labels)}, not {value!r}"
+            problem += advice(value) if isinstance(value, str) else ""
+        else:
+            known = ", ".join(f"{at} ({word})" for at, word in enumerate(labels))
+            problem = f"should be a label or its position, {known}, not {value:g}"
+        raise FieldError(f"{field}.{name}", problem)
+
+    def _category(self, field: str, name: str, word: str) -> float | str:
+        if not word.strip() or _is_number(word):
+            return word
+        if word.strip().casefold() in _USUAL_MARKS:
+            raise FieldError(
+                f"{field}.{name}",
+                f"is {word!r} among labels{advice(word)}; if it is a label, a task with the labels"
+                f" says so (task=FILE)",
+            )
+        at = (field, name)
+        if name in self._rated[field] or at in self._positions or at in self._words_of:
+            raise FieldError(
+                f"{field}.{name}",
+                f"is {short_repr(word)}, and a number, yes or no in another row; name its labels in"
+                f" the task's aspect{advice(word)}",
+            )
+        words = self.categories.setdefault((_FIELD_OF.get(field, field), name), {})
+        plain = word.strip().casefold()
+        words.setdefault(plain, word.strip())
+        if len(words) > MAX_CATEGORIES:
+            raise FieldError(
+                f"{field}.{name}", f"has {len(words)} different words, which are no categories"
+            )
+        return float(list(words).index(plain))
+
+    def _note_number(self, field: str, name: str, value: float, *, is_label: bool) -> None:
+        """Keep whether a number may stand for a label."""
+        if is_label:
+            self._positions.add((field, name))
+        else:
+            self._rated[field].add(name)
+            self._refuse_mixed(field, name, value)
+
+    def _refuse_mixed(self, field: str, name: str, value: Any) -> None:
+        words = self._words_of.get((field, name))
+        if words is not None and name in self._rated[field]:
+            known = "0 and 1" if len(words) == 2 else f"0 to {len(words) - 1}"
+            kinds = f"{' or '.join(words)} in some rows and a number other than {known} in others"
+            raise FieldError(f"{field}.{name}", f"is {kinds}; this one has {value!r}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _place(value: Any, labels: Sequence[str], *, only_by_name: bool = False) -> float | None:
+    """Return the position of a label, or of a number between labels; `None` if it has none."""
+    if isinstance(value, str | bool) and (number := number_of(value, labels)) is not None:
+        return float(number)
+    numerals = [finite(label) for label in labels]
+    only_by_name = only_by_name or isinstance(value, str)
+    value = finite(value) if isinstance(value, str) else value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if value in numerals:
+        return float(numerals.index(value))
+    if only_by_name:
+        return None
+    known = [number for number in numerals if number is not None]
+    if not known:
+        return float(value)
+    if len(known) < len(labels):
+        return None
+    # a mean of raters, or of a judge's probabilities, if equal steps say where it lies
+    steps = [after - before for before, after in pairwise(known)]
+    is_even = steps[0] and all(math.isclose(step, steps[0]) for step in steps)
+    return (value - known[0]) / steps[0] if is_even else None
+
+
+def _listed_labels(value: Any) -> list[Any] | None:
+    """Return the labels in a list, in one as JSON, or between semicolons; `None` if it is none.
+
+    A number is a list of one numeral, as a flat file has it.
+    """
+    if type(value) in (int, float):
+        return [value]
+    if isinstance(value, str):
+        if not value.lstrip().startswith("["):
+            return [part.strip() for part in value.split(";") if part.strip()]
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return None
+    return list(value) if isinstance(value, list | tuple) else None
+
+
+RATERS = ("rater", "annotator", "rater_id", "annotator_id", "worker_id")
+"""Columns that say who rated, in data with one row per rater."""
+RATER = "rater"
+"""What a field map calls the column that says who rated."""
+SAMPLING_PROBABILITY = "sampling_probability"
+"""Field of a row: the probability with which it was drawn to be rated."""
+
+
+def rater_of(example: Example) -> str | None:
+    """Return who gave an example's only rating, if a column of `RATERS` says so."""
+    named = (example.meta.get(column) for column in RATERS)
+    return next((str(name) for name in named if name not in (None, "")), None)
+
+
+def one_row_per_example(
+    table: Table, fields: Mapping[str, str], labels: LabelReader
+) -> ByRater | None:
+    """Return the table with a row per text if its rows say who rated, else `None`.
+
+    Such a table has a column of `RATERS` (or one that the field map calls `rater`), an `id` that
+    comes more than once, and ratings in columns such as `human.coherence`.
+    """
+    first = next(iter(table.rows()), (0, None))[1]
+    if not isinstance(first, Mapping) or "annotators" in first:
+        return None
+    id_ = next((key for key, ours in fields.items() if ours == "id"), "id")
+    named = [key for key, ours in fields.items() if ours == RATER]
+    rater = next((key for key in (*named, *RATERS) if key in first), None)
+    # A column of raters without ids does not say which rows belong together.
+    if rater is None or id_ not in first:
+        return None
+    seen: set[str] = set()
+    for _, row in table.rows():
+        key = str(row.get(id_))
+        if key in seen:
+            # At the first repeat: a table with one row per text and a rater's name needs no
+            # joining.
+            return ByRater(table, rater, id_, fields, labels)
+        seen.add(key)
+    return None
+
+
+class ByRater:
+    """The rows of a table joined by id.
+
+    Every aspect has one rating per rater, in order of appearance.
+
+    Attributes:
+        fields: What is left of the field map for the joined rows.
+    """
+
+    def __init__(
+        self, table: Table, rater: str, id_: str, fields: Mapping[str, str], labels: LabelReader
+    ) -> None:
+        self._table, self._rater, self._id, self._fields = table, rater, id_, fields
+        self._labels = labels
+        self.name = table.name
+        self.unit: Literal["line", "row"] = table.unit
+        # Ratings were read as numbers here, so joined rows are no longer text only.
+        self.decimal, self.is_plain = table.decimal or ".", False
+        self.fields = {
+            key: ours
+            for key, ours in fields.items()
+            if ours != RATER and ours.partition(".")[0] not in ("human", "annotators")
+        }
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield one row per text, at the place of its first row."""
+        firsts: dict[str, tuple[int, dict[str, Any]]] = {}
+        ratings: dict[str, dict[str, dict[str, float | str | list[Any] | None]]] = {}
+        raters: dict[str, None] = {}
+        for number, row in self._table.rows():
+            id_, rater = str(row[self._id]), str(row[self._rater])
+            raters.setdefault(rater)
+            texts, rated = self._split(row, number)
+            firsts.setdefault(id_, (number, texts))
+            of_text = ratings.setdefault(id_, {})
+            for aspect, value in rated.items():
+                if rater in of_text.setdefault(aspect, {}):
+                    raise DataError(
+                        f"{self.name}, {self._table.unit} {number}: rater {rater!r} rated {id_!r}"
+                        " before"
+                    )
+                of_text[aspect][rater] = value
+        for id_, (number, texts) in firsts.items():
+            annotators = {
+                aspect: [by_rater.get(rater) for rater in raters]
+                for aspect, by_rater in ratings[id_].items()
+            }
+            yield number, {**texts, "annotators": annotators}
+
+    def state(self) -> object:
+        """Return the state of the table."""
+        return self._table.state()
+
+    def _split(
+        self, row: Mapping[str, Any], number: int
+    ) -> tuple[dict[str, Any], dict[str, float | str | list[Any] | None]]:
+        """Return a row without ratings and rater, and the ratings by aspect."""
+        texts: dict[str, Any] = {}
+        rated: dict[str, float | str | list[Any] | None] = {}
+        for key, value in row.items():
+            field, _, aspect = self._fields.get(key, key).partition(".")
+            if field in ("human", "annotators") and aspect:
+                rated[aspect] = self._number(key, value, number)
+            elif field == "human" and isinstance(value, Mapping):
+                for name, item in value.items():
+                    rated[name] = self._number(f"human.{name}", item, number)
+            elif key != self._rater:
+                texts[key] = value
+        return texts, rated
+
+    def _number(self, key: str, value: Any, number: int) -> float | str | list[Any] | None:
+        if value is None or value == "" or value != value or self._labels.is_missing(value):
+            return None
+        if isinstance(value, list) or (isinstance(value, str) and self._labels.are_known(value)):
+            return value  # becomes a number with those of the other rows
+        try:
+            return number_in(key, value, self.decimal) if isinstance(value, str) else float(value)
+        except FieldError as error:
+            problem = str(error)
+        except TypeError:
+            problem = f"field {key!r}: should be a number, not {value!r}"
+        raise DataError(f"{self.name}, {self._table.unit} {number}, {problem}")
+
+
+class WithRatings:
+    """Examples with the ratings of further files, joined by id, whenever they are iterated.
+
+    Means over raters of several files are left to `Examples`.
+
+    Raters of two files are two raters, in the order of the files; those of the data come last.
+    """
+
+    def __init__(self, examples: Iterable[Example], files: Mapping[str, Iterable[Example]]) -> None:
+        self._examples = examples
+        self._files = {name: {one.id: one for one in rows} for name, rows in files.items()}
+        self._widths = [_widths(rows.values()) for rows in self._files.values()]
+
+    def __iter__(self) -> Iterator[Example]:
+        left = {id_: name for name, rows in self._files.items() for id_ in rows}
+        for example in self._examples:
+            left.pop(example.id, None)
+            yield self._joined(example)
+        for id_, name in left.items():
+            raise DataError(
+                f"{len(left)} rated examples are not in the data, such as {id_!r} of {name}; give"
+                " the data that were rated"
+            )
+
+    def _joined(self, example: Example) -> Example:
+        rated = [rows.get(example.id) for rows in self._files.values()]
+        if not any(rated):
+            return example
+        human, annotators = dict(example.human), dict(example.annotators)
+        for aspect in {name: None for one in rated if one for name in one.human}:
+            given = [one for one in (*rated, example) if one and _is_rated(one, aspect)]
+            if len(given) > 1 and not all(one.annotators.get(aspect) for one in given):
+                raise DataError(
+                    f"the example {example.id!r} has ratings of {aspect!r} in two files, and one"
+                    " is a mean without single ratings ('annotators'); leave out one of them"
+                )
+            single = self._columns(rated, example, aspect)
+            if single:
+                annotators[aspect] = tuple(single)
+            if len(given) == 1:
+                human[aspect] = given[0].human[aspect]
+            elif single:
+                human[aspect] = None  # `Examples` makes it of all raters
+        meta = dict(example.meta)
+        for one in rated:
+            if one and SAMPLING_PROBABILITY in one.meta:
+                meta[SAMPLING_PROBABILITY] = one.meta[SAMPLING_PROBABILITY]
+        return example.model_copy(update={"human": human, "annotators": annotators, "meta": meta})
+
+    def _columns(
+        self, rated: Sequence[Example | None], example: Example, aspect: str
+    ) -> list[float | None]:
+        """Return an example's single ratings: as many columns of each file in every example."""
+        columns: list[float | None] = []
+        for one, widths in zip(rated, self._widths, strict=True):
+            own = one.annotators.get(aspect, ()) if one else ()
+            columns += [*own, *[None] * (widths.get(aspect, 0) - len(own))]
+        return [*columns, *example.annotators.get(aspect, ())]
+
+
+def _widths(rated: Iterable[Example]) -> dict[str, int]:
+    widths: dict[str, int] = {}
+    for one in rated:
+        for aspect, ratings in one.annotators.items():
+            widths[aspect] = max(widths.get(aspect, 0), len(ratings))
+    return widths
+
+
+def _is_rated(example: Example, aspect: str) -> bool:
+    given = (example.human.get(aspect), *example.annotators.get(aspect, ()))
+    return any(rating is not None for rating in given)
