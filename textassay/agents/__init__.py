@@ -19,7 +19,7 @@ from textassay.lazy import lazy
 if TYPE_CHECKING:
     from textassay.agents.ask import Ask, Parsed
     from textassay.agents.fusion import Assistant, LLMFuser, Planner, RefusedPlan, ToolAverage
-    from textassay.agents.investigator import CitationCheck, Inquiry, Investigator
+    from textassay.agents.investigator import CitationCheck, Finding, Inquiry, Investigator, Verdict
     from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, PassageWriter
     from textassay.agents.lookup import Material, lay_out
     from textassay.agents.planning import (
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from textassay.agents.reading.rating import NoRating, Rating, parse_rating
     from textassay.agents.scorer import IndividualScorer, JointScorer, LabelScorer, Ratings, Scorer
     from textassay.agents.scores import Average, from_samples, from_text
-    from textassay.runtime.backends.doctor import Finding
-    from textassay.stress.verdicts import Verdict
 
 _HOME = {
     "Parsed": "ask",
