@@ -11,12 +11,11 @@ import pytest
 from tests.benchmark_data import benchmark
 from tests.runtime.test_conversation import long_chat
 from textassay import Assignment, Example, Score, ScriptedModel
-from textassay.agents.investigator import read_action
+from textassay.agents.investigator import Verdict, read_action
 from textassay.agents.lookup import lay_out
 from textassay.methods import build
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Request, Sample
-from textassay.stress.verdicts import Verdict
 
 pytestmark = pytest.mark.asyncio
 
