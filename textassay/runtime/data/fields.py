@@ -18,11 +18,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from textassay.runtime.conversation import CONVERSATION_CHARS
-from textassay.runtime.data.aliases import JOINED, NAMES, NOT_SHOWN, meaning_of
 from textassay.runtime.data.exports import Row, reader_for
 from textassay.runtime.data.material import (
+    JOINED,
+    NAMES,
+    NOT_SHOWN,
     kind_of_name,
     kind_of_value,
+    meaning_of,
     put_together,
     refuse_images_as_text,
     refuse_unused,
