@@ -170,7 +170,7 @@ def test_the_models_of_a_run_are_opened_in_one_place() -> None:
     assert {p.relative_to(PACKAGE).as_posix() for p in MODULES if called_in(p) & connecting} == {
         "runtime/connected.py",
         "evaluation/opening.py",
-        "cli/commands/lists.py",
+        "cli/commands/doctor.py",
         "cli/commands/demo.py",
         "gates/assay.py",
         "tools/learned_metrics.py",

@@ -143,6 +143,7 @@ def test_a_task_file_that_does_not_fit_is_named_with_its_key(data, run, tmp_path
     ("content", "message"),
     [
         ("colour = 1", "flags.toml: unknown key 'colour'"),
+        ("total_timeout = 9", "flags.toml: 'total_timeout' belongs below [set]"),
         ("method = [", "--config "),
         ("model = 3", "'model' cannot be 3"),
         ("aspects = 3", "'aspects' cannot be 3"),

@@ -14,7 +14,7 @@ from textassay.cli.app import app
 from textassay.methods import METHODS, build
 from textassay.prompts import TASKS
 from textassay.runtime import Capabilities
-from textassay.runtime.settings import FLAGGED, SETTABLE, LocalSettings
+from textassay.runtime.settings import FLAGGED, OF_ROLES, SETTABLE, LocalSettings
 
 
 def rows(*command):
@@ -45,6 +45,7 @@ def test_settings_say_how_they_are_given():
     # `batch` is a flag and, for local models, a key of --set: a name may be given in two ways
     ways = {(row["setting"], row["given by"]) for row in rows("settings")}
     assert all((name, f"--{name.replace('_', '-')}") in ways for name in FLAGGED)
+    assert all((name, "[models.ROLE] in --config") in ways for name in OF_ROLES)
     keys = (*SETTABLE, *LocalSettings.model_fields)
     assert all((name, f"--set {name}=") in ways for name in keys)
     assert "batch_tokens=8192 " in textassay("settings").out  # no default is broken in two

@@ -18,13 +18,13 @@ from textassay.runtime.errors import nearest
 from textassay.version import __version__
 
 COMMANDS = {
-    "score": "score", "resume": "score", "merge": "score", "fit": "fit", "tools": "score",
+    "score": "score", "resume": "score", "merge": "score", "fit": "fit", "tools": "tools",
     "demo": "demo", "meta": "compare", "alt-test": "compare", "calibrate": "estimate",
     "estimate": "estimate", "label-plan": "estimate", "compare": "compare", "rank": "compare",
     "cascade": "jury", "jurors": "jury", "stress": "stress", "report": "show", "view": "show",
     "show": "show", "annotate": "annotate", "ratings": "annotate", "import": "annotate",
     "tree": "drafts", "plan": "drafts", "methods": "lists", "tasks": "lists", "settings": "lists",
-    "graph": "lists", "doctor": "lists", "cache": "cache",
+    "graph": "lists", "doctor": "doctor", "cache": "cache",
 }  # fmt: skip
 """Commands and groups as they are typed, each with its module of `textassay.cli.commands`, which
 registers it when it is imported."""

@@ -11,7 +11,14 @@ from typing import Any
 from textassay.cli.console import say
 from textassay.cli.flags import CONFIG_KEYS, given
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.settings import EndpointSettings, Settings, settings_in, split_settings
+from textassay.runtime.settings import (
+    LOADED,
+    SETTABLE,
+    EndpointSettings,
+    Settings,
+    settings_in,
+    split_settings,
+)
 
 
 def names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
@@ -157,8 +164,11 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     flat = {key.replace("-", "_"): value for key, value in content.items()}
     allowed = sorted({*known, "models", "endpoints", *EndpointSettings.model_fields})
     for key in flat:
-        if key not in allowed:
-            raise UnknownName("key", key, allowed, where=str(path))
+        if key in allowed:
+            continue
+        if key in (*SETTABLE, *LOADED):
+            raise ConfigurationError(f"--config {path}: {key!r} belongs below [set]")
+        raise UnknownName("key", key, allowed, where=str(path))
     for key in ("set", "fields"):
         if not isinstance(flat.get(key, {}), dict):
             raise ConfigurationError(

@@ -1,8 +1,7 @@
-"""`textassay score|resume|merge|tools ...`: judge examples, continue a run, join its shards."""
+"""`textassay score|resume|merge ...`: judge examples, continue a run, join its shards."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.app import SCORING, command, group
+from textassay.cli.app import SCORING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
 from textassay.cli.flags import (
@@ -18,12 +17,10 @@ from textassay.cli.flags import (
     CONFIG_KEYS,
     LOG,
     PROGRESS,
-    READING,
     RUNTIME,
     SCORE,
     WORKERS,
     AsJson,
-    Data,
     Given,
     MethodName,
     Models,
@@ -230,54 +227,3 @@ def _merge_shards(run: Path, *, partial: bool) -> Merged:
             style="yellow",
         )
     return made
-
-
-group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=SCORING)
-
-TOOLS_FLAGS = CONFIG | PROGRESS | READING | RUNTIME.only("api_base", "api_key_env")
-
-
-@command("list", group="tools", examples=("textassay tools list",))
-def tools_list(*, as_json: AsJson = False) -> None:
-    """List the metrics: what each measures, its range, and what it needs."""
-    from textassay.tools import describe_all
-
-    if as_json:
-        rows = [tool.model_dump(mode="json") for tool in describe_all()]
-        typer.echo(json.dumps({"rows": rows}))
-        return
-    for tool in describe_all():
-        scale = "unbounded" if tool.scale is None else f"{tool.scale[0]:g} to {tool.scale[1]:g}"
-        better = "" if tool.higher_is_better else ", lower is better"
-        state = "" if tool.installed or tool.extra is None else f"  [needs the extra {tool.extra}]"
-        typer.echo(f"{tool.kind} ({scale}{better}){state}\n    {tool.description}")
-
-
-@command(
-    "score",
-    group="tools",
-    asks_models=True,
-    examples=("textassay tools score data.jsonl --tools rouge,chrf -o runs/metrics",),
-)
-def tools_score(
-    data: Data,
-    *,
-    tools: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B", help="Metrics, such as rouge,nli:MODEL; may repeat."),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="MODEL", help="Model that lm_prob asks.")
-    ] = None,
-    out: Out = None,
-    as_json: AsJson = False,
-    given: Annotated[Given, TOOLS_FLAGS],
-) -> int:
-    """Score every example of DATA with automatic metrics and write the scores to a run folder."""
-    from textassay.cli.scoring import build_command, execute
-
-    flags = {"data": data, "tools": tools, "model": model, "out": out, **given}
-    known = ("data", "tools", "model", "out", *TOOLS_FLAGS.flags, "fields")
-    read, chosen = arguments.with_config(flags, known)
-    parsed = build_command({**read, "method": "tools"}, chosen)
-    return run_async(execute(parsed, as_json=as_json))
