@@ -73,12 +73,13 @@ def test_nothing_is_asked_where_something_does_not_fit(
 
 
 @pytest.mark.parametrize(
-    ("command", "message", "calls"),
-    [("tree", "returned no list", 3), ("plan", "does not say which assistant evaluators", 2)],
+    ("command", "message"),
+    [("tree", "returned no list"), ("plan", "does not say which assistant evaluators")],
 )
-def test_nothing_is_written_where_the_answer_is_refused(command, message, calls, tmp_path):
+def test_nothing_is_written_where_the_answer_is_refused(command, message, tmp_path):
     with served(reply="text") as server:
-        stopped = write(command, server, tmp_path / "out.toml")
+        # Of several aspects, others may be asked about before the refusal of one ends the run.
+        stopped = write(command, server, tmp_path / "out.toml", "--aspects", "fluency")
         assert (stopped.code, message in stopped.err) == (3, True), stopped.err
-        assert server.counters.requests == calls
+        assert server.counters.requests == 2
     assert not (tmp_path / "out.toml").exists()
