@@ -12,8 +12,6 @@ from pathlib import Path
 from textwrap import dedent, indent
 from typing import Annotated, Any
 
-import pytest
-
 import textassay.methods as methods
 from examples.mock_server import MockServer
 from tests.benchmark_data import benchmark
@@ -29,7 +27,6 @@ from textassay.testing import check_model
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.asyncio
 async def test_python_example(
     mock_server: Callable[..., Awaitable[MockServer]], tmp_path: Path
 ) -> None:
@@ -161,7 +158,6 @@ def test_no_line_of_code_is_too_long_for_the_linter():
     assert [line for line in lines if len(line) > 100] == []
 
 
-@pytest.mark.asyncio
 async def test_the_method_passes_its_test(tmp_path, monkeypatch):
     prompt = tmp_path / "my_score.jinja"
     prompt.write_text(block("_material.jinja", "jinja"), encoding="utf-8")
@@ -172,14 +168,12 @@ async def test_the_method_passes_its_test(tmp_path, monkeypatch):
     await defined(block("async def test_"))["test_the_rating_is_read"]()
 
 
-@pytest.mark.asyncio
 async def test_the_tool_measures_and_abstains():
     tool = defined(block("class Capitals"))["Capitals"]()
     assert (await tool.score(Example(id="x", output="Ab"))).value == 0.5
     assert (await tool.score(Example(id="x", output="12"))).outcome == "abstained"
 
 
-@pytest.mark.asyncio
 async def test_the_backend_passes_all_checks():
     await check_model(defined(block("class MyModel"))["MyModel"])
 

@@ -21,8 +21,6 @@ GOOD = (
 )
 UNKNOWN = GOOD.replace("none", "rouge")
 
-pytestmark = pytest.mark.asyncio
-
 
 def planner(model, task=SUMMARIES, tools=PLANNED, **fields):
     return Planner(Ask(model, "fusion_eval_plan", task, max_tokens=1024, **fields), tools)

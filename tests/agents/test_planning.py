@@ -14,8 +14,6 @@ TASK = tasks.load("summarization", ["coherence"])
 COHERENCE = TASK.aspects[0]
 FIVE = "\n".join(f"{i}. Part {i}: what part {i} is." for i in range(1, 6))
 
-pytestmark = pytest.mark.asyncio
-
 
 def decomposer(replies, **fields):
     model = ScriptedModel(replies)

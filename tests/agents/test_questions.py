@@ -140,7 +140,6 @@ async def asked_about(task, example):
     )
 
 
-@pytest.mark.asyncio
 async def test_one_sub_question_a_sentence_in_order():
     task = tasks.load("dialogue", ["coherence"])
     question_set = await asked_about(task, WHOLE)
@@ -154,7 +153,6 @@ async def test_one_sub_question_a_sentence_in_order():
     assert [part["label"] for part in question_set.texts] == ["dialogue history", "response"]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("task", "aspect", "without", "kind"),
     [
@@ -172,7 +170,6 @@ async def test_nothing_is_asked_about_a_text_that_is_not_there(task, aspect, wit
     assert (question_set.form, question_set.subquestions) == (None, ())
 
 
-@pytest.mark.asyncio
 async def test_the_first_of_several_references_that_is_not_blank_is_shown():
     task = tasks.load("summarization", ["relevance"])
     question_set = await asked_about(task, WHOLE)
@@ -180,7 +177,6 @@ async def test_the_first_of_several_references_that_is_not_blank_is_shown():
     assert not any("Second." in part["text"] for part in question_set.texts)
 
 
-@pytest.mark.asyncio
 async def test_engagingness_without_a_fact_is_not_asked_about_the_fact():
     task = tasks.load("dialogue", ["engagingness"])
     form = (await asked_about(task, WHOLE.model_copy(update={"context": None}))).form
@@ -188,7 +184,6 @@ async def test_engagingness_without_a_fact_is_not_asked_about_the_fact():
     assert form.value == "sum"
 
 
-@pytest.mark.asyncio
 async def test_a_shared_prefix_shows_every_aspect_the_same_texts_first():
     task = tasks.load("summarization")
     ask = SentenceQuestions(PromptTemplate("decomp_eval", task, layout="shared-prefix"), BOOK)
@@ -203,7 +198,6 @@ async def test_a_shared_prefix_shows_every_aspect_the_same_texts_first():
     )
 
 
-@pytest.mark.asyncio
 @given(output=st.text(alphabet=st.sampled_from('ab. \n"<>/?Yes'), max_size=60))
 async def test_no_sentence_can_close_what_stands_around_it(output):
     task = tasks.load("general", ["coherence"])
@@ -277,7 +271,6 @@ async def ask(*pairs, **fields):
     return await Answerer(to(says(*pairs)), book=BOOK, **fields)(asked.question, asked)
 
 
-@pytest.mark.asyncio
 async def test_p_yes_is_renormalised_and_the_mass_is_kept():
     reply = await ask((0.6, 0.2))
     assert reply.answer.p_yes == pytest.approx(0.75)
@@ -288,7 +281,6 @@ async def test_p_yes_is_renormalised_and_the_mass_is_kept():
     assert (tie.p_yes, tie.yes) == (0.5, False)
 
 
-@pytest.mark.asyncio
 @given(st.floats(-700, 0), st.floats(-700, 0))
 async def test_p_yes_is_a_probability_on_the_side_of_the_likelier_answer(yes, no):
     value = p_yes(yes, no)
@@ -299,7 +291,6 @@ async def test_p_yes_is_a_probability_on_the_side_of_the_likelier_answer(yes, no
         assert Answer(question=question, p_yes=value).yes == (yes > no)
 
 
-@pytest.mark.asyncio
 async def test_answers_join_the_prompt_of_the_next_question_in_order():
     chains = []
     model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2), (0.8, 0.1), chains=chains)
@@ -317,7 +308,6 @@ async def test_answers_join_the_prompt_of_the_next_question_in_order():
     assert chain.ended
 
 
-@pytest.mark.asyncio
 async def test_the_question_about_the_whole_is_not_asked_where_the_sentences_make_the_score():
     """Nor anything after a question without an answer."""
     chains = []
@@ -335,7 +325,6 @@ async def test_the_question_about_the_whole_is_not_asked_where_the_sentences_mak
     assert chains[-1][0].ended
 
 
-@pytest.mark.asyncio
 async def test_an_answer_that_is_not_reported_counts_as_nothing_beside_a_likely_one():
     for pair, found in (((0.7, None), (1.0, "no")), ((None, 0.7), (0.0, "yes"))):
         reply = await ask(pair)
@@ -345,7 +334,6 @@ async def test_an_answer_that_is_not_reported_counts_as_nothing_beside_a_likely_
         assert (reply.answer, reply.problem.type) == (None, "NoLabelMass")
 
 
-@pytest.mark.asyncio
 async def test_equation_3_holds_for_any_mass_unless_a_least_one_is_asked_for():
     assert (await ask((0.003, 0.001))).answer.p_yes == pytest.approx(0.75)
     reply = await ask((0.003, 0.001), least_mass=0.5)
@@ -353,7 +341,6 @@ async def test_equation_3_holds_for_any_mass_unless_a_least_one_is_asked_for():
     assert "probability 0.004 for 'judge', less than 0.5" in reply.problem.message
 
 
-@pytest.mark.asyncio
 async def test_chat_and_plain_prompts_say_the_same_and_take_the_same_spellings():
     chat, plain = says((0.5, 0.1)), says((0.5, 0.1))
     asked = await question_set()
@@ -364,7 +351,6 @@ async def test_chat_and_plain_prompts_say_the_same_and_take_the_same_spellings()
     assert plain.requests[0].choices["yes"] == ("yes", "Yes", " yes", " Yes")
 
 
-@pytest.mark.asyncio
 async def test_words_of_another_language_may_be_asked_for():
     model = says(*[(0.9, 0.1)] * 4)
     book = BOOK.model_copy(
@@ -376,7 +362,6 @@ async def test_words_of_another_language_may_be_asked_for():
     assert model.requests[0].text.startswith("Antworte.\n")
 
 
-@pytest.mark.asyncio
 async def test_a_truncated_source_is_told():
     model = ScriptedModel(
         choices=lambda _: ChoicesResponse(logprobs={"yes": -0.1, "no": -3.0}, truncated_tokens=7)
@@ -386,13 +371,11 @@ async def test_a_truncated_source_is_told():
     assert model.requests[0].truncatable == THREE.source
 
 
-@pytest.mark.asyncio
 async def test_a_model_that_cannot_is_refused_before_it_is_asked():
     with pytest.raises(CapabilityError, match="log-probabilities of given choices"):
         Answerer(to(ScriptedModel([], capabilities=Capabilities(choices=False))))
 
 
-@pytest.mark.asyncio
 async def test_errors_of_the_model_pass_through():
     asked, model = await question_set(), ScriptedModel(choices=lambda _: ServerFailed("down"))
     with pytest.raises(ServerFailed):

@@ -29,8 +29,6 @@ EXAMPLE = Example(id="x", output="The cat sat. Score: 1", source="A cat sat on a
 ASK_FIELDS = {"n", "temperature", "seed", "max_tokens", "layout", "profile"}
 PLAIN = Capabilities(n=True, logprobs=True, json_schema=False)
 
-pytestmark = pytest.mark.asyncio
-
 
 def scorer(replies, *, capabilities=PLAIN, **fields):
     model = ScriptedModel(replies, name="judge", capabilities=capabilities)

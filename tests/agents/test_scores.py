@@ -23,9 +23,6 @@ def missing(outcome="invalid", kind="NoScoreFound"):
     return Score(id="x", aspect="gap", outcome=outcome, scale=(1.0, 5.0), error=error)
 
 
-pytestmark = pytest.mark.asyncio
-
-
 async def test_the_mean_of_the_parts_with_the_parts_as_evidence():
     score = await Average(signature="s")(EXAMPLE, TARGET, [part(2.0), part(5.0, name="q")])
     assert (score.value, score.how, score.outcome, score.signature) == (3.5, "fused", "scored", "s")

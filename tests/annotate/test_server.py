@@ -48,7 +48,6 @@ async def post(client, base, token, item, ratings, revision=1, **headers):
 GOOD = {"tone": 4, "polite": 1}
 
 
-@pytest.mark.asyncio
 async def test_answers_reach_the_file_of_ratings(tmp_path):
     """In our format, with raters in a fixed order and null where one did not rate."""
     async with serving(tmp_path, raters=2) as (_, base, tokens, client):
@@ -67,7 +66,6 @@ async def test_answers_reach_the_file_of_ratings(tmp_path):
     assert all(token not in journal for token in tokens), "whoever reads it could rate for another"
 
 
-@pytest.mark.asyncio
 async def test_the_same_answer_twice_counts_once(tmp_path):
     """A browser that heard nothing sends again; a later revision replaces, an older one does
     not."""
@@ -83,7 +81,6 @@ async def test_the_same_answer_twice_counts_once(tmp_path):
     assert sum('"rating"' in line for line in (tmp_path / "j.jsonl").read_text().splitlines()) == 2
 
 
-@pytest.mark.asyncio
 async def test_nothing_of_the_judge_or_the_system_leaves_the_server(tmp_path):
     """Every reply that a rater's browser can get, read as a whole."""
     async with serving(tmp_path, raters=2) as (_, base, tokens, client):
@@ -101,7 +98,6 @@ async def test_nothing_of_the_judge_or_the_system_leaves_the_server(tmp_path):
     assert "answer" not in other
 
 
-@pytest.mark.asyncio
 async def test_other_pages_and_names_are_refused(tmp_path):
     """A page elsewhere cannot post, and a foreign name that resolves to us is not answered."""
     async with serving(tmp_path) as (ratings, base, [token], client):
@@ -125,7 +121,6 @@ async def test_other_pages_and_names_are_refused(tmp_path):
         assert len(ratings.answers) == 1
 
 
-@pytest.mark.asyncio
 async def test_behind_a_proxy(tmp_path):
     """The page at the public address may post, whichever Host the proxy sends; others may not."""
     async with serving(tmp_path, public="https://rate.example") as (_, base, [token], client):
@@ -152,7 +147,6 @@ ANSWER = (
 HUGE = "1" + "0" * 400
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("sent", "headers"),
     [
@@ -189,7 +183,6 @@ async def test_what_is_no_answer_is_refused(tmp_path, sent, headers):
         assert not ratings.answers
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("seconds", ["-1", "1e400", HUGE], ids=range(3))
 async def test_whatever_a_clock_says_the_journal_can_be_read_again(tmp_path, seconds):
     """A browser's clock may jump."""
@@ -202,7 +195,6 @@ async def test_whatever_a_clock_says_the_journal_can_be_read_again(tmp_path, sec
         assert [answer.seconds for answer in again.answers.values()] in ([0.0], [86400.0])
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("position", ["-1", "1", "x", "9" * 5000], ids=range(4))
 async def test_an_item_that_was_not_seen_is_not_found(tmp_path, position):
     """Whatever is sent as its position."""
@@ -213,7 +205,6 @@ async def test_an_item_that_was_not_seen_is_not_found(tmp_path, position):
         assert response.status == 404
 
 
-@pytest.mark.asyncio
 async def test_a_swapped_comparison_is_kept_as_what_it_says_of_output(tmp_path):
     """The rater prefers the text shown first; the rating is 1 if that was `output`, else 0."""
     pairs = [
@@ -233,7 +224,6 @@ async def test_a_swapped_comparison_is_kept_as_what_it_says_of_output(tmp_path):
         assert placed == {"ours", "thei"}
 
 
-@pytest.mark.asyncio
 async def test_one_process_at_a_time_collects_ratings(tmp_path):
     """Two would take the same revision of an answer, and each would overwrite the other's file."""
     path = tmp_path / "j.jsonl"
@@ -250,7 +240,6 @@ async def test_one_process_at_a_time_collects_ratings(tmp_path):
             CollectedRatings(study(), path)
 
 
-@pytest.mark.asyncio
 async def test_the_file_is_written_once_that_is_possible_again(tmp_path):
     """Answers are taken meanwhile, and the study's owner learns of it, once."""
     out, said = tmp_path / "out.jsonl", []
@@ -268,7 +257,6 @@ async def test_the_file_is_written_once_that_is_possible_again(tmp_path):
     assert len(out.read_text().splitlines()) == 2
 
 
-@pytest.mark.asyncio
 async def test_a_file_that_cannot_be_written_at_the_end_is_an_error(tmp_path):
     """It says where the answers are."""
     (tmp_path / "out.jsonl").mkdir()
@@ -283,7 +271,6 @@ async def test_a_file_that_cannot_be_written_at_the_end_is_an_error(tmp_path):
     assert (tmp_path / "j.jsonl").read_text().count('"event":"rating"') == 1
 
 
-@pytest.mark.asyncio
 async def test_an_answer_that_was_refused_is_taken_later(tmp_path):
     """The browser sends it again; what stood in the way may have gone meanwhile."""
     journal, elsewhere = tmp_path / "j.jsonl", tmp_path / "elsewhere"
@@ -297,7 +284,6 @@ async def test_an_answer_that_was_refused_is_taken_later(tmp_path):
     assert journal.read_text().count('"event":"rating"') == 1
 
 
-@pytest.mark.asyncio
 async def test_an_address_that_is_taken_is_an_error(tmp_path):
     """It names the parameter that gives another."""
     async with (
@@ -313,7 +299,6 @@ async def test_an_address_that_is_taken_is_an_error(tmp_path):
 SERVE = "from textassay.cli import main; main()"
 
 
-@pytest.mark.asyncio
 async def test_kill_loses_nothing_acknowledged(tmp_path):
     """The server is killed again and again; what it acknowledged is there, once."""
     data = tmp_path / "data.jsonl"
@@ -343,7 +328,6 @@ async def test_kill_loses_nothing_acknowledged(tmp_path):
     assert sorted(found) == sorted(kept.items())
 
 
-@pytest.mark.asyncio
 async def test_agreement_grows_with_the_ratings(tmp_path):
     """Raters who agree on everything have an alpha of 1; repeated items tell self-agreement."""
     shown = study(examples(20, 2), per_item=2, repeat_share=0.2)
@@ -380,7 +364,6 @@ async def rate(ratings, assignment, rater, value=3.0):
     return visit
 
 
-@pytest.mark.asyncio
 async def test_each_item_is_rated_as_often_as_wanted_and_by_different_people(tmp_path):
     """Two of three raters rate each item."""
     async with CollectedRatings(study(per_item=2), tmp_path / "j.jsonl") as ratings:
@@ -394,7 +377,6 @@ async def test_each_item_is_rated_as_often_as_wanted_and_by_different_people(tmp
         assert len(counts) == 6
 
 
-@pytest.mark.asyncio
 async def test_no_rater_gets_all_of_one_system(tmp_path):
     """After any number of items a rater's counts of the systems differ by at most one."""
     shown = study(examples(groups=6, systems=3))
@@ -408,7 +390,6 @@ async def test_no_rater_gets_all_of_one_system(tmp_path):
         assert sum(seen.values()) == 18
 
 
-@pytest.mark.asyncio
 async def test_a_lease_that_runs_out_returns_the_item(tmp_path):
     """An item that was shown and not rated waits for its rater, then goes to the next."""
     clock = Clock()
@@ -421,7 +402,6 @@ async def test_a_lease_that_runs_out_returns_the_item(tmp_path):
         assert len(assignment.upcoming(other)) == 1
 
 
-@pytest.mark.asyncio
 async def test_asking_again_gives_the_same_item(tmp_path):
     """A reload changes nothing, nor does a restart of the server."""
     path = tmp_path / "j.jsonl"
@@ -434,7 +414,6 @@ async def test_asking_again_gives_the_same_item(tmp_path):
         assert Allocation(again).upcoming(again.raters["r1"], 3) == first
 
 
-@pytest.mark.asyncio
 async def test_some_items_come_twice_and_far_apart(tmp_path):
     """About the wanted share is repeated, each at most once, with other items between."""
     shown = study(examples(groups=60, systems=2), repeat_share=0.1)

@@ -49,7 +49,6 @@ def test_labels_are_chosen_by_their_names():
     assert several.labels == (("an invoice", ""), ("refund", "money"))
 
 
-@pytest.mark.asyncio
 async def test_ratings_of_labels_name_them_and_are_read_again(tmp_path):
     """Nothing is coded by hand, neither by raters nor by who reads their ratings."""
     labeled = Study([Example(id="x", output="It is so.")], tasks.load("general", LABELED))
@@ -81,7 +80,6 @@ async def test_ratings_of_labels_name_them_and_are_read_again(tmp_path):
 GUIDELINES = Guidelines("guide.md", "# Tone\n\n<b>5</b>: even throughout.")
 
 
-@pytest.mark.asyncio
 async def test_ratings_say_under_which_guidelines_they_were_given(tmp_path):
     """By name and digest, which a reader keeps; under another text a new file is begun."""
     told = study(guidelines=GUIDELINES)

@@ -104,7 +104,6 @@ def made(models, folder, **options):
             "options": {"escalate": str(folder), **options}}  # fmt: skip
 
 
-@pytest.mark.asyncio
 async def test_the_strong_juror_is_asked_only_where_the_cheap_one_is_not_sure(tmp_path, capsys):
     rows = rated_rows()
     data, out = tmp_path / "rated.jsonl", tmp_path / "cascade"

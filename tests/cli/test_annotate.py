@@ -75,7 +75,6 @@ def test_data_with_labels_of_the_task_are_served(tmp_path):
         assert "/rate/" in link
 
 
-@pytest.mark.asyncio
 async def test_turns_are_rated_by_themselves(tmp_path):
     """With the ids that `score --unit turn` gives them, under the guidelines of a file."""
     roles = ("user", "assistant")
@@ -248,7 +247,6 @@ def driver(request, tmp_path):
         yield opened
 
 
-@pytest.mark.asyncio
 async def test_plan_rate_calibrate_estimate_and_decide(pool, tmp_path, driver):
     """Twice around, without a script between: no text is rated twice, and every rating counts."""
     data, run, people = pool

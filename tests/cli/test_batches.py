@@ -336,7 +336,6 @@ def test_fit_asks_through_batches_too(run, tmp_path, by_role):
     assert made[0]["aggregator"] == made[1]["aggregator"]
 
 
-@pytest.mark.asyncio
 async def test_a_graph_with_its_own_model_is_told_how_to_use_batches(data, run):
     """It is not the run that asks its model, so nobody would record its batches."""
     with batches_served() as server:

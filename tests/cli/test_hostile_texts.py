@@ -290,7 +290,6 @@ async def _evaluate(server, tmp_path, **options):
         )  # fmt: skip
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("options", [{}, {"plan": "none"}, {"fusion": "avg"}])
 async def test_a_tool_that_fails_for_one_example(mock_server, tmp_path, options):
     """That example's scores are errors which name the tool; the others are scored."""

@@ -51,7 +51,6 @@ def test_the_async_doors_stay_what_they_are():
     assert not inspect.iscoroutinefunction(evaluate_sync)
 
 
-@pytest.mark.asyncio
 async def test_an_unknown_keyword_is_refused_with_the_nearest_name():
     model = judge()
     expected = {"method": "llm-score", "model": model, "apsects": ["coherence"]}
@@ -73,7 +72,6 @@ def test_connect_refuses_an_unknown_setting():
         connect("direct/x", api_base="http://127.0.0.1:9/v1", max_cots=1)
 
 
-@pytest.mark.asyncio
 async def test_settings_beside_a_connected_model_are_refused(mock_server):
     server, wanted = await mock_server(), {"method": "llm-score", "aspects": "fluency"}
     async with connect("direct/mock", api_base=server.url) as model:
@@ -85,7 +83,6 @@ async def test_settings_beside_a_connected_model_are_refused(mock_server):
     assert len(run.scores) == 3
 
 
-@pytest.mark.asyncio
 async def test_a_bare_model_may_be_asked_at_a_concurrency():
     """It has no limiter, so that the setting is the number of examples in progress."""
     expected = {"method": "llm-score", "aspects": "fluency", "model": judge()}
@@ -94,13 +91,11 @@ async def test_a_bare_model_may_be_asked_at_a_concurrency():
         await evaluate(ROWS, settings=Settings(attempts=2), **expected)
 
 
-@pytest.mark.asyncio
 async def test_resume_without_a_folder_is_refused():
     with pytest.raises(ConfigurationError, match="resume="):
         await evaluate(ROWS, method="llm-score", model=judge(), resume=True)
 
 
-@pytest.mark.asyncio
 async def test_one_name_is_one_aspect_and_one_tool():
     run = await evaluate(ROWS, method="llm-score", model=judge(), aspects="coherence")
     assert {score.aspect for score in run} == {"coherence"}
@@ -108,7 +103,6 @@ async def test_one_name_is_one_aspect_and_one_tool():
     assert {score.aspect for score in tools} == {"chrf"}
 
 
-@pytest.mark.asyncio
 async def test_progress_can_be_watched(capsys):
     """By a function, to the last state; as a line; and not at all, as in a pipe."""
     seen = []
@@ -121,13 +115,11 @@ async def test_progress_can_be_watched(capsys):
     assert "3/3" in capsys.readouterr().err
 
 
-@pytest.mark.asyncio
 async def test_a_fault_of_the_watcher_is_not_hidden():
     with pytest.raises(ZeroDivisionError):
         await evaluate(ROWS, method="llm-score", model=judge(), progress=lambda now: 1 / 0)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("expected", "here", "typed"),
     [

@@ -124,7 +124,6 @@ async def judged(scores, folder):
     return read
 
 
-@pytest.mark.asyncio
 async def test_what_could_not_be_read_again_is_an_error_that_names_the_field(tmp_path):
     kept = await judged([score.model_copy(update=u) for score, u, _ in UNSOUND], tmp_path / "run")
     assert {(score.outcome, score.error.type) for score in kept} == {("error", "InvalidScore")}
@@ -132,7 +131,6 @@ async def test_what_could_not_be_read_again_is_an_error_that_names_the_field(tmp
         assert score.error.message.startswith(f"scores: {reason}"), update
 
 
-@pytest.mark.asyncio
 async def test_what_reads_as_a_score_is_kept_as_it_reads(tmp_path):
     kept = await judged([SCORED.model_copy(update=given) for given, _ in SOUND], tmp_path / "run")
     for score, (_, expected) in zip(kept, SOUND, strict=True):

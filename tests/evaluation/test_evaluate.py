@@ -50,14 +50,12 @@ def values(run):
     return {(score.id, score.aspect): score.value for score in run}
 
 
-@pytest.mark.asyncio
 async def test_any_number_may_be_in_flight():
     """A limit far above the number of examples costs nothing, also one from a foreign manifest."""
     run = await evaluate(ROWS, **RATED, model=judge(), settings=Settings(concurrency=10**400))
     assert len(run.scores) == 5
 
 
-@pytest.mark.asyncio
 async def test_scores_come_back_typed_and_nothing_is_written(tmp_path, monkeypatch):
     """Without `out` the run lives in memory only; it iterates, sums up and turns into a table."""
     monkeypatch.chdir(tmp_path)
@@ -77,7 +75,6 @@ async def test_scores_come_back_typed_and_nothing_is_written(tmp_path, monkeypat
     assert table.groupby("aspect")["value"].mean().to_dict() == {"coherence": 4.0, "fluency": 4.0}
 
 
-@pytest.mark.asyncio
 async def test_a_folder_says_the_same_as_memory(tmp_path):
     """With `out` scores, summary and table are read from the folder, which anybody may read."""
     kept = await evaluate(ROWS, **RATED, model=judge(), out=tmp_path / "run")
@@ -103,7 +100,6 @@ class Split:
         return iter(self.rows)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     "kind", ["path", "text path", "examples", "dicts", "generator", "pandas", "csv", "one split"]
 )
@@ -125,7 +121,6 @@ async def test_examples_may_come_in_many_forms(tmp_path, kind):
     assert values(run) == {(row["id"], "fluency"): 4.0 for row in ROWS}
 
 
-@pytest.mark.asyncio
 async def test_a_model_may_be_a_name_an_object_or_one_by_role(mock_server):
     """All reach the server; a connected model serves several evaluations at once, stays open."""
     server = await mock_server()
@@ -147,7 +142,6 @@ async def test_a_model_may_be_a_name_an_object_or_one_by_role(mock_server):
     assert [len(task.result().scores) for task in both] == [5, 5]
 
 
-@pytest.mark.asyncio
 async def test_the_cost_of_all_lines_is_what_the_server_counted(mock_server):
     server = await mock_server()
     async with textassay.connect("direct/mock", api_base=server.url, price=(1.0, 10.0)) as model:
@@ -158,7 +152,6 @@ async def test_the_cost_of_all_lines_is_what_the_server_counted(mock_server):
     assert usage["cost"] == pytest.approx(cost)
 
 
-@pytest.mark.asyncio
 async def test_aspects_of_ones_own_need_no_file():
     """An `Aspect` stands beside the task's; its scale and definition reach the judge."""
     model = judge("Rating: 9")
@@ -175,7 +168,6 @@ async def test_aspects_of_ones_own_need_no_file():
         await evaluate(ROWS, method="llm-score", model=model, aspects=both)
 
 
-@pytest.mark.asyncio
 async def test_a_run_with_own_aspects_can_be_resumed(tmp_path):
     wanted = {"method": "llm-score", "model": judge("Rating: 3"), "out": tmp_path / "run"}
     wanted["aspects"] = [WIT]
@@ -188,7 +180,6 @@ async def test_a_run_with_own_aspects_can_be_resumed(tmp_path):
         await evaluate(ROWS, **changed, resume=True)
 
 
-@pytest.mark.asyncio
 async def test_a_method_object_is_used_as_it_is(tmp_path):
     """It brings its model, task and options; what it would not heed is refused."""
     method = LLMScore(judge("Rating: 2"), tasks.load("dialogue", ["coherence"]))
@@ -218,7 +209,6 @@ def word_counter():
     return Graph("words", input=Assignment, nodes=nodes, output="count")
 
 
-@pytest.mark.asyncio
 async def test_a_graph_of_ones_own_is_a_method(tmp_path):
     """Over the task's aspects; a node that fails gives an error score that names it."""
     wanted = {"method": word_counter(), "aspects": ["fluency", WIT], "out": tmp_path / "run"}
@@ -241,7 +231,6 @@ async def one_less(score: Score) -> Score:
     return score.model_copy(update={"value": None if score.value is None else score.value - 1})
 
 
-@pytest.mark.asyncio
 async def test_a_graph_that_edits_scores_has_a_signature_of_its_own():
     """Edited scores do not pass for the judge's; a graph of built-in agents keeps theirs."""
     scorer = LLMScore(judge(), tasks.load("general", [WIT])).scorer
@@ -257,7 +246,6 @@ async def test_a_graph_that_edits_scores_has_a_signature_of_its_own():
     assert after.signature.startswith(f"{before.signature}|graph:")
 
 
-@pytest.mark.asyncio
 async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
     """What does not fit is told before or, where only running tells, as a fault of the graph."""
 
@@ -277,7 +265,6 @@ async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
         await evaluate(ROWS, method=empty, aspects=["fluency"])
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("wanted", "error", "message"),
     [
@@ -309,7 +296,6 @@ async def test_what_cannot_be_done_is_refused_before_anything_is_made(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     "rows",
     [
@@ -325,7 +311,6 @@ async def test_unusable_examples_are_refused(rows):
         await evaluate(rows, method="llm-score", model=judge())
 
 
-@pytest.mark.asyncio
 async def test_cancelling_stops_all_work_and_leaves_a_resumable_run(mock_server, tmp_path):
     server = await mock_server(latency_ms=20)
     rows = [{"id": f"x{i}", "output": f"Text {i}."} for i in range(200)]
@@ -353,7 +338,6 @@ async def test_cancelling_stops_all_work_and_leaves_a_resumable_run(mock_server,
     assert run.progress.done == run.progress.total == 200
 
 
-@pytest.mark.asyncio
 async def test_evaluate_sync_says_what_to_do_in_a_running_loop():
     words = r"write `await textassay.evaluate\(\.\.\.\)` instead"
     with pytest.raises(ConfigurationError, match=words):
@@ -380,7 +364,6 @@ def test_a_run_is_read_from_a_folder_that_holds_one(tmp_path):
             Run(folder=folder)
 
 
-@pytest.mark.asyncio
 async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
     wanted = {**RATED, "out": tmp_path / "run"}
     for refusal in (ModelNotFound("no such model"), AuthenticationFailed("wrong key")):
@@ -399,7 +382,6 @@ async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
     assert len(resumed.scores) == 5
 
 
-@pytest.mark.asyncio
 async def test_a_stop_waits_for_what_is_paid_for(tmp_path):
     """Rows that are being answered while one is refused are journaled before the stop."""
     asked = asyncio.Event()
@@ -448,7 +430,6 @@ def test_an_agent_that_ends_the_process_frees_the_folder(tmp_path, exit_):
         loop.close()
 
 
-@pytest.mark.asyncio
 async def test_cancelled_resumes_leave_nothing_open(tmp_path):
     """Wherever the cancellation comes, threads end, and the folder is free for the next."""
     wanted = {"method": "llm-score", "model": judge(), "aspects": ["fluency"]}
@@ -470,7 +451,6 @@ async def test_cancelled_resumes_leave_nothing_open(tmp_path):
 MANY = [{"id": f"x{i}", "output": f"Text number {i}."} for i in range(200)]
 
 
-@pytest.mark.asyncio
 async def test_leaving_early_stops_the_workers_and_leaves_a_resumable_run(mock_server, tmp_path):
     """Nothing is asked afterwards; what was seen is in the folder; resume asks the rest only."""
     server = await mock_server(latency_ms=5)
@@ -495,7 +475,6 @@ async def test_leaving_early_stops_the_workers_and_leaves_a_resumable_run(mock_s
     assert server.counters.requests <= 200 + 4
 
 
-@pytest.mark.asyncio
 async def test_a_slow_reader_slows_the_run(mock_server):
     """Scores do not pile up: the run is at most a few examples ahead of whoever reads."""
     server = await mock_server()
@@ -511,7 +490,6 @@ async def test_a_slow_reader_slows_the_run(mock_server):
     assert ahead < 40
 
 
-@pytest.mark.asyncio
 async def test_what_stops_a_run_reaches_the_reader(tmp_path):
     calls = 0
 
@@ -528,7 +506,6 @@ async def test_what_stops_a_run_reaches_the_reader(tmp_path):
     assert {score.id for score in seen} <= {score.id for score in Run(folder=tmp_path / "run")}
 
 
-@pytest.mark.asyncio
 async def test_what_cannot_be_done_is_refused_at_the_first_step():
     scores = stream(MANY, method="llm-score")
     with pytest.raises(ConfigurationError, match="no model"):

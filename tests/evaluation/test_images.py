@@ -67,7 +67,6 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("aspect", ["consistency", "fluency"])
 async def test_every_method_shows_the_images_with_the_texts(method: str, aspect: str) -> None:
@@ -84,7 +83,6 @@ async def test_every_method_shows_the_images_with_the_texts(method: str, aspect:
         assert bool(request.images) == ("[Image 1]" in request.text)
 
 
-@pytest.mark.asyncio
 async def test_an_image_may_be_quoted_as_evidence() -> None:
     model = judge()
     built = build("claims", model, task="summarization", aspects=["consistency"])
@@ -100,7 +98,6 @@ async def test_an_image_may_be_quoted_as_evidence() -> None:
     assert note in model.requests[-1].text
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("method", "capabilities", "words"),
     [
@@ -120,7 +117,6 @@ async def test_images_that_nobody_would_see_are_refused_before_anything_is_asked
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.asyncio
 async def test_a_model_that_does_not_say_that_it_takes_images_is_never_sent_any() -> None:
     """Also by a graph that nobody has checked: it might leave them out without a word."""
     model = judge(capabilities=Capabilities())
@@ -130,7 +126,6 @@ async def test_a_model_that_does_not_say_that_it_takes_images_is_never_sent_any(
     assert model.requests == []
 
 
-@pytest.mark.asyncio
 async def test_a_model_that_refuses_images_stops_the_run() -> None:
     asked = 0
 
@@ -150,7 +145,6 @@ async def test_a_model_that_refuses_images_stops_the_run() -> None:
     assert asked <= 2
 
 
-@pytest.mark.asyncio
 async def test_a_tool_that_would_read_the_mark_of_an_image_as_a_text_abstains() -> None:
     @tool(description="Length of the source.", needs=("source",))
     def length(example: Example) -> float:
@@ -162,7 +156,6 @@ async def test_a_tool_that_would_read_the_mark_of_an_image_as_a_text_abstains() 
     assert (await Rouge().score(SHOWN.model_copy(update={"references": ("Cats.",)}))).value
 
 
-@pytest.mark.asyncio
 async def test_a_run_is_cached_and_resumed_by_what_the_files_hold(tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text(json.dumps({"id": "x", "output": "A cat.", "image": "a.png"}))

@@ -8,8 +8,6 @@ from tests.benchmark_data import benchmark
 from textassay import evaluate
 from textassay.runtime.settings import Settings
 
-pytestmark = pytest.mark.asyncio
-
 DOCUMENTS = 5
 FORMS = {("gpt-4-0314", "rts"): "number", ("gpt-3.5-turbo-0301", "rts"): "number",
          ("gpt-3.5-turbo-0301", "mcq"): "letters",

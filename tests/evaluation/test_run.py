@@ -65,7 +65,6 @@ async def judged(**more) -> Run:
     return await evaluate(ROWS, method="llm-score", aspects=["fluency"], model=model, **more)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("folder", [True, False])
 async def test_a_run_shows_means_and_its_first_scores(tmp_path, folder):
     run = await judged(out=tmp_path / "run" if folder else None)
@@ -79,7 +78,6 @@ async def test_a_run_shows_means_and_its_first_scores(tmp_path, folder):
     assert "29 scored, 1 invalid" in bundle["text/plain"]
 
 
-@pytest.mark.asyncio
 async def test_decisions_and_agreement_show_their_intervals(tmp_path):
     run = await judged(out=tmp_path / "run")
     table = agreement_table(run, Examples(ROWS), levels=["dataset"], bootstrap=50)
@@ -120,7 +118,6 @@ def test_a_graph_draws_itself():
     assert "example" in Cells(bundle["text/html"]).texts
 
 
-@pytest.mark.asyncio
 async def test_scores_go_to_any_data_frame():
     run = await judged()
     frame, table = run.to_pandas(), pa.table(run)
@@ -137,7 +134,6 @@ async def test_scores_go_to_any_data_frame():
     assert wide["human.fluency"].to_list() == [row["human"]["fluency"] for row in ROWS]
 
 
-@pytest.mark.asyncio
 async def test_results_print_as_tables():
     """Also the summary, which is a dictionary all the same; intervals come unasked."""
     run = await judged()
@@ -173,7 +169,6 @@ async def judged_late(examples, **more):
     return await evaluate(examples, **expected, **more)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("folder", [True, False])
 async def test_rows_come_in_the_order_of_the_data(tmp_path, folder):
     """So that a column may be set beside the data; ratings and names are joined."""
@@ -185,7 +180,6 @@ async def test_rows_come_in_the_order_of_the_data(tmp_path, folder):
     assert table.system.tolist()[:4] == ["M0", "M0", "M1", "M1"]
 
 
-@pytest.mark.asyncio
 async def test_the_wide_form_has_a_row_per_example():
     table = (await judged_late(TWELVE)).to_pandas(wide=True)
     assert table.id.tolist() == [row["id"] for row in TWELVE]
@@ -195,7 +189,6 @@ async def test_the_wide_form_has_a_row_per_example():
     assert pd.isna(table.set_index("id").coherence["x3"])
 
 
-@pytest.mark.asyncio
 async def test_a_run_read_from_its_folder_finds_its_data(tmp_path):
     path = tmp_path / "data.csv"
     rows = pd.DataFrame([{**row, "human.fluency": i} for i, row in enumerate(TWELVE)])

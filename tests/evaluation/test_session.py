@@ -59,7 +59,6 @@ def test_a_manifest_does_not_say_how_its_request_is_carried_out(field: dict[str,
 ADDRESS = "http://127.0.0.1:9/v1"
 
 
-@pytest.mark.asyncio
 async def test_a_session_builds_its_method_once_with_models_that_it_counts(tmp_path, monkeypatch):
     built = []
 
@@ -80,7 +79,6 @@ async def test_a_session_builds_its_method_once_with_models_that_it_counts(tmp_p
     assert (tmp_path / "run" / "answers").is_dir()
 
 
-@pytest.mark.asyncio
 async def test_roles_share_a_model_unless_their_settings_differ():
     settings = Settings(api_base=ADDRESS, roles={"planner": {"concurrency": 2}})
     names = dict.fromkeys(("", "scorer", "planner"), "direct/m")
@@ -92,7 +90,6 @@ async def test_roles_share_a_model_unless_their_settings_differ():
         assert models["planner"].budget is models["scorer"].budget
 
 
-@pytest.mark.asyncio
 async def test_a_budget_needs_the_price_of_every_model_that_is_opened():
     settings = Settings(api_base=ADDRESS, max_cost=1.0)
     async with AsyncExitStack() as stack:
@@ -100,7 +97,6 @@ async def test_a_budget_needs_the_price_of_every_model_that_is_opened():
             await open_models({"": "direct/m"}, settings, stack)
 
 
-@pytest.mark.asyncio
 async def test_a_named_cache_takes_the_place_of_the_default_and_none_can_be_wanted(tmp_path):
     named = Settings(cache=tmp_path / "named")
     async with AsyncExitStack() as stack:
@@ -111,7 +107,6 @@ async def test_a_named_cache_takes_the_place_of_the_default_and_none_can_be_want
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.asyncio
 async def test_tools_that_the_caller_made_stay_open():
     closed = []
 

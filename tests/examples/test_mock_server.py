@@ -12,8 +12,6 @@ import pytest
 from examples.mock_server import BROKEN_STYLES, RETRY_AFTER_STYLES, Options, parse
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.asyncio
-
 ROOT = Path(__file__).parents[2]
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Rate this."}], "temperature": 0}
 

@@ -60,7 +60,6 @@ def expanded(layer):
     return {row["criterion"] for row in layer["importance"] if row["expanded"]}
 
 
-@pytest.mark.asyncio
 async def test_the_informative_branch_is_expanded_and_every_layer_adds(tmp_path):
     planted = Planted()
     found = await fitted(planted, tmp_path / "ev", report="full")
@@ -89,7 +88,6 @@ async def test_the_informative_branch_is_expanded_and_every_layer_adds(tmp_path)
     assert "coherence/order" in shown
 
 
-@pytest.mark.asyncio
 async def test_the_evaluator_scores_new_texts_with_its_tree(tmp_path):
     planted, out = Planted(120), tmp_path / "ev"
     found = await fitted(planted, out)
@@ -116,7 +114,6 @@ def built_elsewhere(folder):
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 
-@pytest.mark.asyncio
 async def test_another_model_or_prompt_is_refused_unless_allowed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     planted, out, prompt = Planted(60), tmp_path / "ev", tmp_path / "own.jinja"
@@ -139,7 +136,6 @@ async def test_another_model_or_prompt_is_refused_unless_allowed(tmp_path, monke
     assert "the prompt's digest changed from" in built_elsewhere(out)
 
 
-@pytest.mark.asyncio
 async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
     planted, whole = Planted(120), Planted(120)
     complete = await fitted(whole, tmp_path / "whole")
@@ -172,7 +168,6 @@ async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
         await fitted(planted, tmp_path / "ev")
 
 
-@pytest.mark.asyncio
 async def test_two_cannot_write_to_one_folder_at_once(tmp_path):
     """They would pay for the same ratings twice; which of them is first does not matter."""
     planted = Planted(60)
@@ -184,7 +179,6 @@ async def test_two_cannot_write_to_one_folder_at_once(tmp_path):
     assert len([one for one in found if not isinstance(one, BaseException)]) == 1
 
 
-@pytest.mark.asyncio
 async def test_a_folder_edited_by_hand_is_refused(tmp_path):
     """What an alignment goes on from: its order, and the parts of its criteria."""
     planted, out = Planted(60), tmp_path / "ev"
@@ -215,7 +209,6 @@ async def test_a_folder_edited_by_hand_is_refused(tmp_path):
         await alignment(planted, out).run()
 
 
-@pytest.mark.asyncio
 async def test_a_criterion_that_the_judge_never_rates_is_named_with_what_is_kept(tmp_path):
     planted = Planted(60)
 
@@ -228,7 +221,6 @@ async def test_a_criterion_that_the_judge_never_rates_is_named_with_what_is_kept
     assert any(str(tmp_path / "ev" / "layers") in note for note in raised.value.__notes__)
 
 
-@pytest.mark.asyncio
 async def test_a_damaged_file_of_ratings_is_not_taken_for_a_failure_to_learn(tmp_path):
     planted, out = Planted(60), tmp_path / "ev"
     await alignment(planted, out).run()
@@ -239,7 +231,6 @@ async def test_a_damaged_file_of_ratings_is_not_taken_for_a_failure_to_learn(tmp
     assert not getattr(raised.value, "__notes__", [])
 
 
-@pytest.mark.asyncio
 async def test_a_dry_run_counts_every_call_and_asks_none(tmp_path):
     planted = Planted(60)
     model = planted.model()
@@ -249,7 +240,6 @@ async def test_a_dry_run_counts_every_call_and_asks_none(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.asyncio
 async def test_ratings_that_are_missing_are_gaps(tmp_path):
     planted = Planted(120)
 
@@ -265,7 +255,6 @@ async def test_ratings_that_are_missing_are_gaps(tmp_path):
     assert found.report["data"]["left_out"] == 0
 
 
-@pytest.mark.asyncio
 async def test_a_rating_that_could_not_be_asked_for_makes_the_scores_errors(tmp_path):
     planted, out = Planted(60), tmp_path / "ev"
     await fitted(planted, out, layers=1)
@@ -327,7 +316,6 @@ def ids(layers):
     return [[row["id"] for row in layer["criteria"]] for layer in layers]
 
 
-@pytest.mark.asyncio
 async def test_a_given_tree_is_learned_on_and_never_grown(tmp_path, tree):
     """All of it; with a limit on what is kept, the branch that matters."""
     planted = Planted(120)
@@ -347,7 +335,6 @@ async def test_a_given_tree_is_learned_on_and_never_grown(tmp_path, tree):
     assert ids(layers)[2] == below
 
 
-@pytest.mark.asyncio
 async def test_a_published_tree_is_that_of_the_rated_aspects(tmp_path):
     planted = Planted(60)
     found = await alignment(planted, tmp_path / "ev", tree="published", layers=2).run()
@@ -386,7 +373,6 @@ def coin(planted):
     return ScriptedModel(answer, name="scripted")
 
 
-@pytest.mark.asyncio
 async def test_chance_does_not_prune_unless_asked_to(tmp_path):
     """The tree stops where no criterion's importance differs from 0; keeping all goes on."""
     planted = Planted(120)
@@ -470,7 +456,6 @@ def test_layers_are_taken_away_from_recorded_ratings_of_a_tree_too():
     assert last["sd"]["pearson"] > 0
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("shares", "shipped", "held_out"),
     [((None, None), 120, 60), ((0.5, None), 60, 60), ((0.25, 0.25), 30, 30)],

@@ -54,7 +54,6 @@ def test_every_parameter_is_shown_documented_and_passed_on():
     assert fit_request(**defaults) == fit_request()
 
 
-@pytest.mark.asyncio
 async def test_metrics_in_memory_without_a_folder(tmp_path):
     """Nothing is written until it is saved; the result shows itself, and is read again.
 
@@ -150,7 +149,6 @@ class Table:
         yield from rated()
 
 
-@pytest.mark.asyncio
 async def test_examples_are_read_where_fit_is_called():
     found = await fit(Table(), features="*", aggregator="ridge")
     assert found.report["data"]["rows"] == 60
@@ -195,7 +193,6 @@ def test_the_command_and_python_learn_the_same(tmp_path):
     assert found.folder == tmp_path / "called"
 
 
-@pytest.mark.asyncio
 async def test_runs_in_memory_are_sources_by_name(tmp_path):
     """Of two runs with the same aspect, the names tell whose score is whose; without a folder there
     is none."""
@@ -218,7 +215,6 @@ async def test_runs_in_memory_are_sources_by_name(tmp_path):
     assert {score.outcome for score in run} == {"scored"}
 
 
-@pytest.mark.asyncio
 async def test_a_rubric_that_was_stopped_continues_and_is_applied(tmp_path):
     dated, out, seen = Dated(90), tmp_path / "ev", []
     answers = [AuthenticationFailed("the key was revoked")]
@@ -243,7 +239,6 @@ async def test_a_rubric_that_was_stopped_continues_and_is_applied(tmp_path):
     assert {score.outcome for score in run} == {"scored"}
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -290,7 +285,6 @@ async def test_what_has_no_effect_is_refused_in_the_words_of_python(given, messa
         await fit(rated(8), **given)
 
 
-@pytest.mark.asyncio
 async def test_unknown_names_and_lost_settings_are_refused(tmp_path):
     with pytest.raises(UnknownName, match="method with alignment 'hd_eval'; did you mean 'hd-ev"):
         await fit(rated(), method="hd_eval", model="x/y")

@@ -88,7 +88,6 @@ def test_scores_of_no_jury_and_too_few_sources_are_refused():
         worths(table_of(rows[:36]), fitter)
 
 
-@pytest.mark.asyncio
 async def test_on_the_command_line_with_costs_from_usage(tmp_path):
     given = rated(80)
     rows = [{**row, "metrics": {}} for row in given]

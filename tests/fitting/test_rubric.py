@@ -28,7 +28,6 @@ def rubric(dated, out, *, model=None, **order):
     return Rubric(request, Examples(dated.rows))
 
 
-@pytest.mark.asyncio
 async def test_a_planted_criterion_is_found_and_the_others_die_with_a_reason(tmp_path):
     dated = Dated()
     found = await rubric(dated, tmp_path / "ev").run()
@@ -55,7 +54,6 @@ async def test_a_planted_criterion_is_found_and_the_others_die_with_a_reason(tmp
     assert {score.outcome for score in run.scores} == {"scored"}
 
 
-@pytest.mark.asyncio
 async def test_few_rows_are_rated_and_no_held_out_rating_reaches_any_prompt(tmp_path):
     """Each rating is a number that no other text has, so that it would be seen in a prompt."""
     dated = Dated(120, per_group=2)
@@ -102,7 +100,6 @@ def test_a_criterion_that_differs_on_one_text_alone_is_weeded(human):
     assert "not above 0" in reason
 
 
-@pytest.mark.asyncio
 async def test_a_dry_run_counts_at_least_what_is_asked(tmp_path):
     dated = Dated()
     foretold = await rubric(dated, None).dry_run()
@@ -113,7 +110,6 @@ async def test_a_dry_run_counts_at_least_what_is_asked(tmp_path):
     assert foretold.calls <= 3 * len(model.requests)
 
 
-@pytest.mark.asyncio
 async def test_without_any_criterion_that_helps_the_aspects_ratings_remain(tmp_path):
     dated = Dated()
     dated.rounds = 9  # proposes Shape alone

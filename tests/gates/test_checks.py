@@ -88,7 +88,6 @@ ASPECTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.asyncio
 async def test_labels_are_checked_alike_in_memory_and_in_folders(tmp_path):
 
     async def judged(letters, out=None):

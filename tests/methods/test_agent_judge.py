@@ -17,8 +17,6 @@ from textassay.methods import build
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Request, Sample
 
-pytestmark = pytest.mark.asyncio
-
 ARTICLE = "It rained on Monday. " * 40 + "The bridge was closed on Tuesday. " + "It was dry. " * 900
 EXAMPLE = Example(id="x", source=ARTICLE, output="The bridge was closed on Tuesday.")
 SATISFIED = Aspect(

@@ -40,8 +40,6 @@ parent = "coherence"
 question = "Has it a focus?"
 """
 
-pytestmark = pytest.mark.asyncio
-
 
 @pytest.fixture
 def file(tmp_path):

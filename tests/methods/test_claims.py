@@ -46,7 +46,6 @@ async def score(model, example=EXAMPLE, tools=(), task="summarization", **option
     return found
 
 
-@pytest.mark.asyncio
 async def test_the_score_is_the_share_of_supported_claims_each_with_its_evidence():
     model = judge()
     found = await score(model)
@@ -62,7 +61,6 @@ async def test_the_score_is_the_share_of_supported_claims_each_with_its_evidence
     assert "Nobody was hurt" not in model.requests[0].text
 
 
-@pytest.mark.asyncio
 async def test_a_claim_supported_by_a_made_up_passage_is_abstained_and_counted():
     made_up = TRUE | {CLAIMS[1]: ("Two men were hurt", "yes")}  # it stands in the output alone
     found = await score(judge(made_up))
@@ -77,13 +75,11 @@ async def test_a_claim_supported_by_a_made_up_passage_is_abstained_and_counted()
     assert (found.value, found.outcome, found.error.type) == (None, "abstained", "QuoteNotFound")
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(("gamma", "factor"), [(0, 1), (2, 1), (3, 1), (10, math.exp(1 - 10 / 3))])
 async def test_few_claims_are_penalized_as_factscore_does(gamma, factor):
     assert (await score(judge(), gamma=gamma)).value == pytest.approx(2 / 3 * factor)
 
 
-@pytest.mark.asyncio
 async def test_a_text_without_claims_and_an_example_without_a_source_have_no_score():
     found = await score(judge(listed=()))
     assert (found.value, found.outcome, found.error.type) == (None, "abstained", "NoClaims")
@@ -95,7 +91,6 @@ async def test_a_text_without_claims_and_an_example_without_a_source_have_no_sco
     assert found.usage.calls == 2
 
 
-@pytest.mark.asyncio
 async def test_a_tool_verifies_sentences_without_any_model():
     @tool(description="share of words in the source", scale=(0, 1), needs=("premise",))
     def shared(example: Example) -> float:
@@ -118,7 +113,6 @@ async def test_a_tool_verifies_sentences_without_any_model():
         await score({}, tools=["coverage", "novelty"], **options)
 
 
-@pytest.mark.asyncio
 async def test_p_yes_asks_one_question_for_each_claim():
     asked = []
 

@@ -20,8 +20,6 @@ CHAIN = """Here are three aspects:
 LOGIC = ("Logical flow", "whether each sentence follows from the last.")
 RATINGS = "Logical flow: 4\nCohesive devices: 2\nConciseness: 3"
 
-pytestmark = pytest.mark.asyncio
-
 
 def stage(request):
     """Which of the three stages a request belongs to."""

@@ -34,8 +34,6 @@ HINT = (
 SOME = 10
 """Examples per task, except where the docs print what all of them cost."""
 
-pytestmark = pytest.mark.asyncio
-
 
 class Heard:
     """The prompt tokens that a server received, by our tokenizer."""

@@ -22,8 +22,6 @@ SOUP = Example(
 )
 COHERENT = "a coherent response given the dialogue history?"
 
-pytestmark = pytest.mark.asyncio
-
 
 def judge(table, mass=0.8):
     """A model that tells P(yes) by what the last line of a prompt holds."""

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from textassay.methods.fitted.scores import Batched
 
 
@@ -17,7 +15,6 @@ def counting():
     return Batched(double), sizes
 
 
-@pytest.mark.asyncio
 async def test_rows_asked_for_together_are_one_call_and_each_gets_its_own():
     batched, sizes = counting()
     async with asyncio.TaskGroup() as group:
@@ -28,7 +25,6 @@ async def test_rows_asked_for_together_are_one_call_and_each_gets_its_own():
     assert sizes == [50, 1]
 
 
-@pytest.mark.asyncio
 async def test_a_cancelled_row_does_not_hold_up_the_others():
     batched, _ = counting()
     async with asyncio.TaskGroup() as group:
@@ -39,7 +35,6 @@ async def test_a_cancelled_row_does_not_hold_up_the_others():
     assert tasks[1].cancelled()
 
 
-@pytest.mark.asyncio
 async def test_what_the_function_raises_reaches_every_row():
     def fails(rows):
         raise ValueError("no")

@@ -94,9 +94,6 @@ async def scored(method, example=EXAMPLE, aspects=None):
     return await method.graph.run(Assignment(example=example, aspects=aspects or method.aspects))
 
 
-pytestmark = pytest.mark.asyncio
-
-
 async def test_one_example_by_hand():
     model, tools = judge(), the_papers_tools()
     scores = await scored(fusion(model, tools))

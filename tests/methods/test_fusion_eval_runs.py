@@ -56,7 +56,6 @@ def test_a_run_keeps_its_plan_which_another_run_takes(tmp_path):
     assert manifest["spec"]["tools"] == ["rouge", "repetition"]
 
 
-@pytest.mark.asyncio
 async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edited_plan(
     tmp_path, mock_server
 ):
@@ -84,7 +83,6 @@ async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edit
     assert (out / "plan.toml").read_text() == "# mine\n"
 
 
-@pytest.mark.asyncio
 async def test_a_dry_run_measures_nothing():
     from textassay.evaluation.api import open_evaluation
 
@@ -104,7 +102,6 @@ async def test_a_dry_run_measures_nothing():
     assert measured == []
 
 
-@pytest.mark.asyncio
 async def test_tools_do_not_go_with_a_method_object():
     method = textassay.methods.build("fusion-eval", ScriptedModel([]), tools=["chrf"])
     with pytest.raises(
@@ -158,7 +155,6 @@ def test_a_run_says_and_keeps_which_tools_it_took(tmp_path, monkeypatch):
     assert (done.code, done.err) == (0, "")
 
 
-@pytest.mark.asyncio
 async def test_a_run_of_an_earlier_version_resumes_with_the_tools_it_had(tmp_path):
     """Its manifest names no tools in the request, and those it took where the method is."""
     call = {"method": "fusion-eval", "task": "summarization", "aspects": "coherence",

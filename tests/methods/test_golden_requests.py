@@ -126,7 +126,6 @@ def label(method: str, options: dict[str, Any], model: str) -> str:
     return f"{method} {model} {json.dumps(options, sort_keys=True)}"
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(("method", "options", "model"), CASES, ids=lambda part: str(part))
 async def test_requests_keys_and_signatures_are_those_of_before(method, options, model):
     """Caches and run folders of earlier versions are still read, hit and comparable."""

@@ -17,7 +17,6 @@ from textassay.runtime.model import Capabilities, ContinuationResponse, TokenLog
 
 _, QUALITIES, _ = read_protocols()
 
-pytestmark = pytest.mark.asyncio
 
 EXAMPLE = Example(
     id="x",

@@ -40,8 +40,6 @@ scale = [1, 3]
 """
 RATINGS = {"coherence": 5, "Logic": 2, "Order": 2, "fluency": 4}
 
-pytestmark = pytest.mark.asyncio
-
 
 def is_decomposition(request):
     return "fine-grained evaluation critics" in request.text

@@ -82,7 +82,6 @@ def names_it_most(prompt, judged, aspects):
     return first == judged.name and (not rest or rest[0][1] < most)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("form", ["number", "letters", "stars"])
 @pytest.mark.parametrize("name", [*JUDGES, "coascore", "hd-eval"])
 async def test_every_task_form_and_layout_is_asked_for_so_that_dry_run_answers_can_be_read(
@@ -105,7 +104,6 @@ async def test_every_task_form_and_layout_is_asked_for_so_that_dry_run_answers_c
                     assert names_it_most(prompt, judged, method.aspects), (task, layout, judged)
 
 
-@pytest.mark.asyncio
 async def test_g_eval_writes_steps_once_an_aspect_and_puts_them_into_every_form():
     model = scripted()
     method = build("g-eval", model, task="dialogue", aspects=["groundedness", "understandability"])
@@ -122,7 +120,6 @@ async def test_g_eval_writes_steps_once_an_aspect_and_puts_them_into_every_form(
         assert "Evaluation Steps:\n\n1. Read it.\n2. Rate it.\n\nExample:" in request.text
 
 
-@pytest.mark.asyncio
 async def test_g_eval_samples_at_temperature_one_where_several_are_asked_for():
     model = scripted()
     method = build("g-eval", model, task="dialogue", aspects=["groundedness"], options={"n": 20})
@@ -141,7 +138,6 @@ def test_g_eval_names_the_way_out_where_a_model_has_no_token_probabilities():
     assert build("g-eval", model, task="summarization", options={"n": 20}).how == "sampled"
 
 
-@pytest.mark.asyncio
 async def test_g_eval_takes_steps_from_the_tasks_file_where_asked_to():
     model = scripted()
     method = build(
@@ -155,7 +151,6 @@ async def test_g_eval_takes_steps_from_the_tasks_file_where_asked_to():
         build("g-eval", model, task="dialogue", options={"steps": "task"})
 
 
-@pytest.mark.asyncio
 async def test_a_step_writer_that_fails_takes_down_its_own_aspect_only():
     def one_fails(request):
         fails = request.text.endswith("Evaluation Steps:") and "Groundedness" in request.text
@@ -169,7 +164,6 @@ async def test_a_step_writer_that_fails_takes_down_its_own_aspect_only():
     assert isinstance(second, Score)
 
 
-@pytest.mark.asyncio
 async def test_llm_score_with_chain_of_thought_ends_in_the_papers_words():
     model = scripted(["It flows. Final score: 4"])
     method = build("llm-score-cot", model, task="summarization", aspects=["coherence"])
@@ -179,7 +173,6 @@ async def test_llm_score_with_chain_of_thought_ends_in_the_papers_words():
     assert model.requests[0].temperature == 0
 
 
-@pytest.mark.asyncio
 async def test_a_prompt_file_of_the_users_own(tmp_path):
     path = tmp_path / "mine.jinja"
     path.write_text(
@@ -210,7 +203,6 @@ def test_signatures_tell_apart_what_is_not_comparable(name):
     assert len(set(signatures)) == len(signatures)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("name", METHODS)
 async def test_an_empty_output_abstains_and_is_never_judged(name):
     """What is written once a run, such as steps, may be."""
@@ -224,7 +216,6 @@ async def test_an_empty_output_abstains_and_is_never_judged(name):
     assert not [request for request in model.requests if "<source-" in request.text]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("name", [*JUDGES, "coascore", "hd-eval", "fusion-eval"])
 async def test_the_shared_prefix_lasts_to_the_end_of_the_texts(name):
     for task in ("summarization", "dialogue"):
@@ -261,7 +252,6 @@ def test_unknown_names_and_values_are_refused_with_what_exists():
     assert build("llm-score", scripted()).task == tasks.DEFAULT == "general"
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("method", "sentence"),
     [

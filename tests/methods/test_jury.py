@@ -11,8 +11,6 @@ from textassay.runtime.messages import Assignment, Example
 
 EXAMPLE = Example(id="x", source="A cat sat on a mat.", output="A cat sat.")
 
-pytestmark = pytest.mark.asyncio
-
 
 def jury(*ratings, **options):
     """A jury of models that always say the same; the second to last is a free text where not a

@@ -58,7 +58,6 @@ def test_labels_make_the_scale_and_fail_is_below_pass(task):
     assert tone.ordered
 
 
-@pytest.mark.asyncio
 async def test_a_judge_chooses_a_label_by_its_definition(task):
     model = ScriptedModel(
         ["It is right.\nAnswer: B", "It is short.\nAnswer: A"], capabilities=PLAIN
@@ -71,7 +70,6 @@ async def test_a_judge_chooses_a_label_by_its_definition(task):
     assert "C. kind: it is friendly" in asked[1]
 
 
-@pytest.mark.asyncio
 async def test_a_model_that_follows_schemas_may_only_give_letters_of_labels(task):
     model = ScriptedModel(
         lambda request: '{"reason": "So.", "score": "B"}',
@@ -83,7 +81,6 @@ async def test_a_model_that_follows_schemas_may_only_give_letters_of_labels(task
     assert schemas == [["A", "B"], ["A", "B", "C"]]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("answer", ["Pass", "1", "Answer: D", "It passes, and then it fails."])
 async def test_an_answer_that_is_no_letter_of_a_label_is_asked_for_again(task, answer):
     model = ScriptedModel([answer, "Answer: A"], capabilities=PLAIN)
@@ -92,7 +89,6 @@ async def test_an_answer_that_is_no_letter_of_a_label_is_asked_for_again(task, a
     assert "A, B" in model.requests[1].text
 
 
-@pytest.mark.asyncio
 async def test_g_eval_weighs_labels_by_their_probabilities(task):
     tops = {"B": math.log(0.75), "A": math.log(0.25)}
     token = TokenLogprob(token="B", logprob=tops["B"], top=tuple(tops.items()))
@@ -109,7 +105,6 @@ async def test_g_eval_weighs_labels_by_their_probabilities(task):
     )
 
 
-@pytest.mark.asyncio
 async def test_g_eval_asks_for_steps_by_the_names_and_meanings_of_labels(task):
     model = ScriptedModel(lambda request: "A", capabilities=PLAIN)
     await scores("g-eval", model, task, aspects=["tone"], options={"n": 2})
@@ -141,7 +136,6 @@ def test_labels_that_cannot_be_are_refused(task, tmp_path, old, new, problem):
         tasks.load(task)
 
 
-@pytest.mark.asyncio
 async def test_a_run_remembers_its_labels_and_reads_those_of_people(task, tmp_path):
     rows = [
         {"id": f"r{at}", "output": f"text {at}", "human": {"right": right, "tone": tone}}
@@ -181,7 +175,6 @@ def categories(tmp_path):
     return str(path)
 
 
-@pytest.mark.asyncio
 async def test_samples_of_labels_without_an_order_are_voted_on(categories):
     model = ScriptedModel(
         lambda request: Response(samples=tuple(Sample(text=f"Answer: {x}") for x in "ACC")),
@@ -193,7 +186,6 @@ async def test_samples_of_labels_without_an_order_are_voted_on(categories):
     assert intent.evidence[0] == {"text": "question", "votes": {"order": 1, "question": 2}}
 
 
-@pytest.mark.asyncio
 async def test_g_eval_takes_the_most_probable_of_labels_without_an_order(categories):
     tops = {"A": math.log(0.45), "C": math.log(0.4), "B": math.log(0.15)}
     token = TokenLogprob(token="A", logprob=tops["A"], top=tuple(tops.items()))
@@ -207,7 +199,6 @@ async def test_g_eval_takes_the_most_probable_of_labels_without_an_order(categor
     assert [one["probability"] for one in intent.evidence] == [0.45, 0.15, 0.4]
 
 
-@pytest.mark.asyncio
 async def test_each_of_several_labels_is_judged_by_itself(categories):
     def answer(request):
         return "Answer: B" if "'refund'" in request.text else "Answer: A"
@@ -220,7 +211,6 @@ async def test_each_of_several_labels_is_judged_by_itself(categories):
     assert "what the answer is about." in model.requests[1].text
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("said", "value", "outcome"),
     [("BBA", 1, "scored"), ("CAC", 2, "scored"), ("ABC", None, "invalid")],
@@ -237,7 +227,6 @@ async def test_a_jury_votes_on_labels(categories, said, value, outcome):
         assert "1 for order, 1 for complaint, 1 for question" in intent.error.message
 
 
-@pytest.mark.asyncio
 async def test_decomp_eval_answers_a_label_by_its_question(tmp_path):
     path = tmp_path / "yes.toml"
     question = 'question = "Is all of it right?"\nlabels = {pass'
@@ -275,7 +264,6 @@ def test_decomp_eval_needs_a_question_to_which_yes_means_a_label(task):
         build("decomp-eval", ScriptedModel("Yes"), task=task, aspects=["right"])
 
 
-@pytest.mark.asyncio
 async def test_a_run_of_categories_has_no_mean_of_them_and_compares_sets(categories, tmp_path):
     rows = [
         {"id": f"r{at}", "output": f"text {at}", "human": {"intent": intent, "topics": topics}}

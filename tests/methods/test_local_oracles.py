@@ -20,7 +20,6 @@ oracles = pytest.importorskip("tests.gguf_fixture")
 llamacpp = pytest.importorskip("textassay.runtime.backends.llamacpp")
 
 pytestmark = [
-    pytest.mark.asyncio,
     pytest.mark.skipif(
         importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
     ),

@@ -63,7 +63,6 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("method", [*METHODS, "claims"])
 @pytest.mark.parametrize("export", EXPORTS)
 async def test_every_passage_and_turn_stands_in_the_prompt(method: str, export: str) -> None:
@@ -79,7 +78,6 @@ async def test_every_passage_and_turn_stands_in_the_prompt(method: str, export: 
         assert [text for text in (*texts, output) if text not in prompt] == []
 
 
-@pytest.mark.asyncio
 async def test_texts_without_passages_or_messages_are_shown_as_before() -> None:
     """A context that is one text has no number."""
     plain = RAG.model_copy(update={"context": "One text.", "passages": ()})
@@ -91,7 +89,6 @@ async def test_texts_without_passages_or_messages_are_shown_as_before() -> None:
 QUESTION, PASSAGE = "When was the first Super Bowl held", "The first Super Bowl was on Jan 15"
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("method", "options", "quote", "found"),
     [
@@ -112,7 +109,6 @@ async def test_a_question_is_no_evidence_unless_asked_for(
     assert (score.outcome == "scored") == (found is not None)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("evidence", [None, "all"])
 async def test_a_question_is_no_evidence_beside_a_plain_context(evidence: str | None) -> None:
     """The prompt is that of earlier versions, so that their answers are still found."""
@@ -123,7 +119,6 @@ async def test_a_question_is_no_evidence_beside_a_plain_context(evidence: str | 
     assert score.evidence[0]["found_in"] == (None if evidence is None else "source")
 
 
-@pytest.mark.asyncio
 async def test_a_tool_that_verifies_claims_reads_the_context_only() -> None:
     seen: list[str | None] = []
 
@@ -141,7 +136,6 @@ async def test_a_tool_that_verifies_claims_reads_the_context_only() -> None:
     assert seen == [None, RAG.source]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("quote", "found"),
     [

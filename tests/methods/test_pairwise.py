@@ -31,7 +31,6 @@ async def judged(script, example=PAIR, **options):
     return scores[0], model
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(("word", "value"), [("good", 1.0), ("bad", 0.0)])
 async def test_the_same_text_chosen_in_both_orders_wins(word, value):
     """Two calls; the choice follows the text, not its place."""
@@ -45,7 +44,6 @@ async def test_the_same_text_chosen_in_both_orders_wins(word, value):
     assert [part["choice"] for part in score.evidence] == [value, value]
 
 
-@pytest.mark.asyncio
 async def test_a_choice_that_flips_with_the_order_is_a_tie_and_is_counted():
     """Always the first place: no preference, and the evidence says why."""
     score, _ = await judged(lambda request: "Answer: A")
@@ -54,14 +52,12 @@ async def test_a_choice_that_flips_with_the_order_is_a_tie_and_is_counted():
     assert [part.get("choice") for part in score.evidence] == [1.0, 0.0, None]
 
 
-@pytest.mark.asyncio
 async def test_one_order_costs_one_call():
     """`orders=back` shows the second text first."""
     score, model = await judged(lambda request: "Answer: A", orders="back")
     assert (score.value, len(model.requests)) == (0.0, 1)
 
 
-@pytest.mark.asyncio
 async def test_an_unusable_answer_is_no_number():
     """Asked again, then invalid; an empty text is abstained on and never sent."""
     score, model = await judged(lambda request: "Hard to say.", parse_retries=1)
@@ -128,7 +124,6 @@ def test_data_without_a_second_text_are_refused(tmp_path):
     assert "--pair system" in done.err
 
 
-@pytest.mark.asyncio
 async def test_llmbars_recorded_counts_come_out_exactly():
     """Correct in each order, in both, and the same choice in both, of five evaluators on five
     sets."""

@@ -16,8 +16,6 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Assignment, Example
 from textassay.tools import tool
 
-pytestmark = pytest.mark.asyncio
-
 SOURCE, OUTPUT, REFERENCE = "The source text.", "The output text.", "The reference text."
 EXAMPLE = Example(id="x", source=SOURCE, output=OUTPUT, references=(REFERENCE,))
 CHAT = Example(id="c", source="User: Hi!\nSystem: Hi.\nUser: Soup?", output="System: I like soup.")

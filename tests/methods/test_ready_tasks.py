@@ -62,7 +62,6 @@ def reply(body: dict[str, Any], draw: int) -> str:
     return reply_to(body, prompt, draw, "score")
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(("task", "method"), CASES)
 async def test_a_ready_task_runs(task: str, method: str) -> None:
     """Against a server, with data in the form that other tools write; every score has a value."""
@@ -88,7 +87,6 @@ def test_a_ready_task_says_what_was_measured(task: str) -> None:
     assert entry.replace("`", "").partition("Agreement with people:* ")[2].startswith(measured)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("method", [m for m in METHODS if m not in ("gptscore", "claims")])
 async def test_every_method_shows_the_references_of_a_task_with_some(method: str) -> None:
     """Or else refuses: a judge that lacks it would rate something else. Without a name for them in
@@ -125,7 +123,6 @@ def test_what_shows_no_reference_refuses_a_task_with_one(
         build(method, model, task="rag-reference", options=options)
 
 
-@pytest.mark.asyncio
 async def test_a_reference_is_evidence_where_it_is_shown() -> None:
     """A quotation from it is found; P(yes) is asked beside it."""
     example = Example(id="x", references=["It was on a Sunday."], output="Then.")
@@ -146,7 +143,6 @@ async def test_a_reference_is_evidence_where_it_is_shown() -> None:
     assert all("It was on a Sunday." in request.text for request in model.requests)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("method", ["llm-score", "pairwise"])
 async def test_data_without_references_are_refused_where_the_task_shows_them(method: str) -> None:
     rows = [*RAG, {"output": "x", "source": "Why?"}]
@@ -155,7 +151,6 @@ async def test_data_without_references_are_refused_where_the_task_shows_them(met
                                  model=ScriptedModel(["1"]))  # fmt: skip
 
 
-@pytest.mark.asyncio
 async def test_turns_have_no_references_to_show() -> None:
     says = [("user", "Why?"), ("assistant", "So."), ("user", "And?"), ("assistant", "Then.")]
     row = {"messages": [{"role": role, "content": text} for role, text in says],

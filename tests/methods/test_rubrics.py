@@ -53,7 +53,6 @@ async def judged(model: ScriptedModel, example: Example = EXAMPLE, **options: An
     return score
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(("calls", "asked"), [("each", 3), ("joint", 1)])
 async def test_a_score_is_the_share_of_points_and_shows_every_criterion(
     calls: str, asked: int
@@ -73,7 +72,6 @@ async def test_a_score_is_the_share_of_points_and_shows_every_criterion(
     assert "6" not in "".join(one[1] for one in LINE.findall(model.requests[0].text))
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("said", "options", "value"),
     [
@@ -93,7 +91,6 @@ async def test_faults_prerequisites_and_what_may_be_missing(
     assert score.scale == (None if "total" in options else (0, 1))
 
 
-@pytest.mark.asyncio
 async def test_a_prerequisite_that_is_not_met_is_named() -> None:
     """The verdict of its own is kept, as people are asked for that."""
     score = await judged(saying({"ambulance": "no", "hotline": "yes", "wait": "no"}))
@@ -101,7 +98,6 @@ async def test_a_prerequisite_that_is_not_met_is_named() -> None:
     assert (hotline["met"], hotline["value"], hotline["prerequisites not met"]) == (True, 0.0, "0")
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("said", "outcome", "kind"),
     [
@@ -123,7 +119,6 @@ async def test_a_missing_verdict_leaves_no_score_and_says_between_what(
     assert score.evidence[1]["met"] is None
 
 
-@pytest.mark.asyncio
 async def test_only_what_an_answer_leaves_out_is_asked_for_again() -> None:
     """By itself, and under a number of its own."""
     replies = iter(
@@ -139,7 +134,6 @@ async def test_only_what_an_answer_leaves_out_is_asked_for_again() -> None:
     assert LINE.findall(model.requests[1].text) == [("1", "Names the hotline")]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("text", "verdicts"),
     [
@@ -162,7 +156,6 @@ async def test_answers_are_read_by_their_numbers(text: str, verdicts: list[bool 
     assert [piece["met"] for piece in score.evidence[:2]] == verdicts
 
 
-@pytest.mark.asyncio
 async def test_p_yes_needs_no_words() -> None:
     """A verdict is yes above one half."""
     model = ScriptedModel(
@@ -178,14 +171,12 @@ async def test_p_yes_needs_no_words() -> None:
     assert "Does this text meet the criterion: " in model.requests[0].text
 
 
-@pytest.mark.asyncio
 async def test_a_model_that_follows_schemas_is_asked_by_one() -> None:
     model = saying({"": "yes"}, capabilities=Capabilities(json_schema=True))
     await judged(model, calls="joint")
     assert [*model.requests[0].json_schema["properties"]] == ["answers"]
 
 
-@pytest.mark.asyncio
 async def test_rows_without_what_is_judged_abstain() -> None:
     """A row without a rubric among others that have one, and an empty text."""
     bare = EXAMPLE.model_copy(update={"rubric": ()})
@@ -197,7 +188,6 @@ async def test_rows_without_what_is_judged_abstain() -> None:
     ]
 
 
-@pytest.mark.asyncio
 async def test_a_request_that_fails_is_an_error_of_the_whole() -> None:
     """So that a resumed run asks again; with one request each, the others are kept as evidence."""
 
@@ -211,7 +201,6 @@ async def test_a_request_that_fails_is_an_error_of_the_whole() -> None:
     assert (score.outcome, score.evidence[0]["met"]) == ("error", False)
 
 
-@pytest.mark.asyncio
 async def test_an_aspect_s_questions_are_asked_at_once_as_checkeval_does() -> None:
     """One request for each aspect, and the same scores as by questions."""
     model = saying({"": "yes"})
@@ -242,7 +231,6 @@ def test_options_that_do_not_fit_are_refused(
         build("checklist", saying({}), task="general", aspects=aspects, options=options)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("method", ["llm-score", "g-eval", "claims", "jury", "checklist"])
 async def test_a_rubric_that_is_not_read_is_refused(method: str) -> None:
     """By every method that asks about texts; nothing was asked."""
@@ -255,14 +243,12 @@ async def test_a_rubric_that_is_not_read_is_refused(method: str) -> None:
     assert not model.requests
 
 
-@pytest.mark.asyncio
 async def test_the_method_of_rubrics_refuses_data_without_any() -> None:
     with pytest.raises(ConfigurationError, match="list has no rubrics"):
         await evaluate([{"output": "x"}], method="checklist", model=saying({}),
                        options={"checklist": "rubric"})  # fmt: skip
 
 
-@pytest.mark.asyncio
 async def test_tools_and_own_graphs_take_rows_with_rubrics() -> None:
     """A tool measures the text; a graph sees the whole example."""
     rows = [{"output": "One two.", "references": ["One two."], "rubric": ["a"]}]
@@ -302,7 +288,6 @@ def test_a_run_over_rubrics_is_scored_and_held_against_people(tmp_path: Path) ->
     assert labels["criteria"]["groups"] == 8  # criteria of one text are of one source
 
 
-@pytest.mark.asyncio
 async def test_what_a_judge_thought_of_many_criteria_stands_once() -> None:
     sample = Sample(
         text='{"answers": [{"number": 1, "quote": "", "answer": "no"},'

@@ -119,7 +119,6 @@ async def scored(judge, method, **options):
     return list(run.scores)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("lack", LACKS)
 async def test_samples_take_the_place_of_log_probabilities(method, lack):
@@ -137,7 +136,6 @@ async def test_samples_take_the_place_of_log_probabilities(method, lack):
     assert all(score.value == pytest.approx(value) for score in scores)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("method", METHODS)
 async def test_fewer_samples_of_a_model_that_thinks(method):
     """A first sample shows that it does; a thought is kept as evidence and never read."""
@@ -149,7 +147,6 @@ async def test_fewer_samples_of_a_model_that_thinks(method):
     assert thoughts[:1] == ["It may be a 2, or no."]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("thinks", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 async def test_usable_log_probabilities_are_read(method, thinks):
@@ -162,7 +159,6 @@ async def test_usable_log_probabilities_are_read(method, thinks):
     assert all("how:auto" not in score.signature for score in scores)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("method", ["g-eval", "decomp-eval"])
 @pytest.mark.parametrize("lack", LACKS)
 async def test_what_was_asked_for_explicitly_is_never_replaced(method, lack):
@@ -188,7 +184,6 @@ def test_a_server_without_log_probabilities_stops_a_run_and_names_what_would_do(
     assert "log-probabilities" in done.err
 
 
-@pytest.mark.asyncio
 async def test_a_run_is_resumed_under_the_same_signature_and_costs_nothing_twice(tmp_path):
     """The manifest says `how:auto` before and after; what was learned is remembered."""
     data = tmp_path / "data.jsonl"

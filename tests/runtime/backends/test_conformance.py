@@ -38,8 +38,6 @@ from textassay.runtime.model import (
 )
 from textassay.testing import MODEL_CHECKS
 
-pytestmark = pytest.mark.asyncio
-
 KEY = "sk-a-Key-that-nobody-may-see-0123456789"
 CHAT = (
     ChatMessage(role="system", content="You rate."),

@@ -22,7 +22,6 @@ from textassay.runtime.model import (
     TokenLogprob,
 )
 
-pytestmark = pytest.mark.asyncio
 needs_llama = pytest.mark.skipif(
     importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is missing"
 )

@@ -21,8 +21,6 @@ from textassay.runtime.backends.endpoint import Endpoint, read_address
 from textassay.runtime.backends.http_client import LARGE, MAX_PATTERNS, HttpClient
 from textassay.runtime.errors import MalformedResponse
 
-pytestmark = pytest.mark.asyncio
-
 MAX_BYTES = 1000
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 ZIPPED = gzip.compress(b'{"a": 1}')

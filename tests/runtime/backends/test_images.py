@@ -43,7 +43,6 @@ def asked(tmp_path: Path) -> Request:
     return Request(messages=CHAT, images=(file_in(tmp_path), LINK), temperature=None)
 
 
-@pytest.mark.asyncio
 async def test_every_api_is_sent_images_before_the_text_of_the_first_message(
     asked: Request,
 ) -> None:
@@ -98,7 +97,6 @@ def test_a_marked_prefix_begins_with_the_images() -> None:
     assert request.prefix == f"{URL}\nRate"
 
 
-@pytest.mark.asyncio
 async def test_a_server_gets_the_file_and_the_key_knows_its_digest_alone(
     mock_server: Any, asked: Request
 ) -> None:
@@ -131,7 +129,6 @@ def test_a_file_is_read_once(tmp_path: Path) -> None:
     assert loaded.place == png_uri(77)
 
 
-@pytest.mark.asyncio
 async def test_estimates_count_a_constant_for_each_image(asked: Request) -> None:
     bare = asked.model_copy(update={"images": ()})
     forecast = TokenForecast()

@@ -21,8 +21,6 @@ from textassay.runtime.errors import Refusal
 from textassay.runtime.images import ImageReader
 from textassay.runtime.model import ChatMessage, ContinuationRequest, Request
 
-pytestmark = pytest.mark.asyncio
-
 ASK = Request(messages=(ChatMessage(role="user", content="Rate this."),))
 NOBODY = {"api_base": "http://127.0.0.1:9", "api_key": "k"}
 CLAUDE = "anthropic/claude-sonnet-4-20250514"

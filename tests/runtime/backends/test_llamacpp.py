@@ -45,7 +45,6 @@ from textassay.runtime.model import (
 from textassay.runtime.storage.answers import DiskStore
 
 pytestmark = [
-    pytest.mark.asyncio,
     pytest.mark.skipif(
         importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
     ),

@@ -238,7 +238,6 @@ def test_a_file_that_is_missing_or_damaged(copy, tmp_path):
         embedded_model(LocalSettings(), tmp_path)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("damage", ["file", "checksum", "empty"])
 async def test_a_damaged_file_is_refused(copy, tmp_path, damage):
     shutil.copytree(copy / "textassay" / "models", tmp_path, dirs_exist_ok=True)

@@ -36,7 +36,6 @@ from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChatMessage, Request, Response
 
 pytestmark = [
-    pytest.mark.asyncio,
     # what litellm makes of parts in place of a text
     pytest.mark.filterwarnings("ignore:Pydantic serializer warnings"),
 ]

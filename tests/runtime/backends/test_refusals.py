@@ -370,7 +370,6 @@ RESPONSES_ONLY = {
 }
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", MODELS)
 async def test_the_quoted_errors_through_a_client(kind):
     """Each from a real server, whose answers litellm turns into exceptions of its own."""

@@ -196,7 +196,6 @@ async def front(mock_server: Any) -> AsyncIterator[str]:
         yield f"{address}/{urlsplit(server.url).port}/v1"
 
 
-@pytest.mark.asyncio
 async def test_a_model_by_its_name(front: str, tmp_path: Any) -> None:
     """Samples are asked for one by one, and a seed that a method wants is left out."""
     async with connect("responses/judge", api_base=front, cache=tmp_path) as model:
@@ -211,7 +210,6 @@ async def test_a_model_by_its_name(front: str, tmp_path: Any) -> None:
     assert (again.samples, again.usage.calls) == (response.samples, 0)
 
 
-@pytest.mark.asyncio
 async def test_a_server_may_say_that_it_has_no_other_api(front: str, tmp_path: Any) -> None:
     """The client asks again in the same call, and in that way from then on."""
     async with connect("direct/judge", api_base=front, attempts=1, cache=tmp_path) as model:
@@ -222,7 +220,6 @@ async def test_a_server_may_say_that_it_has_no_other_api(front: str, tmp_path: A
         assert not model.failures
 
 
-@pytest.mark.asyncio
 async def test_plain_prompts_and_given_texts_have_no_other_api(front: str) -> None:
     switched = DirectModel("direct/judge", api_base=front)
     with pytest.raises(errors.RequestRefused, match="v1/responses"):

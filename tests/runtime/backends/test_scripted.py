@@ -23,8 +23,6 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.settings import Settings
 
-pytestmark = pytest.mark.asyncio
-
 ASK = Request(prompt="How many?")
 CHOICES = ChoicesRequest(prompt="x", choices={"y": ("y",), "n": ("n",)})
 TEXT = ContinuationRequest(prompt="x", continuation=" y")

@@ -109,7 +109,6 @@ def test_parts_of_characters_are_found_behind_the_tag() -> None:
     assert answer_tokens(["a", "</think>"], "") == slice(0, 0)
 
 
-@pytest.mark.asyncio
 async def test_thoughts_in_the_text_of_any_model_are_taken_off() -> None:
     """With their tokens; other answers pass as they are."""
     spoken = ("<think>", "2?", "</think>", "\n", "4")
@@ -127,7 +126,6 @@ async def test_thoughts_in_the_text_of_any_model_are_taken_off() -> None:
     assert whole == (replies[2],)
 
 
-@pytest.mark.asyncio
 async def test_a_cut_thought_may_hold_no_tag() -> None:
     """Known once the model has shown a thought; other answers that are cut are answers."""
     cut = Sample(text="Rating: 2? No,", finish_reason="length")
@@ -138,7 +136,6 @@ async def test_a_cut_thought_may_hold_no_tag() -> None:
     assert second == Sample(text="", thought="Rating: 2? No,", finish_reason="length")
 
 
-@pytest.mark.asyncio
 async def test_a_connected_model_answers_without_its_thought(tmp_path: Path) -> None:
     async with connect(ScriptedModel(["<think>2?</think>4"]), cache=tmp_path) as model:
         assert (await model.generate(ASK)).samples == (Sample(text="4", thought="2?"),)

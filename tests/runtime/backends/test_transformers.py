@@ -28,7 +28,6 @@ from textassay.runtime.errors import (
 from textassay.runtime.model import ChatMessage, ChoicesRequest, ContinuationRequest, Request
 from textassay.testing import MODEL_CHECKS
 
-pytestmark = pytest.mark.asyncio
 PROMPT = "question: how good is this text? answer:"
 LONG = "the cat sat on the mat and the dog ran home. " * 3
 

@@ -108,7 +108,6 @@ def order(request):
 # ---- whatever the order ----
 
 
-@pytest.mark.asyncio
 async def test_many_callers_get_their_own_answers_from_one_thread(order):
     box = Box()
     queue = queue_of(box, order)
@@ -124,7 +123,6 @@ async def test_many_callers_get_their_own_answers_from_one_thread(order):
     assert box.closed == 1
 
 
-@pytest.mark.asyncio
 async def test_requests_that_are_canceled_are_not_run(order):
     """What has not begun leaves the queue at once; others are unharmed, also by one that runs."""
     box = Box(shut=True)
@@ -142,7 +140,6 @@ async def test_requests_that_are_canceled_are_not_run(order):
     await queue.aclose()
 
 
-@pytest.mark.asyncio
 async def test_an_engine_may_stop_early_once_nobody_waits_for_a_batch(order):
     box = Endless()
     queue = queue_of(box, order)
@@ -158,7 +155,6 @@ async def test_an_engine_may_stop_early_once_nobody_waits_for_a_batch(order):
             await endless
 
 
-@pytest.mark.asyncio
 async def test_an_error_reaches_its_own_caller():
     """Of preparing, of one request in a batch, and of a batch; the thread lives on."""
     box = Box(shut=True)
@@ -182,7 +178,6 @@ async def test_an_error_reaches_its_own_caller():
     await queue.aclose()
 
 
-@pytest.mark.asyncio
 async def test_closing_ends_the_thread_and_fails_what_waits(order):
     """What runs and finishes is answered; closing twice is fine."""
     box = Box(shut=True)
@@ -205,7 +200,6 @@ async def test_closing_ends_the_thread_and_fails_what_waits(order):
     assert not [one for one in threading.enumerate() if one.name == "textassay-closing"]
 
 
-@pytest.mark.asyncio
 async def test_an_engine_is_opened_once_for_all_who_wait():
     """A caller that gives up leaves the others their engine; one that cannot be opened fails them,
     and is tried again by the next."""
@@ -233,7 +227,6 @@ async def test_an_engine_is_opened_once_for_all_who_wait():
     await queue.aclose()
 
 
-@pytest.mark.asyncio
 async def test_an_engine_that_is_opened_too_late_is_closed():
     gate, box, opening = threading.Event(), Box(), threading.Event()
 
@@ -286,7 +279,6 @@ def test_no_batch_is_larger_than_allowed(lengths, batch_tokens, batch_size):
     asyncio.run(main())
 
 
-@pytest.mark.asyncio
 async def test_requests_of_like_length_share_a_batch():
     """Short ones are not padded to the longest."""
     box = Box()
@@ -297,7 +289,6 @@ async def test_requests_of_like_length_share_a_batch():
     await queue.aclose()
 
 
-@pytest.mark.asyncio
 async def test_the_oldest_request_is_always_served_next():
     """A long request is not held back by a stream of short ones."""
     box = Box(shut=True)
@@ -314,7 +305,6 @@ async def test_the_oldest_request_is_always_served_next():
 # ---- by prefix ----
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("together", [1, 3])
 async def test_shared_prefixes_are_brought_together(together):
     """Mixed arrivals run sorted by prefix, neighbors in one batch."""
@@ -332,7 +322,6 @@ async def test_shared_prefixes_are_brought_together(together):
     await queue.aclose()
 
 
-@pytest.mark.asyncio
 async def test_nobody_waits_forever_for_a_prefix_that_stays_popular():
     """A request that was passed over often enough runs although better matches keep coming."""
     box = Box(shut=True)
@@ -392,7 +381,6 @@ def apart(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     return asyncio.create_task(coroutine, context=contextvars.Context())
 
 
-@pytest.mark.asyncio
 async def test_what_follows_in_a_chain_runs_before_what_shares_less_with_it():
     box = Box(shut=True)
     queue = queue_of(box, next_turn_seconds=FOREVER)
@@ -408,7 +396,6 @@ async def test_what_follows_in_a_chain_runs_before_what_shares_less_with_it():
     await queue.aclose()
 
 
-@pytest.mark.asyncio
 async def test_a_next_request_that_never_comes_is_waited_for_a_moment_only():
     """Neither waiting requests nor closing depend on what a chain announced."""
     queue = queue_of(Box(), next_turn_seconds=0.2)
@@ -422,7 +409,6 @@ async def test_a_next_request_that_never_comes_is_waited_for_a_moment_only():
             await queue.aclose()
 
 
-@pytest.mark.asyncio
 async def test_a_wait_ends_with_the_next_request_though_others_share_more_with_the_last():
     """As where a source is cut shorter for a longer question; then what shares most goes first."""
     box = Box(shut=True)
@@ -438,7 +424,6 @@ async def test_a_wait_ends_with_the_next_request_though_others_share_more_with_t
     await queue.aclose()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("way", ["returns", "raises", "cancelled"])
 async def test_a_wait_ends_with_its_chain_however_that_ends(way):
     """An asker that found no use in going on, or cannot, holds up nobody."""
@@ -465,7 +450,6 @@ async def test_a_wait_ends_with_its_chain_however_that_ends(way):
     assert asker.cancelled() == (way == "cancelled")
 
 
-@pytest.mark.asyncio
 async def test_what_others_ask_does_not_end_a_wait():
     """Only the chain's own next request does; another that came sooner runs after it."""
     box = Box()
@@ -482,7 +466,6 @@ async def test_what_others_ask_does_not_end_a_wait():
     await queue.aclose()
 
 
-@pytest.mark.asyncio
 async def test_nothing_is_waited_for_where_the_chain_has_more_in_the_queue():
     """As where its requests are asked at once."""
     box = Box(shut=True)
@@ -497,7 +480,6 @@ async def test_nothing_is_waited_for_where_the_chain_has_more_in_the_queue():
     await queue.aclose()
 
 
-@pytest.mark.asyncio
 async def test_others_that_keep_asking_do_not_make_a_wait_longer():
     """Each asks anew as soon as it is prepared, until one of them is run."""
     loop, asked = asyncio.get_running_loop(), []

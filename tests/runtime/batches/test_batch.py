@@ -27,7 +27,6 @@ from textassay.runtime.errors import DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 from textassay.runtime.storage.answers import DiskStore
 
-pytestmark = pytest.mark.asyncio
 QUICK = PollPolicy(quiet=0.01, interval=0.01, outage=1.0, call=10.0)
 
 

@@ -18,7 +18,6 @@ from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.errors import CapabilityError, RequestRefused
 from textassay.runtime.model import ChatMessage, Function, Request, Sample
 
-pytestmark = pytest.mark.asyncio
 ASK = Request(messages=(ChatMessage(role="user", content="Rate it."),), temperature=None)
 Open = Callable[[str], Dialect]
 

@@ -15,7 +15,6 @@ from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.batches.dialect import BatchHttp
 from textassay.runtime.errors import AnswerTooLong, ModelNotFound, RequestRefused
 
-pytestmark = pytest.mark.asyncio
 SECRETS = Endpoint(query={"token": "query-secret"}, max_bytes=1000)
 
 

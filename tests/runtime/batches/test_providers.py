@@ -36,7 +36,6 @@ from textassay.runtime.images import ImageReader
 from textassay.runtime.model import Request, Response
 from textassay.runtime.storage.answers import DiskStore
 
-pytestmark = pytest.mark.asyncio
 PROVIDERS = {
     "anthropic/m": "/v1",
     "gemini/m": "/v1beta",
