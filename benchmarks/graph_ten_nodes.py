@@ -25,9 +25,9 @@ import textassay
 from benchmarks.examples_made import make
 from benchmarks.server import ROOT, server
 from textassay import Aspect, Assignment, Example, Failure, Graph, Node, Score, each
+from textassay.agents.aggregation import Average
 from textassay.agents.ask import Ask
 from textassay.agents.scorer import Scorer
-from textassay.agents.scores import Average
 from textassay.methods import build
 from textassay.methods.library import tasks
 from textassay.methods.method import Method

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from textassay.table import (
+    Alert,
     Column,
-    Flag,
     Interval,
     Note,
     Table,
@@ -69,7 +69,7 @@ def test_wide_characters_keep_columns_apart():
 
 def test_what_is_undefined_is_never_a_number():
     """A dash in any rendering; without an interval the value alone; a word stands as it is."""
-    table = Table(COLUMNS[1:4], [(None, None, Interval(1.0)), (Flag("refused"), 2.0, None)])
+    table = Table(COLUMNS[1:4], [(None, None, Interval(1.0)), (Alert("refused"), 2.0, None)])
     assert to_text(table).splitlines()[1:] == ["      -      -  1.000", "refused  2.000      -"]
     assert "| - | - | 1.000 |" in to_markdown(table)
     assert '>–</td><td style="text-align:right">–</td>' in to_html(table)

@@ -46,7 +46,7 @@ class Interval(NamedTuple):
     high: float | None = None
 
 
-class Flag(str):
+class Alert(str):
     """A word that asks for attention, such as `fails`."""
 
     __slots__ = ()
@@ -297,7 +297,7 @@ def _paragraph(row: _Spans, columns: Sequence[Column], width: int) -> Iterator[_
 
 
 def _span(cell: Cell, column: Column) -> tuple[str, str]:
-    return printable(formatted(cell, column)), "red" if isinstance(cell, Flag) else ""
+    return printable(formatted(cell, column)), "red" if isinstance(cell, Alert) else ""
 
 
 def to_markdown(table: Table) -> str:
@@ -378,7 +378,7 @@ def _html_cell(cell: Cell, column: Column, page: bool) -> str:
         return "–"
     if isinstance(cell, str):
         text = _escaped(formatted(cell, column))
-        return f'<span class="flag">{text}</span>' if page and isinstance(cell, Flag) else text
+        return f'<span class="flag">{text}</span>' if page and isinstance(cell, Alert) else text
     if not page:
         return _escaped(formatted(cell, column))
     if isinstance(cell, int | float):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from textassay.lazy import lazy
 
 if TYPE_CHECKING:
+    from textassay.agents.aggregation import Average, from_samples, from_text
     from textassay.agents.ask import Ask, Parsed
     from textassay.agents.fusion import Assistant, LLMFuser, Planner, RefusedPlan, ToolAverage
     from textassay.agents.investigator import CitationCheck, Finding, Inquiry, Investigator, Verdict
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     )
     from textassay.agents.reading.rating import NoRating, Rating, parse_rating
     from textassay.agents.scorer import IndividualScorer, JointScorer, LabelScorer, Ratings, Scorer
-    from textassay.agents.scores import Average, from_samples, from_text
 
 _HOME = {
     "Parsed": "ask",
@@ -60,7 +60,7 @@ _HOME = {
     "AnswersInOrder": "questions",
     "Ask": "ask",
     "Assistant": "fusion",
-    "Average": "scores",
+    "Average": "aggregation",
     "CitationCheck": "investigator",
     "Decomposer": "planning",
     "Decomposition": "planning",
@@ -97,8 +97,8 @@ _HOME = {
     "YesNoAggregator": "questions",
     "chat": "prompt_template",
     "fenced": "prompt_template",
-    "from_samples": "scores",
-    "from_text": "scores",
+    "from_samples": "aggregation",
+    "from_text": "aggregation",
     "grow": "planning",
     "lay_out": "lookup",
     "material": "prompt_template",

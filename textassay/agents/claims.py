@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from textassay.agents.aggregation import Average, as_evidence, shared_fields
 from textassay.agents.ask import (
     Ask,
     Parsed,
@@ -32,7 +33,6 @@ from textassay.agents.quoted_answerer import QuotedAnswerer, score_quoted
 from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.rating import MAX_QUOTED
-from textassay.agents.scores import Average, as_evidence, shared_fields
 from textassay.runtime.messages import (
     NO_USAGE,
     Aspect,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from textassay.agents.aggregation import shared_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
 from textassay.agents.prompt_template import Prompt, fenced, references_shown
 from textassay.agents.reading.rating import MAX_QUOTED, NoRating, parse_choice
-from textassay.agents.scores import shared_fields
 from textassay.prompts import nonce
 from textassay.runtime.data.units import OTHER_OUTPUT
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
+from textassay.agents.aggregation import Average, as_evidence, from_samples, shared_fields
 from textassay.agents.ask import (
     REMINDER,
     Ask,
@@ -33,7 +34,6 @@ from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.plan import PlanReading, parse_plan
 from textassay.agents.reading.rating import DECLINED, NoRating, Rating
 from textassay.agents.scorer import whole_lines
-from textassay.agents.scores import Average, as_evidence, from_samples, shared_fields
 from textassay.meta.correlation import pearson
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import slug

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from textassay.agents.aggregation import shared_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
 from textassay.agents.lookup import OUTPUT, Excerpt, Found, Material, has_read
 from textassay.agents.prompt_template import Prompt, Task, fenced
@@ -23,7 +24,6 @@ from textassay.agents.quotes import find_quote, plain
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
 from textassay.agents.reading.labels import is_whole, points_of
 from textassay.agents.reading.rating import DECLINED, MAX_QUOTED, declines, rating_of_field
-from textassay.agents.scores import shared_fields
 from textassay.prompts import nonce
 from textassay.runtime.calls.sharing import chained
 from textassay.runtime.labels import number_of

@@ -10,9 +10,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from textassay.agents.aggregation import shared_fields
 from textassay.agents.ask import Ask, refuse_filtered
 from textassay.agents.prompt_template import Prompt, fenced
-from textassay.agents.scores import shared_fields
 from textassay.prompts import nonce
 from textassay.runtime.concurrency import gather
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, Literal
 
+from textassay.agents.aggregation import shared_fields
 from textassay.agents.ask import REMINDER, Ask, Parsed, refuse_filtered, thought_note
 from textassay.agents.quotes import find_quote, quotable
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
 from textassay.agents.reading.rating import DECLINED, MAX_QUOTED, declines
-from textassay.agents.scores import shared_fields
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample
 

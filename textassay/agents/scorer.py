@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
+from textassay.agents.aggregation import aspect_fields, from_samples, from_text, shared_fields
 from textassay.agents.ask import (
     REMINDER,
     SAMPLES,
@@ -50,14 +51,13 @@ from textassay.agents.reading.rating import (
     Rating,
     parse_rating,
 )
-from textassay.agents.scores import aspect_fields, from_samples, from_text, shared_fields
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ConfigurationError
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect, Example, How, Message, Scale, Score, Usage
 from textassay.runtime.model import ChoicesResponse, Json, Model, Sample, scoring
 
-Reading = Literal["text", "sampled", "logprob", "auto"]
+RatingReading = Literal["text", "sampled", "logprob", "auto"]
 """One answer read as text, the mean of several, the mean over label tokens, or the latter if the
 model sends usable log-probabilities and else the mean of several."""
 
@@ -102,7 +102,7 @@ class Scorer:
 
     ask: Ask
     method: str = "llm-score"
-    how: Reading = "text"
+    how: RatingReading = "text"
     form: Form = "number"
     parse_retries: int = 1
     structured: bool | None = None
@@ -166,7 +166,7 @@ class Scorer:
         sampled = (self._by_samples(n).signature for n in counts)
         return (self.signature_as("logprob"), *sampled)
 
-    def signature_as(self, how: How | Reading) -> str:
+    def signature_as(self, how: How | RatingReading) -> str:
         """Return the signature of scores that combine this scorer's, such as `fused`."""
         facts = {"form": self.form, "how": how, **self.ask.sampling}
         return self.ask.signature(self.method, self.prompt_digest, **facts)
@@ -380,7 +380,7 @@ class Scorer:
         )
 
 
-def _request_of(scale: Scale, how: Reading, form: Form, as_json: bool) -> Mapping[str, Any]:
+def _request_of(scale: Scale, how: RatingReading, form: Form, as_json: bool) -> Mapping[str, Any]:
     return {
         "logprobs": TOP_LOGPROBS if how == "logprob" else None,
         "json_schema": schema_of(scale, form) if as_json else None,

@@ -34,7 +34,7 @@ from textassay.learning.splits import folds
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.runtime.errors import DataError, UnknownName
-from textassay.table import Column, Displayed, Flag, Note, Table
+from textassay.table import Alert, Column, Displayed, Note, Table
 
 Metric = Literal["rmse", "match"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -393,7 +393,7 @@ class AnnotatorTest(Displayed):
             self.score, test.n, test.raters, test.groups, test.judge.omega, test.judge.rho,
             "yes" if test.judge.passes else "no", _constant(test), test.constant.omega,
             test.constant.rho, None if words is None else words.rho, test.over_constant,
-            "yes" if test.may_stand_in else Flag("no"),
+            "yes" if test.may_stand_in else Alert("no"),
         )  # fmt: skip
         tables = [Table(_COLUMNS, [row], tuple(self._notes()), "the judge and the best constant")]
         if self.agreement is not None:

@@ -42,7 +42,7 @@ from textassay.calibration.means import (
 )
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import effective_number
-from textassay.table import Column, Displayed, Flag, Note, Table
+from textassay.table import Alert, Column, Displayed, Note, Table
 
 _MEANS = (
     Column("score", "score"), Column("system", "system"), Column("n", "n", "count"),
@@ -147,7 +147,7 @@ class Estimates(Displayed):
         """Return the means, and the differences of systems if there are any."""
         means = [
             (row.aspect, row.system or "all", row.n, row.rated, f"{row.rated_groups}/{row.groups}",
-             row.judge_only, row.labels_only, Flag("refused") if row.refused else row.corrected,
+             row.judge_only, row.labels_only, Alert("refused") if row.refused else row.corrected,
              row.weight, row.worth, rank_range(row.rank))
             for row in self.rows
         ]  # fmt: skip

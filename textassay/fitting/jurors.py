@@ -16,7 +16,7 @@ from textassay.fitting.learn import FeatureTable, Fitter, predict_over_folds
 from textassay.learning.training import Floats
 from textassay.meta.intervals import t_quantile
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.table import Column, Flag, Interval, Note, Table
+from textassay.table import Alert, Column, Interval, Note, Table
 
 MIN_SOURCES = 10
 """Sources below which no interval is given."""
@@ -69,7 +69,7 @@ def worth_table(found: Sequence[Worth]) -> Table:
         per_dollar = Interval(one.per_dollar, *(one.per_dollar_interval or ()))
         cost = None if one.cost is None else 1000 * one.cost
         gain = Interval(one.gain, one.low, one.high)
-        rows.append((one.juror, gain, cost, per_dollar, Flag("yes") if one.leave_out else ""))
+        rows.append((one.juror, gain, cost, per_dollar, Alert("yes") if one.leave_out else ""))
     kept = [one.juror for one in found if not one.leave_out]
     advice = f"A jury of {', '.join(kept)} is no worse, as far as these ratings show."
     if len(kept) == len(found):

@@ -22,8 +22,8 @@ from textassay.version import __version__
 FORMAT, FILE = 1, "cascade.json"
 
 
-class Reading(NamedTuple):
-    """How a score of the cheap judge is read."""
+class CalibratedRating(NamedTuple):
+    """What a score of the cheap judge says on the scale of people."""
 
     value: float
     """The expected rating."""
@@ -62,19 +62,19 @@ class Rule:
         names = ("share", "tolerance", "risk", "confidence", "bound")
         return {name: getattr(self, name) for name in names}
 
-    def read(self, score: float) -> Reading:
+    def read(self, score: float) -> CalibratedRating:
         """Return how a score is read; one outside the rated range never stands."""
         value = float(np.interp(score, self.scores, self.ratings))
         at = bisect_right(self.edges, score)
         below, above = self.below[at], self.above[at]
         inside = self.scores[0] <= score <= self.scores[-1]
         if below is None or above is None or not inside:
-            return Reading(value, *self.scale, False)
+            return CalibratedRating(value, *self.scale, False)
         low, high = max(self.scale[0], value - below), min(self.scale[1], value + above)
         # of the distances, not of what is left of them on the scale: near an end of the scale an
         # interval would look narrow however little is known
         stands = self.limit is not None and below + above <= self.limit
-        return Reading(value, low, high, stands)
+        return CalibratedRating(value, low, high, stands)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from textassay.agents.aggregation import Average, RubricTotal, as_evidence
 from textassay.agents.ask import LogprobsOrSamples, signature_of_parts
 from textassay.agents.planning import Decomposer, GrownTree, grow
 from textassay.agents.prompt_template import Task
@@ -29,7 +30,6 @@ from textassay.agents.quoted_answerer import (
     QuotedAnswers,
     question_of,
 )
-from textassay.agents.scores import Average, RubricTotal, as_evidence
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale

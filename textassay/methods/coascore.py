@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from textassay.agents.aggregation import Average, as_evidence, shared_fields
 from textassay.agents.planning import Decomposer, Decomposition, GrownTree, RelatedAspects, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.reading.labels import is_whole, points_of
 from textassay.agents.scorer import IndividualScorer, JointScorer, Ratings
-from textassay.agents.scores import Average, as_evidence, shared_fields
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.method import Models, RatingOptions

@@ -9,7 +9,7 @@ from typing import Literal
 from textassay.agents.ask import LogprobsOrSamples, ProbabilityReading
 from textassay.agents.planning import Steps, StepsWriter, WrittenSteps, no_steps
 from textassay.agents.prompt_template import Task, prompt_digest
-from textassay.agents.scorer import Reading
+from textassay.agents.scorer import RatingReading
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import tasks
 from textassay.methods.method import RatingOptions
@@ -114,7 +114,7 @@ class GEval(RatingMethod):
         ]
 
     @property
-    def how_read(self) -> Reading:
+    def how_read(self) -> RatingReading:
         """As `reading` says, or `sampled` for `n` above 1."""
         # the paper samples because its GPT-4 had no log-probabilities; if there are any, one
         # call gives the same expectation without sampling error

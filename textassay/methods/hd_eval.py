@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from textassay.agents.aggregation import Average, as_evidence
 from textassay.agents.planning import Decomposer, GrownTree, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import Scorer
-from textassay.agents.scores import Average, as_evidence
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.library.trees import tree_digest

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from textassay.agents.ask import Ask, LogprobsOrSamples, possible_signatures
 from textassay.agents.prompt_template import Task
-from textassay.agents.scorer import Reading, Scorer, scorer_for
+from textassay.agents.scorer import RatingReading, Scorer, scorer_for
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
 from textassay.runtime.data.dataset import DataInfo
@@ -263,7 +263,7 @@ class RatingMethod(PromptMethod):
     options: RatingOptions
 
     @property
-    def how_read(self) -> Reading:
+    def how_read(self) -> RatingReading:
         """`text`, or `sampled` for `n` above 1.
 
         Methods that read log-probabilities override this.
@@ -289,7 +289,7 @@ class RatingMethod(PromptMethod):
         task: Task,
         options: RatingOptions,
         *,
-        how: Reading | None = None,
+        how: RatingReading | None = None,
         variant: str = "",
     ) -> Scorer:
         """Return the method's judge.

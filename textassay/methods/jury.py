@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from textassay.agents.aggregation import Average, as_evidence, voted
 from textassay.agents.scorer import Scorer
-from textassay.agents.scores import Average, as_evidence, voted
 from textassay.learning.cascade import Cascade
 from textassay.learning.cascade import load as read_cascade
 from textassay.methods.judging import PER_ASPECT, RatingMethod

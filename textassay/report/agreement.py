@@ -21,7 +21,7 @@ from textassay.report import svg
 from textassay.report.source import DataSource, Joined, RunSource
 from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example
-from textassay.table import Column, Flag, Interval, Note, Table
+from textassay.table import Alert, Column, Interval, Note, Table
 from textassay.tools.overlap import Rouge
 from textassay.tools.surface import Length, Novelty
 from textassay.tools.tool import Computed, Measurement
@@ -328,7 +328,7 @@ def _above_table(human: str, above: Mapping[tuple[str, str], Advantage | None]) 
     """Return what each judge is above the best trivial measure."""
     # what is not shown is no fault of the judge alone: too few texts do it as well
     lines = [
-        (score, run, one.measure, one.difference, Flag("no") if one.above == "no" else one.above)
+        (score, run, one.measure, one.difference, Alert("no") if one.above == "no" else one.above)
         for (run, score), one in above.items()
         if one is not None
     ]

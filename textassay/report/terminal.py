@@ -12,7 +12,16 @@ from textassay.report.evidence import Line, clipped, figure, visible
 from textassay.report.examples import ShownScore, first_rows, show
 from textassay.report.scores import overview, scores
 from textassay.report.source import DataSource, Joined, RunSource
-from textassay.table import Cell, Column, Flag, Table, indented, plain_table, printable, to_terminal
+from textassay.table import (
+    Alert,
+    Cell,
+    Column,
+    Table,
+    indented,
+    plain_table,
+    printable,
+    to_terminal,
+)
 
 MAX_ROWS = 10
 """Scores that a summary lists."""
@@ -72,7 +81,7 @@ def _first(run: RunSource, data: DataSource, joined: Joined) -> Table:
         one = show(run, data, joined, row)
         system = one.example.system if one.example is not None else None
         apart = None if one.gap is None else f"{one.gap:+.2f} {one.unit}"
-        value = Flag(one.score.outcome) if one.score.value is None else one.score.value
+        value = Alert(one.score.outcome) if one.score.value is None else one.score.value
         names = (visible(name) for name in (one.score.id, one.score.aspect, system or ""))
         lines.append((*names, value, one.human, apart))
     return Table(_FIRST, lines, title=order.capitalize())

@@ -41,7 +41,7 @@ from textassay.stress.edits import (
     expected,
     variant_id,
 )
-from textassay.table import Column, Displayed, Flag, Interval, Note, Table
+from textassay.table import Alert, Column, Displayed, Interval, Note, Table
 
 Verdict = Literal["holds", "fails", "inconclusive"]
 
@@ -645,7 +645,7 @@ def verdict_table(document: Mapping[str, Any]) -> Table:
     rows = [
         (row["test"], row["family"], row["aspect"], row["expects"], row["n"], row["groups"],
          Interval(row["shift"], row["low"], row["high"]), row["noise"], row["moved"],
-         row["flip_rate"], Flag("fails") if row["verdict"] == "fails" else row["verdict"])
+         row["flip_rate"], Alert("fails") if row["verdict"] == "fails" else row["verdict"])
         for row in document["tests"]
     ]  # fmt: skip
     notes = []

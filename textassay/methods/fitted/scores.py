@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from pydantic import Field
 
-from textassay.agents.scores import broken_part
+from textassay.agents.aggregation import broken_part
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.attribution import explain
 from textassay.learning.pooling import Pool

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.agents.scores import Average
+from textassay.agents.aggregation import Average
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Example, Failure, Score, ScoreError, Usage
 
