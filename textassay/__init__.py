@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import ScriptedModel
     from textassay.runtime.connected import connect
     from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.graph.graph import Graph, Node, each, fixed
+    from textassay.runtime.graph import Graph, Node, each, fixed
     from textassay.runtime.messages import (
         Aspect,
         AspectTree,
@@ -57,8 +57,8 @@ _HOME = {
     "Examples": "runtime.data.dataset",
     "Failure": "runtime.messages",
     "Fit": "fitting.report",
-    "Graph": "runtime.graph.graph",
-    "Node": "runtime.graph.graph",
+    "Graph": "runtime.graph",
+    "Node": "runtime.graph",
     "Run": "evaluation.run",
     "Score": "runtime.messages",
     "ScoreError": "runtime.messages",
@@ -66,12 +66,12 @@ _HOME = {
     "Settings": "runtime.settings",
     "__version__": "version",
     "connect": "runtime.connected",
-    "each": "runtime.graph.graph",
+    "each": "runtime.graph",
     "evaluate": "evaluation.api",
     "evaluate_sync": "evaluation.api",
     "fit": "fitting.api",
     "fit_sync": "fitting.api",
-    "fixed": "runtime.graph.graph",
+    "fixed": "runtime.graph",
     "stream": "evaluation.api",
 }
 _MODULES = (

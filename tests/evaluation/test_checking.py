@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from textassay import evaluate
 from textassay.evaluation.engine import checked
 from textassay.evaluation.run import Run
-from textassay.runtime.graph.graph import Graph, Node, each
+from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import (
     Aspect,
     Assignment,

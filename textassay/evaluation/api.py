@@ -29,7 +29,7 @@ from textassay.methods.method import Method, TaskMethod
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.data.units import Unit
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Graph, Node
+from textassay.runtime.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, How, Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings, strict_keywords, takes_arguments_of

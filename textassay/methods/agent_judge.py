@@ -11,7 +11,7 @@ from textassay.agents.lookup import Material, lay_out
 from textassay.methods.judging import PromptMethod
 from textassay.methods.library import profiles
 from textassay.methods.method import PromptOptions, model_for
-from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Example, How
 
 

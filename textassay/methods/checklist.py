@@ -37,7 +37,7 @@ from textassay.methods.method import Models, PromptOptions
 from textassay.prompts import CHECKLISTS
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
-from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
     AspectTree,

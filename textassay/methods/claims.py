@@ -25,7 +25,7 @@ from textassay.agents.quoted_answerer import MAX_TOKENS
 from textassay.methods.judging import PromptMethod, ask_to_write
 from textassay.methods.method import Models, PromptOptions
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, Example, How, ScoreError
 from textassay.tools.tool import Tool, premise
 from textassay.version import __version__

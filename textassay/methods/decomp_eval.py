@@ -22,7 +22,7 @@ from textassay.methods.library.toml import read_toml, validated
 from textassay.methods.method import PromptOptions
 from textassay.prompts.packaged import REPHRASINGS, rephrasing_file, table_file
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, How
 from textassay.tools.text import DEFAULT_SPLITTER, NltkSplitter
 

@@ -36,7 +36,7 @@ from textassay.runtime.calls.sharing import once
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
     Assignment,

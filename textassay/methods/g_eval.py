@@ -15,7 +15,7 @@ from textassay.methods.library import tasks
 from textassay.methods.method import RatingOptions
 from textassay.prompts.packaged import table_file
 from textassay.runtime.calls.sharing import once
-from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect
 
 STEPS_PROMPT, LABELS_STEPS_PROMPT = "g_eval_steps", "g_eval_labels_steps"

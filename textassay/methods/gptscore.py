@@ -29,7 +29,7 @@ from textassay.prompts import READY_TASKS, TASKS
 from textassay.prompts.packaged import table_file
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, Example, How
 
 

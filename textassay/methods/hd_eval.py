@@ -22,7 +22,7 @@ from textassay.methods.method import Models, RatingOptions
 from textassay.prompts import TREES
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
     AspectTree,

@@ -18,7 +18,7 @@ from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.backends.scripted import DryRunModel
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.graph import Node, each
 from textassay.runtime.labels import nearest_label, slug
 from textassay.runtime.messages import Aspect, Example, Failure, How, Message, Score
 from textassay.runtime.model import Model, unwrapped

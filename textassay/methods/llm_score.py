@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textassay.methods.judging import PER_ASPECT, RatingMethod
-from textassay.runtime.graph.graph import Node
+from textassay.runtime.graph import Node
 
 
 class LLMScore(RatingMethod):

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from textassay.agents.prompt_template import Layout, Task
 from textassay.agents.reading.rating import Form
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.graph.graph import Graph
+from textassay.runtime.graph import Graph
 from textassay.runtime.messages import Aspect, How
 from textassay.runtime.model import Model
 from textassay.runtime.settings import DescribedMessage

@@ -14,7 +14,7 @@ from textassay.methods.method import PromptOptions
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.data.units import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.graph import Node, each
 
 ROOM = 512
 

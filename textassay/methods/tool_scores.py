@@ -8,7 +8,7 @@ from typing import Any
 from textassay.agents.prompt_template import Task
 from textassay.methods.method import CheckedOptions, Models
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Graph, Node
+from textassay.runtime.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, How, Score
 from textassay.tools import ToolScorer
 from textassay.tools.tool import Tool

@@ -20,7 +20,7 @@ from textassay.report import svg
 from textassay.report.source import RunSource
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import TextassayError
-from textassay.runtime.graph.graph import Graph
+from textassay.runtime.graph import Graph
 from textassay.runtime.model import Capabilities, Model
 
 _MAX_SCORES = 50_000

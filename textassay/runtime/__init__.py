@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from textassay.runtime.concurrency import gather
     from textassay.runtime.connected import ConnectedModel, connect
     from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.graph.graph import Graph, Node, each, fixed
+    from textassay.runtime.graph import Graph, Node, each, fixed
     from textassay.runtime.images import Image
     from textassay.runtime.messages import (
         Aspect,
@@ -70,12 +70,12 @@ _HOME = {
     "Example": "messages",
     "Examples": "data.dataset",
     "Failure": "messages",
-    "Graph": "graph.graph",
+    "Graph": "graph",
     "Image": "images",
     "LlamaCppModel": "backends.llamacpp.model",
     "Message": "messages",
     "Model": "model",
-    "Node": "graph.graph",
+    "Node": "graph",
     "Plan": "messages",
     "RecordedModel": "backends.replay",
     "Request": "model",
@@ -92,8 +92,8 @@ _HOME = {
     "Wrapper": "model",
     "connect": "connected",
     "chained": "calls.sharing",
-    "each": "graph.graph",
-    "fixed": "graph.graph",
+    "each": "graph",
+    "fixed": "graph",
     "gather": "concurrency",
     "once": "calls.sharing",
     "with_images": "model",

@@ -35,7 +35,7 @@ from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.judging import PER_ASPECT
 from textassay.methods.method import Method
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.graph.graph import Graph, Node
+from textassay.runtime.graph import Graph, Node
 from textassay.runtime.messages import NO_USAGE, Aspect, Assignment, Example, Score, Usage
 from textassay.runtime.model import A, ChatMessage, Model, Q, Request, Response, Wrapper
 from textassay.runtime.storage.files import write_json

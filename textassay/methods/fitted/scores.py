@@ -31,7 +31,7 @@ from textassay.methods.method import CheckedOptions, Models
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.graph.graph import Graph, Node, each
+from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import (
     Aspect,
     Assignment,

@@ -1,38 +1,116 @@
-"""Graphs: what runs when, in which shapes agents come, where failures go, and what stops a run."""
+"""Graphs: what runs when, where failures go, what stops a run, and what is refused when built."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.runtime.graph.small_agents import (
-    Suffix,
-    Text,
-    add,
-    chain,
-    count,
-    describe,
-    fail,
-    half,
-    read,
-    run,
-    size,
-    split,
-    total,
-    total_of_known,
-    upper,
-)
 from tests.waiting import HANGS_AFTER
+from tests.work import opcodes
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import AuthenticationFailed, BudgetReached, GraphError, StorageError
-from textassay.runtime.graph.graph import Graph, Node, each, fixed
-from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Message, Score
+from textassay.runtime.graph import Graph, Node, each, fixed
+from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Message, Plan, Score
+
+
+class Text(Message):
+    """A text with its length and words."""
+
+    text: str
+
+    @property
+    def length(self) -> int:
+        return len(self.text)
+
+    @cached_property
+    def words(self) -> list[str]:
+        return self.text.split()
+
+    @property
+    def untold(self):  # type: ignore[no-untyped-def]
+        return 1
+
+
+async def read(text: str) -> Text:
+    return Text(text=text)
+
+
+async def upper(text: Text) -> Text:
+    return Text(text=text.text.upper())
+
+
+async def count(text: Text) -> int:
+    return len(text.text)
+
+
+async def half(number: float) -> float:
+    return number / 2
+
+
+async def split(text: Text) -> list[str]:
+    return text.text.split()
+
+
+async def size(word: str) -> int:
+    if not word.isalpha():
+        raise ValueError(f"no word: {word}")
+    return len(word)
+
+
+async def total(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+async def total_of_known(numbers: Sequence[int | Failure]) -> int:
+    return sum(n for n in numbers if not isinstance(n, Failure))
+
+
+async def add(left: int, right: int) -> int:
+    return left + right
+
+
+async def fail(text: Text) -> Text:
+    raise ValueError("bad text")
+
+
+async def describe(result: Text | Failure) -> str:
+    return (
+        f"{result.type}: {result.message} at {result.node}"
+        if isinstance(result, Failure)
+        else result.text
+    )
+
+
+def chain(*nodes: Node, input: Any = Text, output: str | None = None) -> Graph:
+    return Graph("jury", input=input, nodes=nodes, output=output or nodes[-1].name)
+
+
+def run(graph: Graph, message: Any) -> Any:
+    return asyncio.run(graph.run(message))
+
+
+@dataclass
+class Suffix:
+    """An agent with a parameter of its own."""
+
+    suffix: str
+
+    async def __call__(self, text: Text, times: int = 1) -> Text:
+        return Text(text=text.text + self.suffix * times)
+
+    async def method(self, text: Text) -> Text:
+        return await self(text)
+
+
+# what runs when
 
 
 def test_a_linear_graph_passes_messages_along() -> None:
@@ -341,3 +419,220 @@ def test_cancelling_a_run_cancels_its_nodes() -> None:
 def test_the_input_must_be_of_the_graphs_type() -> None:
     with pytest.raises(GraphError, match="graph 'jury': expects Text as its input, not dict"):
         run(chain(Node("up", upper, text="input")), {"text": "a"})
+
+
+# what is refused
+
+
+async def unannotated(text) -> int:  # type: ignore[no-untyped-def]
+    return 1
+
+
+async def resultless(text: Text):  # type: ignore[no-untyped-def]
+    return 1
+
+
+async def unreadable(text: Nowhere) -> int:  # type: ignore[name-defined]  # noqa: F821
+    return 1
+
+
+async def positional(text: Text, /) -> int:
+    return 1
+
+
+def not_async(text: Text) -> int:
+    return 1
+
+
+REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
+    "type": (
+        lambda: chain(Node("score", count, text="input"), Node("fuse", total, numbers="score")),
+        "graph 'jury': node 'score' yields int, but 'fuse' expects list[int] for its parameter "
+        "'numbers'",
+    ),
+    "input type": (
+        lambda: chain(Node("n", half, number="input")),
+        "'input' yields Text, but 'n' expects float",
+    ),
+    "field type": (
+        lambda: chain(Node("n", half, number="input.text")),
+        "'input.text' yields str, but 'n' expects float",
+    ),
+    "item type": (
+        lambda: chain(Node("split", split, text="input"), Node("h", half, number=each("split"))),
+        "the items of 'split' are str, but 'h' expects float for its parameter 'number'",
+    ),
+    "fan-out without fan-in": (
+        lambda: chain(Node("all", size, word=each("words")), Node("h", half, number="all")),
+        "node 'all' yields list[int], but 'h' expects float",
+    ),
+    "each over no list": (
+        lambda: chain(Node("n", size, word=each("input.text"))),
+        "yields str, which is not a list",
+    ),
+    "constant": (
+        lambda: chain(Node("n", add, left="length", right=fixed("x"))),
+        "the constant 'x' is Literal['x'], but",
+    ),
+    "unknown node": (
+        lambda: chain(Node("n", half, number="counts")),
+        "no annotated field 'counts'; nodes: n",
+    ),
+    "unknown field": (
+        lambda: chain(Node("up", upper, text="input"), Node("n", half, number="up.size")),
+        "wire 'number' of node 'n': 'up' yields Text, which has no annotated field 'size'",
+    ),
+    "unannotated property": (
+        lambda: chain(Node("n", half, number="untold")),
+        "no annotated field 'untold'",
+    ),
+    "field of a fan-out": (
+        lambda: chain(Node("r", read, text=each("words")), Node("n", half, number="r.length")),
+        "'r' yields list[Text], which has no annotated field 'length'",
+    ),
+    "missing parameter": (
+        lambda: chain(Node("n", add, left="length")),
+        "node 'n' has no wire for its parameter 'right'",
+    ),
+    "unknown parameter": (
+        lambda: chain(Node("n", count, text="input", size="length")),
+        "the agent of node 'n' has no parameter 'size'; parameters: text",
+    ),
+    "cycle": (
+        lambda: chain(Node("a", add, left="length", right="b"), Node("b", half, number="a")),
+        "nodes wait for each other: ",
+    ),
+    "own input": (
+        lambda: chain(Node("a", add, left="length", right="a")),
+        "wait for each other: a -> a",
+    ),
+    "duplicate": (
+        lambda: chain(Node("a", upper, text="input"), Node("a", count, text="input")),
+        "two nodes are called 'a'",
+    ),
+    "dot": (lambda: chain(Node("a.b", upper, text="input")), "a node cannot be called 'a.b'"),
+    "reserved": (
+        lambda: chain(Node("input", upper, text="input")),
+        "a node cannot be called 'input'",
+    ),
+    "unknown output": (
+        lambda: chain(Node("a", upper, text="input"), output="b"),
+        "unknown output 'b'; nodes: a",
+    ),
+    "no nodes": (lambda: Graph("jury", input=Text, nodes=[], output="b"), "nodes: none"),
+    "idle node": (
+        lambda: chain(Node("idle", upper, text="input"), Node("n", count, text="input")),
+        "there is no path from 'idle' to the output 'n'",
+    ),
+    "unreachable output": (
+        lambda: chain(Node("n", half, number=fixed(1))),
+        "there is no path from the input to 'n'",
+    ),
+    "no wire": (
+        lambda: chain(Node("n", half, number=3)),
+        "number=3 is not a wire; for a constant use fixed()",
+    ),  # type: ignore[arg-type]
+    "unannotated": (
+        lambda: chain(Node("n", unannotated, text="input")),
+        "'n' does not annotate its parameter 'text'",
+    ),
+    "no result": (lambda: chain(Node("n", resultless, text="input")), "annotate its result"),
+    "unreadable": (
+        lambda: chain(Node("n", unreadable, text="input")),
+        "name 'Nowhere' is not defined",
+    ),
+    "positional": (lambda: chain(Node("n", positional, text="input")), "'text' is positional-only"),
+    "not async": (lambda: chain(Node("n", not_async, text="input")), "it is not async"),  # type: ignore[arg-type]
+    "a class": (lambda: chain(Node("n", Suffix, text="input")), "is not an agent"),  # type: ignore[arg-type]
+    "no callable": (lambda: chain(Node("n", 3, text="input")), "3 is not an agent"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("build, message", REFUSED.values(), ids=REFUSED)  # noqa: PT006
+def test_what_cannot_run_is_refused_when_built(build: Callable[[], Graph], message: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        build()
+    assert str(caught.value).startswith("graph 'jury': ")
+    assert message in str(caught.value)
+
+
+def test_a_cycle_is_shown_along_its_wires() -> None:
+    with pytest.raises(GraphError) as caught:
+        chain(
+            Node("a", add, left="length", right="c"),
+            Node("b", half, number="a"),
+            Node("c", count, text="b"),
+            output="c",
+        )
+    path = str(caught.value).split(": ")[-1].split(" -> ")
+    assert set(pairwise(path)) == {("a", "b"), ("b", "c"), ("c", "a")}
+
+
+async def plan_for(text: Text) -> Plan | Failure:
+    return Plan(assistants={}, steps=("look", "judge"))
+
+
+def test_failure_in_a_result_type_is_not_part_of_what_comes_over_the_wire() -> None:
+    """An agent that declares `Plan | Failure` yields a plan; its failure travels as any other."""
+    graph = chain(Node("plan", plan_for, text="input"), Node("n", size, word=each("plan.steps")))
+    assert run(graph, Text(text="")) == [4, 5]
+
+
+# shape and cost
+
+
+def test_mermaid_is_deterministic_and_escaped() -> None:
+    inner = chain(Node("read", read, text="input"), input=str)
+    graph = Graph(
+        "jury",
+        input=Text,
+        nodes=[
+            Node('say "end" <b>', split, text="input"),
+            Node("read", inner, input=each('say "end" <b>')),
+            Node(
+                "sum", partial(len_of, extra=1), texts="read", start="input.length", scale=fixed(2)
+            ),
+        ],
+        output="sum",
+    )
+    assert graph.to_mermaid() == (
+        "flowchart LR\n"
+        '    input(["Text"])\n'
+        '    n1["say #34;end#34; #60;b#62;"]\n'
+        '    n2[["read"]]\n'
+        '    n3["sum"]\n'
+        '    result(["int"])\n'
+        '    input -->|"text"| n1\n'
+        '    n1 ==>|"input: each"| n2\n'
+        '    n2 -->|"texts"| n3\n'
+        '    input -->|"start: length"| n3\n'
+        "    n3 --> result\n"
+    )
+    assert repr(graph) == "<Graph 'jury': Text -> int, nodes: say \"end\" <b>, read, sum>"
+
+
+async def len_of(texts: list[Text], start: int, extra: int, scale: int) -> int:
+    return (len(texts) + start + extra) * scale
+
+
+def test_the_nodes_are_those_given() -> None:
+    nodes = [Node("n", count, text="up"), Node("up", upper, text="input")]
+    graph = Graph("jury", input=Text, nodes=nodes, output="n")
+    assert graph.nodes == tuple(nodes)
+    assert repr(nodes[0]) == "Node('n', count, text='up')"
+    assert graph.signature.result is int
+
+
+def test_a_node_of_a_linear_graph_costs_few_instructions() -> None:
+    """Ten more nodes in a row cost some 170 instructions each, the agent's own among them."""
+
+    async def step(text: Text) -> Text:
+        return text
+
+    def instructions(length: int) -> int:
+        rest = (Node(f"n{i}", step, text=f"n{i - 1}") for i in range(1, length))
+        graph = chain(Node("n0", step, text="input"), *rest)
+        asyncio.run(graph.run(Text(text="a")))  # what is done once per graph
+        return opcodes(lambda: asyncio.run(graph.run(Text(text="a"))))
+
+    assert (instructions(13) - instructions(3)) / 10 < 350

@@ -24,9 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from textassay.observing import WATCH
-from textassay.runtime.concurrency import Start, gather, leading, with_branches
-from textassay.runtime.errors import AgentExited, GraphError
-from textassay.runtime.graph.types import (
+from textassay.runtime.agent_types import (
     UNANNOTATED,
     Signature,
     classes_of,
@@ -40,6 +38,8 @@ from textassay.runtime.graph.types import (
     type_of_value,
     without,
 )
+from textassay.runtime.concurrency import Start, gather, leading, with_branches
+from textassay.runtime.errors import AgentExited, GraphError
 from textassay.runtime.messages import Failure
 from textassay.table import Column, Displayed, Table
 
