@@ -23,7 +23,7 @@ from reproduce.datasets import DataSets
 from reproduce.reproduction import chosen, estimates, reproduce
 from reproduce.scores import Scorer
 from reproduce.table import Table, load, names
-from textassay.cli import arguments
+from textassay.cli.flags import read_pairs, read_price, read_set
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.settings import Settings, split_settings
@@ -79,18 +79,17 @@ async def _table(table: Table, data: DataSets, options: argparse.Namespace) -> i
 
 
 def _scorer(table: Table, data: DataSets, options: argparse.Namespace) -> Scorer:
-    runtime, method = split_settings(arguments.settings(options.set))
+    runtime, method = split_settings(read_set(options.set))
     for name in ("api_base", "api_key_env", "concurrency", "max_cost", "cache"):
         if getattr(options, name) is not None:
             runtime[name] = getattr(options, name)
-    price = arguments.price(options.price)
-    if price is not None:
-        runtime["price"] = price
+    if options.price is not None:
+        runtime["price"] = read_price(options.price)
     return Scorer(
         table,
         data,
         models=_models(table, options.model),
-        tools=arguments.pairs(options.tools, "--tools")
+        tools=read_pairs(options.tools, "--tools")
         and {one.partition("=")[0]: one for one in options.tools},
         options=method,
         settings=Settings(**runtime),

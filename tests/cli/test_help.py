@@ -20,10 +20,9 @@ from typer.main import get_command
 
 import textassay as package
 from tests.cli.harness import read_json, score, textassay
-from textassay.cli import arguments
 from textassay.cli.app import COMMANDS, app
 from textassay.cli.exits import run_async
-from textassay.cli.flags import RUNTIME, Given, expanded
+from textassay.cli.flags import RUNTIME, Given, expanded, read_flags
 from textassay.process import start_gc
 from textassay.runtime.settings import FLAGGED, OF_ROLES, SETTABLE, TABLES, Flag, Settings, flag_of
 
@@ -69,7 +68,7 @@ def test_every_flag_that_takes_a_list_may_repeat_and_says_so():
     # `--set allow_change=true` of commands without further keys has nothing to repeat
     several = [one for _, one in typed if one.multiple and one.metavar != "allow_change=true"]
     assert [one.opts for one in several if "repeat" not in one.help.casefold()] == []
-    read = arguments.read({"aspects": ["tone", "fluency, relevance"], "tools": ["nli", "rouge"]})
+    read = read_flags({"aspects": ["tone", "fluency, relevance"], "tools": ["nli", "rouge"]})
     assert read == {"aspects": ("tone", "fluency", "relevance"), "tools": ("nli", "rouge")}
 
 

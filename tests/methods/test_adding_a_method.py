@@ -13,7 +13,7 @@ import pytest
 
 import textassay.methods
 from textassay import ScriptedModel
-from textassay.cli import arguments
+from textassay.cli.flags import read_models, read_set
 from textassay.methods import METHODS, PromptMethod, build
 from textassay.methods.by_name import TOOLS
 from textassay.methods.method import CheckedOptions
@@ -145,7 +145,7 @@ def test_flags_and_arguments_mean_the_same(name, flags, given):
     typed = dict[str, list[str]]()
     for flag, value in zip(words[::2], words[1::2], strict=True):
         typed.setdefault(flag, []).append(value)
-    options = arguments.settings(typed.get("--set", ()))
+    options = read_set(typed.get("--set", ()))
     if "--n" in typed:
         options["n"] = int(typed["--n"][0])
     assert typed["--method"] == [called["method"]] == [name]
@@ -153,6 +153,6 @@ def test_flags_and_arguments_mean_the_same(name, flags, given):
     assert "".join(typed.get("--tools", ())) == ",".join(called.get("tools", ()))
     model = called.get("model", scope["judge"])
     if "--model" in typed:
-        assert arguments.models(typed["--model"]) == {role: m.name for role, m in model.items()}
+        assert read_models(typed["--model"]) == {role: m.name for role, m in model.items()}
     build(name, model, task="summarization", options=called.get("options"),
           tools=called.get("tools", ()))  # fmt: skip

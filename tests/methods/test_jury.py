@@ -3,7 +3,7 @@ itself."""
 
 import pytest
 
-from textassay.cli.arguments import models
+from textassay.cli.flags import read_models
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
@@ -75,9 +75,9 @@ async def test_one_model_is_a_jury_of_one_and_no_model_votes_twice():
 
 
 async def test_the_command_line_takes_the_role_again_and_again():
-    assert models(["juror=a/b", "juror=c/d"]) == {"juror1": "a/b", "juror2": "c/d"}
-    seated = models(["juror1=a", "juror=b", "juror=c"])
+    assert read_models(["juror=a/b", "juror=c/d"]) == {"juror1": "a/b", "juror2": "c/d"}
+    seated = read_models(["juror1=a", "juror=b", "juror=c"])
     assert seated == {"juror1": "a", "juror2": "b", "juror3": "c"}
-    assert models(["juror=a", "m"]) == {"juror": "a", "": "m"}
+    assert read_models(["juror=a", "m"]) == {"juror": "a", "": "m"}
     with pytest.raises(ConfigurationError, match="two models for the role 'scorer'"):
-        models(["scorer=a", "scorer=b"])
+        read_models(["scorer=a", "scorer=b"])

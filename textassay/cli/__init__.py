@@ -1,5 +1,98 @@
-"""The command line: arguments in, `evaluate` out."""
+"""The command line; here its process begins, and what must hold before the first heavy import.
 
-from textassay.cli.start import main
+Imports nothing heavy: an interrupt in the first half second is caught as any other.
+"""
 
-__all__ = ["main"]
+from __future__ import annotations
+
+import os
+import sys
+
+from textassay.process import hold_off_gc
+
+INTERRUPTED, STOPPED, BAD_REQUEST = 130, 3, 2
+CLOSED_PIPE = 141
+"""Status if whoever read the results closed the pipe: 128 + SIGPIPE, as shells report it of others.
+
+The signal itself stays off, since it would also kill a run whose server drops a connection."""
+MIN_OPEN_FILES = 64
+"""Files, connections and pipes that the smallest run needs open at once."""
+WANTED_OPEN_FILES = 4096
+
+
+def main() -> None:
+    """Run the command line; ends by `SystemExit`."""
+    try:
+        _fill_closed_streams()
+        _check_open_files()
+        hold_off_gc()
+        _skip_plugins()
+        # imported inside the `try`: it takes most of the start, and Ctrl-C during it must not
+        # print a traceback
+        from textassay.cli.app import application
+
+        try:
+            application(sys.argv[1:])()
+        finally:
+            sys.stdout.flush()  # at the interpreter's end a full disk would be a traceback
+    except KeyboardInterrupt:
+        _end("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # whoever read the results has seen enough, as `head` does
+        _end("", CLOSED_PIPE)
+    except SystemExit as end:
+        # typer and rich catch it themselves and end with 1, which means something else here
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        _end("", CLOSED_PIPE)
+    except OSError as error:
+        _end(f"error: the results cannot be written: {error.strerror or error}", STOPPED)
+
+
+def _fill_closed_streams() -> None:
+    """Open what the shell has closed (`2>&-`): the next file would get its number."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def _check_open_files() -> None:
+    """Raise the limit of open files to its maximum, and exit if it is too low for any run."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    # macOS allows 256 open files by default, fewer than calls in flight may need
+    target = WANTED_OPEN_FILES if hard == unlimited else min(hard, WANTED_OPEN_FILES)
+    if soft not in (unlimited, target) and soft < target:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+            soft = target
+        except (ValueError, OSError):  # not allowed here: the limit stays what it is
+            pass
+    if soft != unlimited and soft < MIN_OPEN_FILES:
+        _end(
+            f"error: this shell allows {soft} open files, and a run needs {MIN_OPEN_FILES}; "
+            f"raise it with: ulimit -n {WANTED_OPEN_FILES}",
+            BAD_REQUEST,
+        )
+
+
+def _skip_plugins() -> None:
+    """Keep pydantic from searching the entry points of every installed package for plugins."""
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
+
+def _end(message: str, status: int) -> None:
+    """Print one line and exit, with nothing left in a buffer that the interpreter would flush."""
+    if message:
+        print(message, file=sys.stderr)  # noqa: T201
+    # the interpreter flushes stdout once more at its end, which would fail again and print
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    raise SystemExit(status)

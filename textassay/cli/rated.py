@@ -7,9 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textassay.cli import arguments
 from textassay.cli.console import say
-from textassay.cli.flags import CONFIG_KEYS
+from textassay.cli.flags import cells_of, with_config
 from textassay.evaluation.request import recorded_request
 from textassay.meta.score_files import (
     holds_metrics,
@@ -52,10 +51,10 @@ class Rated:
         *,
         picked: str | None = None,
     ) -> None:
-        flags, _ = arguments.with_config(given, CONFIG_KEYS)
+        flags, _ = with_config(given)
         self.scores, self.data, self.aspect_map = scores, data, tuple(aspect_map)
         self._given = given
-        self._picked, self._reading = picked, arguments.reading(flags)
+        self._picked, self._reading = picked, cells_of(flags)
         self._ratings, self._task = tuple(flags.get("ratings") or ()), flags.get("task")
         is_run = (scores / MANIFEST).is_file()
         self._run = recorded_request(read_manifest(scores)) if is_run else None

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.console import log_as_json, logged_warnings, results, say
 from textassay.cli.exits import UNSCORED, as_stopped, warn, with_flags
+from textassay.cli.flags import cells_of, with_model_tables
 from textassay.cli.progress import STYLES, Style, exported, show_progress
 from textassay.evaluation.manifest import settings_to_resume
 from textassay.evaluation.progress import Progress, known_cost
@@ -105,7 +105,7 @@ def build_command(
     options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
     runtime |= settings_in(flags)
     given = {name: flags[flag] for name, flag in FLAG_NAMES.items() if flags.get(flag) is not None}
-    given |= {"data": str(flags["data"]), **arguments.reading(flags)}
+    given |= {"data": str(flags["data"]), **cells_of(flags)}
     request = RunRequest(
         **given,
         conversation_chars=conversation_chars,
@@ -180,7 +180,7 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
             f"{folder}: the run's data came from memory; resume it in Python with "
             "“evaluate(examples, ..., out=..., resume=True)”"
         )
-    given = settings_in(arguments.with_model_tables(flags, request.models))
+    given = settings_in(with_model_tables(flags, request.models))
     settings = settings_to_resume(folder, manifest, request, given)
     if manifest["settings"].get("max_cost") and settings.max_cost is None:
         say(

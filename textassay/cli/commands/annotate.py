@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command, group
 from textassay.cli.console import messages, say
 from textassay.cli.exits import io_errors, run_async
-from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, UNIT, AsJson, Data, Given, Group
+from textassay.cli.flags import (
+    JUDGING,
+    MAPPED,
+    UNIT,
+    AsJson,
+    Data,
+    Given,
+    Group,
+    cells_of,
+    with_config,
+)
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Column, Table, to_terminal
@@ -99,10 +108,10 @@ def annotate(
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
-    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    flags, _ = with_config(given)
     public = None if public_url is None else public_address(public_url)
     task = tasks.load(flags.get("task"), flags.get("aspects"))
-    reading = {**arguments.reading(flags), "unit": flags.get("unit")}
+    reading = {**cells_of(flags), "unit": flags.get("unit")}
     guidelines = flags.get("guidelines")
     study = Study(
         tuple(Examples(data, labels=_labels(task), **reading)),
@@ -265,11 +274,11 @@ def import_ratings(
     from textassay.runtime.data import Examples
     from textassay.runtime.storage.files import encode, write_text
 
-    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    flags, _ = with_config(given)
     labels = _labels(tasks.load(flags["task"])) if "task" in flags else {}
     rows = interchange.read(form, file, labels)
     if data is not None:
-        examples = Examples(data, labels=labels, **arguments.reading(flags))
+        examples = Examples(data, labels=labels, **cells_of(flags))
         rows = interchange.with_examples(rows, examples)
     lines = [encode(row).decode("utf-8") for row in rows]
     with io_errors(out):
@@ -286,7 +295,7 @@ def agreement(
     from textassay.meta.table import between_raters
     from textassay.methods.library import tasks
 
-    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    flags, _ = with_config(given)
     labels = _labels(tasks.load(flags["task"])) if "task" in flags else {}
     reading = {key: flags[key] for key in flags.keys() & {"fields", "missing"}}
     found, table = between_raters(data, labels=labels, **reading)
@@ -311,9 +320,9 @@ def export_tasks(
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
-    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    flags, _ = with_config(given)
     task = tasks.load(flags.get("task"), flags.get("aspects"))
-    examples = Examples(data, labels=_labels(task), **arguments.reading(flags))
+    examples = Examples(data, labels=_labels(task), **cells_of(flags))
     with io_errors(out):
         written = interchange.write(form, examples, task, out)
     for path in written:

@@ -11,11 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
-from textassay.cli.flags import MAPPED, AsJson, Given, RunFolder
+from textassay.cli.flags import MAPPED, AsJson, Given, RunFolder, data_reading
 from textassay.runtime.errors import StorageError
 from textassay.table import printable
 
@@ -91,7 +90,7 @@ def export(
 
     Each line has an id, model, prompt, answers and log-probabilities.
     """
-    run_async(_export(run, out, data, arguments.data_reading(given)))
+    run_async(_export(run, out, data, data_reading(given)))
 
 
 async def _export(

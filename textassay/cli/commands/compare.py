@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
@@ -26,6 +25,9 @@ from textassay.cli.flags import (
     ScoresOrMetrics,
     Seed,
     Weight,
+    check_confidence,
+    read_scales,
+    typed_names,
 )
 from textassay.runtime.data.tables import finite
 from textassay.runtime.errors import ConfigurationError
@@ -101,7 +103,7 @@ def compare(
     from textassay.calibration.means import weight_named
 
     over = weight_named(weight)
-    arguments.check_confidence(confidence)
+    check_confidence(confidence)
     if systems is None:
         if run_b is None:
             raise ConfigurationError("compare takes two runs, or one run and --systems A B")
@@ -116,7 +118,7 @@ def compare(
         sides.people,
         other_people=sides.other,
         unpaired=sides.known,
-        aspects=arguments.typed_names(aspects),
+        aspects=typed_names(aspects),
         confidence=confidence,
         seed=seed,
         weight=over,
@@ -125,7 +127,7 @@ def compare(
     if sides.people is not None and sides.files is not None:
         agreement = agreement_of_runs(
             sides.a, sides.b, sides.people, rows, sides.files,
-            labels=sides.labels, aspects=arguments.typed_names(aspects), seed=seed,
+            labels=sides.labels, aspects=typed_names(aspects), seed=seed,
         )  # fmt: skip
     document: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
     if systems is not None:
@@ -230,9 +232,9 @@ def rank(
     from textassay.cli.console import print_tables
     from textassay.cli.rated import Rated
 
-    arguments.check_confidence(confidence)
+    check_confidence(confidence)
     pairs = Rated(scores, data, given).comparisons(pair)
-    names = arguments.typed_names(aspects)
+    names = typed_names(aspects)
     rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)
     document = {
         "rows": [row.as_dict() for one in rankings for row in one.rows],
@@ -297,7 +299,7 @@ def meta(
         recorded,
         examples,
         # names of levels are checked there
-        levels=cast("list[Level]", arguments.typed_names(level) or ["dataset"]),
+        levels=cast("list[Level]", typed_names(level) or ["dataset"]),
         aspect_map=aspect_map or (),
         bootstrap=bootstrap,
         seed=seed,
@@ -355,10 +357,10 @@ def alt_test(
     from textassay.calibration.columns import one_signature, scales_of
     from textassay.cli.rated import Rated
 
-    arguments.check_confidence(confidence)
+    check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
-    rating_scales = arguments.scales(scale or ())
+    rating_scales = read_scales(scale or ())
     tables = Rated(scores, data, given, aspect_map or ()).columns()
     for columns in tables:
         # judges must not be mixed even here: each would pass or fail by the other's scores

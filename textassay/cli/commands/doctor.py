@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async, with_flags
-from textassay.cli.flags import RUNTIME, SAMPLING, SET, AsJson, Given
+from textassay.cli.flags import RUNTIME, SAMPLING, SET, AsJson, Given, for_models
 from textassay.runtime.errors import UnknownName
 from textassay.runtime.settings import LOADED, SETTABLE, Settings
 from textassay.table import printable
@@ -46,7 +45,7 @@ def doctor(
     ],
 ) -> int:
     """Probe what a model supports: thoughts, effort, log-probabilities, echo, JSON schema."""
-    flags, unknown, settings = arguments.for_models(given)
+    flags, unknown, settings = for_models(given)
     # there is no method here that could take an option
     if unknown:
         raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LOADED])

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import Stopped, io_errors, run_async
-from textassay.cli.flags import JUDGING, RUNTIME, SET, Given, ToTable, Writers
+from textassay.cli.flags import JUDGING, RUNTIME, SET, Given, ToTable, Writers, for_models
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -56,7 +55,7 @@ def tree(
     given: Annotated[Given, TREE_FLAGS],
 ) -> None:
     """Have a model break a task's aspects into sub-criteria, and save the tree for editing."""
-    flags, options, settings = arguments.for_models({**given, "model": model})
+    flags, options, settings = for_models({**given, "model": model})
     run_async(_write_tree(method, out, flags, options, settings))
 
 
@@ -121,7 +120,7 @@ PLAN_FLAGS = SET | JUDGING | RUNTIME.only("api_base", "api_key_env", "max_cost",
 )
 def plan(*, out: ToTable, model: Writers, given: Annotated[Given, PLAN_FLAGS]) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing."""
-    flags, options, settings = arguments.for_models({**given, "model": model})
+    flags, options, settings = for_models({**given, "model": model})
     run_async(_write_plan(out, flags, options, settings))
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
@@ -28,6 +27,9 @@ from textassay.cli.flags import (
     ScoresOrMetrics,
     Seed,
     Weight,
+    check_confidence,
+    read_allow_change,
+    read_scales,
 )
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -80,9 +82,9 @@ def estimate(
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
     over = weight_named(weight)
-    arguments.check_confidence(confidence)
-    allowed = arguments.allow_change(given.get("set"))
-    rating_scales = arguments.scales(scale or ())
+    check_confidence(confidence)
+    allowed = read_allow_change(given.get("set"))
+    rating_scales = read_scales(scale or ())
     read = None if calibration is None else load_calibration(calibration)
     rated = Rated(scores, data, given, aspect_map or (), picked=labels)
     if by and not rated.people.aspects:
@@ -194,7 +196,7 @@ def label_plan(
     from textassay.calibration.label_plan import first_rows, next_rows, plan_labels
     from textassay.cli.rated import CHOSEN, Rated
 
-    arguments.check_confidence(confidence)
+    check_confidence(confidence)
     if (next_ is None) != (out is None):
         raise ConfigurationError("--next N and --out FILE go together")
     # the file holds the probabilities of an earlier draw; without them its ratings could not be
@@ -206,7 +208,7 @@ def label_plan(
             "rows chosen by hand have no probability of having been drawn, so no plan can go on "
             "from them; --labels takes random or the file of an earlier plan"
         )
-    rating_scales = arguments.scales(scale or ())
+    rating_scales = read_scales(scale or ())
     rated = Rated(scores, data, given, aspect_map or (), picked=labels)
     if not rated.people.aspects and next_ is not None and out is not None:
         rows = first_rows(rated.judged, rated.people, next_, seed=seed)
@@ -308,7 +310,7 @@ def calibrate(
     from textassay.cli.rated import CHOSEN, Rated
     from textassay.runtime.storage.files import check_new_folder
 
-    allowed = arguments.allow_change(given.get("set"))
+    allowed = read_allow_change(given.get("set"))
     if apply is not None:
         if data is not None or given.keys() - {"set"}:
             raise ConfigurationError(
@@ -322,7 +324,7 @@ def calibrate(
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    rating_scales = arguments.scales(scale or ())
+    rating_scales = read_scales(scale or ())
     rated = Rated(scores, data, given, aspect_map or (), picked=labels)
     tables = rated.columns()
     made, reports = [], []

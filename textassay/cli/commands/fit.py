@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import UNSCORED, Stopped, run_async
@@ -28,6 +27,8 @@ from textassay.cli.flags import (
     OptionalData,
     Out,
     build_flags,
+    read_scales,
+    with_config,
 )
 from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.fitting.request import (
@@ -116,7 +117,7 @@ def fit(
     """Learn from human ratings how to judge, and write an evaluator folder."""
     flags = {"data": data, "more": more, "method": method, "model": model, "out": out, **given}
     known = (*FLAGS.flags, "data", "method", "model", "out", "fields")
-    return _execute(*arguments.with_config(flags, known), as_json=as_json)
+    return _execute(*with_config(flags, known), as_json=as_json)
 
 
 def _execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
@@ -160,7 +161,7 @@ def _request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
     """Return what the flags ask for."""
     given = {name: flags[name] for name in PASSED_ON if flags.get(name) is not None}
     given["scores"] = tuple(flags.get("scores") or ())
-    given["scales"] = arguments.scales(flags.get("scale") or ())
+    given["scales"] = read_scales(flags.get("scale") or ())
     if given.get("method") is None:
         if chosen:
             raise UnknownName("setting of fit without a model", next(iter(chosen)))

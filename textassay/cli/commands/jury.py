@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
@@ -23,6 +22,8 @@ from textassay.cli.flags import (
     ScaleOf,
     ScoresOrMetrics,
     Seed,
+    check_confidence,
+    read_scales,
 )
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Usage
@@ -86,12 +87,12 @@ def cascade(
     from textassay.learning.cascade import save
     from textassay.runtime.storage.files import check_new_folder
 
-    arguments.check_confidence(confidence)
+    check_confidence(confidence)
     if out is None:
         raise ConfigurationError("cascade needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    rating_scales = arguments.scales(scale or ())
+    rating_scales = read_scales(scale or ())
     rated = Rated(scores, data, given, aspect_map or ())
     tables = rated.columns()
     rules, rows = [], list[dict[str, Any]]()
@@ -264,7 +265,7 @@ def jurors(
     from textassay.methods.fitted.features import read_files
     from textassay.runtime.data.ratings import LabelReader
 
-    arguments.check_confidence(confidence)
+    check_confidence(confidence)
     if aggregator not in NAMES:
         raise UnknownName("aggregator", aggregator, list(NAMES))
     source = Rated(scores, data, given)

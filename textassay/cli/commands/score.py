@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
@@ -28,6 +27,9 @@ from textassay.cli.flags import (
     Out,
     RunFolder,
     build_option,
+    config_file,
+    read_flags,
+    with_config,
 )
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import ConfigurationError
@@ -87,7 +89,7 @@ def score(
         "escalate": escalate,
         **given,
     }
-    read, chosen = arguments.with_config(flags, CONFIG_KEYS)
+    read, chosen = with_config(flags)
     # as a dry run, so that neither --out nor a key is needed to look at prompts
     if show_prompts is not None:
         from textassay.cli.commands.show import show_prompts as show
@@ -152,9 +154,9 @@ def _flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str
     method and data, stays as the run has it.
     """
     path = typed.get("config")
-    flags = arguments.read({name: value for name, value in typed.items() if name != "config"})
+    flags = read_flags({name: value for name, value in typed.items() if name != "config"})
     keys = [key for key in known if key not in ("config", "field")]
-    configured = arguments.config_file(path, keys)
+    configured = config_file(path, keys)
     runtime, _ = split_settings(configured.get("set", {}))
     described = {"model": configured.get("model", {})}  # by the tables, as they were called
     return {**described, **settings_in({**configured, **runtime}), **flags}

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import run_async
-from textassay.cli.flags import MAPPED, AsJson, AspectMap, Given, Human, RunFolder
+from textassay.cli.flags import MAPPED, AsJson, AspectMap, Given, Human, RunFolder, data_reading
 from textassay.listening import is_loopback
 from textassay.runtime.errors import UnknownName
 from textassay.table import printable
@@ -64,7 +63,7 @@ def show(
 
     if prompts:
         ids = None if id_ is None else [id_]
-        run_async(_show_exchanges(run, ids, human, arguments.data_reading(given), as_json=as_json))
+        run_async(_show_exchanges(run, ids, human, data_reading(given), as_json=as_json))
         return
     from textassay.meta.score_files import map_entries
     from textassay.report.page import join_runs

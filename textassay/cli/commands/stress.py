@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS, UNSCORED, as_stopped, run_async
 from textassay.cli.flags import (
-    CONFIG_KEYS,
     SCORE,
     AsJson,
     Confidence,
@@ -22,6 +20,9 @@ from textassay.cli.flags import (
     Models,
     OptionalData,
     Out,
+    check_confidence,
+    typed_names,
+    with_config,
 )
 from textassay.cli.progress import exported, show_progress
 from textassay.runtime.errors import ConfigurationError
@@ -103,14 +104,14 @@ def stress(
 
     flags = {"data": data, "method": method, "model": model, "out": out, **given}
     # the same keys as `score`, so that one config file serves both commands
-    read, chosen = arguments.with_config(flags, CONFIG_KEYS)
-    arguments.check_confidence(confidence)
+    read, chosen = with_config(flags)
+    check_confidence(confidence)
     parsed = build_command(read, chosen, command="stress")
     if parsed.request.calibration is not None:
         raise ConfigurationError("stress tests the judge itself; leave out the calibration")
     plan = StressPlan(
         request=parsed.request,
-        tests=arguments.typed_names(tests),
+        tests=typed_names(tests),
         must_see=tuple(must_see or ()),
         seed=stress_seed,
         margin=fail_above,

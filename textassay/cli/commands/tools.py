@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from textassay.cli import arguments
 from textassay.cli.app import SCORING, command, group
 from textassay.cli.exits import run_async
 from textassay.cli.flags import (
@@ -19,6 +18,7 @@ from textassay.cli.flags import (
     Data,
     Given,
     Out,
+    with_config,
 )
 
 if TYPE_CHECKING:
@@ -71,6 +71,6 @@ def tools_score(
 
     flags = {"data": data, "tools": tools, "model": model, "out": out, **given}
     known = ("data", "tools", "model", "out", *TOOLS_FLAGS.flags, "fields")
-    read, chosen = arguments.with_config(flags, known)
+    read, chosen = with_config(flags, known)
     parsed = build_command({**read, "method": "tools"}, chosen)
     return run_async(execute(parsed, as_json=as_json))
