@@ -27,8 +27,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.gguf_fixture import Shape, write_model
-from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.backends.llamacpp.model import LoadedGGUF, Loader, usable_cores
+from textassay.runtime.backends.local.llamacpp import (
+    LlamaCppModel,
+    LoadedGGUF,
+    Loader,
+    usable_cores,
+)
 from textassay.runtime.backends.local.model import Rules
 from textassay.runtime.backends.local.scoring import Evaluation
 from textassay.runtime.backends.local.tokens import Ids, sort_key

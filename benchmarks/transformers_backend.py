@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.runtime.backends.tiny_transformers import FAMILIES, TEXT, save
-from textassay.runtime.backends.transformers import TransformersModel
+from textassay.runtime.backends.local.transformers import TransformersModel
 from textassay.runtime.model import ContinuationRequest
 
 WORDS = " ".join(TEXT[:3]).split()

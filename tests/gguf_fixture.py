@@ -17,7 +17,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.runtime.backends.llamacpp.model import Loader
+from textassay.runtime.backends.local.llamacpp import Loader
 from textassay.runtime.backends.local.model import Rules
 from textassay.runtime.backends.local.tokens import common_prefix
 from textassay.runtime.model import ContinuationRequest

@@ -51,7 +51,7 @@ ALLOWED = {
 }  # fmt: skip
 ONLY_THERE = {
     "litellm": "textassay/runtime/backends/litellm.py",
-    "llama_cpp": "textassay/runtime/backends/llamacpp/library.py",
+    "llama_cpp": "textassay/runtime/backends/local/llamacpp_library.py",
     "opentelemetry": "textassay/telemetry/tracing.py",
     "diskcache": "textassay/runtime/storage/answers.py",
     "redis": "textassay/runtime/storage/redis.py",

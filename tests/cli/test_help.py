@@ -122,8 +122,7 @@ UNUSED = {
 OF_OTHERS = (
     "textassay.learning", "textassay.meta", "textassay.fitting", "textassay.calibration",
     "textassay.report", "textassay.demo", "textassay.methods.fitted", "textassay.tools.registry",
-    "textassay.tools.engines", "textassay.runtime.batches", "textassay.runtime.backends.llamacpp",
-    "textassay.runtime.backends.transformers", "textassay.runtime.backends.local",
+    "textassay.tools.engines", "textassay.runtime.batches", "textassay.runtime.backends.local",
     "textassay.runtime.backends.litellm", "textassay.runtime.backends.replay",
     "textassay.runtime.calls.redis_limits", "textassay.methods.g_eval", "textassay.methods.hd_eval",
     "textassay.methods.checklist",

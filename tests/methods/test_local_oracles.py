@@ -17,7 +17,7 @@ from textassay.methods.library import tasks
 from textassay.runtime.messages import Assignment, Example
 
 oracles = pytest.importorskip("tests.gguf_fixture")
-llamacpp = pytest.importorskip("textassay.runtime.backends.llamacpp")
+llamacpp = pytest.importorskip("textassay.runtime.backends.local.llamacpp")
 
 pytestmark = [
     pytest.mark.skipif(

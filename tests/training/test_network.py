@@ -14,7 +14,7 @@ from tests.training.test_cases import OTHER, STORY, TURNS  # noqa: E402
 from textassay import connect  # noqa: E402
 from textassay.demo import data_file  # noqa: E402
 from textassay.prompts import simplify  # noqa: E402
-from textassay.runtime.backends.llamacpp.model import (  # noqa: E402
+from textassay.runtime.backends.local.llamacpp import (  # noqa: E402
     EMBEDDED_FILE,
     EMBEDDED_FOLDER,
     LlamaCppModel,

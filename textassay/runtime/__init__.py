@@ -13,7 +13,7 @@ from textassay.lazy import lazy
 
 if TYPE_CHECKING:
     from textassay.runtime import errors
-    from textassay.runtime.backends.llamacpp.model import LlamaCppModel
+    from textassay.runtime.backends.local.llamacpp import LlamaCppModel
     from textassay.runtime.backends.replay import RecordedModel
     from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
     from textassay.runtime.calls.budget import Budget
@@ -72,7 +72,7 @@ _HOME = {
     "Failure": "messages",
     "Graph": "graph",
     "Image": "images",
-    "LlamaCppModel": "backends.llamacpp.model",
+    "LlamaCppModel": "backends.local.llamacpp",
     "Message": "messages",
     "Model": "model",
     "Node": "graph",

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textassay.runtime.backends.local.files import download, file_digest, hub_repository
-from textassay.runtime.backends.transformers.engine import (
+from textassay.runtime.backends.local.transformers import (
     ENCODER,
     device_named,
     quiet,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.doctor import Finding, examine, plain_text
-from textassay.runtime.backends.llamacpp import LlamaCppModel
+from textassay.runtime.backends.local.llamacpp import LlamaCppModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import AuthenticationFailed, ContextTooLong, ServerFailed
 from textassay.runtime.model import (

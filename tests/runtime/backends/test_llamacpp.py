@@ -23,8 +23,8 @@ import pytest
 from tests.gguf_fixture import Shape, Written, bigram_logprobs, ids_of, next_logprobs, write_model
 from tests.waiting import free_port, until
 from textassay import connect, evaluate
-from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.backends.llamacpp.library import Weights, offloads
+from textassay.runtime.backends.local.llamacpp import LlamaCppModel
+from textassay.runtime.backends.local.llamacpp_library import Weights, offloads
 from textassay.runtime.calls.cache import StoringModel
 from textassay.runtime.connected import with_cache
 from textassay.runtime.errors import (

@@ -19,19 +19,19 @@ import pytest
 import textassay
 from tests.gguf_fixture import Shape, write_model
 from tests.waiting import HANGS_AFTER
-from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.backends.llamacpp.library import (
+from textassay.runtime.backends.local.llamacpp import (
+    EMBEDDED_CHECKSUM,
+    EMBEDDED_FILE,
+    EMBEDDED_FOLDER,
+    LlamaCppModel,
+    embedded_model,
+)
+from textassay.runtime.backends.local.llamacpp_library import (
     Weights,
     check_memory,
     free_gpu_bytes,
     gpu_in_sight,
     kv_bytes,
-)
-from textassay.runtime.backends.llamacpp.model import (
-    EMBEDDED_CHECKSUM,
-    EMBEDDED_FILE,
-    EMBEDDED_FOLDER,
-    embedded_model,
 )
 from textassay.runtime.connected import connect
 from textassay.runtime.errors import ConfigurationError
@@ -45,7 +45,7 @@ ROOT = Path(__file__).parents[3]
 SHOW_OPENMP = """
 import os, sys
 from textassay.runtime.backends import doctor, llamacpp
-from textassay.runtime.backends.llamacpp.library import library
+from textassay.runtime.backends.local.llamacpp_library import library
 print("before", [n for n in ("llama_cpp", "huggingface_hub") if n in sys.modules])
 library()
 print("after", os.environ.get("GOMP_SPINCOUNT"))
@@ -264,7 +264,7 @@ PRELUDE = """
 import asyncio, json, sys
 from pathlib import Path
 from tests.gguf_fixture import Shape, write_model
-from textassay.runtime.backends.llamacpp import LlamaCppModel
+from textassay.runtime.backends.local.llamacpp import LlamaCppModel
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import ChatMessage, ChoicesRequest, ContinuationRequest, Request
 root = Path(sys.argv[1])

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.runtime.backends.llamacpp.engine import (
+from textassay.runtime.backends.local.json_grammar import json_grammar
+from textassay.runtime.backends.local.llamacpp_engine import (
     MIN_LIMIT,
     MIN_ROWS,
     first_output,
     plan_batches,
     reusable,
 )
-from textassay.runtime.backends.llamacpp.grammar import json_grammar
 from textassay.runtime.backends.local.model import Rules, fit_to_context
 from textassay.runtime.backends.local.scoring import Sampler, nucleus
 from textassay.runtime.errors import ConfigurationError, ContextTooLong

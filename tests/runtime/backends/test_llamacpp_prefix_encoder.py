@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.gguf_fixture import Shape, write_model
-from textassay.runtime.backends.llamacpp.model import EMBEDDED_FOLDER, Loader
+from textassay.runtime.backends.local.llamacpp import EMBEDDED_FOLDER, Loader
 from textassay.runtime.backends.local.model import Rules
 from textassay.runtime.backends.local.tokens import MAX_REMEMBERED, PrefixEncoder
 from textassay.runtime.errors import RequestRefused

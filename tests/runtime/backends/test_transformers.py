@@ -16,7 +16,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tests.runtime.backends.tiny_transformers import FAMILIES, save
-from textassay.runtime.backends.transformers import TransformersModel
+from textassay.runtime.backends.local.transformers import TransformersModel
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -312,7 +312,7 @@ async def test_llama_equals_llama_cpp_on_the_same_weights(tmp_path):
     """To 1e-3 per token, with the vocabulary read out of the GGUF file."""
     pytest.importorskip("llama_cpp", reason="needs the extra llamacpp")
     fixture = pytest.importorskip("tests.gguf_fixture")
-    from textassay.runtime.backends.llamacpp.model import LlamaCppModel
+    from textassay.runtime.backends.local.llamacpp import LlamaCppModel
 
     file, shape = tmp_path / "model.gguf", fixture.Shape(dtype="f32", context=512)
     folder = tmp_path / "folder"

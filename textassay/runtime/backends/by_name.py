@@ -97,13 +97,13 @@ def _server(name: str, settings: Settings) -> dict[str, Any]:
 
 
 def _llamacpp(name: str, rest: str, settings: Settings) -> Model:
-    from textassay.runtime.backends.llamacpp.model import LlamaCppModel
+    from textassay.runtime.backends.local.llamacpp import LlamaCppModel
 
     return LlamaCppModel(name, rest, **settings.local.model_dump(exclude_none=True))
 
 
 def _transformers(name: str, rest: str, settings: Settings) -> Model:
-    from textassay.runtime.backends.transformers.model import TransformersModel
+    from textassay.runtime.backends.local.transformers import TransformersModel
 
     local = settings.local
     return TransformersModel(
@@ -139,7 +139,7 @@ part behind the slash, and the settings."""
 def open_backend(name: str, settings: Settings) -> Model:
     """Return the bare backend for a model's name; unknown prefixes are left to litellm."""
     if name == EMBEDDED:
-        from textassay.runtime.backends.llamacpp.model import embedded_model
+        from textassay.runtime.backends.local.llamacpp import embedded_model
 
         return embedded_model(settings.local)
     prefix, _, rest = name.partition("/")

@@ -24,7 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.runtime.backends.llamacpp.library import KvType, Weights, forget_log, library, logged
+from textassay.runtime.backends.local.llamacpp_library import (
+    KvType,
+    Weights,
+    forget_log,
+    library,
+    logged,
+)
 from textassay.runtime.backends.local.scoring import Draft, Evaluation, Generation, LogitRow
 from textassay.runtime.backends.local.tokens import Ids, common_prefix, sort_key
 from textassay.runtime.errors import ConfigurationError, FatalModelError, TextassayError

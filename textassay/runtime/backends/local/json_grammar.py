@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.runtime.backends.llamacpp.library import Weights, forget_log, library, logged
+from textassay.runtime.backends.local.llamacpp_library import Weights, forget_log, library, logged
 from textassay.runtime.errors import ConfigurationError
 
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])

@@ -13,14 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from textassay.runtime.backends.llamacpp.engine import (
+from textassay.runtime.backends.local.files import file_digest, locate_gguf
+from textassay.runtime.backends.local.json_grammar import Grammar, json_grammar
+from textassay.runtime.backends.local.llamacpp_engine import (
     BATCH,
     LlamaEngine,
     score_together,
     write_together,
 )
-from textassay.runtime.backends.llamacpp.grammar import Grammar, json_grammar
-from textassay.runtime.backends.llamacpp.library import (
+from textassay.runtime.backends.local.llamacpp_library import (
     BEHIND_API,
     Weights,
     check_memory,
@@ -28,7 +29,6 @@ from textassay.runtime.backends.llamacpp.library import (
     library_version,
     offloads,
 )
-from textassay.runtime.backends.local.files import file_digest, locate_gguf
 from textassay.runtime.backends.local.model import (
     AnyRequest,
     AnyResponse,
