@@ -17,13 +17,13 @@ from tests.runtime.batches.provider_server import KEY, Providers, serve_provider
 from tests.runtime.batches.test_batch import DyingBook, DyingStore, asked, batch_queue
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.doctor import examine_batches
+from textassay.runtime.backends.endpoint import PROVIDERS as KNOWN
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.dialect import BatchRecord
 from textassay.runtime.batches.model import BatchesSubmitted
 from textassay.runtime.batches.openai import result_in
-from textassay.runtime.batches.providers import PROVIDERS as KNOWN
 from textassay.runtime.batches.providers import batch_address, open_dialect
 from textassay.runtime.connected import connect
 from textassay.runtime.errors import (
@@ -336,7 +336,7 @@ async def test_only_groq_runs_a_batch_for_longer_than_a_day(tmp_path: Path) -> N
 async def test_the_key_is_found_where_single_calls_find_it(
     name: str, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for other in KNOWN[name.partition("/")[0]].keys:
+    for other in KNOWN[name.partition("/")[0]].key_variables:
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(variable, KEY)
     async with serve_providers() as server:

@@ -1,4 +1,4 @@
-"""How a server is reached: headers, query, certificates and proxy, read from the settings once.
+"""How a server is reached: address, headers, query, certificates and proxy, read once.
 
 Secrets stand in environment variables and are looked up here; they never reach a manifest.
 """
@@ -6,10 +6,11 @@ Secrets stand in environment variables and are looked up here; they never reach 
 from __future__ import annotations
 
 import ipaddress
+import os
 import ssl
 import urllib.request
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,70 @@ from textassay.runtime.settings import EndpointSettings, Settings, expand
 
 MAX_ANSWER_BYTES: int = Settings.model_fields["max_answer_bytes"].default
 """Longest answer that is read if nothing else is said, in bytes."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """How a provider is reached if settings do not say it: where litellm finds it, too."""
+
+    default_address: str | None = None
+    address_variables: tuple[str, ...] = ()
+    """Variables of the environment with another address: the first that is set."""
+    key_variables: tuple[str, ...] = ()
+    """Variables with the key: the first that is set."""
+    key_header: str | None = None
+    """Header with the key; `None` for `Authorization: Bearer`."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further headers of every request."""
+    max_bytes: int = 0
+    """How long its answers can be at least, whatever `max_answer_bytes` is."""
+
+    @property
+    def address(self) -> str | None:
+        """The address that the environment names, or else the default."""
+        return _first_set(self.address_variables) or self.default_address
+
+    @property
+    def key(self) -> str | None:
+        """The key that the environment has."""
+        return _first_set(self.key_variables)
+
+
+def _first_set(variables: Iterable[str]) -> str | None:
+    return next(filter(None, map(os.environ.get, variables)), None)
+
+
+PROVIDERS = {
+    "direct": Provider(),
+    "responses": Provider(),
+    "openai": Provider(
+        "https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE"), ("OPENAI_API_KEY",)
+    ),
+    "azure": Provider(
+        None, ("AZURE_API_BASE",), ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"), key_header="api-key"
+    ),
+    "groq": Provider("https://api.groq.com/openai/v1", ("GROQ_API_BASE",), ("GROQ_API_KEY",)),
+    "together_ai": Provider(
+        "https://api.together.xyz/v1",
+        ("TOGETHER_AI_API_BASE",),
+        ("TOGETHER_API_KEY", "TOGETHER_AI_API_KEY", "TOGETHERAI_API_KEY", "TOGETHER_AI_TOKEN"),
+    ),
+    "anthropic": Provider(
+        "https://api.anthropic.com/v1",
+        ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+        ("ANTHROPIC_API_KEY",),
+        key_header="x-api-key",
+        headers={"anthropic-version": "2023-06-01"},
+    ),
+    "gemini": Provider(
+        "https://generativelanguage.googleapis.com/v1beta",
+        ("GEMINI_API_BASE",),
+        ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        key_header="x-goog-api-key",
+        max_bytes=2**30,  # all answers of a batch come in one
+    ),
+}
+"""Those whose batches are known, by the part of a model's name before the slash."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.answers import read_usage
-from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_format import (
     choices_as_request,
@@ -485,7 +485,7 @@ class LiteLLMModel:
             is_openai = provider in _OWN_PROMPT_PROVIDERS or self._is_openai_like(provider)
             return "none" if is_openai else None
         own_server = self._api_base is not None and provider in _OWN_PROMPT_PROVIDERS
-        return "none" if own_server and not os.environ.get("OPENAI_API_KEY") else None
+        return "none" if own_server and not PROVIDERS["openai"].key else None
 
     def _client(self, *, plain: bool) -> Any:
         """Return what litellm is to ask through.
@@ -536,10 +536,9 @@ class LiteLLMModel:
             def max_retries(self, _: int) -> None: ...
 
         address, key = self._providers_own
-        base = self._api_base or address or os.environ.get("OPENAI_BASE_URL")
         return AskingOnce(
             api_key=self._key or key or self._no_key,
-            base_url=base or os.environ.get("OPENAI_API_BASE"),
+            base_url=self._api_base or address or PROVIDERS["openai"].address,
             timeout=None,
             http_client=PlainClient(self._transport()),
         )
