@@ -18,7 +18,7 @@ from tests.benchmark_data import benchmark
 from tests.cli.harness import document, rows_of, served, textassay, write_lines
 from tests.guides.running import blocks_of
 from textassay import Example, Settings
-from textassay.agents.reading.rating import Rating, parse_rating
+from textassay.agents.reading.ratings import Rating, parse_rating
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.settings import LIMITS, Flag, Positive

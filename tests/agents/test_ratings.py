@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.benchmark_data import benchmark
 from tests.work import grows_linearly
 from textassay.agents.reading.labels import expected_rating, points_of
-from textassay.agents.reading.rating import NoRating, Rating, parse_choice, parse_rating
+from textassay.agents.reading.ratings import NoRating, Rating, parse_choice, parse_rating
 from textassay.runtime.model import Sample, TokenLogprob
 
 FIVE = (1.0, 5.0)

@@ -8,7 +8,7 @@ import pytest
 
 from textassay.agents.ask import Ask
 from textassay.agents.planning import Steps
-from textassay.agents.reading.rating import Rating, parse_rating
+from textassay.agents.reading.ratings import Rating, parse_rating
 from textassay.agents.scorer import Scorer
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel

@@ -10,7 +10,7 @@ import pytest
 from tests.benchmark_data import FOLDER, benchmark
 from tests.cli.harness import rows_of, served, textassay, write_examples
 from tests.pictures import png_uri
-from textassay.agents.reading.rating import NoRating, parse_choice
+from textassay.agents.reading.ratings import NoRating, parse_choice
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data import Examples

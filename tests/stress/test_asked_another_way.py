@@ -7,13 +7,13 @@ import re
 import pytest
 
 from benchmarks.planted_judges import texts
-from textassay.agents.paraphraser import unlike
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressRun, read_result
+from textassay.stress.paraphrase import unlike
 from textassay.stress.run import reversed_labels
 
 OUTPUT = re.compile(r"<output-[0-9a-f]{8}>\n(.*?)\n</output", re.DOTALL)

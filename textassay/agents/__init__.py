@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         SentenceQuestions,
         YesNoAggregator,
     )
-    from textassay.agents.reading.rating import NoRating, Rating, parse_rating
+    from textassay.agents.reading.ratings import NoRating, Rating, parse_rating
     from textassay.agents.scorer import IndividualScorer, JointScorer, LabelScorer, Ratings, Scorer
 
 _HOME = {
@@ -74,14 +74,14 @@ _HOME = {
     "LikelihoodReader": "likelihood",
     "LikelihoodScorer": "likelihood",
     "Material": "lookup",
-    "NoRating": "reading.rating",
+    "NoRating": "reading.ratings",
     "PassageWriter": "likelihood",
     "Planner": "fusion",
     "Profile": "prompt_template",
     "Prompt": "prompt_template",
     "PromptTemplate": "prompt_template",
     "QuestionSet": "questions",
-    "Rating": "reading.rating",
+    "Rating": "reading.ratings",
     "Ratings": "scorer",
     "RefusedPlan": "fusion",
     "RelatedAspect": "planning",
@@ -102,7 +102,7 @@ _HOME = {
     "grow": "planning",
     "lay_out": "lookup",
     "material": "prompt_template",
-    "parse_rating": "reading.rating",
+    "parse_rating": "reading.ratings",
 }
 
 __all__ = [

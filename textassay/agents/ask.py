@@ -28,7 +28,7 @@ from textassay.agents.prompt_template import (
     Task,
     joined_text,
 )
-from textassay.agents.reading.rating import DECLINED
+from textassay.agents.reading.ratings import DECLINED
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adaptation import adaptation_of
 from textassay.runtime.concurrency import gather

@@ -30,9 +30,8 @@ from textassay.agents.ask import (
     truncation_note,
 )
 from textassay.agents.prompt_template import Prompt
-from textassay.agents.reading.joint import JointAnswer, parse_joint
-from textassay.agents.reading.plan import PlanReading, parse_plan
-from textassay.agents.reading.rating import DECLINED, NoRating, Rating
+from textassay.agents.reading.lists import PlanReading, parse_plan
+from textassay.agents.reading.ratings import DECLINED, JointAnswer, NoRating, Rating, parse_joint
 from textassay.agents.scorer import whole_lines
 from textassay.meta.correlation import pearson
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName

@@ -23,7 +23,7 @@ from textassay.agents.prompt_template import Prompt, Task, fenced
 from textassay.agents.quotes import find_quote, plain
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
 from textassay.agents.reading.labels import is_whole, points_of
-from textassay.agents.reading.rating import DECLINED, MAX_QUOTED, declines, rating_of_field
+from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines, rating_of_field
 from textassay.prompts import nonce
 from textassay.runtime.calls.sharing import chained
 from textassay.runtime.labels import number_of

@@ -27,7 +27,7 @@ from textassay.agents.ask import (
     thought_note,
 )
 from textassay.agents.prompt_template import Prompt, PromptTemplate, Task, fenced, plain_texts
-from textassay.agents.reading.rating import MAX_QUOTED
+from textassay.agents.reading.ratings import MAX_QUOTED
 from textassay.prompts import fence, nonce
 from textassay.runtime.calls.sharing import chained
 from textassay.runtime.concurrency import gather

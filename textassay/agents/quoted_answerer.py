@@ -16,7 +16,7 @@ from textassay.agents.aggregation import shared_fields
 from textassay.agents.ask import REMINDER, Ask, Parsed, refuse_filtered, thought_note
 from textassay.agents.quotes import find_quote, quotable
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
-from textassay.agents.reading.rating import DECLINED, MAX_QUOTED, declines
+from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample
 

@@ -30,7 +30,6 @@ from textassay.agents.ask import (
     truncation_note,
 )
 from textassay.agents.prompt_template import BoundPrompt, Prompt
-from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.labels import (
     MIN_MASS,
     Expectation,
@@ -43,12 +42,14 @@ from textassay.agents.reading.labels import (
     points_of,
     schema_of,
 )
-from textassay.agents.reading.rating import (
+from textassay.agents.reading.ratings import (
     DECLINED,
     MAX_QUOTED,
     Form,
+    JointAnswer,
     NoRating,
     Rating,
+    parse_joint,
     parse_rating,
 )
 from textassay.runtime.concurrency import gather

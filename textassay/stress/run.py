@@ -4,11 +4,6 @@ Sessions of the ordinary engine share the models, their limits and the budget: `
 holds the originals and the edited copies; `RUN/repeat`, `RUN/letters`, `RUN/label-order` and
 `RUN/scale-order` hold the originals, asked once more or in another way. If there is a model for it,
 `RUN/paraphrase` holds verified paraphrases and `RUN/paraphrased` their scores. Each can be resumed.
-
-Paraphrases are made by a model, and each is verified before a judge is asked about it. What fails
-verification is dropped and counted: a change of meaning would be held against the judge. The work
-is a method like any other, so it is journaled, cached, budgeted and resumed by the engine. Its
-scores are 1 for what is kept, with the paraphrase as explanation.
 """
 
 from __future__ import annotations
@@ -18,25 +13,18 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.ask import Ask
-from textassay.agents.paraphraser import Paraphraser
-from textassay.agents.prompt_template import Task
 from textassay.agents.reading.labels import MAX_LETTERS, is_whole
-from textassay.evaluation.api import GraphMethod
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.opening import open_models
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
 from textassay.methods import METHODS, Pairwise, tasks
-from textassay.methods.judging import PER_ASPECT
 from textassay.methods.method import Method
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.graph import Graph, Node
-from textassay.runtime.messages import NO_USAGE, Aspect, Assignment, Example, Score, Usage
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
 from textassay.runtime.model import A, ChatMessage, Model, Q, Request, Response, Wrapper
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
@@ -54,6 +42,13 @@ from textassay.stress.edits import (
     read_must_see,
     variant_id,
 )
+from textassay.stress.paraphrase import (
+    PARAPHRASE_ROLES,
+    SAME_MEANING,
+    VERIFIER,
+    WRITER,
+    ParaphraseMethod,
+)
 from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
 REPEAT_DRAW = 500_000
@@ -62,13 +57,6 @@ STRESS_FILE = "stress.json"
 FORMAT = 1
 PARAPHRASED = "paraphrased"
 """Part of a stress run that holds the scores of the paraphrases."""
-WRITER, VERIFIER = "paraphraser", "verifier"
-"""Roles of the models that write and verify; without the second the first does both."""
-PARAPHRASE_ROLES = (WRITER, VERIFIER)
-PARAPHRASE_TOKENS = 1024
-SAME_MEANING = Aspect(
-    name=PARAPHRASE, definition="Whether the text says the same as the original.", scale=(0.0, 1.0)
-)
 _OF_DATA = ("limit", "pair", "unit", "conversation_chars")
 """Fields of a request that say how its data are read."""
 Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
@@ -149,33 +137,6 @@ class Stage:
     making: Callable[[Mapping[str, Model]], Method] | None = None
     examples: Callable[[], Any] | None = None
     """What is judged, if not the originals."""
-
-
-class ParaphraseMethod(GraphMethod):
-    """Paraphrases as a method of one aspect."""
-
-    def __init__(self, models: Mapping[str, Model], task: Task) -> None:
-        writer = models[WRITER]
-        self._write = Ask(writer, "paraphrase", task, max_tokens=PARAPHRASE_TOKENS)
-        # a separate request without the writer's context: who wrote a paraphrase tends to find it
-        # faithful
-        self._check = Ask(models.get(VERIFIER, writer), "paraphrase_check", task, max_tokens=8)
-        agent = Paraphraser(self._write, self._check, self.signature)
-        super().__init__(
-            Graph(
-                PARAPHRASE,
-                input=Assignment,
-                nodes=[Node("scores", agent, **PER_ASPECT)],
-                output="scores",
-            ),
-            task,
-        )
-
-    @cached_property
-    def signature(self) -> str:
-        """Models, words and version."""
-        own = self._write.signature(PARAPHRASE, self._write.digest())
-        return f"{own}|verifier:{self._check.model.name}|prompt:{self._check.digest()}"
 
 
 class FreshSamples(Wrapper):

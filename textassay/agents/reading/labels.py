@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from textassay.agents.reading.rating import Form
+from textassay.agents.reading.ratings import Form
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json, Sample, TokenLogprob

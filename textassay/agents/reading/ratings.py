@@ -1,4 +1,4 @@
-r"""Reads the rating, or the choice between two texts, out of what a judge said.
+r"""Reads the rating, several, or the choice between two texts, out of what a judge said.
 
 A rating is read where an answer gives it in one of a few clear forms, once, on the scale that was
 asked:
@@ -14,17 +14,26 @@ Everything else is no rating, and is asked for again with a reminder of the form
 of what judges may say, which has no end, would take more numbers for ratings that are none. Of the
 ratings in 143,000 recorded answers of real judges these forms read 99.5 %
 (`tests/agents/test_ratings.py`).
+
+Several ratings of one answer are each read by the name beside it, never by its position: from a
+JSON object with the aspects' names as keys, or from lines, `Name: rating` or the name alone with
+`Score: rating` below it. An aspect that the answer leaves out has no rating, a name that was not
+requested is reported, and an aspect that is rated twice and differently has none.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from textassay.agents.reading.json_in_prose import JsonObject, find_json
 from textassay.lazy import lazy_pattern
+from textassay.runtime.labels import slug
+from textassay.runtime.messages import Aspect
+from textassay.runtime.model import Json
 
 Form = Literal["number", "letters", "stars"]
 """How ratings are asked for."""
@@ -387,3 +396,197 @@ def parse_choice(text: str, *, ties: bool = False) -> float | NoRating:
     if isinstance(rating, NoRating):
         return rating
     return PREFERENCE[letters[int(rating.value) - 1]]
+
+
+QUOTED = 120
+
+
+@dataclass(frozen=True, slots=True)
+class JointAnswer:
+    """What one answer says of several aspects."""
+
+    ratings: tuple[float | NoRating, ...]
+    """For each aspect that was asked for, in that order."""
+    invented: tuple[Json, ...] = ()
+    """`{text, problem}` for each rated name that was not requested."""
+    texts: tuple[str, ...] = ()
+    """What stands beside and below each aspect's name, its rating among it; empty if it is left
+    out."""
+
+
+_LEFT_OUT = NoRating("NoScoreFound", "the answer leaves this aspect out")
+_REFUSED = NoRating(DECLINED, "the judge declined to rate")
+_ANY_NUMBER = (-1e6, 1e6)
+"""The scale of what nobody asked for."""
+# Fluency (1-3): 2
+_PARENTHESES = re.compile(r"\([^()]{0,60}\)")
+
+
+def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -> JointAnswer:
+    """Return the rating of each aspect. Never raises; the first 40,000 characters are read."""
+    reply = text[:MAX_ANSWER]
+    by_key = _by_key(aspects)
+    read: dict[str, list[Rating | NoRating]] = {aspect.id: [] for aspect in aspects}
+    texts: dict[str, str] = {}
+    invented: list[Json] = []
+    for name, beside, rating in _from_json(reply, by_key, form) or _blocks(reply, by_key, form):
+        aspect = by_key.get(_key(name, by_key))
+        if aspect is not None:
+            read[aspect.id].append(rating)
+            texts.setdefault(aspect.id, beside)
+        elif isinstance(rating, Rating):
+            shown = f"{name.strip()}: {beside}"[:QUOTED]
+            invented.append({"text": shown, "problem": "it was not requested"})
+    missing = _REFUSED if not any(read.values()) and declines(reply) else _LEFT_OUT
+    return JointAnswer(
+        tuple(_agreed(read[aspect.id], missing) for aspect in aspects),
+        tuple(invented),
+        tuple(texts.get(aspect.id, "") for aspect in aspects),
+    )
+
+
+def _by_key(aspects: tuple[Aspect, ...]) -> dict[str, Aspect]:
+    """Return the aspects by slug.
+
+    An aspect is also found under the slug of its name without parentheses, if no other aspect
+    shares that slug.
+    """
+    by_key = {slug(aspect.name): aspect for aspect in aspects}
+    short = [slug(_PARENTHESES.sub(" ", aspect.name)) for aspect in aspects]
+    return {k: a for k, a in zip(short, aspects, strict=True) if short.count(k) == 1} | by_key
+
+
+def _agreed(read: list[Rating | NoRating], missing: NoRating) -> float | NoRating:
+    """Return the one rating of an aspect; several that differ are none."""
+    values = {item.value for item in read if isinstance(item, Rating)}
+    if len(values) > 1:
+        listed = " and ".join(f"{value:g}" for value in sorted(values))
+        return NoRating(
+            "Contradictory", f"the answer rates this aspect more than once, as {listed}"
+        )
+    return (
+        values.pop()
+        if values
+        else next((item for item in read if isinstance(item, NoRating)), missing)
+    )
+
+
+# score-of-fluency, fluency-score: slugs of "Score of fluency" and "Fluency score"
+_AFFIX = re.compile(r"\A(?:(?:score|rating)-(?:of|for)-)|(?:-(?:score|rating))\Z")
+
+
+def _key(name: str, by_key: dict[str, Aspect]) -> str:
+    # "## 1. **Fluency" -> "Fluency"
+    plain = re.sub(r"\A[\s#>*_`|(\[•–-]*(?:\(?\d{1,3}[.):]\s*)?", "", name)
+    # Judges copy "(1-3)" from the prompt, or leave it out.
+    key = slug(_PARENTHESES.sub(" ", plain))
+    # parentheses that belong to the name
+    if key not in by_key and (whole := slug(plain)) in by_key:
+        return whole
+    return key if key in by_key else _AFFIX.sub("", key)
+
+
+class _Entry(NamedTuple):
+    """What an answer says under one name."""
+
+    name: str
+    text: str
+    """What stands beside and below the name."""
+    rating: Rating | NoRating
+
+
+def _from_json(text: str, by_key: dict[str, Aspect], form: Form) -> list[_Entry]:
+    """Return what JSON objects say; a value may be an object with a `score` or `rating`."""
+    entries = list[_Entry]()
+    for part in find_json(text):
+        if not isinstance(part.value, JsonObject):
+            continue
+        # A name that stands twice with different ratings has none.
+        for name, held in [*part.value.items(), *part.value.contradicted.items()]:
+            if isinstance(held, dict):
+                held = held.get("score", held.get("rating"))
+            aspect = by_key.get(_key(name, by_key))
+            scale = aspect.scale if aspect else _ANY_NUMBER
+            entries.append(_Entry(name, str(held), _field(held, scale, form)))
+    return entries
+
+
+def _field(held: object, scale: tuple[float, float], form: Form) -> Rating | NoRating:
+    value = rating_of_field(held, scale, form)
+    if value is None:
+        return NoRating("NoScoreFound", f"the answer gives it {str(held)[:QUOTED]!r}")
+    if not scale[0] <= value <= scale[1]:
+        return NoRating("OffScale", f"the rating {value:g} is off the scale")
+    return Rating(value, (0, 0))
+
+
+# "1. **Fluency" up to the colon (or the bar of a table) before its rating
+_HEAD = re.compile(
+    r"^(?P<name>[^:：=\n]{1,90}?)\s{0,3}(?:[:：=]|(?<=[^\s|])\s{0,20}\|)(?P<rest>.*)$"
+)
+# "Score: 3", "Reasoning: 2 facts are wrong" name no aspect
+_NEUTRAL = re.compile(
+    r"(?i)\A[\W\d]*(?:final |overall )?(?:score|rating|reason(?:ing)?|rationale|explanation"
+    r"|justification|comments?|definition|note|evidence|analysis|answer)\W*\Z"
+)
+# Score: 3   - **Rating:** 4
+_SCORE_LABEL = re.compile(r"(?i)\A\W{0,12}(?:score|rating)\W{0,6}(?=\d)")
+### Engagement   Engagement:
+_TITLE = re.compile(r"\A[\s#>*_`]{0,12}[^\W\d_][^:：.!?,;\n]{0,60}[:：]?[\s*_]{0,6}\Z")
+
+
+def _blocks(text: str, by_key: dict[str, Aspect], form: Form) -> Iterator[_Entry]:
+    """Yield names with what stands beside and below them, up to the next name."""
+    name, held = "", list[str]()
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
+        head = _head(line, by_key, form) or _title(lines, at)
+        if head is None:
+            held.append(line)
+            continue
+        if name:
+            yield _entry(name, held, by_key, form)
+        name, held = head[0], [head[1]]
+    if name:
+        yield _entry(name, held, by_key, form)
+
+
+def _entry(name: str, held: list[str], by_key: dict[str, Aspect], form: Form) -> _Entry:
+    aspect = by_key.get(_key(name, by_key))
+    scale = aspect.scale if aspect else _ANY_NUMBER
+    first, below = held[0].strip(" \t|*_"), "\n".join(held[1:]).strip()
+    rating = parse_rating(first, scale=scale, form=form)
+    if isinstance(rating, NoRating) and not first:
+        rating = labeled_rating(
+            below, scale=scale, form=form, aspect=aspect.name if aspect else None
+        )
+    return _Entry(name, f"{first}\n{below}".strip(), rating)
+
+
+def _head(line: str, by_key: dict[str, Aspect], form: Form) -> tuple[str, str] | None:
+    """Return name and rest of a line that begins what is said of one aspect.
+
+    `None` for any other line.
+    """
+    match = _HEAD.match(line)
+    if match is None:
+        return (line, "") if _key(line, by_key) in by_key else None
+    name, rest = match["name"], match["rest"].strip()
+    if _key(name, by_key) in by_key:
+        return name, rest
+    rated = isinstance(parse_rating(rest.strip(" |*_"), scale=_ANY_NUMBER, form=form), Rating)
+    is_name = re.search(r"[^\W\d_]", name) and not _NEUTRAL.match(name)
+    return (name, rest) if rated and is_name else None
+
+
+def _title(lines: list[str], at: int) -> tuple[str, str] | None:
+    """Return a line as the name of an aspect that was not requested.
+
+    It stands alone, right above `Score: 3`.
+    """
+    alone = at == 0 or not lines[at - 1].strip()
+    if not alone or at + 1 == len(lines) or not _TITLE.match(lines[at]):
+        return None
+    if _NEUTRAL.match(lines[at]) or not _SCORE_LABEL.match(lines[at + 1]):
+        return None
+    return lines[at].strip(" \t#>*_`:："), ""

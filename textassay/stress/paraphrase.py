@@ -1,23 +1,39 @@
 """Says a text in other words, and verifies that the meaning is the same.
 
 A paraphrase is kept if its numbers are those of the original, its length is between half and
-double, and a model says of both directions that one text follows from the other.
+double, and a model says of both directions that one text follows from the other. What fails that is
+dropped and counted: a change of meaning would be held against the judge. The work is a method like
+any other, so it is journaled, cached, budgeted and resumed by the engine. Its scores are 1 for what
+is kept, with the paraphrase as explanation.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from textassay.agents.aggregation import shared_fields
 from textassay.agents.ask import Ask, refuse_filtered
-from textassay.agents.prompt_template import Prompt, fenced
+from textassay.agents.prompt_template import Prompt, Task, fenced
+from textassay.evaluation.api import GraphMethod
+from textassay.methods.judging import PER_ASPECT
 from textassay.prompts import nonce
 from textassay.runtime.concurrency import gather
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
-from textassay.runtime.model import Sample
+from textassay.runtime.graph import Graph, Node
+from textassay.runtime.messages import NO_USAGE, Aspect, Assignment, Example, Score, Usage
+from textassay.runtime.model import Model, Sample
+from textassay.stress.edits import PARAPHRASE
 
+WRITER, VERIFIER = "paraphraser", "verifier"
+"""Roles of the models that write and verify; without the second the first does both."""
+PARAPHRASE_ROLES = (WRITER, VERIFIER)
+PARAPHRASE_TOKENS = 1024
+SAME_MEANING = Aspect(
+    name=PARAPHRASE, definition="Whether the text says the same as the original.", scale=(0.0, 1.0)
+)
 ATTEMPTS = 2
 """Paraphrases that are asked for until one is verified."""
 # In other words:\nThe price rose.
@@ -116,3 +132,30 @@ def _yes(sample: Sample) -> bool:
     refuse_filtered(sample)
     match = _YES_NO.match(sample.text)
     return match is not None and match[1].lower() == "yes"
+
+
+class ParaphraseMethod(GraphMethod):
+    """Paraphrases as a method of one aspect."""
+
+    def __init__(self, models: Mapping[str, Model], task: Task) -> None:
+        writer = models[WRITER]
+        self._write = Ask(writer, "paraphrase", task, max_tokens=PARAPHRASE_TOKENS)
+        # a separate request without the writer's context: who wrote a paraphrase tends to find it
+        # faithful
+        self._check = Ask(models.get(VERIFIER, writer), "paraphrase_check", task, max_tokens=8)
+        agent = Paraphraser(self._write, self._check, self.signature)
+        super().__init__(
+            Graph(
+                PARAPHRASE,
+                input=Assignment,
+                nodes=[Node("scores", agent, **PER_ASPECT)],
+                output="scores",
+            ),
+            task,
+        )
+
+    @cached_property
+    def signature(self) -> str:
+        """Models, words and version."""
+        own = self._write.signature(PARAPHRASE, self._write.digest())
+        return f"{own}|verifier:{self._check.model.name}|prompt:{self._check.digest()}"
