@@ -9,8 +9,7 @@ import pytest
 
 import textassay
 from textassay import Aspect, Example, Run, Score, ScriptedModel
-from textassay.gates import JudgeError
-from textassay.gates.checks import check_at_least, check_not_worse
+from textassay.gates import JudgeError, check_at_least, check_not_worse
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 

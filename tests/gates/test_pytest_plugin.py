@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-import textassay.gates.assay  # noqa: F401 - so that no session has to import it again
+import textassay.gates  # noqa: F401 - so that no session has to import it again
 from tests.cli.harness import served
 
 pytest_plugins = ["pytester"]

@@ -1,17 +1,26 @@
-"""The pytest plugin (extra `pytest`): options, a marker, and the fixture `assay`.
+"""The pytest plugin (extra `pytest`): options, a marker, the fixture `assay`, and a summary.
 
-Loaded in every pytest session of an environment that has textassay, so it imports nothing else of
-textassay, and holds no more than a session needs in which no test asks for the fixture.
+Loaded in every pytest session of an environment that has textassay, so nothing else of textassay is
+imported before a test asks for the fixture. Under xdist the process that prints judges nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from textassay.gates import Assay
+    from textassay.gates import Assay, Judge
+
+JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
+PROPERTY = "textassay"
+"""Name of the property of a report that holds a check."""
+INCONCLUSIVE = 4
+"""Exit status if nothing failed but checks that are inconclusive."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     # under xdist only the controller prints; reports of workers reach it with their properties
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Reports(config), "textassay-reports")
+        config.pluginmanager.register(_Summary(config), "textassay-summary")
 
 
 @pytest.fixture
@@ -59,20 +68,72 @@ def assay(request: pytest.FixtureRequest) -> Assay:
     return open_assay(request)
 
 
-class _Reports:
-    """Waits for the report of a test that used the fixture, in this process or in a worker."""
+class _Summary:
+    """Collects what all tests found, also those of xdist's workers, and prints it at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._checks: list[tuple[str, dict[str, Any]]] = []
+        self._inconclusive = 0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the checks of a finished test."""
+        if report.failed:
+            self._inconclusive += getattr(report, "textassay_outcome", "") == "inconclusive"
+        if report.when == "call":
+            checks = (value for name, value in report.user_properties if name == PROPERTY)
+            self._checks += [(report.nodeid, json.loads(str(value))) for value in checks]
+
+    def pytest_report_teststatus(
+        self, report: pytest.CollectReport | pytest.TestReport
+    ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
+        """Name the outcomes that pytest does not have."""
+        outcome = getattr(report, "textassay_outcome", None)
+        if outcome == "inconclusive":
+            return "inconclusive", "?", ("INCONCLUSIVE", {"yellow": True})
+        if outcome == "error":
+            return "error", "E", ("ERROR", {"red": True})
+        return None
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Hand over to `Summary`, which also receives this report."""
-        if hasattr(report, "textassay_outcome"):
-            from textassay.pytest_plugin.session import Summary
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Exit with 4 if inconclusive checks are all that failed."""
+        # a real failure keeps pytest's own status, which CI knows
+        if self._inconclusive and session.testsfailed == self._inconclusive:
+            session.exitstatus = INCONCLUSIVE
 
-            manager, summary = self._config.pluginmanager, Summary(self._config)
-            manager.unregister(self)
-            manager.register(summary, "textassay-summary")
-            # pytest has collected the receivers of this report already
-            summary.pytest_runtest_logreport(report)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print every check, and append them to the summary of a GitHub job."""
+        if not self._checks:
+            return
+        terminalreporter.section("textassay")
+        for node, check in self._checks:
+            terminalreporter.line(f"{node}: {check['text']}")
+        if JUDGE in self._config.stash:
+            usage = self._config.stash[JUDGE].usage
+            cost = "" if not usage.cost else f", ${usage.cost:.4f}"
+            terminalreporter.line(
+                f"judges: {usage.calls} calls, {usage.cached_calls} answered from the recording"
+                f"{cost}"
+            )
+        if path := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with Path(path).open("a", encoding="utf-8") as file:
+                file.write(_markdown(self._checks))
+
+
+def _markdown(checks: list[tuple[str, dict[str, Any]]]) -> str:
+    from textassay.table import Column, Interval, Table, to_markdown
+
+    rows = []
+    for node, check in checks:
+        of_baseline = "" if check["kind"] == "at_least" else ", difference to baseline"
+        value = Interval(check["value"], check["low"], check["high"])
+        rows.append(
+            (node, f"{check['aspect']}{of_baseline}", value, check["threshold"], check["verdict"])
+        )
+    columns = (
+        Column("test", "test"), Column("aspect", "aspect"),
+        Column("value", "value", "interval"), Column("threshold", "at least", "number"),
+        Column("verdict", "verdict"),
+    )  # fmt: skip
+    return f"### textassay\n\n{to_markdown(Table(columns, rows))}\n"

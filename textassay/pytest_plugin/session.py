@@ -1,7 +1,4 @@
-"""What a session holds once a test asks for the fixture: its judge, outcomes, and a summary.
-
-Under xdist the process that prints judges nothing: names of `gates` are imported on first use.
-"""
+"""What the process that runs tests holds once one asks for the fixture: its judge, and outcomes."""
 
 from __future__ import annotations
 
@@ -13,25 +10,20 @@ from typing import Any
 
 import pytest
 
-from textassay import gates
+from textassay.gates import Assay, Check, Inconclusive, Judge
+from textassay.pytest_plugin import JUDGE, PROPERTY
 from textassay.runtime.errors import TextassayError
-from textassay.table import Column, Interval, Table, to_markdown
 
-JUDGE = pytest.StashKey["gates.Judge"]()
-PROPERTY = "textassay"
-"""Name of the property of a report that holds a check."""
-INCONCLUSIVE = 4
-"""Exit status if nothing failed but checks that are inconclusive."""
-_CHECKS = pytest.StashKey["list[gates.Check]"]()
+_CHECKS = pytest.StashKey[list[Check]]()
 
 
-def open_assay(request: pytest.FixtureRequest) -> gates.Assay:
+def open_assay(request: pytest.FixtureRequest) -> Assay:
     """Return the fixture's value for one test."""
     config, item = request.config, request.node
     checks = item.stash.setdefault(_CHECKS, [])
     strict = config.getoption("textassay_inconclusive") == "fail"
 
-    def report(check: gates.Check) -> None:
+    def report(check: Check) -> None:
         __tracebackhide__ = True
         checks.append(check)
         item.user_properties += _properties(check)
@@ -42,10 +34,10 @@ def open_assay(request: pytest.FixtureRequest) -> gates.Assay:
     # module
     for mark in reversed(list(item.iter_markers("textassay"))):
         defaults |= mark.kwargs
-    return gates.Assay(_judge(config), report, defaults)
+    return Assay(_judge(config), report, defaults)
 
 
-def _judge(config: pytest.Config) -> gates.Judge:
+def _judge(config: pytest.Config) -> Judge:
     if JUDGE not in config.stash:
         mode: Any = config.getoption("textassay_mode") or (
             "replay" if os.environ.get("CI") else "record"
@@ -54,14 +46,12 @@ def _judge(config: pytest.Config) -> gates.Judge:
         # workers share no memory, so each gets an equal part of the limit
         workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
         folder = Path(config.rootpath, config.getini("textassay_answers"))
-        config.stash[JUDGE] = gates.Judge(
-            mode, folder, max_cost=None if cost is None else cost / workers
-        )
+        config.stash[JUDGE] = Judge(mode, folder, max_cost=None if cost is None else cost / workers)
         config.pluginmanager.register(_Outcomes(), "textassay-outcomes")
     return config.stash[JUDGE]
 
 
-def _properties(check: gates.Check) -> list[tuple[str, object]]:
+def _properties(check: Check) -> list[tuple[str, object]]:
     fields = check.as_dict()
     plain = ("verdict", "value", "low", "high", "threshold", "n")
     named = [(f"{PROPERTY}.{check.aspect}.{name}", fields[name]) for name in plain]
@@ -98,83 +88,9 @@ def _of_tests(excinfo: pytest.ExceptionInfo[BaseException], item: pytest.Item) -
     return entries[: next(called, len(entries))] or excinfo.traceback
 
 
-def _outcome(call: pytest.CallInfo[None], checks: list[gates.Check]) -> str:
+def _outcome(call: pytest.CallInfo[None], checks: list[Check]) -> str:
     if call.excinfo is None:
         return "inconclusive" if any(c.verdict == "inconclusive" for c in checks) else ""
-    if call.excinfo.errisinstance(gates.Inconclusive):
+    if call.excinfo.errisinstance(Inconclusive):
         return "inconclusive"
     return "error" if call.excinfo.errisinstance(TextassayError) else ""
-
-
-class Summary:
-    """Collects what all tests found, also those of xdist's workers, and prints it at the end."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._checks: list[tuple[str, dict[str, Any]]] = []
-        self._inconclusive = 0
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the checks of a finished test."""
-        if report.failed:
-            self._inconclusive += getattr(report, "textassay_outcome", "") == "inconclusive"
-        if report.when == "call":
-            checks = (value for name, value in report.user_properties if name == PROPERTY)
-            self._checks += [(report.nodeid, json.loads(str(value))) for value in checks]
-
-    def pytest_report_teststatus(
-        self, report: pytest.CollectReport | pytest.TestReport
-    ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
-        """Name the outcomes that pytest does not have."""
-        outcome = getattr(report, "textassay_outcome", None)
-        if outcome == "inconclusive":
-            return "inconclusive", "?", ("INCONCLUSIVE", {"yellow": True})
-        if outcome == "error":
-            return "error", "E", ("ERROR", {"red": True})
-        return None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Exit with 4 if inconclusive checks are all that failed."""
-        # a real failure keeps pytest's own status, which CI knows
-        if self._inconclusive and session.testsfailed == self._inconclusive:
-            session.exitstatus = INCONCLUSIVE
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print every check, and append them to the summary of a GitHub job."""
-        if not self._checks:
-            return
-        terminalreporter.section("textassay")
-        for node, check in self._checks:
-            terminalreporter.line(f"{node}: {check['text']}")
-        if JUDGE in self._config.stash:
-            terminalreporter.line(_cost(self._config.stash[JUDGE]))
-        if path := os.environ.get("GITHUB_STEP_SUMMARY"):
-            with Path(path).open("a", encoding="utf-8") as file:
-                file.write(_markdown(self._checks))
-
-
-def _cost(judge: gates.Judge) -> str:
-    usage = judge.usage
-    cost = "" if not usage.cost else f", ${usage.cost:.4f}"
-    return f"judges: {usage.calls} calls, {usage.cached_calls} answered from the recording{cost}"
-
-
-def _judged(check: dict[str, Any]) -> str:
-    """Return what the value of a check is of."""
-    aspect = str(check["aspect"])
-    return aspect if check["kind"] == "at_least" else f"{aspect}, difference to baseline"
-
-
-def _markdown(checks: list[tuple[str, dict[str, Any]]]) -> str:
-    rows = [
-        (node, _judged(check), Interval(check["value"], check["low"], check["high"]),
-         check["threshold"], check["verdict"])
-        for node, check in checks
-    ]  # fmt: skip
-    columns = (
-        Column("test", "test"), Column("aspect", "aspect"),
-        Column("value", "value", "interval"), Column("threshold", "at least", "number"),
-        Column("verdict", "verdict"),
-    )  # fmt: skip
-    return f"### textassay\n\n{to_markdown(Table(columns, rows))}\n"
