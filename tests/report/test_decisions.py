@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.harness import textassay
 from tests.report.runs import score, write_data, write_run
-from textassay.report.evidence import figure
+from textassay.report.examples import figure
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.harness import served, textassay
 from tests.fitting.made_texts import Planted
 from tests.report.runs import write_data
-from textassay.report.evidence import figure
+from textassay.report.examples import figure
 
 SECTIONS = ("overview", "scores", "agreement", "compared", "calibration", "estimates", "alt-test",
             "method", "texts")  # fmt: skip

@@ -15,8 +15,7 @@ from tests.cli.harness import served, textassay
 from tests.report.runs import score, small_data, small_run, write_run
 from textassay.meta import agreement_table, read_scores
 from textassay.report import write_report
-from textassay.report.evidence import clipped, evidence_lines, figure
-from textassay.report.examples import MAX_ROWS, selected
+from textassay.report.examples import MAX_ROWS, clipped, evidence_lines, figure, selected
 from textassay.report.source import Joined
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError

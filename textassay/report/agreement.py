@@ -309,9 +309,8 @@ def _judges(
     found: dict[tuple[str, str], JudgeAgreement] = {}
     for judge, row in rows:
         own, key = row.agreement, (judge, row.aspect)
-        value = Interval(own.spearman, *((own.ci or {}).get("spearman") or (None, None)))
         found[key] = JudgeAgreement(
-            *key, "Spearman's rho", value, own.n, own.groups, above.get(key)
+            *key, "Spearman's rho", _rho(own), own.n, own.groups, above.get(key)
         )
     for at, of_label in labels:
         same, key = of_label.agreement, (runs[at].name, of_label.aspect)
@@ -358,9 +357,12 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
 
 
 def _drawn(agreement: Agreement, kind: Literal["judge", "other"]) -> Markup:
-    ends = (agreement.ci or {}).get("spearman") or (None, None)
-    drawn = (agreement.spearman, *ends)
-    return svg.interval_plot(drawn, (-1.0, 1.0), mark=0.0, kind=kind, width=130)
+    return svg.interval_plot(_rho(agreement), (-1.0, 1.0), mark=0.0, kind=kind)
+
+
+def _rho(agreement: Agreement) -> Interval:
+    """Return Spearman's rho with its interval."""
+    return Interval(agreement.spearman, *((agreement.ci or {}).get("spearman") or (None, None)))
 
 
 def _plots(

@@ -237,10 +237,10 @@ def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:
 
 def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
     best = row.corrected if row.corrected.value is not None else row.judge_only
-    drawn, judge = (best.value, best.low, best.high), row.judge_only.value
+    judge = row.judge_only.value
     # a judge on another scale than the raters' has no place on their axis
     beside = judge if judge is not None and span[0] <= judge <= span[1] else None
-    return svg.interval_plot(drawn, span, mark=row.labels_only.value, beside=beside, width=170)
+    return svg.interval_plot(best, span, mark=row.labels_only.value, beside=beside, width=170)
 
 
 def _compare(
@@ -261,8 +261,7 @@ def _compare(
     ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end]
     # one axis for all aspects, symmetric around 0, so that the pictures can be compared
     most = max([*ends, *(abs(row.difference.value or 0.0) for row in rows)], default=1.0) or 1.0
-    drawn = [(row.difference.value, row.difference.low, row.difference.high) for row in rows]
-    pictures = [svg.interval_plot(one, (-most, most), mark=0.0) for one in drawn]
+    pictures = [svg.interval_plot(row.difference, (-most, most), mark=0.0) for row in rows]
     differences, *others = comparison_tables(rows, agreement, people)
     column = Column("picture", "around 0", "picture")
     section.compared.append(differences.with_column(column, pictures, after="difference"))

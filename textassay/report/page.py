@@ -1,14 +1,18 @@
-"""Builds one HTML file from the sections; it loads nothing and runs only its own script.
+"""Builds one HTML file from the sections, and the words that it begins with.
 
-The file's Content-Security-Policy forbids every request and allows its one script and its one style
-sheet by their hashes. Equal runs and data give equal bytes.
+It loads nothing and runs only its own script: its Content-Security-Policy forbids every request and
+allows its one script and its one style sheet by their hashes. Equal runs and data give equal bytes.
+
+The first words say what a run shows: who is better, whether the judge agrees with people, what is
+missing. Every sentence follows from an interval or a test that stands in a section below; what no
+interval shows is said to be not shown.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -18,22 +22,50 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from textassay.calibration.means import SystemDifference
 from textassay.meta.score_files import map_entries
 from textassay.report.agreement import RESAMPLES, AspectAgreement, agreements, pairs_of
-from textassay.report.decisions import Decisions, decisions
-from textassay.report.evidence import figure, visible
-from textassay.report.examples import MAX_ROWS, ExamplesSection, Packed, examples, pack_rows
-from textassay.report.headline import Headline, headline
-from textassay.report.recipe import RecipeSection, recipe
-from textassay.report.scores import AspectScores, Overview, overview, scores
+from textassay.report.decisions import STAND_IN, Decisions, decisions
+from textassay.report.examples import (
+    MAX_ROWS,
+    ExamplesSection,
+    Packed,
+    examples,
+    figure,
+    pack_rows,
+    visible,
+)
+from textassay.report.overview import (
+    AspectScores,
+    Overview,
+    RecipeSection,
+    overview,
+    recipe,
+    scores,
+)
 from textassay.report.source import DataSource, Joined, RunSource, join, open_data, open_runs
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.labels import labels_of, shares_of
 from textassay.runtime.storage.files import write_text
-from textassay.table import to_html
+from textassay.table import HasInterval, Interval, to_html
 
 MAX_RUNS = 2
 """Runs on one page: a run, and another beside it."""
+_MANY = 3
+"""Aspects that a sentence names with their figures; of more, the rest is counted."""
+_ALPHA = 0.05
+_KAPPA = "Cohen's kappa"
+_COMPARED = {"spearman": "Spearman's rho", _KAPPA: _KAPPA}
+"""By which a run agrees better, and what sentences call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The beginning of the page."""
+
+    first: str
+    points: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +233,219 @@ def _seen(value: Any) -> Any:
 
 def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def headline(
+    runs: Sequence[RunSource],
+    overview: Overview,
+    scores: list[AspectScores] | None,
+    agreement: list[AspectAgreement] | None,
+    decisions: Decisions,
+) -> Headline | None:
+    """Return what the page shows, or `None` while there are no scores."""
+    if scores is None:
+        return None
+    several = len(runs) > 1
+    sentences = [
+        *(_runs_compared(decisions) if several else ()),
+        *_with_people(runs, agreement or []),
+        *_stand_in(runs, decisions, agreement or []),
+        *_systems(runs, decisions),
+    ]
+    if agreement is None:
+        if not several:
+            sentences.insert(0, _means(runs[0], scores))
+        sentences.append(
+            "Nothing here shows whether people would agree: there are no ratings by people beside"
+            " these scores."
+        )
+    sentences += _missing(runs, overview, decisions)
+    first, *points = sentences
+    return Headline(first, points)
+
+
+def _runs_compared(decisions: Decisions) -> Iterator[str]:
+    """Yield which run agrees better with people, and which one scores higher."""
+    found = {
+        (one["aspect"], one["coefficient"]): Interval(one["difference"], one["low"], one["high"])
+        for one in decisions.of_agreement
+        if one["coefficient"] in _COMPARED and one["difference"] is not None
+    }
+    # of labels, kappa stands for the correlation of their numbers
+    labeled = {aspect for aspect, measure in found if measure == _KAPPA}
+    shown = {key: one for key, one in found.items() if key[1] == _KAPPA or key[0] not in labeled}
+    if shown:
+        measures = dict.fromkeys(_COMPARED[measure] for _, measure in shown)
+        yield _sorted_out(
+            [(aspect, one) for (aspect, _), one in shown.items()],
+            "A agrees better with people than B on", "B agrees better with people than A on",
+            "it is not shown which run agrees better with people on", " or ".join(measures),
+        )  # fmt: skip
+    rows = [
+        (row.aspect, row.difference)
+        for row in decisions.of_runs
+        if row.difference.value is not None
+    ]
+    if rows:
+        yield _sorted_out(
+            rows, "A scores higher than B on", "B scores higher than A on",
+            "no difference of A and B is shown on", "A − B",
+        )  # fmt: skip
+
+
+def _with_people(runs: Sequence[RunSource], agreement: Sequence[AspectAgreement]) -> Iterator[str]:
+    """Yield on what each run agrees with people, and on what it is above trivial measures."""
+    above: list[tuple[str, Sequence[str]]] = []
+    for who, run in _named(runs):
+        own = [one for aspect in agreement for one in aspect.judges if one.run == run.name]
+        if not own:
+            continue
+        measures = list(dict.fromkeys(one.measure for one in own))
+        yield _sorted_out(
+            [(one.score, one.value) for one in own],
+            f"{who} agrees with people on", f"{who} contradicts people on",
+            f"it is not shown that {who} agrees with people on", " or ".join(measures),
+        )  # fmt: skip
+        by: dict[str, list[str]] = {"yes": [], "no": [], "not shown": []}
+        for one in own:
+            if one.advantage is not None:
+                measure, difference = one.advantage.measure, _figures(one.advantage.difference)
+                by[one.advantage.above].append(f"{one.score} ({difference} against {measure})")
+        above += [
+            (f"{who} is above the best trivial measure on", by["yes"]),
+            (f"{who} is below a trivial measure on", by["no"]),
+            (f"it is not shown that {who} is above trivial measures on", by["not shown"]),
+        ]
+    if any(names for _, names in above):
+        yield _joined(above)
+
+
+def _stand_in(
+    runs: Sequence[RunSource], decisions: Decisions, agreement: Sequence[AspectAgreement]
+) -> Iterator[str]:
+    parts: list[tuple[str, Sequence[str]]] = []
+    for letter, (who, _) in zip("AB", _named(runs), strict=False):
+        tests = [test for whose, test in decisions.of_raters if whose == letter]
+        may = [test.score for test in tests if test.test.may_stand_in]
+        others = [test.score for test in tests if not test.test.may_stand_in]
+        parts += [
+            (f"{who} may stand in for a rater on", may),
+            (f"it is not shown that {who} may stand in for a rater on", others),
+        ]
+    if decisions.of_raters:
+        yield _joined(parts)
+    elif agreement and not any(reason.startswith(STAND_IN) for reason in decisions.reasons):
+        yield (
+            "Whether a judge may stand in for a rater cannot be tested here: that needs the single"
+            " ratings of two raters or more of at least 30 texts."
+        )
+
+
+def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
+    """Yield which system is the best of each aspect, as far as tests tell.
+
+    With Holm's adjustment over all pairs, the best is one that no other is shown to be above.
+    """
+    by_aspect: dict[str, list[SystemDifference]] = {}
+    shares = shares_of(labels_of(runs[0].manifest))
+    for letter, one in decisions.of_systems:
+        if letter == "A" and one.difference.value is not None and one.aspect not in shares:
+            # corrected by the same ratings, those of B are nearly the same
+            by_aspect.setdefault(one.aspect, []).append(one)
+    open_, parts = list[str](), list[tuple[str, Sequence[str]]]()
+    for aspect, pairs in by_aspect.items():
+        up = 1 if runs[0].higher_is_better(aspect) else -1
+        systems = list(dict.fromkeys(name for one in pairs for name in (one.a, one.b)))
+        sure = [one for one in pairs if one.p_holm is not None and one.p_holm <= _ALPHA]
+        below = {one.b if up * (one.difference.value or 0.0) > 0 else one.a for one in sure}
+        best = [system for system in systems if system not in below]
+        if len(best) == len(systems):
+            open_.append(aspect)
+            continue
+        if not best:
+            continue  # each pair has its own sources, so their tests may go in a circle
+        largest = max(sure, key=lambda one: abs(one.difference.value or 0.0))
+        a_is_higher = (largest.difference.value or 0.0) > 0
+        high, low = (largest.a, largest.b) if a_is_higher else (largest.b, largest.a)
+        size = _figures(largest.difference, absolute=True)
+        apart = f"{high} is above {low}" if up > 0 else f"{low} is below {high}"
+        on = ", ".join(filter(None, [f"on {aspect}", decisions.assumes.get(aspect)]))
+        words = f"{on}: the best of {len(systems)} systems is {_some(best, ' or ')}"
+        if len(best) > _MANY:
+            words = f"{on}: {len(best)} of {len(systems)} systems may be the best"
+        parts.append((words, [f"({apart} by {size})"]))
+    by = " (by A)" if runs[1:] else ""
+    none = [("no two systems are shown to differ on", open_)]
+    more = "; other aspects below" if len(parts) > _MANY else ""
+    if by_aspect:
+        yield _joined([*parts[:_MANY], *none], f"{more}{by}")
+
+
+def _means(run: RunSource, scores: Sequence[AspectScores]) -> str:
+    known = [(one.name, one.rows[0].mean) for one in scores if one.rows[0].n]
+    if not known:
+        return f"{run.method} gave no text a score."
+    means = [f"{_figures(mean)} on {name}" for name, mean in known]
+    return f"{run.method} scores {_some(means)} on average."
+
+
+def _missing(runs: Sequence[RunSource], overview: Overview, decisions: Decisions) -> Iterator[str]:
+    for letter, run in zip("AB", runs, strict=False):
+        outcomes = run.table.summary.summary()["outcomes"]
+        lacking = sum(outcomes.values()) - outcomes["scored"]
+        if lacking:
+            of = f" of {letter}" if len(runs) > 1 else ""
+            yield (
+                f"{lacking:,} of {sum(outcomes.values()):,} scores{of} have no value and are in no"
+                " figure."
+            )
+    if overview.missing is not None:
+        yield f"Texts, systems and ratings are not available: {overview.missing}."
+    if decisions.reasons:
+        count = len(decisions.reasons)
+        what = "One result" if count == 1 else f"{count} results"
+        yield f"{what} could not be computed; the reasons stand below the sections."
+
+
+def _sorted_out(
+    values: Sequence[tuple[str, HasInterval]], up: str, down: str, open_: str, what: str
+) -> str:
+    """Return one sentence about what intervals show: above 0, below 0, or neither."""
+    shown: dict[str, list[str]] = {up: [], down: [], open_: []}
+    for name, one in values:
+        side = open_
+        if one.low is not None and one.low > 0:
+            side = up
+        elif one.high is not None and one.high < 0:
+            side = down
+        shown[side].append(f"{name} ({_figures(one)})")
+    return _joined(shown.items(), f"; {what} with 95 % intervals over sources")
+
+
+def _joined(parts: Iterable[tuple[str, Sequence[str]]], after: str = "") -> str:
+    sentence = "; ".join(f"{words} {_some(names)}" for words, names in parts if names)
+    return f"{sentence[:1].upper()}{sentence[1:]}{after}."
+
+
+def _some(names: Sequence[str], and_: str = " and ") -> str:
+    shown = [visible(name) for name in names[:_MANY]]
+    if len(names) > _MANY:
+        shown.append(f"{len(names) - _MANY} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])}{and_}{shown[-1]}"
+
+
+def _named(runs: Sequence[RunSource]) -> Iterator[tuple[str, RunSource]]:
+    """Yield what sentences call each run, and the run."""
+    yield from zip("AB" if len(runs) > 1 else ["the judge"], runs, strict=False)
+
+
+def _figures(one: HasInterval, *, absolute: bool = False) -> str:
+    """Return a value with its interval, two decimals each; absolute turns a negative one around."""
+    if one.value is None:
+        return "undefined"
+    turn = -1 if absolute and one.value < 0 else 1
+    value = figure(turn * one.value, 2)
+    if one.low is None or one.high is None:
+        return f"{value}, no interval"
+    low, high = sorted((turn * one.low, turn * one.high))
+    return f"{value} [{figure(low, 2)}, {figure(high, 2)}]"

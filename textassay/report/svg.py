@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
+from textassay.table import HasInterval
+
 Span = tuple[float, float]
 Point = tuple[float, float]
 _LARGEST_DOT = 7.0
@@ -50,7 +52,7 @@ def picture(
 
 
 def interval_plot(
-    ends: tuple[float | None, float | None, float | None],
+    interval: HasInterval,
     span: Span,
     *,
     mark: float | None = None,
@@ -59,7 +61,7 @@ def interval_plot(
     width: float = 130,
 ) -> Markup:
     """Draw a value with its interval on an axis."""
-    value, low, high = ends
+    value, low, high = interval.value, interval.low, interval.high
     height, middle = 18.0, 9.0
 
     def x(number: float) -> float:
@@ -79,24 +81,17 @@ def interval_plot(
     return picture(width, height, *parts)
 
 
-def histogram(counts: Sequence[int], *, kind: str = "judge", width: float = 64) -> Markup:
+def histogram(counts: Sequence[int], *, width: float = 64) -> Markup:
     """Draw counts of equal bins as bars."""
     height, most = 18.0, max(counts, default=0) or 1
     step = width / max(len(counts), 1)
-    bars = [
-        tag(
-            "rect",
-            x=at * step + 0.5,
-            width=step - 1,
-            y=height - tall,
-            height=tall,
-            class_=f"bar {kind}",
-        )
-        for at, count in enumerate(counts)
-        if count
-        # a bin with anything in it stays visible
-        for tall in [max(1.0, (height - 1) * count / most)]
-    ]
+    bars = []
+    for at, count in enumerate(counts):
+        if count:
+            # a bin with anything in it stays visible
+            tall = max(1.0, (height - 1) * count / most)
+            place = {"x": at * step + 0.5, "y": height - tall}
+            bars.append(tag("rect", **place, width=step - 1, height=tall, class_="bar judge"))
     base = tag("line", x1=0, x2=width, y1=height - 0.5, y2=height - 0.5, class_="axis")
     return picture(width, height, *bars, base)
 

@@ -8,9 +8,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from textassay.report.evidence import Line, clipped, figure, visible
-from textassay.report.examples import ShownScore, first_rows, show
-from textassay.report.scores import overview, scores
+from textassay.report.examples import Line, ShownScore, clipped, figure, first_rows, show, visible
+from textassay.report.overview import overview, scores
 from textassay.report.source import DataSource, Joined, RunSource
 from textassay.table import (
     Alert,

@@ -114,25 +114,22 @@ def _show_example(
 
 def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, Any]]:
     """Return the means of the printed table: one row per aspect and system."""
-    from textassay.report.scores import scores
+    from textassay.report.overview import scores
 
-    rows = []
-    for aspect in scores([run], data, [joined]) or ():
-        for row in aspect.rows:
-            mean = row.mean
-            rows.append(
-                {
-                    "aspect": aspect.name,
-                    "system": row.system,
-                    "n": 0 if mean is None else mean.n,
-                    "mean": None if mean is None else mean.value,
-                    "low": None if mean is None else mean.low,
-                    "high": None if mean is None else mean.high,
-                    "unscored": row.unscored,
-                    "human": row.people,
-                }
-            )
-    return rows
+    return [
+        {
+            "aspect": aspect.name,
+            "system": row.system,
+            "n": row.n,
+            "mean": row.mean.value,
+            "low": row.mean.low,
+            "high": row.mean.high,
+            "unscored": row.unscored,
+            "human": row.people,
+        }
+        for aspect in scores([run], data, [joined]) or ()
+        for row in aspect.rows
+    ]
 
 
 async def _show_exchanges(
@@ -162,7 +159,7 @@ async def show_prompts(request: RunRequest, count: int) -> None:
 
 
 async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
-    from textassay.report.evidence import clipped
+    from textassay.report.examples import clipped
 
     last = None
     async with aclosing(exchanges):

@@ -1,0 +1,474 @@
+"""What was judged, by whom, at what cost and how: facts, scores by system, and the method itself.
+
+Means have intervals over sources. The method is drawn as a graph, with HD-Eval's tree (scores and
+importance) and Fusion-Eval's plan.
+"""
+
+from __future__ import annotations
+
+import graphlib
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from textassay.calibration.means import NO_ESTIMATE, Estimate, weighted_mean
+from textassay.learning.splits import group_codes
+from textassay.meta.correlation import Floats
+from textassay.methods.by_name import build
+from textassay.methods.fitted.evaluator import is_evaluator
+from textassay.report import svg
+from textassay.report.source import OUTCOMES, DataSource, Joined, Rows, RunSource
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import TextassayError
+from textassay.runtime.graph import Graph
+from textassay.runtime.labels import without_order
+from textassay.runtime.messages import Scale
+from textassay.runtime.model import Capabilities, Model
+from textassay.runtime.storage.run_files import token_details
+from textassay.table import Column, Interval, Table
+
+CONFIDENCE = 0.95
+REASONS = {
+    "scored": "has a value",
+    "abstained": "the judge declined",
+    "invalid": "the judge answered, but not usably",
+    "error": "the judge could not be asked",
+}
+_MORE = frozenset({"Calls", "Tokens", "Began", "Version"})
+"""Facts that most readers do not look for, which are folded."""
+_BINS = 16
+_MAX_SCORES = 50_000
+"""Scores whose evidence is read for the means of the criteria."""
+_RESULT = "\0result"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One run."""
+
+    name: str
+    facts: list[tuple[str, str]]
+    """Label and value; `more` are those that most readers do not look for."""
+    more: list[tuple[str, str]]
+    outcomes: list[tuple[str, int, str]]
+    """Outcome, number of scores, and what it means, of those that occur."""
+    bar: Markup | None
+    errors: list[tuple[str, int]]
+    """Type of error and number of scores, most frequent first."""
+    signatures: list[tuple[str, int]]
+    """Signature and number of lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All runs."""
+
+    runs: list[RunFacts]
+    data: str
+    missing: str | None
+    """Why texts are absent; `None` if they are there."""
+
+
+def overview(runs: Sequence[RunSource], data: DataSource) -> Overview:
+    """Return the facts, outcomes and errors of each run."""
+    return Overview([_run_facts(run) for run in runs], data.name, data.missing)
+
+
+def _run_facts(run: RunSource) -> RunFacts:
+    summary = run.table.summary.summary()
+    outcomes: list[tuple[str, int, str]] = [
+        (name, count, REASONS[name]) for name in OUTCOMES if (count := summary["outcomes"][name])
+    ]
+    # runs of older versions lack some facts, and an empty row would look like a fault
+    facts = [(label, value) for label, value in _all_facts(run, summary) if value]
+    return RunFacts(
+        name=run.name,
+        facts=[fact for fact in facts if fact[0] not in _MORE],
+        more=[fact for fact in facts if fact[0] in _MORE],
+        outcomes=outcomes,
+        bar=svg.shares((name, count) for name, count, _ in outcomes) if outcomes[1:] else None,
+        errors=sorted(summary["errors"].items(), key=lambda item: (-item[1], item[0])),
+        signatures=list(run.table.signatures.items()),
+    )
+
+
+def _all_facts(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]:
+    usage, outcomes = summary["usage"], summary["outcomes"]
+    spec, data = run.manifest.get("spec") or {}, run.manifest.get("data") or {}
+    models = [f"{role}: {name}" if role else name for role, name in run.models.items()]
+    cost = "unknown price" if usage["cost"] is None else f"${usage['cost']:,.4f}"
+    calls = f"{usage['calls']:,} made, {usage['cached_calls']:,} from the cache"
+    tokens = f"{usage['prompt_tokens']:,} prompt, {usage['completion_tokens']:,} completion"
+    tokens += token_details(usage)
+    count, total = data.get("count"), sum(outcomes.values())
+    lacking = total - outcomes["scored"]
+    values = f"{lacking:,} without a value" if lacking else "all with a value"
+    return [
+        ("Method", run.method),
+        ("Model", ", ".join(models) or "none asked"),
+        ("Task", str(spec.get("task") or "")),
+        ("Examples", f"{len(run.table.ids):,} judged" + (f" of {count:,}" if count else "")),
+        ("Aspects", ", ".join(run.table.aspects)),
+        ("Scores", f"{total:,}, {values}" if total else "none yet"),
+        ("Tools", ", ".join(map(str, spec.get("tools") or ()))),
+        ("Calls", calls),
+        ("Tokens", tokens),
+        ("Cost", cost),
+        ("Began", run.began),
+        ("Version", f"textassay {run.manifest.get('textassay', 'unknown')}"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemRow:
+    """One system on one aspect."""
+
+    run: str
+    """`A` or `B`."""
+    system: str | None
+    """`None` for all texts."""
+    n: int
+    mean: Estimate
+    """The mean of n scores; no value if there is none."""
+    unscored: int
+    people: float | None
+    """Mean rating over the rated texts; `None` if there is none."""
+    picture: Markup
+    spread: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class AspectScores:
+    """All systems on one aspect, best first."""
+
+    name: str
+    scale: str
+    """Its scale in words."""
+    span: tuple[float, float]
+    """Ends of the axis that the pictures share."""
+    rows: list[SystemRow]
+    """All texts first, then each system; of two runs both in turn."""
+
+    def table(self) -> Table:
+        """Return means by system, with people's where there are ratings."""
+        rows = [
+            (row.system or "all texts", row.run, row.n, row.unscored,
+             row.mean if row.n else None, row.picture, row.spread, row.people)
+            for row in self.rows
+        ]  # fmt: skip
+        columns = (
+            Column("system", "system"), Column("run", "run"), Column("n", "n", "count"),
+            Column("unscored", "unscored", "count"),
+            Column("mean", "mean, 95 % interval", "interval"),
+            Column("picture", f"{self.span[0]:g} to {self.span[1]:g}", "picture"),
+            Column("spread", "values", "picture"), Column("people", "people", "number", 2),
+        )  # fmt: skip
+        needed = {
+            "run": len({row.run for row in self.rows}) > 1,
+            "unscored": any(row.unscored for row in self.rows),
+            "people": any(row.people is not None for row in self.rows),
+        }
+        table = Table(columns, rows, title=f"{self.name}, {self.scale}")
+        return table.without(*(name for name, is_needed in needed.items() if not is_needed))
+
+
+def scores(
+    runs: Sequence[RunSource], data: DataSource, joined: Sequence[Joined]
+) -> list[AspectScores] | None:
+    """Return means by aspect and system, or `None` while there are no scores."""
+    # labels without an order have no mean
+    left_out = {name for run in runs for name in without_order(run.manifest)}
+    names = list(dict.fromkeys(name for run in runs for name in run.table.aspects))
+    shown = [name for name in names if name not in left_out]
+    return [_aspect(name, runs, data, joined) for name in shown] if names else None
+
+
+def _aspect(
+    name: str, runs: Sequence[RunSource], data: DataSource, joined: Sequence[Joined]
+) -> AspectScores:
+    judged = [
+        (letter, run, beside)
+        for letter, run, beside in zip("AB", runs, joined, strict=False)
+        if name in run.table.aspects
+    ]
+    first = judged[0][1]
+    scales = {run.table.scales[run.table.aspects.index(name)] for _, run, _ in judged}
+    known = np.concatenate([beside.values[_rows(run, name)] for _, run, beside in judged])
+    known = known[~np.isnan(known)]
+    # two runs on different scales share an axis that has room for both
+    ends = [end for scale in scales if scale is not None for end in scale]
+    if None in scales:
+        ends += [float(known.min()), float(known.max())] if len(known) else []
+    span = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    lines = [row for one in judged for row in _of_run(name, *one, data, span)]
+    # systems in the order of the first run, each beside its row of the second
+    order = {row.system: at for at, row in reversed(list(enumerate(lines)))}
+    lines.sort(key=lambda row: order[row.system])
+    words = [f"{scale[0]:g} to {scale[1]:g}" if scale else "no fixed scale" for scale in scales]
+    scale_text = " and ".join(sorted(words))
+    if not first.higher_is_better(name):
+        scale_text += ", lower is better"
+    return AspectScores(name, scale_text, span, lines)
+
+
+def _rows(run: RunSource, name: str) -> Rows:
+    return np.flatnonzero(np.array(run.table.aspect, int) == run.table.aspects.index(name))
+
+
+def _of_run(
+    name: str,
+    letter: str,
+    run: RunSource,
+    joined: Joined,
+    data: DataSource,
+    span: tuple[float, float],
+) -> list[SystemRow]:
+    """Return the row of all texts, and those of the systems, best first."""
+    table, rows = run.table, _rows(run, name)
+    values, human = joined.values[rows], joined.human[rows]
+    examples = [data.examples.get(table.ids[table.example[row]]) for row in rows]
+    groups = [None if one is None else one.group for one in examples]
+    systems = [None if one is None else one.system for one in examples]
+    scale = table.scales[table.aspects.index(name)]
+
+    def row(system: str | None, at: Rows) -> SystemRow:
+        scored = at[~np.isnan(values[at])]
+        mean = _mean(values[scored], [groups[int(row)] for row in scored], scale)
+        # clipped, so that values off the axis are counted in the last bins and not lost
+        counts, _ = np.histogram(np.clip(values[scored], *span), bins=_BINS, range=span)
+        rated = human[at][~np.isnan(human[at])]
+        people = float(rated.mean()) if len(rated) else None
+        # raters may have used another scale, and a mark clipped to this one would be wrong
+        on_axis = people if people is not None and span[0] <= people <= span[1] else None
+        return SystemRow(
+            run=letter,
+            system=system,
+            n=len(scored),
+            mean=mean,
+            unscored=len(at) - len(scored),
+            people=people,
+            picture=svg.interval_plot(mean, span, mark=on_axis),
+            spread=svg.histogram(counts.tolist() if len(scored) else ()),
+        )
+
+    named = sorted({system for system in systems if system is not None})
+    lines = [row(None, np.arange(len(rows)))]
+    # a single system would repeat the row of all texts
+    if len(named) > 1:
+        each = [row(one, np.flatnonzero([one == system for system in systems])) for one in named]
+        up = 1 if run.higher_is_better(name) else -1
+        lines += sorted(each, key=lambda row: -up * (row.mean.value or 0) if row.n else np.inf)
+    return lines
+
+
+def _mean(values: Floats, groups: Sequence[str | None], scale: Scale | None) -> Estimate:
+    """Return the mean of scores with its interval over sources, which is none below two."""
+    if not len(values):
+        return NO_ESTIMATE
+    codes = group_codes(groups)
+    mean = weighted_mean(values, codes, np.ones(len(values)), int(codes.max()) + 1)
+    estimate = mean.estimate(CONFIDENCE)
+    if scale is not None:
+        estimate = estimate.clipped(*scale)
+    # rounded once, so that equal runs show equal means
+    return Estimate(math.fsum(values) / len(values), estimate.low, estimate.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A node of HD-Eval's tree."""
+
+    name: str
+    depth: int
+    """0 at the root."""
+    mean: float | None
+    """Mean rating; `None` if no score's evidence has it."""
+    n: int
+    picture: Markup | None
+    importance: float | None
+    """How much the squared error grows when it is shuffled; `None` unless fitted."""
+    weight: Markup | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeSection:
+    """The section; what does not apply is `None` or empty."""
+
+    method: str
+    graph: Markup | None
+    """Drawn; if it cannot be, `reason` says why."""
+    reason: str | None
+    fans_out: bool
+    steps: list[tuple[str, str]]
+    """The graph in words: a node and what feeds it."""
+    trees: list[tuple[str, list[Criterion]]]
+    """A root aspect and its criteria, parents first; no root if no criterion has children."""
+    fitted: bool
+    """Whether importance is known."""
+    plan: list[str]
+    assistants: list[tuple[str, str]]
+    """Aspect and the tools that serve it."""
+
+
+def recipe(run: RunSource) -> RecipeSection:
+    """Return how a run's method works."""
+    picture, steps, reason, fans_out = None, [], None, False
+    try:
+        graph = _graph(run.manifest.get("spec") or {})
+        picture, steps = _drawn(graph), _in_words(graph)
+        fans_out = any(edge.fans_out for edge in graph.edges)
+    except TextassayError as error:
+        reason = str(error)
+    tree = _tree(run)
+    fitted = any(node.importance is not None for node in tree)
+    return RecipeSection(
+        run.method, picture, reason, fans_out, steps, _by_root(tree), fitted, *_plan(run)
+    )
+
+
+def _graph(spec: Mapping[str, Any]) -> Graph:
+    """Build the method again, with a model that never answers."""
+    name, options = str(spec.get("method")), dict(spec.get("options") or {})
+    models: dict[str, Model] = {}
+    if spec.get("models"):
+        models = {"": ScriptedModel([], capabilities=Capabilities())}
+        if is_evaluator(name):
+            # only the graph is drawn, so a change of the judge does not matter here
+            options["allow_change"] = True
+    tools = tuple(spec.get("tools") or ())
+    return build(name, models, task=spec.get("task"), options=options, tools=tools).graph
+
+
+def _drawn(graph: Graph) -> Markup:
+    fed: dict[str, list[str]] = {node.name: [] for node in graph.nodes}
+    arrows: dict[tuple[str, str], bool] = {}
+    for edge in graph.edges:
+        fed[edge.target].append(edge.source)
+        # several edges between two nodes are one arrow, which fans out if any of them does
+        ends = (edge.source, edge.target)
+        arrows[ends] = arrows.get(ends, False) or edge.fans_out
+    depth = {"input": 0}
+    for name in graphlib.TopologicalSorter(fed).static_order():
+        if name != "input":
+            depth[name] = 1 + max((depth[source] for source in fed[name]), default=0)
+    columns: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
+    for name in ("input", *fed):
+        columns[depth[name]].append(name)
+    arrows[graph.output, _RESULT] = False
+    return svg.flow(
+        [*columns, [_RESULT]],
+        [(*ends, fans_out) for ends, fans_out in arrows.items()],
+        names={"input": "example", _RESULT: "result"},
+        label=f"Graph of {graph.name}",
+    )
+
+
+def _in_words(graph: Graph) -> list[tuple[str, str]]:
+    inputs: dict[str, list[str]] = {node.name: [] for node in graph.nodes}
+    for edge in graph.edges:
+        path = f"{edge.source}.{edge.path}" if edge.path else edge.source
+        inputs[edge.target].append(f"each of {path}" if edge.fans_out else path)
+    return [(name, ", ".join(dict.fromkeys(fed)) or "nothing") for name, fed in inputs.items()]
+
+
+def _tree(run: RunSource) -> list[Criterion]:
+    """Return HD-Eval's criteria, or the features of a fitted evaluator."""
+    trees = (run.manifest.get("method") or {}).get("trees")
+    importance = _importance(run)
+    layers = trees.values() if isinstance(trees, Mapping) else [sorted(importance)]
+    ids = [str(node) for tree in layers for node in tree]
+    means = _means_of_criteria(run) if ids else {}
+    span = (min(0.0, *importance.values()), max(0.0, *importance.values())) if importance else None
+    tree = []
+    for id_ in ids:
+        mean, n, scale = means.get(id_, (None, 0, None))
+        weight = importance.get(id_)
+        parts = id_.removeprefix("hd-eval/").split("/")
+        picture = bar = None
+        if mean is not None and scale:
+            picture = svg.interval_plot(Interval(mean), scale, width=110)
+        if weight is not None and span is not None:
+            # from 0, so that length and side show the importance
+            drawn = Interval(weight, min(0.0, weight), max(0.0, weight))
+            bar = svg.interval_plot(drawn, span, mark=0.0, width=110)
+        name, depth = parts[-1].replace("-", " "), len(parts) - 1
+        tree.append(Criterion(name, depth, mean, n, picture, weight, bar))
+    return tree
+
+
+def _by_root(tree: Sequence[Criterion]) -> list[tuple[str, list[Criterion]]]:
+    """Return criteria by the root that they stand under."""
+    if not any(node.depth for node in tree):
+        # features of a fitted evaluator are no tree
+        return [("", list(tree))] if tree else []
+    roots: list[tuple[str, list[Criterion]]] = []
+    for node in tree:
+        if node.depth == 0 or not roots:
+            roots.append((node.name, []))
+        roots[-1][1].append(node)
+    return roots
+
+
+def _means_of_criteria(run: RunSource) -> dict[str, tuple[float, int, tuple[float, float] | None]]:
+    """Return mean, number and scale of what the evidence calls a criterion, by its id."""
+    total: dict[str, list[float]] = {}
+    scales: dict[str, tuple[float, float]] = {}
+    seen: set[tuple[str, str]] = set()
+    for score in run.table.scores(list(range(min(len(run.table), _MAX_SCORES)))):
+        for piece in score.evidence:
+            id_, value = str(piece.get("id", piece.get("text", ""))), piece.get("value")
+            if not isinstance(value, int | float) or (score.id, id_) in seen:
+                continue  # a criterion that serves several aspects was rated once
+            seen.add((score.id, id_))
+            total.setdefault(id_, []).append(float(value))
+            if scale := piece.get("scale"):
+                scales[id_] = (float(scale[0]), float(scale[1]))
+    return {
+        id_: (sum(values) / len(values), len(values), scales.get(id_))
+        for id_, values in total.items()
+    }
+
+
+def _importance(run: RunSource) -> dict[str, float]:
+    """Return importance by feature, from the evaluator's own report."""
+    folder = str((run.manifest.get("spec") or {}).get("method", ""))
+    path = Path(folder) / "report.json"
+    if not is_evaluator(folder) or not path.is_file():
+        return {}
+    try:
+        permutation = json.loads(path.read_bytes())["importance"]["permutation"]
+        return {
+            str(each["feature"]): float(each["mean"])
+            for each in permutation
+            if each["mean"] is not None
+        }
+    except (ValueError, KeyError, TypeError):
+        return {}  # a report by an older version, or of nothing held out
+
+
+def _plan(run: RunSource) -> tuple[list[str], list[tuple[str, str]]]:
+    path = run.folder / "plan.toml"
+    plan: Any = (run.manifest.get("method") or {}).get("plan")
+    if path.is_file():
+        try:
+            plan = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return [], []  # people may edit the file, and the run does not depend on it
+    if not isinstance(plan, Mapping):
+        return [], []
+    steps: Sequence[Any] = plan.get("steps") or [plan.get("text", "")]
+    assistants = plan.get("assistants") or {}
+    return (
+        [str(step) for step in steps if step],
+        [
+            (str(aspect), ", ".join(map(str, tools)) or "none")
+            for aspect, tools in assistants.items()
+        ],
+    )
