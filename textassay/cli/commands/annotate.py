@@ -352,10 +352,13 @@ def import_results(
     ],
 ) -> None:
     """Convert another tool's result file into examples with scores, to judge, compare or rate."""
-    from textassay.runtime.data.results import read_results
+    from textassay.runtime.data.dataset import Examples
+    from textassay.runtime.data.exports import read_results
     from textassay.runtime.storage.files import encode, write_text
 
     imported = read_results(form, file)
+    # now, so that what is wrong is not reported for a later copy
+    Examples(imported.rows).check()
     with io_errors(out):
         write_text(out, "".join(f"{encode(row).decode()}\n" for row in imported.rows))
     names = dict.fromkeys(name for row in imported.rows for name in row.get("metrics", ()))

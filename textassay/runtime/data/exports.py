@@ -1,103 +1,30 @@
-"""Rows as other tools export them, in our names.
+"""What other evaluation tools write: rows of their exports, and their result files.
 
-OpenInference's spans, Inspect's samples and DeepEval's joined cells; names that need no more than
-another name stand in `aliases`. And numbers and texts of verdicts and chats, which readers of
-`results` need as well.
+Rows in a file of data become rows with our names: OpenInference's spans, Inspect's samples,
+DeepEval's joined cells; names that need no more than another name stand in `material`. Result
+files become examples to judge, with their scores as `metrics`. Field names are those of Inspect's
+`EvalLog`, promptfoo's `EvaluateSummary` (versions 2 and 3), DeepEval's `TestRun` and
+lm-evaluation-harness' `--log_samples`.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from textassay.runtime.chat_formats import looks_like_messages, message_text
-from textassay.runtime.data.tables import FieldError, short_repr
-
-ResultRow = dict[str, Any]
-VERDICTS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-"""Inspect's letters: correct, partially correct, incorrect, no answer."""
-
-
-def row(
-    *,
-    id: Any,
-    output: Any,
-    source: Any = None,
-    references: Any = None,
-    context: Any = None,
-    system: Any = None,
-    group: Any = None,
-    metrics: Mapping[str, float] | None = None,
-    messages: Any = None,
-) -> ResultRow:
-    """Return a row in our format without what is not there."""
-    given: ResultRow = {
-        "id": str(id),
-        "output": output if isinstance(output, str) else None,
-        "source": source,
-        "references": references,
-        "context": context,
-        "system": None if system is None else str(system),
-        "group": None if group is None else str(group),
-        "metrics": dict(metrics or {}),
-        "messages": messages,
-    }
-    return {name: value for name, value in given.items() if value not in (None, [], {}, "")}
-
-
-def finite_number(value: Any) -> float | None:
-    """Return a score as a number; `None` if it is not a finite number."""
-    if isinstance(value, bool):
-        return float(value)
-    if isinstance(value, str):
-        if value in VERDICTS:
-            return VERDICTS[value]
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    try:
-        number = float(value) if isinstance(value, int | float) else math.nan
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def scores_in(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return those of the values that are numbers; a mapping in them gives a score per key."""
-    metrics: dict[str, float] = {}
-    for name, value in values.items():
-        inner = (
-            {f"{name}.{key}": one for key, one in value.items()}
-            if isinstance(value, Mapping)
-            else {name: value}
-        )
-        for key, one in inner.items():
-            if (known := finite_number(one)) is not None:
-                metrics[str(key)] = known
-    return metrics
-
-
-def text(content: Any) -> str | None:
-    """Return the text of a chat, a message, its content or a plain string."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Mapping):
-        return text(content.get("content", content.get("text")))
-    if isinstance(content, list):
-        parts = [part for part in map(text, content) if part]
-        return "\n\n".join(parts) or None
-    return None
-
-
-def listed(value: Any) -> list[str]:
-    """Return a reference, or several, as a list."""
-    items = value if isinstance(value, list) else [value]
-    return [str(item) for item in items if item not in (None, "")]
-
+from textassay.runtime.data.tables import MAX_LINE, FieldError, short_repr
+from textassay.runtime.errors import DataError, UnknownName
 
 Row = Mapping[str, Any]
 
@@ -263,43 +190,49 @@ def _joined(items: Any) -> str | None:
 
 def _from_sample(row: Row) -> Row:
     """Read a sample of an Inspect log."""
-    output = row["output"]
-    if not isinstance(output, Mapping) or not isinstance(row["messages"], list):
+    if not isinstance(row["output"], Mapping) or not isinstance(row["messages"], list):
         return row
     attachments = row.get("attachments")
     found = {key: value for key, value in row.items() if key not in _IN_LOG_ONLY}
     if isinstance(attachments, Mapping) and attachments:
-        found = attached(found, attachments)
+        found = _attached(found, attachments)
     output = found["output"]
-    choices = output.get("choices") or [{}]
-    message = choices[0].get("message") or {}
-    epoch = row.get("epoch") or 1
-    scores = found.pop("scores", None) or {}
+    message = (output.get("choices") or [{}])[0].get("message") or {}
+    answer = output.get("completion") or message_text(message.get("content"))
     found |= {
-        # Inspect repeats a sample in epochs under one id
-        "id": str(row["id"]) if epoch == 1 else f"{row['id']}#{epoch}",
+        "id": str(_sample_id(row)),
         "group": found.get("group", str(row["id"])),
-        "output": output.get("completion") or message_text(message.get("content")) or None,
+        "output": answer or output,  # the last thing it did was a call
         "system": output.get("model"),
-        "metrics": scores_in({name: one.get("value") for name, one in scores.items()}),
+        "metrics": _sample_scores(found),
     }
-    if found["output"] is None:  # the last thing it did was a call
-        found["output"] = output
+    found.pop("scores", None)
     if "target" in found:
-        found["target"] = listed(found["target"])
+        found["target"] = _references(found["target"])
     if not isinstance(found["input"], str):  # its messages are the first of all messages
         del found["input"]
     return found
 
 
-def attached(value: Any, attachments: Row) -> Any:
+def _sample_id(sample: Row) -> Any:
+    """Return the id of a sample, which Inspect repeats in epochs."""
+    epoch = sample.get("epoch") or 1
+    return sample["id"] if epoch == 1 else f"{sample['id']}#{epoch}"
+
+
+def _sample_scores(sample: Row) -> dict[str, float]:
+    scores = sample.get("scores") or {}
+    return _numbers_in({name: one.get("value") for name, one in scores.items()})
+
+
+def _attached(value: Any, attachments: Row) -> Any:
     """Return a value with the long texts that Inspect keeps in one place of a sample."""
     if isinstance(value, str):
         found = attachments.get(value.removeprefix("attachment://"))
         return found if found is not None and value.startswith("attachment://") else value
     if isinstance(value, Mapping):
-        return {key: attached(item, attachments) for key, item in value.items()}
-    return [attached(item, attachments) for item in value] if isinstance(value, list) else value
+        return {key: _attached(item, attachments) for key, item in value.items()}
+    return [_attached(item, attachments) for item in value] if isinstance(value, list) else value
 
 
 def _from_test_case(row: Row) -> Row:
@@ -328,3 +261,352 @@ def _from_sharegpt(row: Row) -> Row:
 def _marked(item: Any) -> Any:
     match = _MARKER.fullmatch(item) if isinstance(item, str) else None
     return item if match is None else {"text": match["text"], "title": match["source"]}
+
+
+VERDICTS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Inspect's letters: correct, partially correct, incorrect, no answer."""
+
+
+def _numbers_in(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return those of the values that are numbers; a mapping in them gives a score per key."""
+    metrics: dict[str, float] = {}
+    for name, value in values.items():
+        inner = (
+            {f"{name}.{key}": one for key, one in value.items()}
+            if isinstance(value, Mapping)
+            else {name: value}
+        )
+        for key, one in inner.items():
+            if (known := _number(one)) is not None:
+                metrics[str(key)] = known
+    return metrics
+
+
+def _number(value: Any) -> float | None:
+    """Return a score as a number; `None` if it is not a finite number."""
+    if not isinstance(value, str | int | float):
+        return None
+    try:
+        number = VERDICTS[value] if value in VERDICTS else float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _text(content: Any) -> str | None:
+    """Return the text of a chat, a message, its content or a plain string."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        return _text(content.get("content", content.get("text")))
+    if isinstance(content, list):
+        return "\n\n".join(part for part in map(_text, content) if part) or None
+    return None
+
+
+def _references(value: Any) -> list[str]:
+    """Return a reference, or several, as a list."""
+    items = value if isinstance(value, list) else [value]
+    return [str(item) for item in items if item not in (None, "")]
+
+
+def inspect_rows(log: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the samples of an Inspect log; `group` is the sample, epochs are texts of their own."""
+    model = log.get("eval", {}).get("model")
+    for sample in log.get("samples") or ():
+        output = sample.get("output") or {}
+        choices = output.get("choices") or [{}]
+        messages = _attached(sample.get("messages"), sample.get("attachments") or {})
+        # a question and its answer are no more than that
+        is_longer = isinstance(messages, list) and len(messages) > 2
+        yield {
+            "id": _sample_id(sample),
+            "output": output.get("completion") or _text(choices[0].get("message")),
+            "source": None if is_longer else _text(sample.get("input")),
+            "references": _references(sample.get("target")),
+            "system": output.get("model") or model,
+            "group": sample["id"],
+            "metrics": _sample_scores(sample),
+            "messages": messages if is_longer else None,
+        }
+
+
+_PROVIDER_FAILED = 2
+"""promptfoo's `failureReason` if there is no answer (1: an assertion failed)."""
+
+
+def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the results of promptfoo; `group` is the test, `system` the provider and the prompt."""
+    inner = summary.get("results", summary)
+    results = inner if isinstance(inner, list) else inner["results"]
+    prompts = _numbered_prompts(results)
+    has_prompts = len(set(prompts.values())) > 1
+    for at, one in enumerate(results):
+        test, prompt, name = one.get("testIdx", at), one.get("promptIdx", 0), _provider(one)
+        parts = (one.get("gradingResult") or {}).get("componentResults") or ()
+        named = one.get("namedScores") or {}
+        total = {"score": one.get("score")} if _is_measured(one, parts or named) else {}
+        asserted = {_assertion(part.get("assertion") or {}): part.get("score") for part in parts}
+        yield {
+            "id": f"{test}-{prompt}-{name}",
+            "output": _text((one.get("response") or {}).get("output")),
+            "source": _text((one.get("prompt") or {}).get("raw")),
+            "system": f"{name}, prompt {prompts[name, prompt]}" if has_prompts else name,
+            "group": test,
+            "metrics": _numbers_in({**total, **asserted, **named}),
+        }
+
+
+def _provider(one: Mapping[str, Any]) -> Any:
+    provider = one.get("provider") or {}
+    if not isinstance(provider, Mapping):
+        return provider
+    return provider.get("label") or provider.get("id")
+
+
+def _numbered_prompts(results: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, int], int]:
+    """Return the number of each prompt, by provider and promptfoo's number of the column.
+
+    promptfoo counts a prompt anew for every provider. Prompts with one label have one id, so that
+    one provider's columns with that id are told apart by their order.
+    """
+    columns = {(_provider(one), one.get("promptIdx", 0)): one.get("promptId") for one in results}
+    seen: Counter[tuple[Any, Any]] = Counter()
+    numbers: dict[tuple[Any, int], int] = {}
+    known: dict[tuple[Any, int], int] = {}
+    for (provider, column), prompt_id in sorted(columns.items(), key=lambda item: item[0][1]):
+        # without ids the column is all that is known
+        own = column if prompt_id is None else prompt_id
+        numbers[provider, column] = known.setdefault((own, seen[provider, own]), len(known))
+        seen[provider, own] += 1
+    return numbers
+
+
+def _is_measured(one: Mapping[str, Any], single: Any) -> bool:
+    """Return whether a result's score says anything of its text, given its single scores.
+
+    A test that asserts nothing passes with 1; a provider that fails, or answers nothing, gets 0.
+    """
+    if single:
+        return True
+    if (graded := one.get("gradingResult")) is not None:
+        return bool(graded.get("reason") != "No assertions")
+    # promptfoo can be told to leave the grading out of its files
+    failed = one.get("failureReason") == _PROVIDER_FAILED  # older files give no reason
+    answered = (one.get("response") or {}).get("output") is not None
+    return answered and not failed and bool((one.get("testCase") or {}).get("assert"))
+
+
+def _assertion(assertion: Mapping[str, Any]) -> str:
+    return str(assertion.get("metric") or assertion.get("type") or "assertion")
+
+
+def deepeval_rows(run: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the test cases of DeepEval, from a test run's file or from `evaluate()`'s results."""
+    run = run.get("testRunData", run)  # the file of the latest run wraps it
+    cases = [
+        *(_either(run, "testCases", "test_results") or ()),
+        *(_either(run, "conversationalTestCases", "conversational_test_cases") or ()),
+    ]
+    for at, one in enumerate(cases):
+        turns = one.get("turns") or None
+        expected = (
+            _either(one, "expectedOutcome", "expected_outcome")
+            if turns
+            else _either(one, "expectedOutput", "expected_output")
+        )
+        measured = _either(one, "metricsData", "metrics_data") or ()
+        context = _either(one, "retrievalContext", "retrieval_context") or one.get("context")
+        yield {
+            "id": one.get("name") or f"test_case_{at}",
+            "output": _either(one, "actualOutput", "actual_output"),
+            "source": _text(one.get("scenario") if turns else one.get("input")),
+            "references": _references(expected),
+            "context": context
+            if isinstance(context, list) and len(context) > 1
+            else _text(context),
+            "metrics": _numbers_in({m.get("name", "score"): m.get("score") for m in measured}),
+            "messages": turns,
+        }
+
+
+def _either(values: Mapping[str, Any], camel: str, snake: str) -> Any:
+    return values.get(camel, values.get(snake))
+
+
+_OF_THE_HARNESS = {
+    "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
+    "doc_hash", "prompt_hash", "target_hash",
+}  # fmt: skip
+
+
+def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    """Yield the samples of lm-evaluation-harness.
+
+    If choices were scored, the likeliest is the text.
+    """
+    for one in lines:
+        # the harness has written requests, each prompt first, in two forms
+        given = one.get("arguments") or ()
+        items = given.values() if isinstance(given, Mapping) else given
+        requests = [list(r.values()) if isinstance(r, Mapping) else list(r) for r in items]
+        names = one.get("metrics") or [
+            name for name in one if name not in _OF_THE_HARNESS and _number(one[name]) is not None
+        ]
+        filtered = one.get("filter")
+        yield {
+            "id": one["doc_id"] if filtered in (None, "none") else f"{one['doc_id']}-{filtered}",
+            "output": _answer(one, requests),
+            "source": _text(requests[0][0]) if requests else None,
+            "references": _references(_target(one, requests)),
+            "group": one["doc_id"],
+            "metrics": _numbers_in({name: one.get(name) for name in names}),
+        }
+
+
+def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
+    answers = one.get("filtered_resps") or one.get("resps") or [None]
+    first = answers[0][0] if isinstance(answers[0], list) and answers[0] else answers[0]
+    likelihoods = [_number(a[0]) if isinstance(a, list) and len(a) == 2 else None for a in answers]
+    if isinstance(first, str) and (_number(first) is None or None in likelihoods):
+        return first
+    if None in likelihoods or len(likelihoods) != len(requests):
+        return None
+    # Multiple choice in the harness is a likelihood per choice: the answer is the likeliest one.
+    best = max(range(len(requests)), key=lambda at: likelihoods[at] or 0.0)
+    return _text(requests[best][1])
+
+
+def _target(one: Mapping[str, Any], requests: list[list[Any]]) -> Any:
+    """Return the target; for scored choices the harness records the index of the right one."""
+    target = one.get("target")
+    index, is_choice = str(target), len({str(request[0]) for request in requests}) == 1
+    if len(requests) < 2 or not is_choice or not index.isdecimal():
+        return target
+    return requests[int(index)][1] if int(index) < len(requests) else target
+
+
+FORMATS: dict[str, Callable[[Any], Iterable[Row]]] = {
+    "inspect": inspect_rows,
+    "promptfoo": promptfoo_rows,
+    "deepeval": deepeval_rows,
+    "lm-eval": lm_eval_rows,
+}
+"""Readers by the name of the tool."""
+_DAMAGED = (
+    ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, TypeError, ValueError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What a file of another form raises: encrypted or damaged archives, JSON of any depth or shape."""
+_UNPACKED, _RATIO = 2**30, 100
+"""Bytes to which any archive may unpack, and how many times its own size a larger one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a result file holds.
+
+    Attributes:
+        rows: Texts with their scores as `metrics`, in our format.
+        empty: Results without a text, such as those of failed calls, which are left out.
+    """
+
+    rows: list[dict[str, Any]]
+    empty: int
+
+
+def read_results(form: str, path: str | Path) -> Imported:
+    """Read a result file of another tool; whether its rows make examples is not checked."""
+    if form not in FORMATS:
+        raise UnknownName("format of results", form, tuple(FORMATS))
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path}: is not a regular file")
+    try:
+        imported = [_without_gaps(one) for one in FORMATS[form](_content(form, path))]
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except _DAMAGED as error:
+        if isinstance(error, NotImplementedError) and "zstd" in str(error):
+            raise DataError(
+                f"{path}: is compressed with zstd, which Python reads from 3.14 on; "
+                "pip install 'textassay[inspect]', or write it as JSON first: "
+                "inspect log convert --to json"
+            ) from error
+        raise DataError(
+            f"{path}: is not a result file of {form}: {type(error).__name__}: {error}"
+        ) from error
+    rows = [one for one in imported if "output" in one or "messages" in one]
+    if not rows:
+        raise DataError(f"{path}: contains no results of {form} with a text")
+    _number_repeated_ids(rows)
+    return Imported(rows, len(imported) - len(rows))
+
+
+def _without_gaps(result: Row) -> dict[str, Any]:
+    """Return a row without what is not there, its names as texts."""
+    named = {
+        name: str(result[name]) for name in ("system", "group") if result.get(name) is not None
+    }
+    output = result["output"] if isinstance(result["output"], str) else None
+    given = {**result, **named, "id": str(result["id"]), "output": output}
+    return {name: value for name, value in given.items() if value not in (None, [], {}, "")}
+
+
+def _content(form: str, path: Path) -> Any:
+    if form == "lm-eval" or path.suffix == ".jsonl":
+        # `splitlines` would also split at U+2028 and others, which may stand in a JSON text as they
+        # are
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        found = [json.loads(line) for line in lines if line.strip()]
+        return found if form == "lm-eval" else {"results": found}
+    if form == "inspect" and zipfile.is_zipfile(path):
+        return _unzipped(path)
+    return json.loads(path.read_bytes())  # of bytes, it finds out whether they are UTF-8 or UTF-16
+
+
+def _unzipped(path: Path) -> dict[str, Any]:
+    """Return an Inspect log that is a zip file: a header, and a file per sample."""
+    with _zip_reader().ZipFile(path) as archive:
+        # A log of a run that was interrupted has no header yet, only the journal's start.
+        names = archive.namelist()
+        head = "header.json" if "header.json" in names else "_journal/start.json"
+        sizes = [file.file_size for file in archive.infolist()]
+        if max(sizes, default=0) > MAX_LINE:
+            raise DataError(f"{path}: contains a sample of more than {MAX_LINE:,} bytes")
+        if sum(sizes) > max(_UNPACKED, _RATIO * path.stat().st_size):
+            raise DataError(f"{path}: unpacks to {sum(sizes):,} bytes, far more than a log holds")
+        log: dict[str, Any] = json.loads(archive.read(head))
+    names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
+    log["samples"] = _samples(path, dict.fromkeys(names))
+    return log
+
+
+def _samples(path: Path, names: Iterable[str]) -> Iterator[Any]:
+    """Yield samples one by one, as they hold far more than the texts that are kept of them."""
+    with _zip_reader().ZipFile(path) as archive:
+        for name in names:
+            yield json.loads(archive.read(name))
+
+
+def _zip_reader() -> ModuleType:
+    """Return the module `zipfile`, with zstd if a package or this Python has it."""
+    try:
+        # Inspect compresses with zstd by default; the standard library reads it from 3.14 on
+        return importlib.import_module("backports.zstd.zipfile")
+    except ImportError:
+        return zipfile
+
+
+def _number_repeated_ids(rows: Iterable[dict[str, Any]]) -> None:
+    """Number the ids that occur more than once, as those of repeated calls do."""
+    seen: Counter[str] = Counter()
+    taken = {one["id"] for one in rows}
+    for one in rows:
+        id_ = one["id"]
+        seen[id_] += 1
+        if seen[id_] > 1:
+            while f"{id_}~{seen[id_]}" in taken:
+                seen[id_] += 1
+            one["id"] = f"{id_}~{seen[id_]}"
+            taken.add(one["id"])

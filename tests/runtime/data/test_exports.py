@@ -16,8 +16,8 @@ import pytest
 from tests.cli.harness import textassay
 from tests.runtime.data.rows import EXPORTS, FIXTURES
 from textassay.calibration import read_judged
-from textassay.runtime.data import Examples, results
-from textassay.runtime.data.results import promptfoo_rows, read_results
+from textassay.runtime.data import Examples, exports
+from textassay.runtime.data.exports import promptfoo_rows, read_results
 from textassay.runtime.errors import DataError, UnknownName
 
 FILES = FIXTURES / "results"
@@ -89,8 +89,8 @@ def test_promptfoo_without_parts_of_the_grading():
         asserted | {"response": {"output": ""}},
     ]
     rows = promptfoo_rows({"results": [one | {"provider": "p"} for one in results]})
-    found = [row.get("metrics") for row in rows]
-    assert found == [{"score": 0.4}, None, {"score": 0.3}, *[None] * 5, {"score": 0}]
+    found = [row["metrics"] for row in rows]
+    assert found == [{"score": 0.4}, {}, {"score": 0.3}, *[{}] * 5, {"score": 0}]
 
 
 def test_prompts_of_promptfoo_with_one_id_are_told_apart():
@@ -222,8 +222,8 @@ def test_files_of_another_form_damaged_and_hostile_ones_are_refused(
     tmp_path, form, make, reason, monkeypatch
 ):
     """With the file and what is wrong, whatever the parsers raise."""
-    monkeypatch.setattr(results, "MAX_LINE", 2**20)
-    monkeypatch.setattr(results, "_UNPACKED", 2**23)
+    monkeypatch.setattr(exports, "MAX_LINE", 2**20)
+    monkeypatch.setattr(exports, "_UNPACKED", 2**23)
     path = tmp_path / "log.json"
     make(path)
     with pytest.raises(DataError, match=rf"log.json: .*({reason})"):
