@@ -30,7 +30,7 @@ from benchmarks.learning_data import SETS, Wanted, read
 from benchmarks.learning_recorded import learnt, measured, told
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example
-from textassay.tools.embedding import SentenceMeasure
+from textassay.tools.similarity import SentenceMeasure
 
 JUDGED = SETS["summeval-metrics"]
 COMPARISONS = (

@@ -173,5 +173,5 @@ def test_the_models_of_a_run_are_opened_in_one_place() -> None:
         "cli/commands/doctor.py",
         "cli/commands/demo.py",
         "gates.py",
-        "tools/learned_metrics.py",
+        "tools/probability.py",
     }

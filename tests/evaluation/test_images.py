@@ -29,7 +29,7 @@ from textassay.runtime.errors import CapabilityError, ConfigurationError, Images
 from textassay.runtime.messages import Assignment, Example
 from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import Settings
-from textassay.tools.overlap import Rouge
+from textassay.tools.surface import Rouge
 from textassay.tools.tool import tool
 
 URL = "https://example.org/cat.png"

@@ -19,7 +19,7 @@ from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, RunFolderError
 from textassay.runtime.messages import Aspect, Assignment, Example, Score
 from textassay.runtime.settings import Settings
-from textassay.tools.overlap import Rouge
+from textassay.tools.surface import Rouge
 
 
 @pytest.mark.parametrize(("total", "count"), [(10, 3), (2, 5), (1, 1), (100, 7)])

@@ -1,16 +1,221 @@
-"""Tools that read the output alone, or look for it in the source."""
+"""Surface metrics: recorded numbers of ROUGE, BLEU, chrF, TER and METEOR, values by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import pearsonr
+from scipy.stats import kendalltau, pearsonr
 
 from tests.benchmark_data import benchmark
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
-from textassay.tools import Coverage, Length, Measurement, Novelty, Readability, Repetition, Ter
-from textassay.tools.overlap import Bleu
-from textassay.tools.surface import extractive_fragments, syllables
+from textassay.tools import (
+    Bleu,
+    Chrf,
+    Coverage,
+    Length,
+    Measurement,
+    Meteor,
+    Novelty,
+    Readability,
+    Repetition,
+    Rouge,
+    Ter,
+    prepare_tools,
+)
+from textassay.tools.surface import (
+    MAX_WORD_PAIRS,
+    extractive_fragments,
+    longest_common_subsequence,
+    syllables,
+)
+
+SUMMEVAL = "summeval/summeval.jsonl.gz"
+COLUMNS = {
+    **{
+        f"computed/{variant}_{measure}": Rouge(variant=variant, measure=measure, refs="first")
+        for variant in ("rouge1", "rouge2", "rougeL")
+        for measure in ("f", "r")
+    },
+    **{
+        f"computed/{variant}_f_multimax": Rouge(variant=variant)
+        for variant in ("rouge1", "rouge2", "rougeL")
+    },
+    "computed/bleu": Bleu(),
+    "computed/chrf": Chrf(),
+}
+nltk = pytest.importorskip("nltk")
+EXAMPLE = Example(
+    output="The cats sat on a mat.", references=("A dog ran.", "the cat sat on the mat .")
+)
+
+
+def example(row):
+    return Example(
+        id=row["id"],
+        output=row["output"],
+        source=row["source"],
+        references=tuple(row["reference"] or ()),
+    )
+
+
+def value(tool, given):
+    found = tool.compute(given)
+    assert isinstance(found, Measurement), found
+    return found.value
+
+
+@pytest.mark.parametrize("name", [SUMMEVAL, "sfres/sfres.jsonl.gz", "bagel/bagel.jsonl"])
+def test_recorded_values_are_reproduced(name):
+    """The computed columns of every fifth row, so of each system, to the last bits of a double."""
+    for row in benchmark(name)[::5]:
+        recorded = row["metrics"]
+        assert name != SUMMEVAL or COLUMNS.keys() <= recorded.keys()
+        for column in COLUMNS.keys() & recorded.keys():
+            found = value(COLUMNS[column], example(row))
+            assert found == pytest.approx(recorded[column], abs=1e-9), (row["id"], column)
+
+
+SAME, CHINESE = "the quick brown fox jumps over the lazy dog", "他昨天来了。"
+TWO = ("dogs run", "a cat sat")
+
+
+@pytest.mark.parametrize(
+    ("tool", "output", "references", "expected"),
+    [
+        # rounding does not push a perfect score off the scale
+        (Bleu(), SAME, [SAME], 100),
+        (Chrf(), CHINESE, [CHINESE], 100),
+        (Bleu(tokenize="zh"), CHINESE, [CHINESE], 100),
+        # more references can only help, unless just the first is asked for
+        (Rouge(), "a cat sat", TWO, 1),
+        (Rouge(refs="first"), "a cat sat", TWO, 0),
+        # the order of sentences matters to rougeL alone
+        (Rouge(variant="rougeLsum"), "The dog ran. A cat sat.", ["A cat sat. The dog ran."], 1),
+        (Rouge(variant="rougeL"), "The dog ran. A cat sat.", ["A cat sat. The dog ran."], 0.5),
+        (Ter(), "a b c", ["a b c"], 0),
+        (Ter(), "a b d", ["a b c"], 100 / 3),
+        # rouge-score reads a-z and 0-9 only, and would call a perfect answer 0
+        (Rouge(), CHINESE, [CHINESE], "UnsupportedScript"),
+        (Rouge(), " \n", ["a text"], "EmptyOutput"),
+        *(
+            (tool, "a text", [" "], "MissingReferences")
+            for tool in (Rouge(), Bleu(), Chrf(), Ter())
+        ),
+    ],
+)
+async def test_values_and_abstentions_of_short_texts(tool, output, references, expected):
+    score = await tool.score(Example(output=output, references=references))
+    if isinstance(expected, str):
+        assert (score.outcome, score.value, score.error.type) == ("abstained", None, expected)
+        return
+    assert score.value == pytest.approx(expected)
+    if score.scale:
+        assert score.scale[0] <= score.value <= score.scale[1]
+
+
+def test_settings_are_in_the_signature():
+    tools = (Bleu(), Bleu(lowercase=False), Rouge(), Rouge(measure="r"), Rouge(refs="first"))
+    assert len({tool.signature for tool in tools}) == 5
+    assert "sacrebleu:" in Bleu().signature
+    assert not Ter().higher_is_better
+
+
+async def test_rouge_l_of_very_long_texts_ends_and_leaves_the_loop_alone():
+    """40,000 words a side; the loop wakes up while they are counted."""
+    words = [f"w{i % 997}" for i in range(40_000)]
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.001)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    found = await Rouge().score(
+        Example(output=" ".join(words), references=(" ".join(reversed(words)),))
+    )
+    ticking.cancel()
+    assert 0 < found.value < 1
+    assert ticks > 3
+
+
+async def test_rouge_lsum_says_when_texts_are_too_long():
+    """Its table cannot be filled in reasonable time; no score is better than a run that hangs."""
+    text = "word " * (int(MAX_WORD_PAIRS**0.5) + 1)
+    found = await Rouge(variant="rougeLsum").score(Example(output=text, references=(text,)))
+    assert (found.outcome, found.error.type) == ("abstained", "TextTooLong")
+
+
+def test_the_longest_common_subsequence_is_rouge_scores_own():
+    """On 200 random pairs, with repeats, empties and words that the other lacks."""
+    from rouge_score.rouge_scorer import _lcs_table
+
+    rng = random.Random(4)
+    for _ in range(200):
+        one, other = ([rng.choice("abcdefg") for _ in range(rng.randrange(30))] for _ in range(2))
+        assert longest_common_subsequence(one, other) == _lcs_table(one, other)[-1][-1]
+
+
+async def test_equal_to_nltk_without_synonyms():
+    from nltk.translate.meteor_score import single_meteor_score
+
+    class Nothing:
+        def synsets(self, word):
+            return []
+
+    output = ["The", "cats", "sat", "on", "a", "mat", "."]
+    values = [
+        single_meteor_score(reference.split(), output, wordnet=Nothing())
+        for reference in ("A dog ran .", "the cat sat on the mat .")
+    ]
+    tool = Meteor(synonyms=False)
+    await prepare_tools([tool])
+    found = await tool.score(EXAMPLE)
+    assert found.value == pytest.approx(max(values))
+    assert values[1] > values[0]
+    assert "synonyms:False" in found.signature
+    assert (await tool.score(Example(output="A cat."))).error.type == "MissingReferences"
+
+
+async def test_wordnet_is_asked_for_by_name(tmp_path, monkeypatch):
+    """The error gives the line that fetches it; nothing is downloaded, and no score is made up."""
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    with pytest.raises(ConfigurationError, match=r"python -m nltk\.downloader wordnet"):
+        await prepare_tools([Meteor()])
+    with pytest.raises(ConfigurationError, match=r"meteor\?synonyms=false"):
+        await Meteor().score(EXAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("column", "tau"),
+    [
+        ("computed/bleu", (0.217, 0.050, 0.326, 0.350)),
+        ("computed/rouge1_f_multimax", (0.350, 0.350, 0.494, 0.583)),
+        ("computed/chrf", (0.350, 0.683, 0.611, 0.583)),
+    ],
+)
+def test_system_level_agreement_is_that_of_the_guide(column, tau):
+    """Kendall's tau-b over the 16 systems; docs/tools.md shows it beside Fusion-Eval's."""
+    rows = benchmark(SUMMEVAL)
+
+    def means(value):
+        values = {row["system"]: [] for row in rows}
+        for row in rows:
+            values[row["system"]].append(value(row))
+        return [math.fsum(own) / len(own) for own in values.values()]  # a running sum breaks ties
+
+    ours = means(lambda row: row["metrics"][column])
+    for aspect, due in zip(("coherence", "consistency", "fluency", "relevance"), tau, strict=True):
+        people = means(lambda row, aspect=aspect: row["human"][aspect])
+        assert kendalltau(ours, people).statistic == pytest.approx(due, abs=1e-3), aspect
 
 
 def test_coverage_and_density_by_hand():
@@ -109,7 +314,7 @@ def test_syllables_are_those_of_a_dictionary(count, words):
 
 
 def test_length_in_tokens_is_the_recorded_count():
-    for row in benchmark("summeval/summeval.jsonl.gz"):
+    for row in benchmark(SUMMEVAL):
         found = Length(unit="tokens").compute(Example(output=row["output"]))
         assert found.value == row["metrics"]["computed/n_words"]
 

@@ -62,7 +62,7 @@ def _bert_config(vocabulary, positions, **more):
     )  # fmt: skip
 
 
-def _randomise(model, seed):
+def randomize(model, seed):
     """Draw weights that are large enough for the outputs to differ between inputs."""
     import torch
 
@@ -88,7 +88,7 @@ def nli(path, *, labels=("contradiction", "entailment", "neutral"), positions=64
         label2id={label: i for i, label in enumerate(labels)},
         num_labels=len(labels),
     )
-    model = _randomise(BertForSequenceClassification(config), seed)
+    model = randomize(BertForSequenceClassification(config), seed)
     model.save_pretrained(path)
     return model
 
@@ -97,7 +97,7 @@ def encoder(path, *, positions=64, seed=1):
     from transformers import BertModel
 
     made = tokenizer(path, positions)
-    model = _randomise(BertModel(_bert_config(len(made), positions)), seed)
+    model = randomize(BertModel(_bert_config(len(made), positions)), seed)
     model.save_pretrained(path)
     return model
 
@@ -122,7 +122,7 @@ def t5(path, *, seed=2):
         vocab_size=len(vocabulary), d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
         pad_token_id=0, eos_token_id=1, decoder_start_token_id=0,
     )  # fmt: skip
-    model = _randomise(T5ForConditionalGeneration(config), seed)
+    model = randomize(T5ForConditionalGeneration(config), seed)
     model.save_pretrained(path)
     return model
 
@@ -140,7 +140,7 @@ def bart(path, *, seed=3):
         vocab_size=len(made), d_model=32, max_position_embeddings=64,
         decoder_start_token_id=ids["eos_token_id"], forced_eos_token_id=None, **ids,
     )  # fmt: skip
-    model = _randomise(BartForConditionalGeneration(config), seed)
+    model = randomize(BartForConditionalGeneration(config), seed)
     model.save_pretrained(path)
     return model
 

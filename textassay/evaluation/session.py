@@ -399,7 +399,7 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
 
 
 def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    from textassay.tools.learned_metrics import LMProb
+    from textassay.tools.probability import LMProb
     from textassay.tools.tool import DryRunTool
 
     # the model that a tool was given is itself a stand-in, which counts what it is asked

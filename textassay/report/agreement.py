@@ -22,8 +22,7 @@ from textassay.report.source import DataSource, Joined, RunSource
 from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example
 from textassay.table import Alert, Column, Interval, Note, Table
-from textassay.tools.overlap import Rouge
-from textassay.tools.surface import Length, Novelty
+from textassay.tools.surface import Length, Novelty, Rouge
 from textassay.tools.tool import Computed, Measurement
 
 RESAMPLES = 1000

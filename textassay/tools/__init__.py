@@ -25,10 +25,7 @@ from textassay.tools.tool import (
 )
 
 if TYPE_CHECKING:
-    from textassay.tools.embedding import Embedding
-    from textassay.tools.learned_metrics import BartScore, BertScore, Bleurt, LMProb, UniEval
-    from textassay.tools.nli import NLI, MiniCheck
-    from textassay.tools.overlap import Bleu, Chrf, Meteor, Rouge, Ter
+    from textassay.tools.probability import NLI, BartScore, LMProb, MiniCheck, UniEval
     from textassay.tools.registry import (
         GROUPS,
         KINDS,
@@ -40,19 +37,29 @@ if TYPE_CHECKING:
         from_table,
         parse,
     )
-    from textassay.tools.surface import Coverage, Length, Novelty, Readability, Repetition
+    from textassay.tools.similarity import BertScore, Bleurt, Embedding
+    from textassay.tools.surface import (
+        Bleu,
+        Chrf,
+        Coverage,
+        Length,
+        Meteor,
+        Novelty,
+        Readability,
+        Repetition,
+        Rouge,
+        Ter,
+    )
     from textassay.tools.text import RuleSplitter, SentenceSplitter
 
 _HOME = {
     name: module
     for module, names in {
-        "embedding": "Embedding",
-        "learned_metrics": "BartScore BertScore Bleurt LMProb UniEval",
-        "nli": "MiniCheck NLI",
-        "overlap": "Bleu Chrf Meteor Rouge Ter",
+        "probability": "BartScore LMProb MiniCheck NLI UniEval",
         "registry": "GROUPS KINDS ToolDescription ToolSpec as_text build describe_all from_table"
         " parse",
-        "surface": "Coverage Length Novelty Readability Repetition",
+        "similarity": "BertScore Bleurt Embedding",
+        "surface": "Bleu Chrf Coverage Length Meteor Novelty Readability Repetition Rouge Ter",
         "text": "RuleSplitter SentenceSplitter",
     }.items()
     for name in names.split()

@@ -19,6 +19,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,7 +95,7 @@ def locate(model: str, *, engine: str = "auto", cached_only: bool = False) -> Mo
     if folder.exists():
         return read_folder(folder, folder.resolve().name)
     if model == PACKAGED_VECTORS:
-        return _packaged()
+        return packaged_vectors()
     found = hub_repository(model)
     if found is None:
         raise ConfigurationError(
@@ -119,7 +120,7 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
         return ModelFiles(
             folder,
             label,
-            _json(folder / "config_sentence_transformers.json"),
+            read_json(folder / "config_sentence_transformers.json"),
             vectors=nested / "model.safetensors",
             tokenizer_file=nested / "tokenizer.json",
         )
@@ -128,36 +129,21 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
             f"{str(folder)!r} is not a model: expected a folder with config.json, weights and"
             " tokenizer, as `save_pretrained` or `hf download` leave it"
         )
-    config = _json(folder / "config.json")
-    static = _is_static(folder, config)
+    config, modules = read_json(folder / "config.json"), folder / "modules.json"
+    static = config.get("model_type") == "model2vec" or (
+        modules.is_file() and b"StaticEmbedding" in modules.read_bytes()
+    )
     return ModelFiles(
         folder,
         label,
         config,
-        _json(folder / "tokenizer_config.json"),
+        read_json(folder / "tokenizer_config.json"),
         vectors=folder / "model.safetensors" if static else None,
         tokenizer_file=folder / "tokenizer.json" if static else None,
     )
 
 
-def _is_static(folder: Path, config: Mapping[str, Any]) -> bool:
-    """Return whether a folder holds a table of vectors, as model2vec writes it."""
-    if config.get("model_type") == "model2vec":
-        return True
-    modules = folder / "modules.json"
-    return modules.is_file() and b"StaticEmbedding" in modules.read_bytes()
-
-
-def has_packaged_vectors() -> bool:
-    """Return whether the vectors of the extra `static` are there; reads none of them."""
-    try:
-        _packaged()
-    except ConfigurationError:
-        return False
-    return True
-
-
-def _packaged() -> ModelFiles:
+def packaged_vectors() -> ModelFiles:
     """Return the vectors that the package wordllama ships; its code is not run."""
     spec = find_spec(PACKAGED_VECTORS)
     if spec is None or spec.origin is None:
@@ -177,7 +163,8 @@ def _packaged() -> ModelFiles:
     return ModelFiles(folder, label, vectors=vectors[0], tokenizer_file=tokenizers[0])
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a file; empty if there is no file."""
     if not path.is_file():
         return {}
     try:
@@ -190,23 +177,21 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _fetch(repository: str, revision: str | None, engine: str, *, cached_only: bool) -> Path:
-    def snapshot(*patterns: str) -> Path:
-        return download(
-            repository,
-            revision=revision,
-            patterns=patterns,
-            cached_only=cached_only,
-            package=f"'textassay[{'onnx' if engine == 'onnx' else 'nli'}]'",
-        )
-
+    snapshot = partial(
+        download,
+        repository,
+        revision=revision,
+        cached_only=cached_only,
+        package=f"'textassay[{'onnx' if engine == 'onnx' else 'nli'}]'",
+    )
     try:
         if engine == "onnx":
-            return snapshot(*_TEXT_FILES, *_ONNX_FILES)
+            return snapshot(patterns=(*_TEXT_FILES, *_ONNX_FILES))
         # Two steps: repositories often hold the same weights in both formats, gigabytes each.
-        folder = snapshot(*_TEXT_FILES, "*.safetensors")
-        if not any(folder.rglob("*.safetensors")):
-            folder = snapshot("pytorch_model*.bin")
-        return folder
+        folder = snapshot(patterns=(*_TEXT_FILES, "*.safetensors"))
+        if any(folder.rglob("*.safetensors")):
+            return folder
+        return snapshot(patterns=("pytorch_model*.bin",))
     except ModelError as error:
         at = f" --revision {revision}" if revision else ""
         reason = str(error.__cause__).partition("\n")[0] or type(error.__cause__).__name__
@@ -227,14 +212,8 @@ token, or log-probabilities of the tokens of a second text after a first."""
 
 Array = NDArray[np.float32]
 _POSITIONS_AFTER_PADDING = (
-    "roberta",
-    "xlm-roberta",
-    "camembert",
-    "mpnet",
-    "longformer",
-    "data2vec-text",
-    "ibert",
-)
+    "roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "data2vec-text", "ibert",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +225,12 @@ class Encoding:
     """Segment of each token."""
     special: tuple[int, ...]
     """1 for tokens that frame the text, such as `[CLS]`, else 0."""
+
+    @classmethod
+    def plain(cls, ids: Iterable[int]) -> Encoding:
+        """Return tokens of one segment, none of which counts as special."""
+        ids = tuple(ids)
+        return cls(ids, (0,) * len(ids), (0,) * len(ids))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -269,7 +254,7 @@ class Tokenizer:
 
     def count(self, text: str) -> int:
         """Return the number of tokens of a text, without special ones."""
-        return len(self.backend.encode(text, add_special_tokens=False).ids)
+        return len(self.encode_plain(text))
 
     def encode_plain(self, text: str) -> list[int]:
         """Return the tokens of a text without special ones."""
@@ -282,13 +267,10 @@ class Tokenizer:
     @property
     def unknown(self) -> int | None:
         """The vocabulary's unknown token, or `None`."""
-        named = getattr(self.backend.model, "unk_token", None)
-        index = (
-            self.backend.token_to_id(named)
-            if named
-            else getattr(self.backend.model, "unk_id", None)
-        )
-        return None if index is None else int(index)
+        model = self.backend.model
+        if named := getattr(model, "unk_token", None):
+            return self.backend.token_to_id(named)  # type: ignore[no-any-return]
+        return getattr(model, "unk_id", None)
 
 
 class Engine(ABC):
@@ -360,11 +342,7 @@ def longest_input(files: ModelFiles) -> int | None:
 def pad(batch: Sequence[Encoding], pad_id: int) -> dict[str, NDArray[np.int64]]:
     """Return a batch as arrays of shape `(batch, longest)`; the mask leaves padding out."""
     shape = (len(batch), max(map(len, batch)))
-    ids, mask, types = (
-        np.full(shape, pad_id, np.int64),
-        np.zeros(shape, np.int64),
-        np.zeros(shape, np.int64),
-    )
+    ids, (mask, types) = np.full(shape, pad_id, np.int64), np.zeros((2, *shape), np.int64)
     for row, encoding in enumerate(batch):
         ids[row, : len(encoding)] = encoding.ids
         types[row, : len(encoding)] = encoding.types
@@ -479,8 +457,7 @@ class StaticTokenizer(Tokenizer):
         if second is not None:
             raise ConfigurationError("static vectors embed single texts and cannot judge pairs")
         unknown = self.unknown
-        ids = tuple(token for token in self.encode_plain(first) if token != unknown)
-        return Encoding(ids, (0,) * len(ids), (0,) * len(ids))
+        return Encoding.plain(token for token in self.encode_plain(first) if token != unknown)
 
     def special_tokens(self, *, pair: bool) -> int:
         """Return 0."""
@@ -512,7 +489,20 @@ class StaticEngine(Engine):
         self.max_tokens = None
         assert files.tokenizer_file is not None  # there is one beside each table
         self.tokenizer = StaticTokenizer(_read_tokenizer(files.tokenizer_file, extra="static"))
-        self._table, self._rows, self._weights = _read_vectors(files)
+        safetensors = need("safetensors.numpy", extra="static", what="the static engine")
+        try:
+            tensors = safetensors.load_file(str(files.vectors))
+        except Exception as error:  # safetensors' errors share no base of their own
+            raise ConfigurationError(f"cannot read {str(files.vectors)!r}: {error}") from error
+        table = next((tensors[name] for name in _TABLES if name in tensors), None)
+        if table is None or table.ndim != 2:
+            raise ConfigurationError(
+                f"{str(files.vectors)!r} contains no table of vectors: expected a matrix called"
+                f" {' or '.join(_TABLES)}"
+            )
+        # model2vec may keep a shared row for several tokens, and weigh each token by itself
+        self._table = table
+        self._rows, self._weights = tensors.get("mapping"), tensors.get("weights")
 
     def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
         """Return the vectors of each text's tokens, shape `(tokens, width)`."""
@@ -520,94 +510,44 @@ class StaticEngine(Engine):
 
     def _vectors(self, ids: NDArray[np.intp]) -> Array:
         rows = ids if self._rows is None else self._rows[ids]
-        vectors = self._table[rows].astype(np.float32)
-        # model2vec may keep a shared row for several tokens, and weigh each token by itself.
+        vectors: Array = self._table[rows].astype(np.float32)
         return vectors if self._weights is None else vectors * self._weights[ids, None]
-
-
-def _read_vectors(
-    files: ModelFiles,
-) -> tuple[NDArray[Any], NDArray[np.intp] | None, NDArray[np.float32] | None]:
-    """Return the table, the row of each token (`None` if in order), and a factor per token."""
-    safetensors = need("safetensors.numpy", extra="static", what="the static engine")
-    try:
-        tensors = safetensors.load_file(str(files.vectors))
-    except Exception as error:  # safetensors' errors share no base of their own
-        raise ConfigurationError(f"cannot read {str(files.vectors)!r}: {error}") from error
-    table = next((tensors[name] for name in _TABLES if name in tensors), None)
-    if table is None or table.ndim != 2:
-        raise ConfigurationError(
-            f"{str(files.vectors)!r} contains no table of vectors: expected a matrix called"
-            f" {' or '.join(_TABLES)}"
-        )
-    rows, weights = tensors.get("mapping"), tensors.get("weights")
-    return (
-        table,
-        None if rows is None else rows.astype(np.intp),
-        None if weights is None else weights.astype(np.float32),
-    )
 
 
 # No defaults for these: a size that is guessed wrong would only show as a parameter of another
 # shape.
 _SIZES = (
-    "hidden_size",
-    "intermediate_size",
-    "num_attention_heads",
-    "num_hidden_layers",
-    "vocab_size",
-)
-_OPTIONAL = ("layer_norm_eps", "max_position_embeddings", "num_labels", "type_vocab_size")
+    "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "vocab_size",
+)  # fmt: skip
 _DEFAULTS = {"layer_norm_eps": 1e-12, "max_position_embeddings": 512, "num_labels": 1}
-_AUTO_CLASSES: dict[Head, str] = {
-    "classify": "AutoModelForSequenceClassification",
-    "encode": "AutoModel",
-    "answer": "AutoModelForSeq2SeqLM",
-    "likelihood": "AutoModelForSeq2SeqLM",
+_HEADS: dict[Head, tuple[str, str]] = {
+    "classify": ("AutoModelForSequenceClassification", "a sequence-classification head"),
+    "encode": ("AutoModel", ENCODER),
+    "answer": ("AutoModelForSeq2SeqLM", "an encoder and a decoder"),
+    "likelihood": ("AutoModelForSeq2SeqLM", "an encoder and a decoder"),
 }
+"""The class of transformers that has a head, and what a model needs for it."""
 _ALL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _READ_BY_ENCODER = ("input_ids", "attention_mask")
-_HEAD_WORDS: dict[Head, str] = {
-    "classify": "a sequence-classification head",
-    "encode": ENCODER,
-    "answer": "an encoder and a decoder",
-    "likelihood": "an encoder and a decoder",
-}
-
-
-def is_bleurt(config: Mapping[str, Any]) -> bool:
-    """Return whether a configuration is that of a converted BLEURT checkpoint."""
-    return config.get("model_type") == "bleurt"
-
-
-def bleurt_tokenizer(transformers: Any, folder: Path) -> Any:
-    """Return the class of a checkpoint's tokenizer, whose own name transformers does not know."""
-    if (folder / "tokenizer.json").is_file():
-        return transformers.PreTrainedTokenizerFast
-    spm = (folder / "spm.model").is_file()
-    return transformers.DebertaV2Tokenizer if spm else transformers.BertTokenizer
 
 
 def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
     """Return the regressor: a RemBERT or BERT sequence classifier with the checkpoint's weights."""
-    narrow = files.config.get("embedding_size")
-    settings = _settings(transformers, files)
-    if narrow is None:
-        regressor = transformers.BertForSequenceClassification
-        config = transformers.BertConfig(**settings)
-        names = {r"^bleurt\.": "bert."}
-    else:
-        regressor = transformers.RemBertForSequenceClassification
-        config = transformers.RemBertConfig(
-            **settings, input_embedding_size=int(narrow), output_embedding_size=int(narrow)
+    settings, narrow = _settings(transformers, files), files.config.get("embedding_size")
+    kind, names = "Bert", {r"^bleurt\.": "bert."}
+    if narrow is not None:
+        settings |= {"input_embedding_size": int(narrow), "output_embedding_size": int(narrow)}
+        projection = r"^bleurt\.encoder\.embedding_projection"
+        kind, names = (
+            "RemBert",
+            {
+                projection: "rembert.encoder.embedding_hidden_mapping_in",
+                r"^bleurt\.": "rembert.",
+            },
         )
-        names = {
-            r"^bleurt\.encoder\.embedding_projection": "rembert.encoder.embedding_hidden_mapping_in",  # noqa: E501
-            r"^bleurt\.": "rembert.",
-        }
-    model, report = regressor.from_pretrained(
+    model, report = getattr(transformers, f"{kind}ForSequenceClassification").from_pretrained(
         files.folder,
-        config=config,
+        config=getattr(transformers, f"{kind}Config")(**settings),
         key_mapping=names,
         local_files_only=True,
         output_loading_info=True,
@@ -620,15 +560,15 @@ def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
 
 def _refuse_faults(report: Mapping[str, Any], label: str) -> None:
     """Refuse a checkpoint unless exactly the parameters of the model were read from it."""
-    faults = [f"{name} is missing" for name in sorted(report["missing_keys"])]
-    faults += [
-        f"{name} is unknown"
-        for name in sorted(report["unexpected_keys"])
-        if not name.endswith("position_ids")  # older files hold this buffer
-    ]
-    faults += [
-        f"{name} has shape {tuple(theirs)} rather than {tuple(ours)}"
-        for name, theirs, ours in sorted(report["mismatched_keys"])
+    # older files hold position_ids, a buffer
+    unknown = (name for name in report["unexpected_keys"] if not name.endswith("position_ids"))
+    faults = [
+        *(f"{name} is missing" for name in sorted(report["missing_keys"])),
+        *(f"{name} is unknown" for name in sorted(unknown)),
+        *(
+            f"{name} has shape {tuple(theirs)} rather than {tuple(ours)}"
+            for name, theirs, ours in sorted(report["mismatched_keys"])
+        ),
     ]
     if faults:
         more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
@@ -639,7 +579,7 @@ def _refuse_faults(report: Mapping[str, Any], label: str) -> None:
 
 def _settings(transformers: Any, files: ModelFiles) -> dict[str, Any]:
     """Return what `config.json` says in the words of `BertConfig` and `RemBertConfig`, checked."""
-    config = {**_DEFAULTS, **files.config}
+    config = {**_DEFAULTS, "hidden_act": "gelu", **files.config}
     try:
         settings: dict[str, Any] = {name: int(config[name]) for name in _SIZES}
     except (KeyError, TypeError, ValueError) as error:
@@ -651,14 +591,19 @@ def _settings(transformers: Any, files: ModelFiles) -> dict[str, Any]:
         raise ConfigurationError(
             f"config.json of {files.label}: hidden_size {width} is not a multiple of {heads} heads"
         )
-    settings |= {name: config[name] for name in _OPTIONAL if name in config}
-    known = transformers.activations.ACT2FN
-    activation = str(config.get("hidden_act", "gelu"))
+    known, activation = transformers.activations.ACT2FN, str(config["hidden_act"])
     if activation not in known:
         raise ConfigurationError(
             f"unknown activation {activation!r} in config.json; known: {', '.join(known)}"
         )
-    return {**settings, "hidden_act": activation}
+    optional = (*_DEFAULTS, "hidden_act", "type_vocab_size")
+    return settings | {name: config[name] for name in optional if name in config}
+
+
+def _segments(encoding: Encoding) -> tuple[Encoding, Encoding]:
+    """Return the two texts of an encoding."""
+    cut = encoding.types.index(1)
+    return Encoding.plain(encoding.ids[:cut]), Encoding.plain(encoding.ids[cut:])
 
 
 class PytorchEngine(Engine):
@@ -678,7 +623,7 @@ class PytorchEngine(Engine):
         super().__init__(files, head)
         self.torch = need("torch", extra="nli", what="the transformers engine")
         self.transformers = need("transformers", extra="nli", what="the transformers engine")
-        self.layer = layer
+        self.layer, self._is_bleurt = layer, files.config.get("model_type") == "bleurt"
         self._place = repr(str(files.folder))
         self.device = device_named(self.torch, device)
         with quiet(self.transformers):
@@ -729,46 +674,38 @@ class PytorchEngine(Engine):
         return states[self.layer]
 
     def _tokenizer(self) -> tuple[Tokenizer, Sequence[str]]:
-        folder, bleurt = self.files.folder, is_bleurt(self.files.config)
-        if not (folder / "tokenizer.json").is_file() and any(folder.glob("*.model")):
+        folder, kind = self.files.folder, None
+        fast = (folder / "tokenizer.json").is_file()
+        if not fast and any(folder.glob("*.model")):
             need("sentencepiece", extra="nli", what=f"the tokenizer of {self.files.label}")
-        kind = bleurt_tokenizer(self.transformers, folder) if bleurt else None
+        if self._is_bleurt:  # transformers does not know the name of its class
+            slow = "DebertaV2Tokenizer" if (folder / "spm.model").is_file() else "BertTokenizer"
+            kind = getattr(self.transformers, "PreTrainedTokenizerFast" if fast else slow)
         tokenizer = read_tokenizer(self.transformers, folder, self._place, kind=kind)
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             raise ConfigurationError(
                 f"the tokenizer of {self.files.label} has no fast form (tokenizer.json)"
             )
-        names = tokenizer.model_input_names
-        return Tokenizer(backend), _ALL_INPUTS if bleurt else [n for n in names if n in _ALL_INPUTS]
+        known = _ALL_INPUTS if self._is_bleurt else tokenizer.model_input_names
+        return Tokenizer(backend), [name for name in _ALL_INPUTS if name in known]
 
     def _model(self) -> Any:
-        needs = _HEAD_WORDS[self.head]
-        if not is_bleurt(self.files.config):
-            kind = getattr(self.transformers, _AUTO_CLASSES[self.head])
-            return read_weights(
-                kind, self.files.folder, self._place, needs=needs, dtype=self.torch.float32
-            )
+        name, needs = _HEADS[self.head]
+        single = self.torch.float32
+        if not self._is_bleurt:
+            kind = getattr(self.transformers, name)
+            return read_weights(kind, self.files.folder, self._place, needs=needs, dtype=single)
         if self.head != "classify":
             raise ConfigurationError(
                 f"{self.files.label} is a BLEURT regressor and has no use but `bleurt`"
             )
         try:
-            return load_bleurt(self.transformers, self.files, dtype=self.torch.float32)
+            return load_bleurt(self.transformers, self.files, dtype=single)
         except ConfigurationError:
             raise
         except Exception as error:  # whatever a damaged file makes the libraries raise
             raise unreadable(needs, self._place, error) from error
-
-
-def _segments(encoding: Encoding) -> tuple[Encoding, Encoding]:
-    """Return the two texts of an encoding."""
-    cut = encoding.types.index(1)
-    first, second = (
-        Encoding(encoding.ids[part], encoding.types[part], encoding.special[part])
-        for part in (slice(0, cut), slice(cut, None))
-    )
-    return first, second
 
 
 ENGINES: dict[str, type[OnnxEngine | StaticEngine | PytorchEngine]] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -16,14 +15,11 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple, TypedDict, Unpack
+from typing import ClassVar, NamedTuple, TypedDict
 from weakref import WeakValueDictionary, finalize
-
-import numpy as np
 
 from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue, shared_result
 from textassay.runtime.errors import ConfigurationError, ContextTooLong, ModelClosed
-from textassay.runtime.messages import Example
 from textassay.tools.engines import (
     ENGINES,
     PACKAGED_VECTORS,
@@ -37,19 +33,15 @@ from textassay.tools.engines import (
     on_hub,
     read_folder,
 )
-from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import (
-    Abstention,
-    Measurement,
     TextTool,
     check_installed,
     need,
-    premise,
-    references,
 )
 
 MAX_BYTES = 64 * 2**20
-"""Answers that a runner remembers."""
+"""Answers that a runner remembers, with what was asked."""
 
 
 class ModelKey(NamedTuple):
@@ -160,9 +152,11 @@ class Runner:
         A model on the Hub that is not here yet passes unless the Hub's client is offline.
         """
         self.key.check_extra()
-        # Asking the Hub whether a model exists would need the network for a dry run.
-        if not on_hub(self.key.model) or _hub_is_offline():
-            locate(self.key.model, engine=self.key.preferred, cached_only=True)
+        if on_hub(self.key.model):
+            hub = need("huggingface_hub.constants", extra="nli", what="a model on the Hub")
+            if not hub.HF_HUB_OFFLINE:
+                return  # asking whether it exists would need the network for a dry run
+        locate(self.key.model, engine=self.key.preferred, cached_only=True)
 
     async def ask(self, encodings: Sequence[Encoding]) -> list[Array]:
         """Run the model on inputs, batched with what others ask at the same time."""
@@ -178,18 +172,11 @@ class Runner:
         """Batches run and requests answered so far."""
         return self._queue.batches, self._queue.requests
 
-    @property
-    def known(self) -> tuple[Encoding, ...]:
-        """Inputs whose answers are remembered or under way."""
-        with self._lock:
-            return tuple(self._known)
-
     def _join(self, encodings: Sequence[Encoding]) -> list[_Shared]:
         with self._lock:
-            fresh = [e for e in dict.fromkeys(encodings) if not self._is_usable(e)]
+            fresh = [e for e in dict.fromkeys(encodings) if e not in self._known]
             futures = self._queue.submit(fresh)
-            for encoding, future in zip(fresh, futures, strict=True):
-                self._known[encoding] = _Shared(future)
+            self._known.update(zip(fresh, map(_Shared, futures), strict=True))
             joined = [self._known[encoding] for encoding in encodings]
             for encoding, shared in zip(encodings, joined, strict=True):
                 shared.waiting += 1
@@ -200,28 +187,20 @@ class Runner:
             future.add_done_callback(partial(self._remember, encoding))
         return joined
 
-    def _is_usable(self, encoding: Encoding) -> bool:
-        shared = self._known.get(encoding)
-        return shared is not None and not shared.future.cancelled()
-
     def _remember(self, encoding: Encoding, done: Future[Array]) -> None:
         """Count a finished answer, and drop the least recently used ones."""
         with self._lock:
             shared = self._known.get(encoding)
             if shared is None or shared.future is not done:
                 return
-            if done.cancelled() or done.exception() is not None:
+            if done.exception() is not None:
                 del self._known[encoding]
                 return
-            self._bytes += done.result().nbytes
-            for oldest in list(self._known):
-                if self._bytes <= MAX_BYTES:
-                    break
-                future = self._known[oldest].future
+            self._bytes += _size(encoding, done)
+            while self._bytes > MAX_BYTES:
                 # What is still under way has waiters and no size yet.
-                if future.done():
-                    self._bytes -= future.result().nbytes
-                    del self._known[oldest]
+                oldest = next(e for e, one in self._known.items() if one.future.done())
+                self._bytes -= _size(oldest, self._known.pop(oldest).future)
 
     def _leave(self, encodings: Sequence[Encoding], joined: Sequence[_Shared]) -> None:
         abandoned = []
@@ -235,6 +214,11 @@ class Runner:
                         del self._known[encoding]
         for future in abandoned:  # outside of the lock: it calls `_remember`
             future.cancel()
+
+
+def _size(encoding: Encoding, done: Future[Array]) -> int:
+    """Return about how many bytes an answer and its input take: a token is five objects."""
+    return done.result().nbytes + 64 * len(encoding)
 
 
 # Weak: a runner lives as long as some tool holds it.
@@ -252,17 +236,6 @@ def runner_for(key: ModelKey) -> Runner:
     return runner
 
 
-def _hub_is_offline() -> bool:
-    hub = need("huggingface_hub.constants", extra="nli", what="a model on the Hub")
-    return bool(hub.HF_HUB_OFFLINE)
-
-
-Against = Literal["auto", "references", "source", "context"]
-"""What the output is compared with; `auto` takes the references if there are any, else the source
-(context and source together), and says so. `context` is the example's context alone, such as the
-fact that an answer should rest on."""
-
-
 class ModelOptions(TypedDict, total=False):
     """Options of every tool with a model."""
 
@@ -276,19 +249,13 @@ class ModelOptions(TypedDict, total=False):
     """Finds sentences: those that are judged, or where a long text is cut into windows."""
 
 
-class ComparingOptions(ModelOptions, total=False):
-    """Options of every tool with a model that compares two texts."""
-
-    against: Against
-    """`references`, `source`, `context`, or `auto` for references if there are any and else the
-    source."""
-
-
 class ModelTool(TextTool):
     """A tool with a model; a subclass names the head it needs."""
 
     extra: ClassVar[str | None] = "nli"
     head: ClassVar[Head] = "classify"
+    layer: int | None = None
+    """For the head `encode`, the layer whose states are wanted; the last if `None`."""
 
     def __init__(
         self,
@@ -297,12 +264,11 @@ class ModelTool(TextTool):
         *,
         engine: EngineName = "auto",
         device: str = "auto",
-        layer: int | None = None,
         batch_tokens: int = 8192,
         splitter: SentenceSplitter = DEFAULT_SPLITTER,
     ) -> None:
         self.name, self.model, self.engine, self.device = name, model, engine, device
-        self.layer, self.batch_tokens, self.splitter = layer, batch_tokens, splitter
+        self.batch_tokens, self.splitter = batch_tokens, splitter
         self._runner: Runner | None = None
         self._closed = False
 
@@ -331,6 +297,13 @@ class ModelTool(TextTool):
             )
         return await self.runner.ask(encodings)
 
+    async def ask_grouped(
+        self, engine: Engine, groups: Sequence[Sequence[Encoding]]
+    ) -> list[list[Array]]:
+        """Run the model on inputs, all at once, and return the answers of each group."""
+        answers = iter(await self.ask(engine, [one for group in groups for one in group]))
+        return [[next(answers) for _ in group] for group in groups]
+
     async def prepare(self, *, load: bool = True) -> None:
         """Find out whether the model can be used, and load it; see `Preparable`."""
         await asyncio.to_thread(self.runner.check)
@@ -344,82 +317,3 @@ class ModelTool(TextTool):
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.release()
-
-
-class ComparingTool(ModelTool):
-    """A tool with a model that compares two texts; a subclass says how."""
-
-    def __init__(
-        self,
-        name: str,
-        model: str,
-        *,
-        layer: int | None = None,
-        against: Against = "auto",
-        **options: Unpack[ModelOptions],
-    ) -> None:
-        super().__init__(name, model, layer=layer, **options)
-        self.against = against
-        # With `auto` nothing is required: what is missing shows per example, as an abstention.
-        if against != "auto":
-            self.needs = ("premise" if against == "source" else against,)
-
-    async def measure(self, example: Example) -> Measurement | Abstention:
-        """Compare the output with every target, or say that there is none."""
-        texts, against = self._targets(example)
-        if not texts:
-            return Abstention(
-                type="MissingReferences",
-                message=f"{self.name} needs references or a source, which this example does not"
-                " have",
-            )
-        return await self.compare(await self.runner.open(), example.output, texts, against)
-
-    @abstractmethod
-    async def compare(
-        self, engine: Engine, output: str, texts: tuple[str, ...], against: str
-    ) -> Measurement | Abstention:
-        """Compare an output with texts, which are `references`, `source` or `context`."""
-
-    def _targets(self, example: Example) -> tuple[tuple[str, ...], str]:
-        """Return the texts to compare an output with, and their kind."""
-        if self.against == "context":
-            return ((example.context or "").strip(),), "context"
-        # References first: they say what was wanted, the source only what there was.
-        if self.against != "source" and (known := references(example)):
-            return known, "references"
-        text = premise(example)
-        return (() if text is None else (text,)), "source"
-
-
-def windowed(
-    engine: Engine, text: str, splitter: SentenceSplitter, *, longest: int | None = None
-) -> tuple[Encoding, ...]:
-    """Cut a text into inputs that the model takes; one if it fits."""
-    tokenizer = engine.tokenizer
-    limit = min((n for n in (engine.max_tokens, longest) if n is not None), default=None)
-    if limit is None:
-        return (tokenizer.encode(text),)
-    room = limit - tokenizer.special_tokens(pair=False)
-    if tokenizer.count(text) <= room:
-        return (tokenizer.encode(text),)
-    parts = pack_sentences(splitter.split(text), tokenizer.count, max(1, room))
-    return tuple(tokenizer.encode(part) for part in parts)
-
-
-def unit(vectors: Array) -> Array:
-    """Return vectors scaled to length 1; a zero vector stays zero."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype=np.float32)
-
-
-def p_yes(yes: float, no: float) -> float:
-    """Return P(yes) / (P(yes) + P(no)) from two logits."""
-    # Beyond 709 the exponential overflows; the result is 0 or 1 long before.
-    return float(1 / (1 + np.exp(np.clip(no - yes, -700, 700))))
-
-
-def f1_score(precision: float, recall: float) -> float:
-    """Return the harmonic mean; the lower of the two where one is not positive."""
-    positive = precision > 0 and recall > 0
-    return 2 * precision * recall / (precision + recall) if positive else min(precision, recall)

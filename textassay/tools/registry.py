@@ -22,18 +22,27 @@ from pydantic import Field, PydanticSchemaGenerationError, TypeAdapter, Validati
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Message, Scale
 from textassay.runtime.model import Model
-from textassay.tools.embedding import Embedding
 from textassay.tools.engines import (
     PACKAGED_VECTORS,
     OnnxEngine,
     PytorchEngine,
     StaticEngine,
-    has_packaged_vectors,
+    packaged_vectors,
 )
-from textassay.tools.learned_metrics import BartScore, BertScore, Bleurt, LMProb, UniEval
-from textassay.tools.nli import NLI, MiniCheck
-from textassay.tools.overlap import Bleu, Chrf, Meteor, Rouge, Ter
-from textassay.tools.surface import Coverage, Length, Novelty, Readability, Repetition
+from textassay.tools.probability import NLI, BartScore, LMProb, MiniCheck, UniEval
+from textassay.tools.similarity import BertScore, Bleurt, Embedding
+from textassay.tools.surface import (
+    Bleu,
+    Chrf,
+    Coverage,
+    Length,
+    Meteor,
+    Novelty,
+    Readability,
+    Repetition,
+    Rouge,
+    Ter,
+)
 from textassay.tools.tool import FunctionTool, Need, Tool
 
 Factory = Callable[..., Tool]
@@ -146,9 +155,15 @@ def _describe(kind: str, made: Tool) -> ToolDescription:
 
 def has_extra(extra: str) -> bool:
     """Return whether an extra of the package is installed, with its files; imports none of it."""
-    # a package whose vectors are not where they should be would only fail at the first score
-    complete = extra != "static" or has_packaged_vectors()
-    return complete and all(map(find_spec, EXTRAS.get(extra, ())))
+    if not all(map(find_spec, EXTRAS.get(extra, ()))):
+        return False
+    if extra == "static":
+        # a package whose vectors are not where they should be would only fail at the first score
+        try:
+            packaged_vectors()
+        except ConfigurationError:
+            return False
+    return True
 
 
 def build(

@@ -1,4 +1,13 @@
-"""What texts show without a model: length, repetition, readability, and words of the source.
+"""Surface metrics: what texts show without a model.
+
+Overlap with references as the field's own libraries count it (ROUGE by rouge-score; BLEU, chrF and
+TER by sacrebleu; METEOR by NLTK), which are imported on first use: here stand their settings, what
+several references mean, and when a number would be meaningless. Then length, repetition,
+readability, and words of the source.
+
+METEOR (Banerjee and Lavie, 2005) counts words, stems and synonyms that output and reference share.
+It needs the extra `nltk`, and for synonyms WordNet, which NLTK fetches apart. Words are cut by
+NLTK's Treebank rules and lower-cased; the weights are NLTK's (alpha .9, beta 3, gamma .5).
 
 Readability is the Flesch reading ease, for English. Syllables are counted by rules of spelling, not
 by a dictionary (the dictionary-based packages download theirs): nine words in ten come out right,
@@ -9,15 +18,351 @@ from __future__ import annotations
 
 import math
 import re
+from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from threading import Lock
+from types import SimpleNamespace
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from textassay.runtime.messages import Example
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Example, Scale
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, folded_words, ngrams, words
-from textassay.tools.tool import Abstention, Computed, Measurement, premise
+from textassay.tools.tool import (
+    Abstention,
+    Computed,
+    Measurement,
+    check_installed,
+    need,
+    premise,
+    references,
+)
+
+RougeVariant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
+_ROUGE_WORDS = {
+    "rouge1": "words",
+    "rouge2": "word pairs",
+    "rougeL": "the longest common subsequence of words",
+    "rougeLsum": "longest common subsequences, sentence by sentence",
+}
+MAX_WORD_PAIRS = 25_000_000
+"""Largest table of words by words that `rougeLsum` fills, in Python, within about ten seconds."""
+_MEASURE_WORDS = {"f": "F1", "p": "precision", "r": "recall"}
+BleuTokenizer = Literal["13a", "intl", "zh", "char", "none"]
+_LOADING = Lock()
+
+
+class Rouge(Computed):
+    """ROUGE (Lin, 2004) against the references, by rouge-score.
+
+    Args:
+        variant: What is counted: words, pairs of words, or longest common subsequences.
+        measure: F1, precision (share of the output found) or recall (share of the reference
+            found).
+        refs: `best` takes the reference with the highest F1, `first` looks at the first only.
+        stemmer: Whether endings are cut off by Porter's rules (English).
+    """
+
+    kind: ClassVar[str] = "rouge"
+    scale, needs = (0.0, 1.0), ("references",)
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        variant: RougeVariant = "rougeL",
+        measure: Literal["f", "p", "r"] = "f",
+        refs: Literal["best", "first"] = "best",
+        stemmer: bool = True,
+    ) -> None:
+        self.name, self.variant = name or variant, variant
+        self.measure_, self.refs, self.stemmer = measure, refs, stemmer
+        which = "the closest reference" if refs == "best" else "the first reference"
+        self.description = (
+            f"ROUGE {_MEASURE_WORDS[measure]} of {_ROUGE_WORDS[variant]} shared by output and"
+            f" {which}, 0 to 1; higher is closer. Reads a-z and 0-9 only. Blind to paraphrase and"
+            " to facts."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """Variant, measure, treatment of references and version of the library."""
+        return {
+            "variant": self.variant,
+            "measure": self.measure_,
+            "refs": self.refs,
+            "stem": self.stemmer,
+            "rouge-score": version("rouge-score"),
+        }
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Score against the best, or the first, reference."""
+        texts = example.output, *references(example)[: 1 if self.refs == "first" else None]
+        output, *targets = map(_tokenizer(self.stemmer).tokenize, texts)
+        # rouge-score silently ignores all other characters, and would give 0 to any Chinese text.
+        if not output or not any(targets):
+            return Abstention(
+                type="UnsupportedScript",
+                message=f"{self.name} reads a-z and 0-9 only, and the output or every reference has"
+                " none",
+            )
+        if self.variant == "rougeL":
+            # Not by the library: its table in Python takes minutes for long texts; the value is
+            # the same.
+            best = max((_rouge_l(output, one) for one in targets), key=lambda one: one.fmeasure)
+        else:
+            if self.variant == "rougeLsum":
+                longest = max(map(len, targets))
+                if len(output) * longest > MAX_WORD_PAIRS:
+                    return Abstention(
+                        type="TextTooLong",
+                        message=f"{self.name} compares every word with every word: {len(output)} x"
+                        f" {longest} words would take minutes (at most {MAX_WORD_PAIRS} pairs);"
+                        " rougeL and rouge1 have no such limit",
+                    )
+                texts = tuple("\n".join(DEFAULT_SPLITTER.split(text)) for text in texts)
+            scorer = _rouge_scorer(self.variant, self.stemmer)
+            best = scorer.score_multi(texts[1:], texts[0])[self.variant]
+        return Measurement(
+            value={"f": best.fmeasure, "p": best.precision, "r": best.recall}[self.measure_]
+        )
+
+
+def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence of two lists of words.
+
+    Bit-parallel (Hyyro, 2004): a row of the table of prefix lengths is one integer, whose zeros
+    mark where the length grows. 40,000 words with 40,000 take about 0.2 s, and the table of
+    rouge-score half an hour.
+    """
+    places: dict[str, int] = {}
+    for index, word in enumerate(one):
+        places[word] = places.get(word, 0) | 1 << index
+    everything = (1 << len(one)) - 1
+    row = everything
+    for word in other:
+        matched = row & places.get(word, 0)
+        # The addition carries each match to the next zero above it, for all prefixes at once.
+        row = ((row + matched) | (row - matched)) & everything
+    return len(one) - row.bit_count()
+
+
+def _rouge_l(output: Sequence[str], target: Sequence[str]) -> Any:
+    """Return ROUGE-L as rouge-score's own `Score`."""
+    from rouge_score.scoring import Score, fmeasure
+
+    common = longest_common_subsequence(output, target)
+    precision, recall = common / max(len(output), 1), common / max(len(target), 1)
+    return Score(precision=precision, recall=recall, fmeasure=fmeasure(precision, recall))
+
+
+@lru_cache(maxsize=2)
+def _tokenizer(stemmer: bool) -> Any:
+    """Return rouge-score's tokenizer that remembers: references come back with every system."""
+    from rouge_score.tokenizers import DefaultTokenizer
+
+    tokenizer = DefaultTokenizer(stemmer)
+    tokenizer.tokenize = lru_cache(maxsize=4096)(tokenizer.tokenize)
+    return tokenizer
+
+
+@lru_cache(maxsize=8)
+def _rouge_scorer(variant: str, stemmer: bool) -> Any:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer([variant], tokenizer=_tokenizer(stemmer))
+
+
+class SacreBleu(Computed):
+    """A metric of sacrebleu, against all references or the closest; a subclass has its settings."""
+
+    metric: ClassVar[str]
+    """Name of the library's class."""
+    scale: Scale | None = (0.0, 100.0)
+    needs = ("references",)
+    lowercase: bool
+    """Whether case is ignored."""
+    options: Mapping[str, object]
+    """Arguments of the library's class."""
+    signed: Mapping[str, object]
+    """The same in the signature, but for case."""
+
+    def settings(self) -> Mapping[str, object]:
+        """The library's settings and version."""
+        case = "lc" if self.lowercase else "mixed"
+        return {"case": case, **self.signed, "sacrebleu": version("sacrebleu")}
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Score against the references."""
+        metric = _sacrebleu(self.metric, **self.options)
+        return Measurement(
+            value=metric.sentence_score(example.output, list(references(example))).score
+        )
+
+
+class Bleu(SacreBleu):
+    """Sentence BLEU (Papineni et al., 2002) against all references, by sacrebleu.
+
+    N-grams longer than the output are left out of the mean.
+
+    Args:
+        lowercase: Whether case is ignored.
+        tokenize: `13a` for languages with spaces, `zh` for Chinese, `char` for others without;
+            none of them downloads anything.
+        smooth: What happens to n-grams that match nowhere.
+        max_order: Longest n-gram.
+    """
+
+    kind: ClassVar[str] = "bleu"
+    metric: ClassVar[str] = "BLEU"
+
+    def __init__(
+        self,
+        name: str = "bleu",
+        *,
+        lowercase: bool = True,
+        tokenize: BleuTokenizer = "13a",
+        smooth: Literal["exp", "floor", "add-k", "none"] = "exp",
+        max_order: int = 4,
+    ) -> None:
+        self.name, self.lowercase = name, lowercase
+        self.options = {
+            "lowercase": lowercase,
+            "tokenize": tokenize,
+            "smooth_method": smooth,
+            "max_ngram_order": max_order,
+            # Without it a sentence of fewer than four words has a score of 0, whatever it says.
+            "effective_order": True,
+        }
+        self.signed = {"tok": tokenize, "smooth": smooth, "order": max_order, "eff": True}
+        self.description = (
+            f"Sentence BLEU: precision of 1- to {max_order}-grams of the output against all"
+            " references, with a penalty for short outputs, 0 to 100; higher is closer. Blind to"
+            " paraphrase and to facts."
+        )
+
+
+class Chrf(SacreBleu):
+    """Sentence chrF (Popovic, 2015), the best of all references, by sacrebleu.
+
+    Args:
+        lowercase: Whether case is ignored.
+        char_order: Longest character n-gram.
+        word_order: Longest word n-gram; 2 gives chrF++.
+        beta: Weight of recall against precision.
+    """
+
+    kind: ClassVar[str] = "chrf"
+    metric: ClassVar[str] = "CHRF"
+
+    def __init__(
+        self,
+        name: str = "chrf",
+        *,
+        lowercase: bool = True,
+        char_order: int = 6,
+        word_order: int = 0,
+        beta: int = 2,
+    ) -> None:
+        self.name, self.lowercase = name, lowercase
+        orders = {"char_order": char_order, "word_order": word_order}
+        self.options = {"lowercase": lowercase, **orders, "beta": beta}
+        self.signed = {"nc": char_order, "nw": word_order, "beta": beta}
+        self.description = (
+            "chrF: F-score of character n-grams shared by output and closest reference, 0 to 100;"
+            " higher is closer. Kinder to inflection and spelling than BLEU and ROUGE, in any"
+            " script."
+        )
+
+
+class Ter(SacreBleu):
+    """Translation edit rate (Snover et al., 2006) against the closest reference, by sacrebleu.
+
+    Args:
+        lowercase: Whether case is ignored.
+        normalized: Whether punctuation is split off first.
+    """
+
+    kind: ClassVar[str] = "ter"
+    metric: ClassVar[str] = "TER"
+    scale, higher_is_better = None, False
+
+    def __init__(
+        self, name: str = "ter", *, lowercase: bool = True, normalized: bool = False
+    ) -> None:
+        self.name, self.lowercase = name, lowercase
+        self.options = {"case_sensitive": not lowercase, "normalized": normalized}
+        self.signed = {"norm": normalized}
+        self.description = (
+            "TER: edits (including moved blocks) that turn the output into the closest reference,"
+            " per 100 words of reference; 0 is equal, above 100 is possible, lower is better."
+        )
+
+
+@lru_cache(maxsize=16)
+def _sacrebleu(metric: str, **settings: object) -> Any:
+    from sacrebleu import metrics
+
+    return getattr(metrics, metric)(**settings)
+
+
+class Meteor(Computed):
+    """METEOR against the closest reference.
+
+    Args:
+        synonyms: Whether words match their synonyms in WordNet, as published; without, words
+            and stems alone, which needs no data.
+    """
+
+    kind: ClassVar[str] = "meteor"
+    extra: ClassVar[str | None] = "nltk"
+    scale, needs = (0.0, 1.0), ("references",)
+
+    def __init__(self, name: str = "meteor", *, synonyms: bool = True) -> None:
+        self.name, self.synonyms = name, synonyms
+        shared = "words, stems and synonyms" if synonyms else "words and stems"
+        self.description = (
+            f"METEOR: {shared} that the output shares with the closest reference, recall first and"
+            " less the more scattered they are, 0 to 1; higher is closer. Blind to facts."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """Whether synonyms match, and the version of the library."""
+        return {"synonyms": self.synonyms, "nltk": version("nltk")}
+
+    async def prepare(self, *, load: bool = True) -> None:
+        """Find out whether NLTK and its data are here; see `Preparable`."""
+        check_installed(["nltk"], extra="nltk", what=self.name)
+        if load:
+            self._wordnet()
+
+    def compute(self, example: Example) -> Measurement:
+        """Score against every reference and keep the best."""
+        meteor = need("nltk.translate.meteor_score", extra="nltk", what=self.name)
+        # Treebank rules only: `word_tokenize` would want NLTK's Punkt data as well.
+        tokenizer = need("nltk.tokenize", extra="nltk", what=self.name).NLTKWordTokenizer()
+        words = tokenizer.tokenize(example.output)
+        targets = [tokenizer.tokenize(text) for text in references(example)]
+        score = meteor.meteor_score(targets, words, wordnet=self._wordnet())
+        return Measurement(value=float(score))
+
+    def _wordnet(self) -> Any:
+        if not self.synonyms:
+            return SimpleNamespace(synsets=lambda word: [])
+        wordnet = need("nltk.corpus", extra="nltk", what=self.name).wordnet
+        try:
+            with _LOADING:  # NLTK reads it on first use, and not from two threads at once
+                wordnet.ensure_loaded()
+        except (LookupError, OSError) as error:  # none of it, or a part
+            raise ConfigurationError(
+                f"{self.name} needs NLTK's data: python -m nltk.downloader wordnet; or leave"
+                " synonyms out: meteor?synonyms=false"
+            ) from error
+        return wordnet
+
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 LengthUnit = Literal["words", "tokens", "characters", "sentences"]
@@ -70,17 +415,39 @@ class Length(Computed):
 
     def compute(self, example: Example) -> Measurement | Abstention:
         """Count."""
-        text = example.output
-        if self.unit == "words":
-            return Measurement(value=len(words(text)))
-        if self.unit == "tokens":
-            return Measurement(value=len(text.split()))
-        if self.unit == "characters":
-            return Measurement(value=len(text))
-        return Measurement(value=len(self.splitter.split(text)))
+        cut: dict[LengthUnit, Callable[[str], Sequence[str]]] = {
+            "words": words,
+            "tokens": str.split,
+            "characters": str,
+            "sentences": self.splitter.split,
+        }
+        return Measurement(value=len(cut[self.unit](example.output)))
 
 
-class Repetition(Computed):
+class NgramShare(Computed):
+    """A share of the output's runs of `n` words; a subclass says of which."""
+
+    scale = (0.0, 1.0)
+    n: int
+
+    def settings(self) -> Mapping[str, object]:
+        """The length of the n-grams."""
+        return {"n": self.n}
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Cut the output into n-grams."""
+        # Case is no difference: a loop that begins a sentence is a loop.
+        grams = list(ngrams(folded_words(example.output), self.n))
+        if not grams:
+            return too_short(self.name, self.n)
+        return Measurement(value=self.share(grams, example))
+
+    @abstractmethod
+    def share(self, grams: list[tuple[str, ...]], example: Example) -> float:
+        """Return the share of the output's n-grams, 0 to 1."""
+
+
+class Repetition(NgramShare):
     """Share of the output's n-grams that stood in it before.
 
     Args:
@@ -88,25 +455,18 @@ class Repetition(Computed):
     """
 
     kind: ClassVar[str] = "repetition"
+    higher_is_better = False
 
     def __init__(self, name: str = "repetition", *, n: AtLeastOne = 3) -> None:
-        self.name, self.n, self.scale, self.higher_is_better = name, n, (0.0, 1.0), False
+        self.name, self.n = name, n
         self.description = (
             f"Share of the output's {n}-word runs that repeat an earlier one, 0 (none) to 1; lower"
             " is better. High values show loops and copied sentences."
         )
 
-    def settings(self) -> Mapping[str, object]:
-        """The length of the n-grams."""
-        return {"n": self.n}
-
-    def compute(self, example: Example) -> Measurement | Abstention:
+    def share(self, grams: list[tuple[str, ...]], example: Example) -> float:
         """Return 1 - distinct / all."""
-        # Case is no difference: a loop that begins a sentence is a loop.
-        grams = list(ngrams(folded_words(example.output), self.n))
-        if not grams:
-            return too_short(self.name, self.n)
-        return Measurement(value=1 - len(set(grams)) / len(grams))
+        return 1 - len(set(grams)) / len(grams)
 
 
 def too_short(name: str, n: int) -> Abstention:
@@ -149,21 +509,15 @@ class Readability(Computed):
         if not words or sum(map(len, words)) < 0.8 * letters:
             return Abstention(
                 type="UnsupportedLanguage",
-                message=(
-                    f"{self.name} knows English only, and most letters of the output are not a-z"
-                ),
+                message=f"{self.name} knows English only, and most letters of the output are not"
+                " a-z",
             )
         sentences = sum(1 for s in self.splitter.split(text) if _ENGLISH_WORD.search(s))
         per_sentence, per_word = len(words) / sentences, sum(map(syllables, words)) / len(words)
         return Measurement(
-            value=flesch(per_sentence, per_word),
+            value=206.835 - 1.015 * per_sentence - 84.6 * per_word,
             explanation=f"{per_sentence:.3g} words a sentence, {per_word:.3g} syllables a word",
         )
-
-
-def flesch(words_per_sentence: float, syllables_per_word: float) -> float:
-    """Return the Flesch reading ease."""
-    return 206.835 - 1.015 * words_per_sentence - 84.6 * syllables_per_word
 
 
 def syllables(word: str) -> int:
@@ -174,7 +528,7 @@ def syllables(word: str) -> int:
     return max(1, len(_VOWELS.findall(stem)) + extra)
 
 
-class Novelty(Computed):
+class Novelty(NgramShare):
     """Share of the output's n-grams that are not in the source.
 
     Args:
@@ -182,26 +536,20 @@ class Novelty(Computed):
     """
 
     kind: ClassVar[str] = "novelty"
+    needs = ("premise",)
 
     def __init__(self, name: str = "novelty", *, n: AtLeastOne = 2) -> None:
-        self.name, self.n, self.scale, self.needs = name, n, (0.0, 1.0), ("premise",)
+        self.name, self.n = name, n
         self.description = (
             f"Share of the output's {n}-word runs that do not occur in the source (fact and"
             " conversation in dialogue), 0 (all copied) to 1 (all new). New words may be good"
             " paraphrase or invention."
         )
 
-    def settings(self) -> Mapping[str, object]:
-        """The length of the n-grams."""
-        return {"n": self.n}
-
-    def compute(self, example: Example) -> Measurement | Abstention:
+    def share(self, grams: list[tuple[str, ...]], example: Example) -> float:
         """Count every occurrence in the output."""
-        grams = list(ngrams(folded_words(example.output), self.n))
-        if not grams:
-            return too_short(self.name, self.n)
         known = set(ngrams(folded_words(premise(example) or ""), self.n))
-        return Measurement(value=sum(gram not in known for gram in grams) / len(grams))
+        return sum(gram not in known for gram in grams) / len(grams)
 
 
 class Coverage(Computed):
@@ -212,9 +560,10 @@ class Coverage(Computed):
     """
 
     kind: ClassVar[str] = "coverage"
+    scale, needs = (0.0, 1.0), ("premise",)
 
     def __init__(self, name: str = "coverage", *, shortest: AtLeastOne = 1) -> None:
-        self.name, self.shortest, self.scale, self.needs = name, shortest, (0.0, 1.0), ("premise",)
+        self.name, self.shortest = name, shortest
         self.description = (
             "Share of the output's words that stand in fragments copied from the source (fact and"
             f" conversation in dialogue; fragments of {shortest} or more words), 0 (nothing copied)"
@@ -231,18 +580,13 @@ class Coverage(Computed):
         output = folded_words(example.output)
         if not output:
             return too_short(self.name, 1)
-        fragments = [
-            f
-            for f in extractive_fragments(folded_words(premise(example) or ""), output)
-            if f >= self.shortest
-        ]
+        found = extractive_fragments(folded_words(premise(example) or ""), output)
+        fragments = [length for length in found if length >= self.shortest]
         density = math.fsum(f * f for f in fragments) / len(output)
         return Measurement(
             value=sum(fragments) / len(output),
-            explanation=(
-                f"{len(fragments)} fragments, longest {max(fragments, default=0)} words, density"
-                f" {density:.3g}"
-            ),
+            explanation=f"{len(fragments)} fragments, longest {max(fragments, default=0)} words,"
+            f" density {density:.3g}",
         )
 
 

@@ -1,4 +1,4 @@
-"""BERTScore and embeddings: tiny encoders in both engines, static vectors, and people."""
+"""BERTScore, embeddings and BLEURT: tiny models in both engines, static vectors, and people."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ import pytest
 
 from tests.benchmark_data import benchmark
 from tests.tools import tiny
-from tests.tools.tiny import score
+from tests.tools.tiny import score, scores
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
-from textassay.tools import NLI, BertScore, Embedding
-from textassay.tools.embedding import max_seq_length, sentence_value
-from textassay.tools.learned_metrics import TokenStates, greedy_match
+from textassay.tools import NLI, BertScore, Bleurt, Embedding
+from textassay.tools.similarity import (
+    TokenStates,
+    greedy_match,
+    max_seq_length,
+    sentence_value,
+    windowed,
+)
+from textassay.tools.text import DEFAULT_SPLITTER
 
 OUTPUT, REFERENCE = "the cat sat on a mat .", "a small cat was in the park and she sat ."
 STATIC = "The cat sat on a mat. The moon was red."
@@ -69,17 +75,21 @@ async def test_bertscore_reads_the_layer_that_is_asked_for(models):
 @pytest.mark.parametrize(
     ("tool", "message"),
     [
-        (lambda m, t: BertScore(model=m, layer=1, engine="onnx"), "contains the last layer only"),
-        (lambda m, t: BertScore(model=m, layer=9), "has layers 0 to 2, not 9"),
-        (lambda m, t: NLI(model=t), "a table of static vectors"),
-        (lambda m, t: Embedding(model=m, engine="static"), "contains no table of vectors"),
+        (
+            lambda m, t: BertScore(model=f"{m}/encoder", layer=1, engine="onnx"),
+            "contains the last layer only",
+        ),
+        (lambda m, t: BertScore(model=f"{m}/encoder", layer=9), "has layers 0 to 2, not 9"),
+        (lambda m, t: NLI(model=str(t)), "a table of static vectors"),
+        (lambda m, t: Embedding(model=f"{m}/encoder", engine="static"), "contains no table"),
         (lambda m, t: Embedding(measure="r"), "needs per=sentence"),
+        (lambda m, t: Bleurt(model=f"{m}/nli"), "is not a regressor: it has 3 outputs"),
     ],
 )
 async def test_what_a_model_cannot_do_is_refused(models, table, tool, message):
     example = Example(output=OUTPUT, source=SOURCE, references=(REFERENCE,))
     with pytest.raises(ConfigurationError, match=message):
-        await score(tool(str(models / "encoder"), str(table[0])), example)
+        await score(tool(models, table[0]), example)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -240,11 +250,9 @@ async def test_inputs_are_as_long_as_the_encoder_was_trained_for(tmp_path):
     (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
     assert max_seq_length(tmp_path) == 12
     tool = Embedding(model=str(tmp_path))
-    cut = await tool.score(example)
-    longest = max(len(e) for e in tool.runner.known)
-    await tool.aclose()
-    assert longest <= 12
-    assert cut.value != whole.value
+    engine = await tool.runner.open()
+    assert all(len(e) <= 12 for e in windowed(engine, text, DEFAULT_SPLITTER, 12))
+    assert (await score(tool, example)).value != whole.value
 
 
 async def test_each_text_is_embedded_once(models):
@@ -279,3 +287,205 @@ async def test_sentence_wise_matching_agrees_with_people_twice_as_well():
     )
     assert whole == pytest.approx([0.24, 0.24], abs=0.01)
     assert by_sentence == pytest.approx([0.43, 0.39], abs=0.01)
+
+
+PAIR = Example(output="a", references=("b",))
+SIZES = {
+    "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48,
+    "max_position_embeddings": 64, "layer_norm_eps": 1e-12,
+}  # fmt: skip
+# how the converted checkpoints call what transformers calls otherwise
+RENAMED = {
+    "rembert.": "bleurt.",
+    "bert.": "bleurt.",
+    "encoder.embedding_hidden_mapping_in": "encoder.embedding_projection",
+}
+
+
+def reference_model(kind, vocabulary, seed=3):
+    import transformers
+
+    common = {**SIZES, "vocab_size": vocabulary, "num_labels": 1}
+    if kind == "rembert":
+        common |= {"input_embedding_size": 16, "output_embedding_size": 16}
+    name = {"rembert": "RemBert", "bert": "Bert"}[kind]
+    config = getattr(transformers, f"{name}Config")(**common)
+    model = getattr(transformers, f"{name}ForSequenceClassification")(config)
+    return tiny.randomize(model, seed)
+
+
+def publish(model, folder, kind, *, pickled=False, **changes):
+    import torch
+    from safetensors.torch import save_file
+
+    weights = {}
+    for name, tensor in model.state_dict().items():
+        for theirs, published in RENAMED.items():
+            if name.startswith(theirs) or (theirs in name and not theirs.endswith("bert.")):
+                name = name.replace(theirs, published, 1)
+        weights[name] = tensor.contiguous()
+    # older files hold this buffer
+    weights["bleurt.embeddings.position_ids"] = torch.arange(64)[None]
+    config = {
+        **SIZES,
+        "model_type": "bleurt",
+        "architectures": ["BleurtForSequenceClassification"],
+        "vocab_size": model.config.vocab_size,
+        "type_vocab_size": 2,
+        "hidden_act": "gelu",
+        "pad_token_id": 0,
+        "embedding_size": 16 if kind == "rembert" else None,
+        **changes,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    if pickled:
+        torch.save(weights, folder / "pytorch_model.bin")
+    else:
+        save_file(weights, folder / "model.safetensors")
+
+
+def expected(model, tokenizer, reference, candidate):
+    import torch
+
+    with torch.no_grad():
+        return float(model(**tokenizer(reference, candidate, return_tensors="pt")).logits[0, 0])
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    tiny.need("torch", "transformers", "safetensors")
+
+    def make(kind, **changes):
+        folder = tmp_path / f"bleurt-20-{kind}-{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        tokenizer = tiny.tokenizer(folder)
+        model = reference_model(kind, len(tokenizer))
+        publish(model, folder, kind, **changes)
+        return folder, model, tokenizer
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["rembert", "bert", "plain"])
+@pytest.mark.parametrize("pickled", [False, True])
+async def test_bleurt_equals_the_classes_of_transformers(checkpoint, kind, pickled):
+    """Narrow embeddings with a projection (BLEURT-20), plain BERT, and what others converted."""
+    folder, model, tokenizer = checkpoint("bert" if kind == "plain" else kind, pickled=pickled)
+    if kind == "plain":
+        model.save_pretrained(folder)
+    pairs = [
+        ("a cat sat on the mat .", "a cat sat ."),
+        ("the sun", "the moon and the star in the sky !"),
+        ("the moon and the star in the sky !", "the sun"),  # the reference comes first
+        ("yes", "no"),
+    ]
+    tool = Bleurt(model=str(folder))
+    found = await scores(tool, *(Example(output=c, references=(r,)) for r, c in pairs))
+    due = [expected(model, tokenizer, r, c) for r, c in pairs]
+    assert [s.value for s in found] == pytest.approx(due, abs=1e-4)
+    assert np.ptp(due[1:3]) > 0.01
+    # padding is masked: a batch gives what single requests give
+    references = ("a cat", "the dog ran home and the bird ate all the fish in the park .")
+    tool = Bleurt(model=str(folder), combine="mean")
+    several = await score(tool, Example(output="a cat", references=references))
+    due = [expected(model, tokenizer, r, "a cat") for r in references]
+    assert [e["bleurt"] for e in several.evidence] == pytest.approx(due, abs=1e-4)
+    assert several.value == pytest.approx(sum(due) / 2, abs=1e-4)
+
+
+async def test_the_sentencepiece_file_of_published_checkpoints_is_read(checkpoint, tmp_path):
+    """They come with `spm.model` and no tokenizer.json; the tokens are those of sentencepiece
+    itself."""
+    tiny.need("sentencepiece")
+    import sentencepiece
+
+    (tmp_path / "text").write_text(
+        "\n".join(f"the quick cat number {i} sat on {i * 7} mats" for i in range(300))
+    )
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "text"),
+        model_prefix=str(tmp_path / "spm"),
+        vocab_size=60,
+        pad_id=0,
+        pad_piece="[PAD]",
+        unk_id=1,
+        unk_piece="[UNK]",
+        bos_id=-1,
+        eos_id=-1,
+        user_defined_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        minloglevel=2,
+    )
+    folder, *_ = checkpoint("rembert")
+    for file in folder.glob("*token*"):
+        file.unlink()
+    (folder / "spm.model").write_bytes((tmp_path / "spm.model").read_bytes())
+    tool = Bleurt(model=str(folder))
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "spm.model"))
+    reference, candidate = "the quick cat", "mats sat"
+    encoding = (await tool.runner.open()).tokenizer.encode(reference, candidate)
+    first, second = pieces.encode(reference), pieces.encode(candidate)
+    assert encoding.ids == (2, *first, 3, *second, 3)
+    assert encoding.types == (0,) * (len(first) + 2) + (1,) * (len(second) + 1)
+    found = await score(tool, Example(output=candidate, references=(reference,)))
+    assert found.outcome == "scored"
+
+
+async def test_the_source_serves_where_there_is_no_reference_and_is_marked(checkpoint):
+    """Fact and conversation in dialogue; long ones are read in windows."""
+    folder, model, tokenizer = checkpoint("rembert")
+    example = Example(
+        output="a cat sat .", source="is it a cat ?", context="the cat sat on the mat ."
+    )
+    found, other, long = await scores(
+        Bleurt(model=str(folder)),
+        example,
+        example.model_copy(update={"references": ("a dog ran .",)}),
+        Example(output="a cat sat .", source="the tree was big and the sky was blue . " * 40),
+    )
+    due = expected(model, tokenizer, "the cat sat on the mat .\nis it a cat ?", "a cat sat .")
+    assert found.value == pytest.approx(due, abs=1e-4)
+    assert "against:source" in found.signature
+    assert "source in place of a reference" in found.explanation
+    assert "against:references" in other.signature
+    assert int(long.explanation.split()[-2]) > 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_hidden_layers": 4}, "do not fit a BLEURT regressor"),
+        ({"num_hidden_layers": 2}, "do not fit a BLEURT regressor"),
+        ({"embedding_size": None}, "do not fit a BLEURT regressor"),
+        ({"hidden_size": 30}, "not a multiple of 4 heads"),
+        ({"hidden_act": "tangent"}, "unknown activation 'tangent'"),
+        ({"vocab_size": None}, "is missing a size"),
+    ],
+)
+async def test_weights_that_do_not_fit_are_refused(checkpoint, changes, message):
+    """No parameter is made up, none is left out."""
+    with pytest.raises(ConfigurationError, match=message):
+        await score(Bleurt(model=str(checkpoint("rembert", **changes)[0])), PAIR)
+
+
+async def test_no_pickled_code_is_run(checkpoint, tmp_path):
+    """A weights file can hold a program; it is refused."""
+    import torch
+
+    folder, *_ = checkpoint("bert")
+    (folder / "model.safetensors").unlink()
+
+    class Payload:
+        def __reduce__(self):
+            return (exec, (f"open({str(tmp_path / 'ran')!r}, 'w')",))
+
+    torch.save({"x": Payload()}, folder / "pytorch_model.bin")
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        await score(Bleurt(model=str(folder)), PAIR)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_scale_of_a_checkpoint_is_described():
+    """BLEURT's checkpoints differ, and a planner must know."""
+    assert "About 0 to 1" in Bleurt(model="lucadiliello/BLEURT-20-D12").description
+    assert "About -2 to 1" in Bleurt(model="Elron/bleurt-base-512").description
+    assert Bleurt().scale is None

@@ -1,8 +1,12 @@
-"""NLI and MiniCheck on tiny models: engines, direction, labels, mask, windows, bad models."""
+"""NLI, MiniCheck, UniEval and BARTScore on tiny models equal the papers' formulas; LM probability.
+
+Engines, direction, labels, mask, windows, bad models.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 
 import numpy as np
@@ -10,13 +14,26 @@ import pytest
 
 from tests.tools import tiny
 from tests.tools.tiny import score
-from textassay.runtime.errors import ConfigurationError, ModelClosed
-from textassay.runtime.messages import Example
-from textassay.tools import NLI, MiniCheck
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    ContextTooLong,
+    ModelClosed,
+)
+from textassay.runtime.messages import Example, Usage
+from textassay.runtime.model import ContinuationResponse, TokenLogprob
+from textassay.tools import NLI, BartScore, LMProb, MiniCheck, UniEval
 
 SOURCE = "A big cat sat on the mat. It was red and the dog ran home!"
 OUTPUT = "The dog ran."
 EXAMPLE = Example(output=OUTPUT, source=SOURCE)
+WHOLE = Example(
+    output="A cat sat. The dog ran home.",
+    source="the cat and the dog ran home, and the bird ate fish in the red tree",
+    context="a red bird",
+    references=("a dog ran", "the small cat sat"),
+)
 ENGINES = ("transformers", "onnx")
 
 
@@ -112,12 +129,17 @@ async def test_models_of_another_kind_are_refused(models, tmp_path):
         folders[labels] = tmp_path / labels[0]
         folders[labels].mkdir()
         tiny.nli(folders[labels], labels=labels)
-    encoder = str(models / "encoder")
+    encoder, other_words = str(models / "encoder"), shutil.copytree(models / "t5", tmp_path / "t5")
+    words = (other_words / "tokenizer.json").read_text().replace('"Yes"', '"Oui"')
+    (other_words / "tokenizer.json").write_text(words)
     for tool, message in (
         *((NLI(model=str(one)), "is not an NLI model: among") for one in folders.values()),
         (NLI(model=encoder), "without a sequence-classification head"),
         (NLI(model=encoder, engine="onnx"), "but logits"),
         (MiniCheck(model=str(models / "nli")), "does not have two labels"),
+        (BartScore(model=encoder), "an encoder and a decoder"),
+        (UniEval(model=encoder), "an encoder and a decoder"),
+        (UniEval(model=str(other_words)), "does not distinguish Yes from No"),
     ):
         with pytest.raises(ConfigurationError, match=message):
             await score(tool, EXAMPLE)
@@ -217,17 +239,193 @@ async def test_a_classifier_reads_document_and_claim_as_one_text(tmp_path, windo
 
 
 async def test_an_encoder_decoder_answers_with_1_or_0(models):
-    import torch
-
-    model, tokenizer = tiny.pretrained(models / "t5", "T5ForConditionalGeneration")
-    pair = tokenizer.convert_tokens_to_ids(["0", "1"])
-    values = []
-    for claim in SENTENCES:
-        plain = [tokenizer(text, add_special_tokens=False)["input_ids"]
-                 for text in (f"predict: {SOURCE}", claim)]  # fmt: skip
-        ids = torch.tensor([[*plain[0], 1, *plain[1], 1]])
-        with torch.no_grad():
-            logits = model(input_ids=ids, decoder_input_ids=torch.tensor([[0]])).logits[0, 0]
-        values.append(float(logits[pair].softmax(-1)[1]))
+    values = [p_yes(models / "t5", f"predict: {SOURCE}</s>{one}", "0", "1") for one in SENTENCES]
     found = await score(MiniCheck(model=str(models / "t5"), reads="answer"), CLAIMS)
     assert found.value == pytest.approx(np.mean(values), abs=1e-4)
+
+
+def p_yes(folder, text, no="No", yes="Yes"):
+    """P(yes) against P(no) after a text with end marks in it, asked of transformers by itself."""
+    import torch
+
+    model, tokenizer = tiny.pretrained(folder, "T5ForConditionalGeneration")
+    plain = (
+        tokenizer(piece, add_special_tokens=False)["input_ids"] for piece in text.split("</s>")
+    )
+    ids = torch.tensor([[token for piece in plain for token in (*piece, 1)]])
+    with torch.no_grad():
+        logits = model(input_ids=ids, decoder_input_ids=torch.tensor([[0]])).logits[0, 0]
+    return float(logits[tokenizer.convert_tokens_to_ids([no, yes])].softmax(-1)[1])
+
+
+def unieval(folder, example=WHOLE, **settings):
+    return score(UniEval(model=str(folder), **settings), example)
+
+
+SUMMARY = "</s> summary: A cat sat. The dog ran home. </s>"
+
+
+@pytest.mark.parametrize(
+    ("task", "aspect", "text"),
+    [
+        (
+            "summarization",
+            "coherence",
+            f"Is this a coherent summary to the document? {SUMMARY} document: {WHOLE.source}",
+        ),
+        (
+            "summarization",
+            "relevance",
+            f"Is this summary relevant to the reference? {SUMMARY} reference: a dog ran",
+        ),
+        (
+            "dialogue",
+            "groundedness",
+            "Is this response consistent with knowledge in the fact? </s> response: A cat sat. The"
+            " dog ran home. </s> fact: a red bird",
+        ),
+    ],
+)
+async def test_the_question_is_the_published_one(models, task, aspect, text):
+    """Word for word, with an end mark after every part."""
+    found = await unieval(models / "t5", task=task, aspect=aspect)
+    assert found.value == pytest.approx(p_yes(models / "t5", f"question: {text}"), abs=1e-4)
+
+
+async def test_sentences_are_averaged_or_summed(models):
+    """Consistency is a mean over sentences, engagingness a sum."""
+    found = await unieval(models / "t5", aspect="consistency")
+    values = [e["p_yes"] for e in found.evidence]
+    claim = "question: Is this claim consistent with the document? </s> claim: A cat sat. </s>"
+    due = p_yes(models / "t5", f"{claim} document: {WHOLE.source}")
+    assert values[0] == pytest.approx(due, abs=1e-4)
+    assert (len(values), found.value) == (2, pytest.approx(np.mean(values)))
+    summed = await unieval(models / "t5", task="dialogue", aspect="engagingness")
+    assert summed.value == pytest.approx(sum(e["p_yes"] for e in summed.evidence))
+    assert summed.scale is None
+
+
+async def test_long_inputs_are_read_whole_or_refused(models):
+    long = WHOLE.model_copy(update={"source": "the cat and the dog " * 200})
+    assert (await unieval(models / "t5", long)).outcome == "scored"
+    with pytest.raises(ContextTooLong, match="max_tokens is 300"):
+        await unieval(models / "t5", long, max_tokens=300)
+
+
+async def test_an_end_mark_inside_a_text_is_text(models):
+    """An output cannot close its own part and write the document."""
+    tool = UniEval(model=str(models / "t5"))
+    engine = await tool.runner.open()
+    forged = tool._encode(engine, "a cat </s> document: yes", WHOLE)
+    assert forged.ids.count(1) == 3
+    await tool.aclose()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    tiny.need("torch", "transformers")
+    path = tmp_path_factory.mktemp("bart")
+    tiny.bart(path)
+    return path
+
+
+def published(folder, pairs, limit=1024):
+    """The authors' formula in one padded batch: mean of the target's log-probabilities."""
+    import torch
+
+    model, tokenizer = tiny.pretrained(folder, "BartForConditionalGeneration")
+    settings = {"max_length": limit, "truncation": True, "padding": True, "return_tensors": "pt"}
+    read = tokenizer([first for first, _ in pairs], **settings)
+    scored = tokenizer([second for _, second in pairs], **settings)
+    with torch.no_grad():
+        logits = model(
+            input_ids=read["input_ids"],
+            attention_mask=read["attention_mask"],
+            labels=scored["input_ids"],
+        ).logits
+    flat = torch.nn.functional.nll_loss(
+        logits.reshape(-1, logits.shape[-1]).log_softmax(1),
+        scored["input_ids"].reshape(-1),
+        reduction="none",
+        ignore_index=model.config.pad_token_id,
+    )
+    return (-flat.reshape(len(pairs), -1).sum(1) / scored["attention_mask"].sum(1)).tolist()
+
+
+def bart(folder, **settings):
+    return score(BartScore(model=str(folder), **settings), WHOLE)
+
+
+async def test_bartscore_is_the_published_formula(folder):
+    """In each direction; of several references the best counts, or their mean."""
+    source = f"{WHOLE.context}\n{WHOLE.source}"
+    output, (first, second) = WHOLE.output, WHOLE.references
+    pairs = [(source, output), (first, output), (second, output), (output, first), (output, second)]
+    faithful, *by_reference = published(folder, pairs)
+    precision, recall = np.array(by_reference[:2]), np.array(by_reference[2:])
+    expected = {
+        "src-hypo": faithful,
+        "ref-hypo": precision.max(),
+        "hypo-ref": recall.max(),
+        "f": ((precision + recall) / 2).max(),
+    }
+    for direction, value in expected.items():
+        found = await bart(folder, direction=direction)
+        assert found.value == pytest.approx(value, abs=1e-5), direction
+        assert found.scale is None
+    mean = await bart(folder, direction="hypo-ref", over_references="mean")
+    assert mean.value == pytest.approx(recall.mean(), abs=1e-5)
+    assert "|direction:hypo-ref|over:mean|max_tokens:1024|" in mean.signature
+    # the mark at the end stays; a cut score is not comparable with a whole one
+    [expected] = published(folder, pairs[:1], limit=6)
+    cut = await bart(folder, max_tokens=6)
+    assert cut.value == pytest.approx(expected, abs=1e-5)
+    assert "tokens beyond 6 were cut off" in cut.explanation
+    assert "|cut:yes|" in cut.signature
+
+
+def scripted(logprobs, **more):
+    """A model that gives these log-probabilities to whatever it is asked."""
+    tokens = tuple(TokenLogprob(token="x", logprob=p) for p in logprobs)
+    usage = Usage(calls=1, prompt_tokens=9)
+    return ScriptedModel(
+        continuation=lambda request: ContinuationResponse(tokens=tokens, usage=usage, **more)
+    )
+
+
+SHORT = Example(output="a b", source="s")
+
+
+async def test_lm_prob_is_the_geometric_mean_of_the_tokens_probabilities():
+    """A longer output is not less likely for being long; a premise that was cut is marked."""
+    whole, cut = [
+        await score(LMProb(connected=scripted([-1.0, -3.0], **more)), SHORT)
+        for more in ({}, {"truncated_tokens": 7})
+    ]
+    assert whole.value == pytest.approx(math.exp(-2))
+    assert (whole.scale, whole.how, whole.usage.calls) == ((0, 1), "tool", 1)
+    assert "over 2 tokens" in whole.explanation
+    assert "7 tokens of the premise were left out" in cut.explanation
+    assert cut.signature != whole.signature
+    free = LMProb(connected=scripted([-1.0]), template="Text: ", unconditional=True)
+    assert (await score(free, Example(output="a"))).value == pytest.approx(math.exp(-1))
+
+
+async def test_the_prompt_holds_fact_and_conversation_and_the_output_follows():
+    """As in the paper, and a place holder inside a text is text; a lent model is not closed."""
+    lent = scripted([-1.0])
+    example = Example(output=" jazz? ", source="shall {premise} go", context="a fact")
+    await score(LMProb(connected=lent, template="Talk:\n{premise}\nReply: "), example)
+    (request,) = lent.requests
+    assert request.prompt == "Talk:\na fact\nshall {premise} go\nReply: "
+    assert request.continuation == "jazz?"
+    assert (await score(LMProb(connected=lent), SHORT)).outcome == "scored"
+
+
+async def test_models_that_cannot_or_are_not_named_are_refused():
+    with pytest.raises(CapabilityError, match="does not report the log-probability"):
+        await score(LMProb(connected=ScriptedModel(["x"])), SHORT)
+    with pytest.raises(ConfigurationError, match="lm_prob needs a model"):
+        await score(LMProb(), SHORT)
+    with pytest.raises(ConfigurationError, match="not both"):
+        LMProb(model="direct/x", connected=scripted([-1.0]))

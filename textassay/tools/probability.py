@@ -1,0 +1,652 @@
+"""Tools whose value is a probability that a model gives: of entailment, of a yes, or of a text.
+
+NLI: does the source entail the output? Long sources are read in windows and outputs sentence by
+sentence, as in SummaC (Laban et al., 2022): each pair gets P(entailment), each output sentence the
+maximum over windows, the output the mean over its sentences.
+
+MiniCheck (Tang et al. 2024, arXiv 2404.10774) asks whether a document supports a claim. Its models
+are trained on single claims against chunks of a document; the best chunk counts. Their inputs are
+one text with an end mark between document and claim, not the usual pair.
+
+UniEval asks a yes/no question about the output. BARTScore and `LMProb` tell how likely the output
+is, given what it was made from. Fusion-Eval uses "the conditional probability of the response given
+the fact and conversation", 0 to 1, and does not say how tokens are put together. Our reading: exp
+of the mean log-probability of the output's tokens, so that length does not decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from itertools import chain
+from statistics import fmean
+from typing import Any, ClassVar, Literal, NamedTuple, Unpack
+
+import numpy as np
+
+from textassay.runtime.connected import connect
+from textassay.runtime.errors import ConfigurationError, ContextTooLong, ModelClosed, UnknownName
+from textassay.runtime.messages import Example
+from textassay.runtime.model import ContinuationRequest, Model, scoring
+from textassay.tools.engines import Array, Encoding, Engine, Head, labels
+from textassay.tools.model_tool import ModelOptions, ModelTool
+from textassay.tools.text import pack_sentences, split_long
+from textassay.tools.tool import Abstention, Measurement, Need, TextTool, references
+from textassay.tools.tool import premise as premise_of
+
+DEFAULT_NLI = "cross-encoder/nli-deberta-v3-base@6c749ce3425cd33b46d187e45b92bbf96ee12ec7"
+"""The model used if none is named; 184 million parameters, Apache-2.0."""
+MAX_PREMISE = 300
+"""Characters of the best window that the evidence of a sentence shows."""
+DEFAULT_MINICHECK = "lytang/MiniCheck-DeBERTa-v3-Large"
+"""The model used if none is named."""
+
+
+class NLI(ModelTool):
+    """Probability that the output is entailed.
+
+    Args:
+        model: A sequence classifier with the label "entailment": a folder or a Hub id with a
+            revision.
+        premise: Which text is the premise; the other is the hypothesis.
+        window: Whether a window of the premise is one sentence, or as many as fit into
+            `window_tokens`; `none` has premise and hypothesis as one pair, as Fusion-Eval has
+            it, cut at the end if the model cannot take all of it.
+        window_tokens: Longest window of the premise; less if the model takes less.
+        overlap: Sentences that a window of `tokens` repeats from the one before.
+        hypothesis: Whether the hypothesis is judged sentence by sentence or as a whole.
+    """
+
+    kind: ClassVar[str] = "nli"
+    head: ClassVar[Head] = "classify"
+    measures: ClassVar[str] = "entailment"
+    """What the evidence calls the probability."""
+
+    def __init__(
+        self,
+        name: str = "nli",
+        model: str = DEFAULT_NLI,
+        *,
+        premise: Literal["source", "output"] = "source",
+        window: Literal["sentence", "tokens", "none"] = "sentence",
+        window_tokens: int = 400,
+        overlap: int = 1,
+        hypothesis: Literal["sentences", "whole"] = "sentences",
+        **options: Unpack[ModelOptions],
+    ) -> None:
+        super().__init__(name, model, **options)
+        self.premise, self.hypothesis, self.window = premise, hypothesis, window
+        self.window_tokens, self.overlap = window_tokens, overlap
+        self.scale, self.needs = (0.0, 1.0), ("premise",)
+        texts = ("the source (fact and conversation in dialogue)", "the output")
+        first, second = texts if premise == "source" else texts[::-1]
+        self.description = (
+            f"Probability, 0 to 1, that {first} as premise entails {second} as hypothesis, by a"
+            " model of natural language inference; the best premise window for each hypothesis"
+            " sentence, averaged over sentences. Close to 1: everything said is supported. Low:"
+            " contradicted or made up."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """Model, direction and windows."""
+        size = f"{self.window_tokens}+{self.overlap}"
+        return {
+            **super().settings(),
+            "premise": self.premise,
+            "window": size if self.window == "tokens" else self.window,
+            "hypothesis": self.hypothesis,
+            "splitter": self.splitter.signature,
+        }
+
+    async def measure(self, example: Example) -> Measurement | Abstention:
+        """Return the mean over hypothesis sentences of the maximum over premise windows."""
+        engine = await self.runner.open()
+        probability = self.reader(engine)
+        texts = (premise_of(example) or "", example.output)
+        pair = texts if self.premise == "source" else texts[::-1]
+        windows, sentences, encodings = await asyncio.to_thread(self._pairs, engine, *pair)
+        table = np.array([probability(logits) for logits in await self.ask(engine, encodings)])
+        table = table.reshape(len(windows), len(sentences))
+        best = table.max(axis=0)
+        return Measurement(
+            value=fmean(best),
+            explanation=f"{len(windows)} premise windows, {len(sentences)} hypothesis sentences",
+            evidence=tuple(
+                {
+                    "text": text,
+                    self.measures: float(p),
+                    "window": int(at),
+                    "windows": len(windows),
+                    "premise": shorten(windows[at]),
+                }
+                for text, p, at in zip(sentences, best, table.argmax(axis=0), strict=True)
+            ),
+        )
+
+    def reader(self, engine: Engine) -> Callable[[Array], float]:
+        """Return what turns a model's logits into a probability."""
+        entailment = entailment_index(engine.config, engine.label)
+        return lambda logits: softmax_at(logits, entailment)
+
+    def encode(self, engine: Engine, premise: str, hypothesis: str) -> Encoding:
+        """Return a pair as the model was trained on it."""
+        return engine.tokenizer.encode(premise, hypothesis)
+
+    def _pairs(
+        self, engine: Engine, first: str, second: str
+    ) -> tuple[list[str], list[str], list[Encoding]]:
+        """Return windows, hypotheses, and the pairs of them, window by window."""
+        count, whole = engine.tokenizer.count, self.window == "none"
+        room = (engine.max_tokens or 10**6) - engine.tokenizer.special_tokens(pair=True)
+        by_sentence = self.hypothesis == "sentences" and not whole
+        sentences = self.splitter.split(second) if by_sentence else [second.strip()]
+        # a hypothesis may take half of the input; one that is longer is cut, and every part counts
+        # as a sentence
+        sentences = split_long(sentences, count, max(1, room // 2))[: 1 if whole else None]
+        # The longest sentence decides: each window is paired with every sentence.
+        room = max(1, room - max(map(count, sentences)))
+        if whole:
+            windows = split_long([first.strip()], count, room)[:1]
+        else:
+            parts, limit = self.splitter.split(first), max(1, min(self.window_tokens, room))
+            windows = (
+                split_long(parts, count, limit)
+                if self.window == "sentence"
+                else pack_sentences(parts, count, limit, overlap=self.overlap)
+            )
+        return windows, sentences, [self.encode(engine, w, s) for w in windows for s in sentences]
+
+
+def entailment_index(config: Mapping[str, Any], label: str) -> int:
+    """Return the index of a classifier's entailment output, read from `id2label`."""
+    known = labels(config)
+    indices = [index for index, name in known.items() if name.strip().lower() == "entailment"]
+    if len(indices) != 1:
+        # The order of labels differs between models (MNLI has two in use): taking one by its place
+        # could report contradiction as entailment.
+        names = ", ".join(known.values()) or "none"
+        raise ConfigurationError(
+            f"{label} is not an NLI model: among its labels ({names}) there is not one "
+            "'entailment'; if it is one, name its labels in id2label of its config.json"
+        )
+    return indices[0]
+
+
+def shorten(window: str) -> str:
+    """Return the beginning of a window, as evidence shows it."""
+    return window if len(window) <= MAX_PREMISE else f"{window[: MAX_PREMISE - 1]}\u2026"
+
+
+def softmax_at(logits: Array, index: int) -> float:
+    """Return the probability of one of the labels."""
+    shifted = np.exp(logits.astype(np.float64) - float(logits.max()))
+    return float(shifted[index] / shifted.sum())
+
+
+class MiniCheck(NLI):
+    """Probability that the source supports the output, sentence by sentence.
+
+    Args:
+        model: A folder or a Hub id with a revision: a classifier of two labels, or an
+            encoder-decoder.
+        reads: Whether the model is a classifier (RoBERTa, DeBERTa) or answers with 1 or 0
+            (Flan-T5).
+        window_tokens: Longest chunk of the source.
+    """
+
+    kind: ClassVar[str] = "minicheck"
+    measures: ClassVar[str] = "support"
+
+    def __init__(
+        self,
+        name: str = "minicheck",
+        model: str = DEFAULT_MINICHECK,
+        *,
+        reads: Literal["labels", "answer"] = "labels",
+        window_tokens: int = 400,
+        **options: Unpack[ModelOptions],
+    ) -> None:
+        super().__init__(
+            name, model, window="tokens", window_tokens=window_tokens, overlap=0, **options
+        )
+        self.reads = reads
+        if reads == "answer":
+            # on the instance, since it depends on the model and not on the kind of tool
+            self.head = "answer"  # type: ignore[misc]
+        self.description = (
+            "Probability, 0 to 1, that the source (fact and conversation in dialogue) supports what"
+            " the output says, by a model trained on claims and documents; the best chunk of the"
+            " source for each output sentence, averaged over sentences. Low: contradicted or made"
+            " up."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """Model, windows and what is read."""
+        return {**super().settings(), "reads": self.reads}
+
+    def reader(self, engine: Engine) -> Callable[[Array], float]:
+        """Return what turns a model's logits into the probability of support."""
+        label = engine.label
+        if self.reads == "answer":
+            answers = answer_tokens(engine, "0", "1", kind="MiniCheck")
+            return lambda logits: softmax_at(logits[answers], 1)
+        known = labels(engine.config)
+        # a config.json without labels stands for transformers' default, LABEL_0 and LABEL_1
+        if known and len(known) != 2:
+            names = ", ".join(known.values())
+            raise ConfigurationError(
+                f"{label} does not have two labels (it has {names}), so it is not a MiniCheck "
+                "classifier; an NLI model goes with the tool nli, MiniCheck-Flan-T5 with "
+                "reads=answer"
+            )
+        return lambda logits: softmax_at(logits, 1)
+
+    def encode(self, engine: Engine, premise: str, hypothesis: str) -> Encoding:
+        """Return document and claim as one text with an end mark between them."""
+        tokenizer = engine.tokenizer
+        claim = tokenizer.encode_plain(hypothesis)
+        if self.reads == "answer":
+            end = end_mark(engine)
+            return Encoding.plain(
+                [*tokenizer.encode_plain(f"predict: {premise}"), end, *claim, end]
+            )
+        # [CLS] document [SEP], then claim [SEP] in the same segment
+        first = tokenizer.encode(premise).ids
+        return Encoding.plain([*first, *claim, first[-1]])
+
+
+DEFAULT_UNIEVAL = {
+    "summarization": "MingZhong/unieval-sum",
+    "data-to-text": "MingZhong/unieval-sum",
+    "dialogue": "MingZhong/unieval-dialog",
+    "fact": "MingZhong/unieval-fact",
+}
+"""The published models by task."""
+
+InputPart = Literal["source", "context", "references"]
+
+
+class BooleanQuestion(NamedTuple):
+    """What is asked about an aspect."""
+
+    text: str
+    output_label: str
+    """How the output is introduced."""
+    others: tuple[tuple[str, InputPart], ...] = ()
+    """Further texts with how they are introduced."""
+    sentences: Literal["whole", "mean", "sum"] = "whole"
+    """Whether the output is judged sentence by sentence, and how the values are put together."""
+
+
+_DOCUMENT: tuple[str, InputPart] = ("document", "source")
+_HISTORY: tuple[str, InputPart] = ("dialogue history", "source")
+_FACT: tuple[str, InputPart] = ("fact", "context")
+_REFERENCE: tuple[str, InputPart] = ("reference", "references")
+_CONSISTENCY = BooleanQuestion(
+    "Is this claim consistent with the document?", "claim", (_DOCUMENT,), "mean"
+)
+
+QUESTIONS: dict[tuple[str, str], BooleanQuestion] = {
+    ("summarization", "coherence"): BooleanQuestion(
+        "Is this a coherent summary to the document?", "summary", (_DOCUMENT,)
+    ),
+    ("summarization", "consistency"): _CONSISTENCY,
+    ("summarization", "fluency"): BooleanQuestion(
+        "Is this a fluent paragraph?", "paragraph", (), "mean"
+    ),
+    ("summarization", "relevance"): BooleanQuestion(
+        "Is this summary relevant to the reference?", "summary", (_REFERENCE,)
+    ),
+    ("dialogue", "naturalness"): BooleanQuestion(
+        "Is this a natural response in the dialogue?", "response"
+    ),
+    ("dialogue", "coherence"): BooleanQuestion(
+        "Is this a coherent response given the dialogue history?", "response", (_HISTORY,)
+    ),
+    ("dialogue", "engagingness"): BooleanQuestion(
+        "Is this an engaging and informative response according to the dialogue history and fact?",
+        "response",
+        (_HISTORY, _FACT),
+        "sum",
+    ),
+    ("dialogue", "groundedness"): BooleanQuestion(
+        "Is this response consistent with knowledge in the fact?", "response", (_FACT,)
+    ),
+    ("dialogue", "understandability"): BooleanQuestion(
+        "Is this an understandable response in the dialogue?", "response"
+    ),
+    ("data-to-text", "naturalness"): BooleanQuestion("Is this a fluent utterance?", "utterance"),
+    ("data-to-text", "informativeness"): BooleanQuestion(
+        "Is this sentence informative according to the reference?", "sentence", (_REFERENCE,)
+    ),
+    ("fact", "consistency"): _CONSISTENCY,
+}
+"""Questions by task and aspect."""
+
+
+class UniEval(ModelTool):
+    """A T5 model that answers a yes/no question about an aspect of a text (Zhong et al., 2022).
+
+    The value is P(Yes) / (P(Yes) + P(No)) of the answer's first token. The questions are the
+    published models' own: they were trained on these words, so others would give other numbers. If
+    the paper asks sentence by sentence, the values are averaged (summed for engagingness). Inputs
+    are read whole; the paper cuts them at 1,024 tokens.
+
+    Args:
+        model: An encoder-decoder model: a folder or a Hub id; the published one of the task
+            if left out.
+        task: `summarization`, `dialogue`, `data-to-text` or `fact`.
+        aspect: One of the task's aspects; see `QUESTIONS`.
+        max_tokens: Longest input that is tried, in tokens; T5 itself sets no limit, memory
+            does.
+
+    Raises:
+        UnknownName: There is no such task, or no such aspect of the task.
+    """
+
+    kind: ClassVar[str] = "unieval"
+    head: ClassVar[Head] = "answer"
+
+    def __init__(
+        self,
+        name: str = "unieval",
+        model: str | None = None,
+        *,
+        task: str = "summarization",
+        aspect: str = "coherence",
+        max_tokens: int = 8192,
+        **options: Unpack[ModelOptions],
+    ) -> None:
+        tasks = list(dict.fromkeys(task for task, _ in QUESTIONS))
+        if task not in tasks:
+            raise UnknownName("task of UniEval", task, tasks)
+        if (task, aspect) not in QUESTIONS:
+            raise UnknownName(
+                f"aspect of UniEval's {task}", aspect, [a for t, a in QUESTIONS if t == task]
+            )
+        super().__init__(name, model or DEFAULT_UNIEVAL[task], **options)
+        self.task, self.aspect, self.max_tokens = task, aspect, max_tokens
+        self.question = QUESTIONS[task, aspect]
+        summed = self.question.sentences == "sum"
+        self.scale = None if summed else (0.0, 1.0)
+        self.needs: tuple[Need, ...] = tuple(part for _, part in self.question.others)
+        self.description = (
+            f"UniEval: how sure a T5 model answers yes to {self.question.text!r} about the output, "
+            + ("summed over its sentences, from 0 without bound" if summed else "0 to 1")
+            + "; higher is better."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """Model, task and aspect."""
+        return {**super().settings(), "task": self.task, "aspect": self.aspect}
+
+    async def measure(self, example: Example) -> Measurement | Abstention:
+        """Ask about the output, or about each of its sentences."""
+        engine = await self.runner.open()
+        whole = self.question.sentences == "whole"
+        texts = [example.output.strip()] if whole else self.splitter.split(example.output)
+        encodings = await asyncio.to_thread(
+            lambda: [self._encode(engine, text, example) for text in texts]
+        )
+        if (longest := max(map(len, encodings))) > self.max_tokens:
+            raise ContextTooLong(
+                f"{self.name}: {longest} tokens, but max_tokens is {self.max_tokens}"
+            )
+        answers = answer_tokens(engine, "No", "Yes", kind="UniEval")
+        values = [softmax_at(a[answers], 1) for a in await self.runner.ask(encodings)]
+        return Measurement(
+            value=math.fsum(values) if self.question.sentences == "sum" else fmean(values),
+            evidence=tuple(
+                {"text": text, "p_yes": p} for text, p in zip(texts, values, strict=True)
+            ),
+        )
+
+    def _encode(self, engine: Engine, text: str, example: Example) -> Encoding:
+        """Return the question, the output and the other texts, with an end mark after each."""
+        given: dict[InputPart, str] = {
+            "source": example.source or "",
+            "context": example.context or "",
+            "references": next(iter(references(example)), ""),
+        }
+        pieces = [f"question: {self.question.text}", f"{self.question.output_label}: {text}"]
+        pieces += [f"{label}: {given[part].strip()}" for label, part in self.question.others]
+        # UniEval was trained on pieces joined by the text "</s>", which T5's tokenizer reads as the
+        # end mark; each piece by itself, so that one written inside a text stays text.
+        encoded = [[*engine.tokenizer.encode_plain(piece), end_mark(engine)] for piece in pieces]
+        return Encoding.plain(chain.from_iterable(encoded))
+
+
+def end_mark(engine: Engine) -> int:
+    """Return the token that ends a text of an encoder-decoder model."""
+    end = engine.config.get("eos_token_id")
+    if not isinstance(end, int):
+        raise ConfigurationError(f"config.json of {engine.label} has no eos_token_id")
+    return end
+
+
+def answer_tokens(engine: Engine, no: str, yes: str, *, kind: str) -> list[int]:
+    """Return the first tokens of two answers; a word may be several, as in the authors' code."""
+    first = [engine.tokenizer.encode_plain(word)[:1] for word in (no, yes)]
+    if [] in first or [engine.tokenizer.unknown] in first or first[0] == first[1]:
+        raise ConfigurationError(
+            f"the vocabulary of {engine.label} does not distinguish {yes} from {no}, so it is not a"
+            f" {kind} model"
+        )
+    return [token for [token] in first]
+
+
+DEFAULT_BART = "facebook/bart-large-cnn"
+"""The paper's BARTScore-CNN; `facebook/bart-large` is its plain BARTScore."""
+Direction = Literal["src-hypo", "ref-hypo", "hypo-ref", "f"]
+"""Which text is read and which is scored: faithfulness, precision, recall, or the mean of the last
+two, as the paper calls them."""
+BART_TOKENS = 1024
+
+
+class BartScore(ModelTool):
+    """How likely an encoder-decoder model finds one text after another (Yuan et al., 2021).
+
+    The value is the mean log-probability of the tokens of the text that is scored, the marks at its
+    beginning and end among them, after the text that the encoder reads: the authors' formula with
+    all weights 1. As theirs, both texts are cut at 1,024 tokens. Their own checkpoint `bart.pth`
+    (BARTScore+CNN+Para) is a pickle and is not read.
+
+    Args:
+        model: An encoder-decoder model: a folder or a Hub id with a revision.
+        direction: `src-hypo`: the output after its source (context and source together);
+            `ref-hypo`: the output after a reference; `hypo-ref`: a reference after the output;
+            `f`: the mean of these two.
+        over_references: What counts of several references.
+        max_tokens: Where both texts are cut, marks included.
+    """
+
+    kind: ClassVar[str] = "bartscore"
+    head: ClassVar[Head] = "likelihood"
+
+    def __init__(
+        self,
+        name: str = "bartscore",
+        model: str = DEFAULT_BART,
+        *,
+        direction: Direction = "src-hypo",
+        over_references: Literal["max", "mean"] = "max",
+        max_tokens: int = BART_TOKENS,
+        **options: Unpack[ModelOptions],
+    ) -> None:
+        super().__init__(name, model, **options)
+        self.direction, self.over_references = direction, over_references
+        self.max_tokens = max_tokens
+        self.needs = ("premise",) if direction == "src-hypo" else ("references",)
+        what = {
+            "src-hypo": "the output after its source",
+            "ref-hypo": "the output after a reference",
+            "hypo-ref": "a reference after the output",
+            "f": "output and reference after each other",
+        }[direction]
+        self.description = (
+            f"BARTScore: mean log-probability that a language model gives {what}, per token, at"
+            " most 0 and in practice -6 to -1; higher is better. Long fluent copies do well."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """Model, direction, treatment of references and length."""
+        several = None if self.direction == "src-hypo" else self.over_references
+        return {
+            **super().settings(),
+            "direction": self.direction,
+            "over": several,
+            "max_tokens": self.max_tokens,
+        }
+
+    async def measure(self, example: Example) -> Measurement:
+        """Score the output, or the references, after the other text."""
+        engine = await self.runner.open()
+        pairs = self._pairs(example)
+        encodings = await asyncio.to_thread(
+            lambda: [self._encode(engine, first, second) for first, second in pairs]
+        )
+        answers = await self.runner.ask([encoding for encoding, _ in encodings])
+        values = [float(answer.mean()) for answer in answers]
+        if self.direction == "f":  # each reference has two
+            values = [sum(values[at : at + 2]) / 2 for at in range(0, len(values), 2)]
+        best = max(values) if self.over_references == "max" else sum(values) / len(values)
+        # Cut texts are marked: their values compare only with each other.
+        cut = sum(lost for _, lost in encodings)
+        return Measurement(
+            value=best,
+            explanation=f"{cut} tokens beyond {self.max_tokens} were cut off" if cut else None,
+            signature_parts={"cut": "yes"} if cut else {},
+        )
+
+    def _pairs(self, example: Example) -> list[tuple[str, str]]:
+        """Return what the encoder reads and what is scored, one pair a value."""
+        output = example.output.strip()
+        if self.direction == "src-hypo":
+            return [(premise_of(example) or "", output)]
+        both = [[(one, output), (output, one)] for one in references(example)]
+        kept = {"ref-hypo": slice(1), "hypo-ref": slice(1, 2), "f": slice(2)}[self.direction]
+        return [pair for pairs in both for pair in pairs[kept]]
+
+    def _encode(self, engine: Engine, first: str, second: str) -> tuple[Encoding, int]:
+        """Return both texts as segments, and how many tokens were cut off."""
+        limit = min(self.max_tokens, engine.max_tokens or self.max_tokens)
+        ids: list[int] = []
+        types: list[int] = []
+        lost = 0
+        for segment, text in enumerate((first, second)):
+            one = engine.tokenizer.encode(text)
+            own = list(one.ids)
+            if len(own) > limit:
+                lost += len(own) - limit
+                # the mark at the end stays, as when a tokenizer truncates
+                end = one.special[-1]
+                own = [*own[: limit - end], *own[len(own) - end :]]
+            ids += own
+            # The engine finds the border between the two texts by the segment.
+            types += [segment] * len(own)
+        return Encoding(tuple(ids), tuple(types), (0,) * len(ids)), lost
+
+
+_PLACE = "{premise}"
+
+
+class LMProb(TextTool):
+    """exp(mean log P(token | premise, earlier tokens)), by a model that scores continuations.
+
+    Args:
+        model: Name of a model as `connect` takes it, such as `llamacpp/PATH.gguf`; opened at
+            the first score.
+        connected: A model that is open already, instead of `model`; the caller closes it.
+        template: The prompt; `{premise}` stands for context and source. The output follows
+            directly.
+        unconditional: Whether the output is scored without a premise, after the template's
+            other words.
+
+    Raises:
+        ConfigurationError: The template has no place for the premise.
+    """
+
+    kind: ClassVar[str] = "lm_prob"
+
+    def __init__(
+        self,
+        name: str = "lm_prob",
+        model: str | None = None,
+        *,
+        connected: Model | None = None,
+        template: str = "{premise}\n",
+        unconditional: bool = False,
+    ) -> None:
+        if not unconditional and template.count(_PLACE) != 1:
+            raise ConfigurationError(
+                f"the template of {name} needs {_PLACE} exactly once: {template!r}"
+            )
+        if model is not None and connected is not None:
+            raise ConfigurationError(f"{name} takes a model's name or an open model, not both")
+        self.name, self.model, self.connected = name, model, connected
+        self.template, self.unconditional = template, unconditional
+        self.scale = (0.0, 1.0)
+        self.needs = () if unconditional else ("premise",)
+        given = "" if unconditional else " given the source (fact and conversation in dialogue)"
+        self.description = (
+            f"Probability a language model gives to the output{given}, per token (geometric mean),"
+            " 0 to 1; higher: more natural and expected in its place. Says little about facts."
+        )
+        self._opened: Model | None = None
+        self._opening: asyncio.Lock = asyncio.Lock()
+        self._closed = False
+
+    def settings(self) -> Mapping[str, object]:
+        """Model and template."""
+        name = self.connected.name if self.connected else self.model
+        return {
+            "model": name,
+            "template": repr(self.template),
+            "unconditional": self.unconditional or None,
+        }
+
+    async def measure(self, example: Example) -> Measurement | Abstention:
+        """Ask for the log-probabilities of the output's tokens."""
+        model = await self._model()
+        text = "" if self.unconditional else premise_of(example) or ""
+        # Not `format`: other braces in a template are text.
+        before, _, after = self.template.partition(_PLACE)
+        request = ContinuationRequest(
+            prompt=f"{before}{text}{after}", continuation=example.output.strip()
+        )
+        answer = await scoring(model, "continuation").continuation(request)
+        mean = answer.logprob / len(answer.tokens)
+        cut = (
+            f"; {answer.truncated_tokens} tokens of the premise were left out"
+            if answer.truncated_tokens
+            else ""
+        )
+        return Measurement(
+            value=min(1.0, math.exp(mean)),
+            explanation=f"mean log-probability {mean:.4g} over {len(answer.tokens)} tokens{cut}",
+            usage=answer.usage,
+            signature_parts={"truncated": "yes"} if answer.truncated_tokens else {},
+        )
+
+    async def _model(self) -> Model:
+        if self._closed:
+            raise ModelClosed(f"the tool {self.name} was closed")
+        if self.connected is not None:
+            return self.connected
+        if self.model is None:
+            raise ConfigurationError(
+                f"{self.name} needs a model: {self.name}:MODEL, such as lm_prob:llamacpp/PATH.gguf"
+            )
+        # Tools score examples side by side: without a lock each would load the model.
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await connect(self.model).__aenter__()
+            return self._opened
+
+    async def aclose(self) -> None:
+        """Close the model that the tool opened itself; safe to call twice."""
+        self._closed = True
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.aclose()
