@@ -17,10 +17,13 @@ from examples.mock_server import MockServer
 from tests.benchmark_data import benchmark
 from tests.cli.harness import document, rows_of, served, textassay, write_lines
 from tests.guides.running import blocks_of
+from tests.report.runs import write_run
 from textassay import Example, Settings
 from textassay.agents.reading.ratings import Rating, parse_rating
+from textassay.cli.app import app
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.messages import Assignment, Score
 from textassay.runtime.settings import LIMITS, Flag, Positive
 from textassay.testing import check_model
 
@@ -166,6 +169,35 @@ async def test_the_method_passes_its_test(tmp_path, monkeypatch):
     method.prompt = str(prompt)
     monkeypatch.setitem(methods.METHODS, method.name, method)
     await defined(block("async def test_"))["test_the_rating_is_read"]()
+
+
+async def test_the_method_of_two_ratings_averages_them(tmp_path):
+    prompt = tmp_path / "my_score.jinja"
+    prompt.write_text(block("_material.jinja", "jinja"), encoding="utf-8")
+    method = defined(block("class TwoScore"))["TwoScore"]
+    method.prompt = str(prompt)
+
+    def reply(request):
+        return "Score: 4" if "Which problems" in request.messages[-1].content else "Score: 2"
+
+    built = method(ScriptedModel(reply), tasks.load("summarization", ["fluency"]))
+    example = Example(id="x", source="A cat sat on a mat.", output="A cat sat.")
+    [score] = await built.graph.run(Assignment(example=example, aspects=built.aspects))
+    values = [part["value"] for part in score.evidence]
+    assert (score.value, values, score.how, score.usage.calls) == (3.0, [4.0, 2.0], "fused", 2)
+    assert score.signature == built.signature
+
+
+def test_the_command_names_what_has_no_value(tmp_path, monkeypatch):
+    # what the page adds is taken away again
+    monkeypatch.setattr(app, "registered_commands", [*app.registered_commands])
+    defined(block("def unscored"))
+    scored = Score(id="a", aspect="fluency", value=4.0)
+    empty = Score.unscored("EmptyOutput", "there is no text", id="b", aspect="fluency")
+    run = write_run(tmp_path / "run", [scored, empty])
+    told = textassay("unscored", run)
+    assert (told.code, told.out) == (1, "b fluency: abstained\n")
+    assert textassay("unscored", tmp_path).code == 2
 
 
 async def test_the_tool_measures_and_abstains():

@@ -26,7 +26,8 @@ ALLOWED = {
         "runtime", "tools", "learning", "meta", "methods", "evaluation", "calibration", "fitting",
     },
     "stress": {
-        "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation", "calibration",
+        "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation",
+        "calibration",
     },
     "cli": {
         "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation",

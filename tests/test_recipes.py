@@ -80,9 +80,25 @@ def lacks_of_task(name: str) -> list[str]:
     return [what for what, there in expected.items() if not there]
 
 
+def names_with_json(name: str) -> list[str]:
+    """Return the command if it has `--json`, or those of its group that have."""
+    command = get_command(app).commands.get(name)
+    inner = getattr(command, "commands", {})
+    named = {f"{name} {one}": its for one, its in inner.items()} or {name: command}
+    return [
+        one
+        for one, its in named.items()
+        if any("--json" in p.opts for p in getattr(its, "params", ()))
+    ]
+
+
 def lacks_of_command(name: str) -> list[str]:
     """Return what a command lacks."""
+    listed = text("tests/cli/test_lists.py")
+    unlisted = [one for one in names_with_json(name) if f'"{one}"' not in listed]
     expected = {
+        "tests/cli/test_lists.py: the list in test_every_command_with_a_table_speaks_json lacks"
+        f" {', '.join(unlisted)}": not unlisted,
         f"docs/ or README.md: `textassay {name}`": (
             f"textassay {name}" in text("docs/*.md", "README.md")
         ),
@@ -141,3 +157,10 @@ def test_one_message_lists_all_that_a_new_thing_lacks() -> None:
     assert len(lacks_of_backend("newest-of-all")) == 4
     assert len(lacks_of_task("newest-of-all")) == 2
     assert len(lacks_of_command("newest-of-all")) == 2
+
+
+def test_a_command_with_json_is_listed_as_such() -> None:
+    """Those of a group by both names."""
+    assert names_with_json("score") == ["score"]
+    assert names_with_json("cache") == ["cache info", "cache verify", "cache clear"]
+    assert names_with_json("tree") == []

@@ -4,6 +4,7 @@ missing."""
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import shlex
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 
 import textassay.methods
 from textassay import ScriptedModel
+from textassay.agents.prompt_template import IN_SENTENCES
 from textassay.cli.flags import read_models, read_set
-from textassay.methods import METHODS, PromptMethod, build
+from textassay.methods import METHODS, PromptMethod, build, profiles
 from textassay.methods.by_name import TOOLS
 from textassay.methods.method import CheckedOptions
 from textassay.runtime.model import Capabilities
@@ -45,6 +47,28 @@ def undocumented(options: type[CheckedOptions]) -> list[str]:
     return sorted(set(options.model_fields) - described)
 
 
+def knows_sentences(name: str) -> bool:
+    """Return whether a prompt that names its aspect inside a sentence is known to do so."""
+    prompt = PROMPTS / f"{name}.jinja"
+    words = prompt.read_text("utf-8") if prompt.is_file() else ""
+    return name in IN_SENTENCES or not re.search(r"[a-z] \{\{ aspect\.name \}\}", words)
+
+
+def is_settled_for_the_embedded_model(method: Any) -> bool:
+    """Return whether the embedded model has words of its own for a method, or refuses it."""
+    profile = profiles.load("embedded", method.name)
+    golden = json.loads(text("tests/methods/golden_requests.json"))
+    return (
+        method.prompt in profile.prompts
+        or method.name in profile.options
+        or "method" in profile.refused.get(method.name, {})
+        # its code refuses a model that writes nothing
+        or "refused" in golden.get(f"{method.name} embedded {{}}", {})
+        # it compares two texts by what the model writes, whatever the model
+        or method.name == "pairwise"
+    )
+
+
 def missing(method: Any) -> list[str]:
     """Return what a method lacks, each a file with what belongs there."""
     name, prompt = method.name, PROMPTS / f"{method.prompt}.jinja"
@@ -62,6 +86,11 @@ def missing(method: Any) -> list[str]:
         f"textassay/prompts/{prompt.name}: a first line {{# paper and section, or ours #}}": (
             prompt.is_file() and prompt.read_text(encoding="utf-8").startswith("{#")
         ),
+        f"textassay/agents/prompt_template.py: {method.prompt!r} in IN_SENTENCES": knows_sentences(
+            method.prompt
+        ),
+        "textassay/prompts/profiles/embedded/refused.toml: why the embedded model, which was not"
+        f" trained on it, refuses {name!r}": is_settled_for_the_embedded_model(method),
         "textassay/methods/by_name.py: a line in METHODS": METHODS.get(name) is method,
         f"textassay/methods/__init__.py: {method.__name__} in the imports, _HOME and __all__": (
             getattr(textassay.methods, method.__name__, None) is method
@@ -112,7 +141,7 @@ def test_every_method_in_a_file_is_registered() -> None:
 
 
 def test_one_message_lists_all_that_a_new_method_lacks() -> None:
-    """A class by itself: seven files remain, each named."""
+    """A class by itself: eight files remain, each named."""
 
     class Nothing(PromptMethod):
         name = "nothing"
@@ -121,9 +150,18 @@ def test_one_message_lists_all_that_a_new_method_lacks() -> None:
 
     files = {what.partition(":")[0] for what in missing(Nothing)}
     assert {Path(file).name for file in files} == {
-        Path(__file__).name, "nothing.jinja", "by_name.py", "__init__.py", "methods.md",
-        "README.md", "golden_requests.json", "methods",
+        Path(__file__).name, "nothing.jinja", "refused.toml", "by_name.py", "__init__.py",
+        "methods.md", "README.md", "golden_requests.json", "methods",
     }  # fmt: skip
+
+
+def test_a_prompt_that_names_its_aspect_inside_a_sentence_is_registered(monkeypatch) -> None:
+    """An aspect called `overall` would not be a noun there; a heading names any."""
+    assert [prompt for prompt in IN_SENTENCES if not (PROMPTS / f"{prompt}.jinja").is_file()] == []
+    files = (path.stem for path in PROMPTS.glob("[!_]*.jinja"))
+    assert [name for name in files if not knows_sentences(name)] == []
+    monkeypatch.setattr(f"{__name__}.IN_SENTENCES", ())
+    assert (knows_sentences("llm_score"), knows_sentences("g_eval")) == (False, True)
 
 
 ROWS = re.findall(
