@@ -18,7 +18,7 @@ from textassay.evaluation.run import Run
 from textassay.runtime.data.units import Unit
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Settings, strict_keywords
-from textassay.workers.run import Cluster, Followed, run_with_workers
+from textassay.workers.driver import Cluster, Followed, run_with_workers
 
 __all__ = ["evaluate"]
 

@@ -10,7 +10,7 @@ from tests.calibration.columns import SCALES, columns_of
 from tests.cli.harness import textassay
 from textassay import evaluate
 from textassay.calibration.cascade import learn_rule, upper_bound
-from textassay.cli.scoring import print_result
+from textassay.cli.commands.score import print_result
 from textassay.evaluation.manifest import changed
 from textassay.learning.cascade import Cascade, Rule, load, save
 from textassay.methods import build

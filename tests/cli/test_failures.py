@@ -155,7 +155,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path, run, size):
 
 UNPRIVILEGED = """
 import os, sys
-import rich.text, textassay.cli.app, textassay.cli.scoring
+import rich.text, textassay.cli.app, textassay.evaluation.session
 from textassay.runtime.backends.scripted import ScriptedModel
 # loads the rest while the interpreter's files can be read
 run = textassay.cli.app.application(["score"])

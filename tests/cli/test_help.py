@@ -211,7 +211,7 @@ def test_a_command_line_loads_its_own_command_alone() -> None:
     """And all commands where it names none; rich, which only printing needs, comes later."""
     program = (
         "import sys; from textassay.cli.app import application; application(sys.argv[1:])\n"
-        "import textassay.cli.scoring\n"
+        "import textassay.evaluation.session\n"
         "assert not sys.argv[1:] or not [n for n in sys.modules if n.partition('.')[0] == 'rich']\n"
         "print(*[name for name in sys.modules if name.startswith('textassay.cli.commands.')])"
     )

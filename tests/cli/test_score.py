@@ -19,7 +19,7 @@ from tests.cli.harness import (
     verdicts,
     write_examples,
 )
-from textassay.cli.scoring import SHOWN_WARNINGS
+from textassay.cli.commands.score import SHOWN_WARNINGS
 from textassay.methods.library import tasks
 
 

@@ -26,9 +26,9 @@ from textassay.runtime.errors import (
     UnknownName,
 )
 from textassay.runtime.settings import Settings
-from textassay.workers.protocol import Failed
+from textassay.workers.driver import Cluster, most_workers
 from textassay.workers.ray import CONNECT_ATTEMPTS, ray_workers
-from textassay.workers.run import Cluster, most_workers
+from textassay.workers.worker import Failed
 
 
 @pytest.mark.parametrize(

@@ -18,18 +18,18 @@ from textassay.runtime.errors import (
     FatalModelError,
 )
 from textassay.runtime.settings import Settings
-from textassay.workers.protocol import (
+from textassay.workers.driver import Cluster, run_with_workers
+from textassay.workers.worker import (
     Failed,
     Instructions,
     Job,
     Opened,
     Report,
     WorkerLost,
+    WorkerSession,
     pack,
     unpack,
 )
-from textassay.workers.run import Cluster, run_with_workers
-from textassay.workers.worker import WorkerSession
 
 
 class InProcess:

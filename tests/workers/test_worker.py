@@ -17,8 +17,7 @@ from tests.waiting import HANGS_AFTER
 from textassay.evaluation.data import FedExample
 from textassay.process import NEW_OBJECTS
 from textassay.runtime.messages import Example
-from textassay.workers.protocol import pack_examples, unpack_examples
-from textassay.workers.worker import scratch_folder
+from textassay.workers.worker import pack_examples, scratch_folder, unpack_examples
 
 
 class OwnExample(Example):
@@ -72,7 +71,7 @@ def test_classes_that_only_this_program_has_reach_a_worker():
     ]
     program = (
         "import pickle, sys\n"
-        "from textassay.workers.protocol import unpack_examples\n"
+        "from textassay.workers.worker import unpack_examples\n"
         "one, two = unpack_examples(pickle.load(sys.stdin.buffer))\n"
         "print(one.example.meta['note'].text, type(two.example).__name__, two.example.note)\n"
     )

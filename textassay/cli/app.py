@@ -18,7 +18,7 @@ from textassay.runtime.errors import nearest
 from textassay.version import __version__
 
 COMMANDS = {
-    "score": "score", "resume": "score", "merge": "score", "fit": "fit", "tools": "tools",
+    "score": "score", "resume": "resume", "merge": "resume", "fit": "fit", "tools": "tools",
     "demo": "demo", "meta": "compare", "alt-test": "compare", "calibrate": "estimate",
     "estimate": "estimate", "label-plan": "estimate", "compare": "compare", "rank": "compare",
     "cascade": "jury", "jurors": "jury", "stress": "stress", "report": "show", "view": "show",

@@ -19,15 +19,15 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from textassay.process import fast_loop, hold_off_gc, start_gc
-from textassay.workers.protocol import (
+from textassay.workers.worker import (
     Failed,
     Instructions,
     Job,
     Opened,
     Report,
     WorkerLost,
+    WorkerSession,
 )
-from textassay.workers.worker import WorkerSession
 
 BEGIN = b"\ntextassay: a worker is ready\n"
 """What comes before the first message: while Python starts, anything may be printed."""

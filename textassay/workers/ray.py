@@ -21,17 +21,17 @@ from typing import Any
 from textassay.process import hold_off_gc, start_gc
 from textassay.runtime.backends.http_errors import quote
 from textassay.runtime.errors import ClusterLost, ConfigurationError
-from textassay.workers.protocol import (
+from textassay.workers.worker import (
     Failed,
     Instructions,
     Job,
     Opened,
     Report,
     WorkerLost,
+    WorkerSession,
     pack,
     unpack,
 )
-from textassay.workers.worker import WorkerSession
 
 CONNECT_SECONDS = 10.0
 """Longest time to reach the cluster's address."""

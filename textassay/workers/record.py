@@ -27,7 +27,7 @@ from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.cache_folder import info, read_answers
 from textassay.runtime.storage.run_files import ScoreLine, score_row
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.workers.protocol import Opened, Report, Rows
+from textassay.workers.worker import Opened, Report, Rows
 
 MAX_LOSSES = 3
 """Workers that may be lost with the same example before the run stops."""

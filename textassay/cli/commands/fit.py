@@ -180,7 +180,7 @@ def _request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
 
 async def _align(request: FitByModel, flags: dict[str, Any], as_json: bool) -> int:
     """Align HD-Eval or a rubric with people and print the report; return the exit status."""
-    from textassay.cli.scoring import print_estimate
+    from textassay.cli.commands.score import print_estimate
     from textassay.fitting.api import align_with_people, alignment_of
 
     alignment = alignment_of(request, flags["data"])

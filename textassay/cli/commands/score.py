@@ -1,42 +1,58 @@
-"""`textassay score|resume|merge ...`: judge examples, continue a run, join its shards."""
+"""`textassay score`: judge examples; from the flags to the request, the run, and what is printed.
+
+`resume`, `stress` and `tools score` carry out their runs with what is here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from textassay.cli.app import SCORING, command
-from textassay.cli.console import say
-from textassay.cli.exits import UNSCORED, run_async
+from textassay.cli.console import log_as_json, logged_warnings, results, say
+from textassay.cli.exits import UNSCORED, as_stopped, run_async, warn, with_flags
 from textassay.cli.flags import (
-    CONFIG,
-    CONFIG_KEYS,
-    LOG,
-    PROGRESS,
-    RUNTIME,
     SCORE,
-    WORKERS,
     AsJson,
     Given,
     MethodName,
     Models,
     OptionalData,
     Out,
-    RunFolder,
     build_option,
-    config_file,
-    read_flags,
+    cells_of,
     with_config,
 )
-from textassay.evaluation.request import RunRequest
-from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.settings import settings_in, split_settings
+from textassay.cli.progress import STYLES, Style, exported, show_progress
+from textassay.evaluation.request import RunRequest, Shard
+from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.messages import Score, Usage
+from textassay.runtime.settings import (
+    FLAGGED,
+    LOADED,
+    SETTABLE,
+    Settings,
+    flag_of,
+    settings_in,
+    split_settings,
+)
+from textassay.table import Column, Table, plain_table, printable, to_terminal
 
 if TYPE_CHECKING:
-    from textassay.evaluation.merging import Merged
+    from textassay.evaluation.progress import Progress
+    from textassay.evaluation.run import Run
+    from textassay.evaluation.session import Session
+    from textassay.methods.method import Method
+    from textassay.workers.driver import Cluster, Processes
+    from textassay.workers.worker import Opened
 
 
 @command(
@@ -78,154 +94,484 @@ def score(
     given: Annotated[Given, SCORE],
 ) -> int:
     """Judge every example of DATA and write the scores to a run folder."""
-    from textassay.cli.scoring import build_command, execute
-
     flags = {
-        "data": data,
-        "method": method,
-        "model": model,
-        "out": out,
-        "calibration": calibration,
-        "escalate": escalate,
-        **given,
-    }
+        "data": data, "method": method, "model": model, "out": out, "calibration": calibration,
+        "escalate": escalate, **given,
+    }  # fmt: skip
     read, chosen = with_config(flags)
-    # as a dry run, so that neither --out nor a key is needed to look at prompts
     if show_prompts is not None:
         from textassay.cli.commands.show import show_prompts as show
 
+        # as a dry run, so that neither --out nor a key is needed to look at prompts
         request = build_command({**read, "dry_run": True}, chosen).request
         run_async(show(request, show_prompts))
         return 0
     return run_async(execute(build_command(read, chosen), as_json=as_json))
 
 
-@command(
-    "resume",
-    panel=SCORING,
-    asks_models=True,
-    examples=(
-        "textassay resume runs/first",
-        "textassay resume runs/first --max-cost 10 --concurrency 8",
-        "textassay resume runs/first --data /elsewhere/data.jsonl",
-        "textassay resume runs/first --config judge.toml",
-    ),
+FLAG_NAMES = {
+    name: flag.name or name
+    for name in RunRequest.model_fields
+    if (flag := flag_of(RunRequest, name)) is not None
+}
+"""The fields of a request that are flags, with the names of these."""
+OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
+MAX_PROCESSES = 1024
+
+SHOWN_WARNINGS = (
+    "textassay.runtime.calls.adaptation",
+    "textassay.runtime.calls.redis_limits",
+    "textassay.runtime.calls.endpoints",
+    "textassay.runtime.batches.batch",
+    "textassay.evaluation.opening",
 )
-def resume(
-    run: RunFolder,
-    *,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATA",
-            help="Where the run's data are now, if the file was moved; same content.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-    given: Annotated[Given, CONFIG | PROGRESS | LOG | WORKERS | RUNTIME],
-) -> int:
-    """Resume a run: ask only for missing scores and errors.
+"""Loggers whose warnings must reach the user of the command: an effort that a model lacks, a lost
+Redis, a lost endpoint, a provider that fails or has no room, a file that no batch can be made of,
+settings of a role that is not asked."""
 
-    Flags on the command line override the settings of the run, and so do those of
-    --config: headers, certificates and addresses per role are never taken from a run folder.
-    """
-    from textassay.cli.scoring import command_to_resume, execute
-    from textassay.evaluation.merging import is_divided
 
-    read = _flags_to_resume({**given, "data": data}, CONFIG_KEYS)
-    if is_divided(run):
-        merge_to_resume(run)
-    parsed = command_to_resume(run, read)
-    if parsed.request.stress is not None:
-        if parsed.workers is not None:
+@dataclass(frozen=True)
+class ScoreCommand:
+    """One `score`, `resume`, `stress` or `tools score`, read from the command line."""
+
+    request: RunRequest
+    dry: bool = False
+    progress: Style = "auto"
+    prometheus: Path | None = None
+    """File of the run's figures as Prometheus text."""
+    workers: Processes | Cluster | None = None
+    """The workers that judge; `None` to judge in this process."""
+
+
+def build_command(
+    flags: dict[str, Any], chosen: dict[str, Any], *, command: str = "score"
+) -> ScoreCommand:
+    """Make the command of its flags and `--set` pairs; messages call it `command`."""
+    from textassay.methods.by_name import find
+
+    if not flags.get("data"):
+        raise ConfigurationError(f"{command} needs DATA, a file of examples")
+    if not flags.get("method"):
+        raise ConfigurationError(f"{command} needs --method, such as g-eval")
+    # what is misspelled is told before what is missing
+    if not Path(flags["method"]).is_dir():
+        find(flags["method"])
+    if flags.get("out") is None and not flags.get("dry_run"):
+        raise ConfigurationError(
+            f"{command} needs --out RUN, a folder for the scores (or --dry-run)"
+        )
+    runtime, options = split_settings(chosen)
+    # flags such as --n are options of the method: they must be in the spec, which the manifest
+    # records
+    conversation_chars = options.pop("conversation_chars", None)
+    options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
+    runtime |= settings_in(flags)
+    given = {name: flags[flag] for name, flag in FLAG_NAMES.items() if flags.get(flag) is not None}
+    given |= {"data": str(flags["data"]), **cells_of(flags)}
+    request = RunRequest(
+        **given,
+        conversation_chars=conversation_chars,
+        options=options,
+        settings=Settings(**runtime),
+    )
+    return command_of(request, flags)
+
+
+def command_of(request: RunRequest, flags: Mapping[str, Any]) -> ScoreCommand:
+    """Return the command that carries out a request as its flags say."""
+    prometheus = flags.get("prometheus")
+    return ScoreCommand(
+        request=request,
+        dry=bool(flags.get("dry_run")),
+        progress=_style(flags),
+        prometheus=None if prometheus is None else Path(prometheus),
+        workers=_workers(flags),
+    )
+
+
+def _workers(flags: Mapping[str, Any]) -> Processes | Cluster | None:
+    given, count = flags.get("cluster"), flags.get("processes")
+    if given is None and flags.get("workers") is not None:
+        raise ConfigurationError("--workers goes with --cluster; see --processes")
+    if given is None and count is None:
+        return None
+    from textassay.workers.driver import Cluster, Processes  # most runs need none
+
+    if given is not None:
+        if count is not None:
             raise ConfigurationError(
-                f"a stress run cannot be resumed with --{parsed.workers.flag}: leave it out"
+                "--cluster and --processes exclude each other; --workers N sets the number of"
+                " workers"
             )
-        from textassay.cli.commands.stress import resume_stress
-
-        return run_async(resume_stress(parsed, as_json=as_json))
-    return run_async(execute(parsed, as_json=as_json))
-
-
-def _flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Return the flags of `resume`, laid over the settings of the file of `--config`.
-
-    The file may be the one that the run was made with: what it says of the run itself, such as its
-    method and data, stays as the run has it.
-    """
-    path = typed.get("config")
-    flags = read_flags({name: value for name, value in typed.items() if name != "config"})
-    keys = [key for key in known if key not in ("config", "field")]
-    configured = config_file(path, keys)
-    runtime, _ = split_settings(configured.get("set", {}))
-    described = {"model": configured.get("model", {})}  # by the tables, as they were called
-    return {**described, **settings_in({**configured, **runtime}), **flags}
+        return Cluster.parse(str(given), flags.get("workers"))
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_PROCESSES:
+        raise ConfigurationError(
+            f"--processes takes a number from 1 to {MAX_PROCESSES}, not {count!r}"
+        )
+    if flags.get("shard") is not None:
+        raise ConfigurationError("--shard and --processes exclude each other")
+    return Processes(count)
 
 
-@command(
-    "merge",
-    panel=SCORING,
-    examples=("textassay merge runs/large", "textassay merge runs/large --partial"),
-)
-def merge(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that contains shard-1, ...")],
+def _style(flags: Mapping[str, Any]) -> Style:
+    """Return the progress style, which may come from a file, and turn on structured logs."""
+    log, given = flags.get("log") or "text", flags.get("progress") or "auto"
+    if log not in ("text", "json"):
+        raise UnknownName("log format", str(log), ("text", "json"))
+    if given not in STYLES:
+        raise UnknownName("progress style", str(given), STYLES)
+    # here rather than in the callers, because the value may come from a config file
+    if log == "json":
+        log_as_json()
+        return "none" if given == "none" else "json"
+    return cast("Style", given)
+
+
+async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
+    """Carry out the command, print the result and return the exit status."""
+    with _settings_named(), logged_warnings(*SHOWN_WARNINGS):
+        # a dry run only counts, which one process does as well
+        if command.workers is not None and not command.dry:
+            run = await _run_with_workers(command, command.workers)
+        elif (found := await _run(command, as_json=as_json)) is not None:
+            run = found
+        else:
+            return 0
+    return print_result(run, as_json=as_json)
+
+
+async def _run(command: ScoreCommand, *, as_json: bool) -> Run | None:
+    """Judge in this process; return the run, `None` for a dry one, whose estimate is printed."""
+    from textassay.evaluation.session import finish
+
+    began = False
+    with as_stopped(command.request.out, lambda: began):
+        async with _opened(command) as session:
+            _say_before(session, command)
+            if command.dry:
+                await _dry_run(session, command, as_json=as_json)
+                return None
+
+            def progress() -> Progress:
+                return session.engine.progress
+
+            async with exported(progress, command.prometheus, command.request.out):
+                began = True
+                async with show_progress(progress, command.progress):
+                    return await finish(session)
+
+
+async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster) -> Run:
+    from textassay.workers.driver import Followed, run_with_workers  # most runs need none
+
+    request, followed = command.request, Followed()
+    with as_stopped(request.out, lambda: followed.is_begun):
+        async with (
+            exported(lambda: followed.progress, command.prometheus, request.out),
+            show_progress(lambda: followed.progress, command.progress),
+        ):
+            return await run_with_workers(
+                request.data,
+                request,
+                workers,
+                adjusting=load_adjustment(request.calibration),
+                followed=followed,
+                notify=lambda line: say(with_flags(line)),
+            )
+
+
+@contextmanager
+def _settings_named() -> Iterator[None]:
+    """Name options and settings alike in errors: to the command line, both are settings."""
+    try:
+        yield
+    except UnknownName as error:
+        if error.kind != "option":
+            raise
+        if error.name in FLAGGED:
+            raise ConfigurationError(
+                f"{error.name} is not set with --set; give {error.name}="
+            ) from None
+        raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
+
+
+def _opened(command: ScoreCommand) -> AbstractAsyncContextManager[Session]:
+    from textassay.evaluation.session import open_session
+
+    request = command.request
+    return open_session(
+        request.data, request, dry=command.dry, adjusting=load_adjustment(request.calibration)
+    )
+
+
+def load_adjustment(
+    folder: str | None,
+) -> Callable[[Method | Opened], Callable[[Score], Score]] | None:
+    """Return what checks a calibration against a method, then applies it to each score."""
+    if folder is None:
+        return None
+    from textassay.calibration.calibration import load
+    from textassay.methods.method import ReadsProbabilities
+    from textassay.runtime.calls.adaptation import signature_of_method
+
+    # loaded before the models are opened, so that a wrong folder costs nothing
+    read = load(folder)
+
+    def adjusting(method: Method | Opened) -> Callable[[Score], Score]:
+        judged = [aspect.label for aspect in method.aspects]
+        if not any(read.of(name) for name in judged):
+            known = ", ".join(one.aspect for one in read.aspects)
+            raise ConfigurationError(
+                f"{folder} calibrates {known}, and the run judges {', '.join(judged)}"
+            )
+        signatures = [method.signature]
+        signatures += method.signatures if isinstance(method, ReadsProbabilities) else ()
+        for name in judged:
+            own = read.of(name)
+            # each score is checked for itself: only the first answers show what a model refuses
+            is_one = own is not None and signature_of_method(own.signature) in signatures
+            read.check(name, method.signature, allow_change=is_one)
+        return read.applied
+
+    return adjusting
+
+
+def _say_before(session: Session, command: ScoreCommand) -> None:
+    """Say what the user should know before anything is asked."""
+    from textassay.evaluation.session import notices
+
+    if Shard.parse(command.request.shard or "1/1").number > 1:
+        return  # the first shard says it for all
+    if session.warning is not None:
+        counted = "" if command.dry else " (dry_run= counts the waves)"
+        warn(f"{session.warning}{counted}")
+    for sentence in session.data.notices:
+        say(sentence)
+    if session.tools_by_default is not None:
+        say(with_flags(session.tools_by_default.notice))
+    for notice in notices(session.method, command.request, is_new=not command.request.resume):
+        say(with_flags(notice))
+
+
+async def _dry_run(session: Session, command: ScoreCommand, *, as_json: bool) -> None:
+    from textassay.methods.method import max_calls, probabilities_of
+
+    await _walk(session, command)
+    choice, by_samples = probabilities_of(session.method), None
+    if choice is not None and choice.reads_logprobs is None:
+        async with _opened(command) as other:
+            instead = probabilities_of(other.method)
+            assert instead is not None  # it is the same method
+            instead.refuse()
+            await _walk(other, command)
+            by_samples = other.usage
+
+    print_estimate(
+        session.usage,
+        session.engine.progress.done,
+        costs=session.engine.progress.costs,
+        waves=None if session.rounds is None else session.rounds.count,
+        by_samples=by_samples,
+        most_calls=max_calls(session.method),
+        as_json=as_json,
+    )
+
+
+async def _walk(session: Session, command: ScoreCommand) -> None:
+    async with (
+        show_progress(lambda: session.engine.progress, command.progress, dry=True),
+        aclosing(session.engine.scores()) as scores,
+    ):
+        async for _ in scores:
+            pass
+
+
+MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
+"""Characters and number of messages that are shown of what could not be scored."""
+
+_MEANS = (
+    Column("aspect", "aspect"), Column("n", "n", "count"), Column("mean", "mean", "number", 4),
+)  # fmt: skip
+
+
+def print_estimate(
+    usage: Usage,
+    examples: int,
     *,
-    partial: Annotated[
-        bool,
-        typer.Option(
-            "--partial", help="Merge what there is; `textassay resume RUN` completes the run."
-        ),
-    ] = False,
-    as_json: AsJson = False,
-) -> int:
-    """Merge RUN/shard-*, made by `score --shard I/N --out RUN/shard-I`, into one run.
+    costs: Mapping[str, float | None] | None = None,
+    waves: int | None = None,
+    by_samples: Usage | None = None,
+    most_calls: int | None = None,
+    as_json: bool = False,
+) -> None:
+    """Print what a dry run counted."""
+    if as_json:
+        found: dict[str, Any] = {"examples": examples, "estimate": usage.model_dump(mode="json")}
+        if costs is not None:
+            found["costs"] = costs
+        if most_calls is not None:
+            found["most_calls_per_score"] = most_calls
+        if by_samples is not None:
+            found["without_logprobs"] = by_samples.model_dump(mode="json")
+        typer.echo(json.dumps(found if waves is None else {**found, "waves": waves}))
+        return
+    from textassay.runtime.backends.scripted import ASSUMED_THOUGHT_TOKENS
 
-    Shards of different data, prompts or models are refused. The shards are kept.
-    """
-    return merge_shards(run, partial=partial, as_json=as_json)
+    thoughts = usage.reasoning_tokens
+    cost = _partly_known(costs or {}) if usage.cost is None else _estimated_cost(usage, usage.cost)
+    completion = "estimate" if thoughts else "upper bound, if the model does not think"
+    table = plain_table("", "")
+    for name, value in (
+        ("examples", f"{examples}"),
+        ("calls", f"{usage.calls}" if most_calls is None else f"up to {usage.calls}"),
+        ("answers in the cache", f"{usage.cached_calls}"),
+        ("prompt tokens", f"{usage.prompt_tokens} (estimate)"),
+        ("completion tokens", f"{usage.completion_tokens} ({completion})"),
+        ("cost", cost),
+        *(() if waves is None else [("waves of batches", f"{waves}, of up to 24 hours each")]),
+    ):
+        table.add_row(name, value)
+    results().print("dry run: no model was asked; the run would take", table, sep="\n")
+    if most_calls is not None:
+        results().print(f"up to {most_calls} calls per score: the judge ends when it knows enough")
+    results().print("an answer that cannot be used is asked for again, which is not counted")
+    if thoughts:
+        results().print(
+            f"assumes {ASSUMED_THOUGHT_TOKENS} tokens of thought per answer, {thoughts} in all; how"
+            " much a model thinks is not known before it has answered"
+        )
+    if by_samples is not None:
+        cost = (
+            "" if by_samples.cost is None else f", {_estimated_cost(by_samples, by_samples.cost)}"
+        )
+        results().print(
+            f"without log-probabilities: up to {by_samples.calls} calls,"
+            f" {by_samples.prompt_tokens} + {by_samples.completion_tokens} tokens{cost}"
+        )
 
 
-def merge_shards(run: Path, *, partial: bool, as_json: bool) -> int:
-    """Merge the shards of a run, print the result as `score` does, and return the exit status."""
-    from textassay.cli.scoring import print_result
-    from textassay.evaluation.run import Run
+def _partly_known(costs: Mapping[str, float | None]) -> str:
+    """Say what is known of a cost, and for which models the price is missing."""
+    from textassay.evaluation.progress import known_cost
 
-    made = _merge_shards(run, partial=partial)
-    status = print_result(Run(folder=run), as_json=as_json)
-    if made.missing:
-        say(
-            f"{made.missing} scores are missing; add them with: textassay resume {run}",
+    known, unpriced = known_cost(costs)
+    if not known:
+        return "unknown (give --price IN,OUT)"
+    return (
+        f"${known:.4f} without {', '.join(unpriced)} (price unknown: give it to the model's role in"
+        " --config)"
+    )
+
+
+def _estimated_cost(usage: Usage, cost: float) -> str:
+    # any model may think more than is assumed, so with thoughts there is no bound
+    bound = "(estimate)" if usage.reasoning_tokens else "at most, if the model does not think"
+    return f"${cost:.4f} {bound}"
+
+
+def print_result(run: Run, *, as_json: bool = False) -> int:
+    """Print means by aspect and what is unscored and why; return the exit status."""
+    from textassay.runtime.storage.run_files import token_details
+
+    summary = _summary_of(run)
+    if as_json:
+        progress = run.progress
+        session = {
+            "failed_calls": {} if progress is None else progress.failures,
+            "costs": {} if progress is None else progress.costs,
+        }
+        typer.echo(json.dumps({"run": str(run.folder), **summary, **session}))
+        # judged by the summary of the whole run, resumed sessions included, not by what this one
+        # did
+        scored = summary["outcomes"].get("scored", 0)
+        return 0 if scored == sum(summary["outcomes"].values()) else UNSCORED
+    console = results()
+    console.print(printable(str(run.folder)), markup=False)
+    means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
+    console.print(to_terminal(Table(_MEANS, means), console.width))
+    for line in _cascade(run):
+        console.print(printable(line), markup=False)
+    usage = summary["usage"]
+    # of earlier sessions of the run, the costs by model are not known
+    now = run.progress
+    costs = now.costs if now is not None and now.usage.calls == usage["calls"] else {}
+    cost = _partly_known(costs) if usage["cost"] is None else f"${usage['cost']:.4f}"
+    if now is not None and now.failures and not usage["calls"]:
+        cost = "unknown (no request was answered; what ran out of time may be charged)"
+    console.print(
+        f"{usage['calls']} calls answered{_failed(run)}, {usage['cached_calls']} from the cache,"
+        f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens{token_details(usage)},"
+        f" cost {cost}"
+    )
+    if run.progress is not None and run.progress.samples_never_differ:
+        console.print(
+            f"in each of {run.progress.sampled} scores all samples agree: the server may "
+            "ignore the temperature, so more than one sample adds nothing",
             style="yellow",
         )
-        # a partial merge is a finished run with scores missing, which is what status 1 says
-        return UNSCORED
-    return status
-
-
-def merge_to_resume(run: Path) -> None:
-    """Merge the shards of a run as they are, so that the rest can be judged as of any run."""
-    made = _merge_shards(run, partial=True)
-    if made.absent:
-        say(
-            f"{run} has no shard {', '.join(made.absent)}: what it lacks is judged now. If another "
-            "machine is judging it, stop this command and run `textassay merge` once its folder is"
-            " here"
+    unscored = {
+        kind: count for kind, count in summary["outcomes"].items() if kind != "scored" and count
+    }
+    if not unscored:
+        return 0
+    reasons = ", ".join(f"{kind} x{count}" for kind, count in summary["errors"].items())
+    counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
+    console.print(printable(f"unscored: {counts} ({reasons})"), style="yellow", markup=False)
+    if unscored.get("error"):
+        for line in _commonest_messages(run):
+            console.print(printable(line), markup=False)
+        console.print(
+            printable(f"retry the errors with: textassay resume {run.folder}"), markup=False
         )
+    return UNSCORED
 
 
-def _merge_shards(run: Path, *, partial: bool) -> Merged:
-    from textassay.evaluation.merging import merge as merged
+def _summary_of(run: Run) -> dict[str, Any]:
+    if run.folder is None:
+        return run.summary()
+    from textassay.runtime.storage.run_files import read_summary
 
-    made = merged(run, partial=partial)
-    for name in made.differing:
-        say(
-            f"{name} differs between shards; each is kept under the name of its shard",
-            style="yellow",
-        )
-    if count := made.unneeded_batches:
-        say(
-            f"{count} batch{'es' if count != 1 else ''} of the shards "
-            f"{'are' if count != 1 else 'is'} left at the provider, as no score needs the answers",
-            style="yellow",
-        )
-    return made
+    # from `summary.json`: reading all scores again would take a seventh of a cached run
+    written = read_summary(run.folder)
+    return {name: written[name] for name in ("outcomes", "errors", "aspects", "usage")}
+
+
+def _cascade(run: Run) -> list[str]:
+    """Return per aspect how much of a cascade's texts the cheap juror decided, and the bound."""
+    from textassay.runtime.storage.run_files import read_manifest
+
+    promised = {} if run.folder is None else read_manifest(run.folder)["method"].get("cascade", {})
+    if not promised:
+        return []
+    decided = dict.fromkeys(promised, 0)
+    judged = dict.fromkeys(promised, 0)
+    for score in run:
+        judged[score.aspect] += 1
+        decided[score.aspect] += any(one.get("decides") for one in score.evidence[:1])
+    return [
+        f"cascade, {aspect}: the first juror decided on {decided[aspect]} of {judged[aspect]}"
+        f" ({one['share']:.0%} of the rated texts)"
+        + ("" if one["bound"] is None else
+           f"; people's rating is further than {one['tolerance']:g} from these on at most"
+           f" {math.ceil(100 * one['bound'] - 1e-9)}% of the texts of as many new sources, with"
+           f" confidence {one['confidence']:.0%}")
+        for aspect, one in promised.items() if judged[aspect]
+    ]  # fmt: skip
+
+
+def _failed(run: Run) -> str:
+    """Return how many calls of this session had no answer, which usage does not count."""
+    count = 0 if run.progress is None else sum(run.progress.failures.values())
+    return f", {count} failed" if count else ""
+
+
+def _commonest_messages(run: Run) -> list[str]:
+    """Return the commonest message of each type of error, the commonest type first."""
+    messages = Counter(
+        (score.error.type, score.error.message) for score in run if score.error is not None
+    )
+    by_type: dict[str, str] = {}
+    for (kind, message), count in messages.most_common():
+        by_type.setdefault(kind, f"  {kind} x{count}: {message[:MAX_MESSAGE_LENGTH]}")
+    # one message per type: a thousand timeouts must not hide the one wrong key
+    return list(by_type.values())[:MAX_MESSAGES]

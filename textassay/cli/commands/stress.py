@@ -28,7 +28,7 @@ from textassay.cli.progress import exported, show_progress
 from textassay.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from textassay.cli.scoring import ScoreCommand
+    from textassay.cli.commands.score import ScoreCommand
     from textassay.evaluation.session import Session
     from textassay.stress.run import StressPlan
     from textassay.stress.verdicts import StressResult
@@ -99,7 +99,7 @@ def stress(
     given: Annotated[Given, SCORE],
 ) -> int:
     """Test the robustness of a judge: edit the texts in known ways and compare the scores."""
-    from textassay.cli.scoring import build_command
+    from textassay.cli.commands.score import build_command
     from textassay.stress.run import StressPlan
 
     flags = {"data": data, "method": method, "model": model, "out": out, **given}
@@ -136,7 +136,7 @@ async def resume_stress(command: ScoreCommand, *, as_json: bool) -> int:
 
 async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) -> int:
     """Run the tests, print the verdicts and return the exit status."""
-    from textassay.cli.scoring import print_estimate
+    from textassay.cli.commands.score import print_estimate
     from textassay.methods.method import max_calls
     from textassay.stress.run import StressRun
 

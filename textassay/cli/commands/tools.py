@@ -67,7 +67,7 @@ def tools_score(
     given: Annotated[Given, TOOLS_FLAGS],
 ) -> int:
     """Score every example of DATA with automatic metrics and write the scores to a run folder."""
-    from textassay.cli.scoring import build_command, execute
+    from textassay.cli.commands.score import build_command, execute
 
     flags = {"data": data, "tools": tools, "model": model, "out": out, **given}
     known = ("data", "tools", "model", "out", *TOOLS_FLAGS.flags, "fields")

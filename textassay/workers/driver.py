@@ -31,7 +31,17 @@ from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationEr
 from textassay.runtime.storage.run_files import ScoreLine
 from textassay.version import __version__
 from textassay.workers.local import local_workers
-from textassay.workers.protocol import (
+from textassay.workers.ray import ray_workers
+from textassay.workers.record import (
+    MAX_LOSSES,
+    MAX_SENT,
+    Adjusting,
+    ExampleQueue,
+    Outstanding,
+    RunRecord,
+    SharedBudget,
+)
+from textassay.workers.worker import (
     NO_PROGRESS,
     Ended,
     Failed,
@@ -44,16 +54,6 @@ from textassay.workers.protocol import (
     WorkerLost,
     WorkerPool,
     pack_examples,
-)
-from textassay.workers.ray import ray_workers
-from textassay.workers.record import (
-    MAX_LOSSES,
-    MAX_SENT,
-    Adjusting,
-    ExampleQueue,
-    Outstanding,
-    RunRecord,
-    SharedBudget,
 )
 
 UNIT = 200

@@ -1,0 +1,189 @@
+"""`textassay resume|merge`: continue a run, join its shards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from textassay.cli.app import SCORING, command
+from textassay.cli.console import say
+from textassay.cli.exits import UNSCORED, run_async
+from textassay.cli.flags import (
+    CONFIG,
+    CONFIG_KEYS,
+    LOG,
+    PROGRESS,
+    RUNTIME,
+    WORKERS,
+    AsJson,
+    Given,
+    RunFolder,
+    config_file,
+    read_flags,
+    with_model_tables,
+)
+from textassay.evaluation.request import recorded_request
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.settings import settings_in, split_settings
+
+if TYPE_CHECKING:
+    from textassay.cli.commands.score import ScoreCommand
+    from textassay.evaluation.merging import Merged
+
+
+@command(
+    "resume",
+    panel=SCORING,
+    asks_models=True,
+    examples=(
+        "textassay resume runs/first",
+        "textassay resume runs/first --max-cost 10 --concurrency 8",
+        "textassay resume runs/first --data /elsewhere/data.jsonl",
+        "textassay resume runs/first --config judge.toml",
+    ),
+)
+def resume(
+    run: RunFolder,
+    *,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA",
+            help="Where the run's data are now, if the file was moved; same content.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    given: Annotated[Given, CONFIG | PROGRESS | LOG | WORKERS | RUNTIME],
+) -> int:
+    """Resume a run: ask only for missing scores and errors.
+
+    Flags on the command line override the settings of the run, and so do those of
+    --config: headers, certificates and addresses per role are never taken from a run folder.
+    """
+    from textassay.cli.commands.score import execute
+    from textassay.evaluation.merging import is_divided
+
+    read = _flags_to_resume({**given, "data": data})
+    if is_divided(run):
+        _merge_to_resume(run)
+    parsed = command_to_resume(run, read)
+    if parsed.request.stress is not None:
+        if parsed.workers is not None:
+            raise ConfigurationError(
+                f"a stress run cannot be resumed with --{parsed.workers.flag}: leave it out"
+            )
+        from textassay.cli.commands.stress import resume_stress
+
+        return run_async(resume_stress(parsed, as_json=as_json))
+    return run_async(execute(parsed, as_json=as_json))
+
+
+def _flags_to_resume(typed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags of `resume`, laid over the settings of the file of `--config`.
+
+    The file may be the one that the run was made with: what it says of the run itself, such as its
+    method and data, stays as the run has it.
+    """
+    flags = read_flags({name: value for name, value in typed.items() if name != "config"})
+    configured = config_file(typed.get("config"), CONFIG_KEYS)
+    runtime, _ = split_settings(configured.get("set", {}))
+    described = {"model": configured.get("model", {})}  # by the tables, as they were called
+    return {**described, **settings_in({**configured, **runtime}), **flags}
+
+
+def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
+    """Make a command that resumes a run; flags that are given now replace the run's settings."""
+    from textassay.cli.commands.score import command_of
+    from textassay.evaluation.manifest import settings_to_resume
+    from textassay.runtime.storage.run_files import read_manifest
+
+    manifest = read_manifest(folder)
+    request = recorded_request(manifest)
+    # also if the graph has the name of a method, which would judge the rest
+    if "graph" in (manifest.get("method") or {}):
+        raise ConfigurationError(
+            f"{folder}: the run was made by the graph {request.method!r}, which is Python code; "
+            f"resume it there with “evaluate(..., method=GRAPH, out={str(folder)!r}, resume=True)”"
+        )
+    data = request.data if flags.get("data") is None else str(flags["data"])
+    if data is None:
+        raise ConfigurationError(
+            f"{folder}: the run's data came from memory; resume it in Python with "
+            "“evaluate(examples, ..., out=..., resume=True)”"
+        )
+    given = settings_in(with_model_tables(flags, request.models))
+    settings = settings_to_resume(folder, manifest, request, given)
+    if manifest["settings"].get("max_cost") and settings.max_cost is None:
+        say(
+            "the cost limit was that of an earlier session; this one has none, unless you give "
+            "--max-cost"
+        )
+    own = {"data": data, "settings": settings, "out": folder, "resume": True}
+    return command_of(request.model_copy(update=own), flags)
+
+
+@command(
+    "merge",
+    panel=SCORING,
+    examples=("textassay merge runs/large", "textassay merge runs/large --partial"),
+)
+def merge(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that contains shard-1, ...")],
+    *,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial", help="Merge what there is; `textassay resume RUN` completes the run."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Merge RUN/shard-*, made by `score --shard I/N --out RUN/shard-I`, into one run.
+
+    Shards of different data, prompts or models are refused. The shards are kept.
+    """
+    from textassay.cli.commands.score import print_result
+    from textassay.evaluation.run import Run
+
+    made = _merge_shards(run, partial=partial)
+    status = print_result(Run(folder=run), as_json=as_json)
+    if made.missing:
+        say(
+            f"{made.missing} scores are missing; add them with: textassay resume {run}",
+            style="yellow",
+        )
+        # a partial merge is a finished run with scores missing, which is what status 1 says
+        return UNSCORED
+    return status
+
+
+def _merge_to_resume(run: Path) -> None:
+    """Merge the shards of a run as they are, so that the rest can be judged as of any run."""
+    made = _merge_shards(run, partial=True)
+    if made.absent:
+        say(
+            f"{run} has no shard {', '.join(made.absent)}: what it lacks is judged now. If another "
+            "machine is judging it, stop this command and run `textassay merge` once its folder is"
+            " here"
+        )
+
+
+def _merge_shards(run: Path, *, partial: bool) -> Merged:
+    from textassay.evaluation.merging import merge as merged
+
+    made = merged(run, partial=partial)
+    for name in made.differing:
+        say(
+            f"{name} differs between shards; each is kept under the name of its shard",
+            style="yellow",
+        )
+    if count := made.unneeded_batches:
+        say(
+            f"{count} batch{'es' if count != 1 else ''} of the shards "
+            f"{'are' if count != 1 else 'is'} left at the provider, as no score needs the answers",
+            style="yellow",
+        )
+    return made
