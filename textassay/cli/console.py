@@ -1,4 +1,4 @@
-"""Where the command line writes: results to standard output, messages and logs to standard error.
+"""Where the command line writes: results to standard output; messages, logs and progress to error.
 
 Neither is ever steered. rich is imported when something is printed with it, since a run asks its
 first question before that.
@@ -10,18 +10,18 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from textassay.evaluation.progress import Progress, effort, line, problems, speed, watched
 from textassay.table import Note, Table, printable, stacked, to_json, to_terminal
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from textassay.evaluation.progress import Progress
+    from rich.console import Console, Group
 
 PIPE_WIDTH = 10_000
 """Columns of a line that no terminal shows: nothing is cut or folded there."""
@@ -165,5 +165,88 @@ def progress_line(now: Progress) -> str:
         "failures": now.failures,
         "limiters": {name: asdict(state) for name, state in now.limiters.items()},
     }
-    time = datetime.now(UTC).isoformat()
-    return json.dumps({"time": time, "level": "info", "message": "progress", **counters})
+    now_is = datetime.now(UTC).isoformat()
+    return json.dumps({"time": now_is, "level": "info", "message": "progress", **counters})
+
+
+Style = Literal["auto", "plain", "none", "json"]
+STYLES: tuple[Style, ...] = ("auto", "plain", "none")
+"""Styles of `--progress`; `--log json` is the other one."""
+PLAIN_SECONDS = 10.0
+REDRAW_SECONDS = 0.25
+BAR_WIDTH = 24
+
+
+@asynccontextmanager
+async def show_progress(
+    progress: Callable[[], Progress], style: Style, *, dry: bool = False
+) -> AsyncIterator[None]:
+    """Show the progress of the block; drawing costs the same however fast the run is."""
+    if style == "none":
+        yield
+    elif style == "auto" and sys.stderr.isatty():
+        from rich.console import Console
+        from rich.live import Live
+
+        draw = _counted if dry else _drawn
+        with Live(console=Console(stderr=True), auto_refresh=False) as display:
+
+            def redraw(now: Progress) -> None:
+                display.update(draw(now), refresh=True)
+
+            async with watched(progress, redraw, seconds=REDRAW_SECONDS):
+                yield
+    else:
+        # in a pipe or a CI log every redraw would be a line of its own, so there are few
+        render = progress_line if style == "json" else _counted if dry else line
+
+        def print_line(now: Progress) -> None:
+            print(render(now), file=sys.stderr, flush=True)  # noqa: T201
+
+        async with watched(progress, print_line, seconds=PLAIN_SECONDS, delay=PLAIN_SECONDS):
+            yield
+
+
+@contextmanager
+def show_steps(style: Style) -> Iterator[Callable[[str], None]]:
+    """Show what work without calls is doing: one live line, or a line now and then."""
+    if style == "none":
+        yield lambda _: None
+        return
+    if style == "auto" and sys.stderr.isatty():
+        with messages().status("reading") as status:
+            yield lambda step: status.update(step)
+        return
+    last = time.monotonic()
+
+    def print_line(step: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PLAIN_SECONDS:
+            last = time.monotonic()
+            print(step, file=sys.stderr, flush=True)  # noqa: T201
+
+    yield print_line
+
+
+def _counted(now: Progress) -> str:
+    return " | ".join(["dry run", *speed(now)])
+
+
+def _drawn(now: Progress) -> Group:
+    """Draw a bar with how far the run is, and below it what it costs and what goes wrong."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    bar = Table.grid(padding=(0, 1))
+    share = f"{now.done / now.total:4.0%} " if now.total else ""
+    bar.add_row(
+        ProgressBar(total=now.total, completed=now.done, width=BAR_WIDTH),
+        Text(share + " | ".join(speed(now)), no_wrap=True, overflow="ellipsis"),
+    )
+    wrong = problems(now)
+    below = Text(" | ".join(effort(now)), style="dim", no_wrap=True, overflow="ellipsis")
+    if wrong:
+        below.append(" | " + " | ".join(wrong), style="not dim yellow")
+    return Group(bar, below)

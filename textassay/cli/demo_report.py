@@ -26,7 +26,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from textassay.calibration import AnnotatorTest
-from textassay.cli.progress import REDRAW_SECONDS, Style
+from textassay.cli.console import REDRAW_SECONDS, Style
 from textassay.demo.recipes import FITTED, NODES, RECIPES, DemoFolder, left_out
 from textassay.demo.results import (
     ASPECT,

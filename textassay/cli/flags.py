@@ -58,88 +58,82 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
 
 
-_EXAMPLES = typer.Argument(
-    metavar="DATA", help="Examples: JSON Lines (.gz), CSV, Parquet or .xlsx."
-)
+def option(metavar: str, text: str, *names: str, panel: str | None = None, **limits: int) -> Any:
+    """Return a flag that takes a value; it is called as its parameter unless `names` are given."""
+    return typer.Option(*names, metavar=metavar or None, help=text, rich_help_panel=panel, **limits)
+
+
+def switch(name: str, text: str) -> Any:
+    """Return a flag without a value."""
+    return typer.Option(name, help=text)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return what is typed without a flag."""
+    return typer.Argument(metavar=metavar, help=text)
+
+
+_EXAMPLES = argument("DATA", "Examples: JSON Lines (.gz), CSV, Parquet or .xlsx.")
 Data = Annotated[str, _EXAMPLES]
 OptionalData = Annotated[str | None, _EXAMPLES]
-Scores = Annotated[
-    Path, typer.Argument(metavar="SCORES", help="Run folder, or JSON Lines with id, aspect, value.")
-]
+Scores = Annotated[Path, argument("SCORES", "Run folder, or JSON Lines with id, aspect, value.")]
 RatedData = Annotated[
-    Path | None,
-    typer.Argument(metavar="DATA", help="Examples with human ratings (default: those of the run)."),
+    Path | None, argument("DATA", "Examples with human ratings (default: those of the run).")
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
+RunFolder = Annotated[Path, argument("RUN", "Run folder.")]
 MethodName = Annotated[str | None, build_option(RunRequest, "method")]
 Models = Annotated[list[str] | None, build_option(RunRequest, "models")]
 Out = Annotated[Path | None, build_option(RunRequest, "out")]
 ScoresOrMetrics = Annotated[
     Path,
-    typer.Argument(
-        metavar="SCORES",
-        help="Run folder, JSON Lines with id, aspect, value, or a data set with metrics.",
+    argument(
+        "SCORES", "Run folder, JSON Lines with id, aspect, value, or a data set with metrics."
     ),
 ]
-Rated = Annotated[Path, typer.Argument(metavar="DATA", help="Examples with human ratings.")]
 AspectMap = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="SCORE=HUMAN", help="Compare this score with that human rating; may repeat."
-    ),
+    option("SCORE=HUMAN", "Compare this score with that human rating; may repeat."),
 ]
 ScaleOf = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "ASPECT=LOW,HIGH",
+        "Scale of the human ratings, if it is not the judge's; may repeat.",
         "--scale",
-        metavar="ASPECT=LOW,HIGH",
-        help="Scale of the human ratings, if it is not the judge's; may repeat.",
     ),
 ]
-Confidence = Annotated[
-    float, typer.Option(metavar="C", help="Confidence of the intervals, such as 0.95.")
-]
+Confidence = Annotated[float, option("C", "Confidence of the intervals, such as 0.95.")]
 AllowChange = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "allow_change=true",
+        "Accept scores with another signature, if you know that it does not matter.",
         "--set",
-        metavar="allow_change=true",
-        help="Accept scores with another signature, if you know that it does not matter.",
     ),
 ]
-Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
+Seed = Annotated[int, option("N", "Random seed.")]
 Weight = Annotated[
     str,
-    typer.Option(
-        metavar="sources|texts",
-        help=(
-            "What counts the same in a mean: sources, however many texts each has, or texts. "
-            "Intervals are over sources either way."
-        ),
+    option(
+        "sources|texts",
+        "What counts the same in a mean: sources, however many texts each has, or texts. "
+        "Intervals are over sources either way.",
     ),
 ]
 Labels = Annotated[
     str,
-    typer.Option(
-        metavar="HOW",
-        help=(
-            "How the rated rows were picked: random, chosen (by hand; no interval is promised), "
-            "or the file of a label plan."
-        ),
+    option(
+        "HOW",
+        "How the rated rows were picked: random, chosen (by hand; no interval is promised), "
+        "or the file of a label plan.",
     ),
 ]
 Human = Annotated[
-    Path | None,
-    typer.Option(metavar="DATA", help="Texts and human ratings (default: the data of the run)."),
+    Path | None, option("DATA", "Texts and human ratings (default: the data of the run).")
 ]
-ToTable = Annotated[
-    Path, typer.Option("--out", "-o", metavar="FILE", help="File to write, .toml or .json.")
-]
-Writers = Annotated[
-    list[str],
-    typer.Option("--model", "-m", metavar="[ROLE=]MODEL", help="Model to ask; may repeat."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+ToTable = Annotated[Path, option("FILE", "File to write, .toml or .json.", "--out", "-o")]
+Writers = Annotated[list[str], option("[ROLE=]MODEL", "Model to ask; may repeat.", "--model", "-m")]
+AsJson = Annotated[bool, switch("--json", "Print one JSON document.")]
 
 
 class Group:
@@ -249,18 +243,14 @@ def _word(annotation: Any) -> Any:
     return str
 
 
-def _option(panel: str | None, text: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel)
-
-
 RUNTIME = build_flags(Settings, *FLAGGED)
 """How models are asked: every setting that has a flag."""
 
 PROGRESS = Group(
     progress=Annotated[
         Literal["auto", "plain", "none"] | None,
-        _option(
-            None,
+        option(
+            "",
             "How to show progress: live in a terminal (auto), an occasional line, or not at all.",
         ),
     ]
@@ -269,15 +259,14 @@ PROGRESS = Group(
 LOG = Group(
     log=Annotated[
         Literal["text", "json"] | None,
-        _option(None, "Write progress and messages as text, or as one JSON object per line."),
+        option("", "Write progress and messages as text, or as one JSON object per line."),
     ],
     prometheus=Annotated[
         Path | None,
-        _option(
-            None,
+        option(
+            "FILE",
             "Keep the run's figures in this file, as Prometheus text for node_exporter's textfile"
             " collector.",
-            metavar="FILE",
         ),
     ],
 )
@@ -285,20 +274,18 @@ LOG = Group(
 
 DRY_RUN = Group(
     dry_run=Annotated[
-        bool,
-        _option(None, "Estimate calls, tokens and cost without asking any model.", "--dry-run"),
+        bool, switch("--dry-run", "Estimate calls, tokens and cost without asking any model.")
     ]
 )
 
 SET = Group(
     set=Annotated[
         list[str] | None,
-        _option(
-            None,
+        option(
+            "KEY=VALUE",
             "Set a method option or a further run-time setting (timeout, attempts, ...); may"
             " repeat. `textassay settings` lists them.",
             "--set",
-            metavar="KEY=VALUE",
         ),
     ]
 )
@@ -306,12 +293,7 @@ SET = Group(
 CONFIG = Group(
     config=Annotated[
         Path | None,
-        _option(
-            None,
-            "TOML file of flags and tables; the command line wins.",
-            "--config",
-            metavar="FILE",
-        ),
+        option("FILE", "TOML file of flags and tables; the command line wins.", "--config"),
     ]
 )
 
@@ -325,11 +307,10 @@ UNIT = build_flags(RunRequest, "unit")
 RATINGS = Group(
     ratings=Annotated[
         list[Path] | None,
-        _option(
-            None,
+        option(
+            "FILE",
             "File of ratings of these data, as annotate writes it, joined by id; may repeat.",
             "--ratings",
-            metavar="FILE",
         ),
     ]
 )
@@ -346,9 +327,9 @@ RATED = MAPPED | RATINGS | JUDGING.only("task")
 """How examples with human ratings are read, and which task names their labels."""
 
 SAMPLING = Group(
-    n=Annotated[int | None, _option("Judging", "Samples per judgment.", "--n", "-n", metavar="N")],
-    temperature=Annotated[float | None, _option("Judging", "Sampling temperature.", metavar="T")],
-    seed=Annotated[int | None, _option("Judging", "Random seed.", metavar="N")],
+    n=Annotated[int | None, option("N", "Samples per judgment.", "--n", "-n", panel="Judging")],
+    temperature=Annotated[float | None, option("T", "Sampling temperature.", panel="Judging")],
+    seed=Annotated[int | None, option("N", "Random seed.", panel="Judging")],
 )
 """How answers are drawn."""
 
@@ -358,28 +339,28 @@ SHARDING = build_flags(RunRequest, "shard")
 WORKERS = Group(
     processes=Annotated[
         int | None,
-        _option(
-            "Scale",
+        option(
+            "N",
             "Judge in N processes of this machine, which keep to the limits together.",
-            metavar="N",
+            panel="Scale",
         ),
     ],
     cluster=Annotated[
         str | None,
-        _option(
-            "Scale",
+        option(
+            "ray[://HOST:PORT]",
             "Judge on a Ray cluster: ray for the one that Ray finds, or ray://HOST:PORT of a Ray "
             "Client server.",
-            metavar="ray[://HOST:PORT]",
+            panel="Scale",
         ),
     ],
     workers=Annotated[
         int | None,
-        _option(
-            "Scale",
+        option(
+            "N",
             "Number of workers on the cluster (default: one per node, or per GPU for local"
             " models).",
-            metavar="N",
+            panel="Scale",
         ),
     ],
 )

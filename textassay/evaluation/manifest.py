@@ -245,11 +245,13 @@ _THIS_MACHINE = ("localhost", "127.0.0.1", "::1", None)
 _ENDPOINT = frozenset(EndpointSettings.model_fields)
 
 
-async def resume_folder(path: Path, stack: AsyncExitStack) -> RunFolder:
-    """Open the folder of a run that was begun; it is closed with the stack."""
-    folder = await in_thread(lambda: RunFolder.resume(path), discard=RunFolder.close)
+async def open_folder(path: Path, stack: AsyncExitStack, *, resume: bool) -> RunFolder:
+    """Make the folder of a run, or open that of one that was begun; it is closed with the stack."""
+    opened = RunFolder.resume if resume else RunFolder.create
+    folder = await in_thread(lambda: opened(path), discard=RunFolder.close)
     stack.push_async_callback(folder.aclose)
-    check_manifest(folder.path, folder.manifest)
+    if resume:
+        check_manifest(folder.path, folder.manifest)
     return folder
 
 

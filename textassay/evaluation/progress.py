@@ -176,15 +176,16 @@ SECONDS = 0.25
 
 @asynccontextmanager
 async def watched(
-    progress: Callable[[], Progress], watch: Watch, *, seconds: float = SECONDS
+    progress: Callable[[], Progress], watch: Watch, *, seconds: float = SECONDS, delay: float = 0.0
 ) -> AsyncIterator[None]:
-    """Show the progress of what runs in the block; the last state is always shown."""
+    """Show the progress of what runs in the block, after a delay; the last state always."""
     show = _display_for(watch)
     if show is None:
         yield
         return
 
     async def repeat() -> None:
+        await asyncio.sleep(delay)
         while True:
             show(progress())
             await asyncio.sleep(seconds)

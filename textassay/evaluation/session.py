@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from textassay.evaluation.data import Feed, check_examples, select_examples
@@ -18,8 +17,8 @@ from textassay.evaluation.engine import CompletedScores, EvaluationEngine
 from textassay.evaluation.manifest import (
     build_manifest,
     check_same_run,
+    open_folder,
     recorded_identity,
-    resume_folder,
     with_absolute_paths,
 )
 from textassay.evaluation.opening import (
@@ -192,34 +191,34 @@ async def open_session(
         counted = {role: SessionModel(model) for role, model in given.items()}
         roles, is_given = UsedRoles(counted), method is not None
         method, taken = _open_method(method, making, request, tools, roles, stack, dry=dry)
-        if not is_given:
+        used = {role: given[role] for role in roles.used}
+        _check_data(method, used.values(), info)
+        if not is_given:  # a method that was given has asked for its models elsewhere
             roles.warn_of_unused(method.name)
-        if info.images:
-            _refuse_images(method, {role: given[role] for role in roles.used}, info)
-        if isinstance(method, ChecksData):
-            method.check_data(info)
+            check_submit_only(settings, used)
         adjust = adjusting(method) if adjusting is not None else None
         await prepare_tools(taken, load=not dry)
-        if not is_given:  # a method that was given has asked for its models elsewhere
-            check_submit_only(settings, {role: given[role] for role in roles.used})
         # whatever can be refused has been: only now is there a folder
-        folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
-        store = await _open_answers(data, settings, folder, stack, read_only=dry)
+        folder = None
+        if out is not None and not dry:
+            folder = await open_folder(out, stack, resume=resume)
+        store, before = await _open_answers(data, request, folder, stack, read_only=dry)
         batched = batched_models(given)
         # a method that was given asks models of its own, with a journal of their own
         book = None if is_given or folder is None else await open_book(batched, folder.path, stack)
         rounds = _rounds_to_count(batched, dry=dry)
-        before = _identities(data, folder if resume else None)
         for role, model in counted.items():
             identity = recorded_identity(model, before.get(role, before.get("")))
             model.open(store, dry=dry, identity=identity, observe=observe, book=book, rounds=rounds)
         requested = settings_as_requested(settings, models or {})
         manifest = partial(build_manifest, request, method, counted, info, requested)
         judged, total, completed = await _to_judge(
-            data, info, request, folder, manifest, method.aspects, resume=resume
+            data, info, request, folder, manifest, method.aspects
         )
         # each once: roles may share a model
-        connected = {id(m): m for m in given.values() if isinstance(m, ConnectedModel)}.values()
+        connected = tuple(
+            {id(m): m for m in given.values() if isinstance(m, ConnectedModel)}.values()
+        )
         engine = EvaluationEngine(
             judged,
             method,
@@ -239,7 +238,7 @@ async def open_session(
             examples=() if isinstance(data, Feed) else data,
             data=info,
             models=counted,
-            connected=tuple(connected),
+            connected=connected,
             folder=folder,
             manifest=manifest,
             book=book,
@@ -254,25 +253,19 @@ def _sum_costs(models: Mapping[str, Model]) -> dict[str, float | None]:
     return added((model.name, usage_ledger(model).cost) for model in each.values())
 
 
-def _refuse_images(method: Method, models: Mapping[str, Model], info: DataInfo) -> None:
-    """Refuse images that no judge would see, before anything is asked."""
-    takes_none = [f"the model {m.name}" for m in models.values() if m.capabilities.images is False]
+def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None:
+    """Refuse data that the method cannot judge, and images that no judge would see."""
+    if isinstance(method, ChecksData):
+        method.check_data(info)
+    takes_none = [f"the model {m.name}" for m in models if m.capabilities.images is False]
     if isinstance(method, ShowsImages) and not method.shows_images:
         takes_none.insert(0, f"the method {method.name}")
-    if takes_none:
+    if info.images and takes_none:
         raise CapabilityError(
             f"{info.images:,} of {info.count:,} examples have images, and {takes_none[0]} takes"
             " texts only; use another, or judge the texts alone: "
             'fields={NAME: "meta"}'
         )
-
-
-def _identities(data: Examples | Feed, earlier: RunFolder | None) -> Mapping[str, Any]:
-    """Return what answers of each role were filed under in an earlier session, or elsewhere."""
-    if isinstance(data, Feed):
-        return data.recorded
-    recorded: Mapping[str, Any] = {} if earlier is None else earlier.manifest.get("models", {})
-    return recorded
 
 
 async def _to_judge(
@@ -282,8 +275,6 @@ async def _to_judge(
     folder: RunFolder | None,
     manifest: Callable[[], dict[str, Any]],
     aspects: Iterable[Aspect],
-    *,
-    resume: bool,
 ) -> tuple[Iterable[Example] | Feed, int, CompletedScores | None]:
     """Bind the run folder; return what is judged, how much it is, and what is completed."""
     if isinstance(data, Feed):
@@ -291,9 +282,9 @@ async def _to_judge(
     judged, total = select_examples(data, info.count, limit=request.limit, shard=request.shard)
     if folder is None:
         return judged, total, None
-    await bind(folder, manifest(), judged, aspects, resume=resume)
+    await bind(folder, manifest(), judged, aspects, resume=request.resume)
     # read from the journal, not from the summary: a killed session writes no summary
-    return judged, total, folder.tally if resume else None
+    return judged, total, folder.tally if request.resume else None
 
 
 async def bind(
@@ -325,27 +316,21 @@ def count_workers(settings: Settings, models: Iterable[ConnectedModel]) -> int:
     return max(1, int(min(in_flight, MAX_WAITING) * SPARE_WORKERS))
 
 
-async def _open_folder(out: Path, resume: bool, stack: AsyncExitStack) -> RunFolder:
-    if resume:
-        return await resume_folder(out, stack)
-    folder = RunFolder.create(out)
-    stack.push_async_callback(folder.aclose)
-    return folder
-
-
 async def _open_answers(
     data: Examples | Feed,
-    settings: Settings,
+    request: RunRequest,
     folder: RunFolder | None,
     stack: AsyncExitStack,
     *,
     read_only: bool,
-) -> AnswerStore | None:
-    """Open where answers are kept; whoever feeds examples keeps them itself."""
-    if isinstance(data, Feed):
-        return data.store
+) -> tuple[AnswerStore | None, Mapping[str, Any]]:
+    """Open where answers are kept; return it, and the earlier models under which they are filed."""
+    if isinstance(data, Feed):  # whoever feeds examples keeps answers itself
+        return data.store, data.recorded
     default = None if folder is None else folder.answers
-    return await open_store(settings, default, stack, read_only=read_only)
+    store = await open_store(request.settings, default, stack, read_only=read_only)
+    earlier = {} if folder is None or not request.resume else folder.manifest
+    return store, earlier.get("models", {})
 
 
 async def _checked(examples: Any, request: RunRequest) -> tuple[Examples | Feed, DataInfo]:

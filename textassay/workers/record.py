@@ -15,7 +15,7 @@ from typing import Any
 
 from textassay.evaluation.data import FedExample
 from textassay.evaluation.engine import CompletedScores
-from textassay.evaluation.manifest import changed, resume_folder
+from textassay.evaluation.manifest import changed, open_folder
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.session import bind
 from textassay.runtime.calls.budget import ROUNDING
@@ -231,13 +231,12 @@ class RunRecord:
 
         Return what `resume` does: nothing.
         """
-        self.folder = await in_thread(lambda: RunFolder.create(self._path), discard=RunFolder.close)
-        self._stack.push_async_callback(self.folder.aclose)
+        self.folder = await open_folder(self._path, self._stack, resume=False)
         return {}, []
 
     async def resume(self) -> tuple[Mapping[str, Any], Rows]:
         """Open the folder of a run that was begun; return its models and its answers."""
-        folder = await resume_folder(self._path, self._stack)
+        folder = await open_folder(self._path, self._stack, resume=True)
         self.folder, self._resumed = folder, True
         return folder.manifest["models"], await in_thread(lambda: self._earlier_answers(folder))
 

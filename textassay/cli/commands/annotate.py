@@ -6,8 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from textassay.cli.app import LOOKING, command, group
 from textassay.cli.console import messages, say
 from textassay.cli.exits import io_errors, run_async
@@ -19,7 +17,10 @@ from textassay.cli.flags import (
     Data,
     Given,
     Group,
+    argument,
     cells_of,
+    option,
+    switch,
     with_config,
 )
 from textassay.listening import is_loopback, link, origin
@@ -41,11 +42,7 @@ LOGGED_EVERY = 10.0
 GUIDELINES = Group(
     guidelines=Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Text or Markdown that raters read before they begin.",
-            rich_help_panel="Judging",
-        ),
+        option("FILE", "Text or Markdown that raters read before they begin.", panel="Judging"),
     ]
 )
 """What raters are told beside the task."""
@@ -62,36 +59,26 @@ GUIDELINES = Group(
 def annotate(
     data: Data,
     *,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="File of ratings to write, .jsonl.")
-    ],
+    out: Annotated[Path, option("FILE", "File of ratings to write, .jsonl.", "--out", "-o")],
     given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED | UNIT | GUIDELINES],
-    raters: Annotated[
-        int, typer.Option(metavar="N", help="Raters; each gets a personal link.", min=1)
-    ] = 1,
+    raters: Annotated[int, option("N", "Raters; each gets a personal link.", min=1)] = 1,
     per_item: Annotated[
-        int | None, typer.Option(metavar="N", help="Raters per item (default: all of them).", min=1)
+        int | None, option("N", "Raters per item (default: all of them).", min=1)
     ] = None,
-    repeat: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of a rater's items to show twice.")
-    ] = 0.07,
+    repeat: Annotated[float, option("SHARE", "Share of a rater's items to show twice.")] = 0.07,
     host: Annotated[
-        str, typer.Option(metavar="HOST", help="Address to serve at (default: this machine only).")
+        str, option("HOST", "Address to serve at (default: this machine only).")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", help="Port; 0 picks a free one.")] = 8765,
+    port: Annotated[int, option("N", "Port; 0 picks a free one.")] = 8765,
     public_url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Address of a proxy in front, for the links: https://HOST."
-        ),
+        str | None, option("URL", "Address of a proxy in front, for the links: https://HOST.")
     ] = None,
     next_from: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Rate only the examples in this file from label-plan."),
+        Path | None, option("FILE", "Rate only the examples in this file from label-plan.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the order of items.")] = 0,
+    seed: Annotated[int, option("N", "Random seed of the order of items.")] = 0,
     new_links: Annotated[
-        bool, typer.Option("--new-links", help="Replace the links of raters who lost theirs.")
+        bool, switch("--new-links", "Replace the links of raters who lost theirs.")
     ] = False,
 ) -> int:
     """Let people rate the examples in a browser, blind.
@@ -251,17 +238,12 @@ group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
     ),
 )
 def import_ratings(
-    form: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="csv, label-studio, argilla or potato.")
-    ],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Export file of the other tool.")],
+    form: Annotated[str, argument("FORMAT", "csv, label-studio, argilla or potato.")],
+    file: Annotated[Path, argument("FILE", "Export file of the other tool.")],
     *,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="File to write, .jsonl.")
-    ],
+    out: Annotated[Path, option("FILE", "File to write, .jsonl.", "--out", "-o")],
     data: Annotated[
-        str | None,
-        typer.Option("--data", metavar="DATA", help="Examples whose texts to add to the rows."),
+        str | None, option("DATA", "Examples whose texts to add to the rows.", "--data")
     ] = None,
     given: Annotated[Given, JUDGING.only("task") | MAPPED],
 ) -> None:
@@ -309,10 +291,10 @@ def agreement(
     examples=("textassay ratings export label-studio data.jsonl --task summarization -o tasks/",),
 )
 def export_tasks(
-    form: Annotated[str, typer.Argument(metavar="FORMAT", help="label-studio, argilla or potato.")],
+    form: Annotated[str, argument("FORMAT", "label-studio, argilla or potato.")],
     data: Data,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")],
+    out: Annotated[Path, option("DIR", "Folder to write to.", "--out", "-o")],
     given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED],
 ) -> None:
     """Write examples as tasks for another annotation tool, without systems and scores."""
@@ -342,14 +324,10 @@ def _labels(task: Task) -> dict[str, LabelScale]:
     ),
 )
 def import_results(
-    form: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="inspect, promptfoo, deepeval or lm-eval.")
-    ],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Result file of that tool.")],
+    form: Annotated[str, argument("FORMAT", "inspect, promptfoo, deepeval or lm-eval.")],
+    file: Annotated[Path, argument("FILE", "Result file of that tool.")],
     *,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="File of examples to write, .jsonl.")
-    ],
+    out: Annotated[Path, option("FILE", "File of examples to write, .jsonl.", "--out", "-o")],
 ) -> None:
     """Convert another tool's result file into examples with scores, to judge, compare or rate."""
     from textassay.runtime.data.dataset import Examples

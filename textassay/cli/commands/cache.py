@@ -14,13 +14,13 @@ import typer
 from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
-from textassay.cli.flags import MAPPED, AsJson, Given, RunFolder, data_reading
+from textassay.cli.flags import MAPPED, AsJson, Given, RunFolder, argument, data_reading, option
 from textassay.runtime.errors import StorageError
 from textassay.table import printable
 
 group("cache", "Inspect, verify or clear a response cache.", panel=MAKING)
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Cache folder.")]
+Folder = Annotated[Path, argument("DIR", "Cache folder.")]
 
 
 @command("info", group="cache")
@@ -75,14 +75,9 @@ def clear(folder: Folder, *, as_json: AsJson = False) -> None:
 def export(
     run: RunFolder,
     *,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="Data of the run, if the file was moved.")
-    ] = None,
+    data: Annotated[Path | None, option("DATA", "Data of the run, if the file was moved.")] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="File to create (default: standard output)."
-        ),
+        Path | None, option("FILE", "File to create (default: standard output).", "--out", "-o")
     ] = None,
     given: Annotated[Given, MAPPED],
 ) -> None:

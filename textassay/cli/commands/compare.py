@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-import typer
-
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
@@ -25,8 +23,11 @@ from textassay.cli.flags import (
     ScoresOrMetrics,
     Seed,
     Weight,
+    argument,
     check_confidence,
+    option,
     read_scales,
+    switch,
     typed_names,
 )
 from textassay.runtime.data.tables import finite
@@ -51,36 +52,29 @@ if TYPE_CHECKING:
     ),
 )
 def compare(
-    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="The first run or score file.")],
+    run_a: Annotated[Path, argument("RUN_A", "The first run or score file.")],
     run_b: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="RUN_B", help="The second run or score file; DATA, if --systems is given."
-        ),
+        Path | None, argument("RUN_B", "The second run or score file; DATA, if --systems is given.")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="DATA",
-            help="Their data: sources, and ratings if there are any (default: those of the runs).",
+        argument(
+            "DATA",
+            "Their data: sources, and ratings if there are any (default: those of the runs).",
         ),
     ] = None,
     *,
     systems: Annotated[
         tuple[str, str] | None,
-        typer.Option(
-            metavar="A B", help="Compare the texts of two systems of one run, without ratings."
-        ),
+        option("A B", "Compare the texts of two systems of one run, without ratings."),
     ] = None,
     aspects: Annotated[
-        list[str] | None,
-        typer.Option("--aspects", "-a", metavar="A,B", help="Aspects to compare; may repeat."),
+        list[str] | None, option("A,B", "Aspects to compare; may repeat.", "--aspects", "-a")
     ] = None,
     fail_below: Annotated[
         float | None,
-        typer.Option(
-            metavar="X",
-            help="Exit with 0 if A - B is at least X, 1 if it is below, 4 if the interval spans X.",
+        option(
+            "X", "Exit with 0 if A - B is at least X, 1 if it is below, 4 if the interval spans X."
         ),
     ] = None,
     confidence: Confidence = 0.95,
@@ -215,13 +209,12 @@ def rank(
     *,
     pair: Annotated[
         Literal["system"] | None,
-        typer.Option(
-            help="The scores are of pairs of the systems of each group (default: as in the run)."
+        option(
+            "", "The scores are of pairs of the systems of each group (default: as in the run)."
         ),
     ] = None,
     aspects: Annotated[
-        list[str] | None,
-        typer.Option("--aspects", "-a", metavar="A,B", help="Aspects to rank on; may repeat."),
+        list[str] | None, option("A,B", "Aspects to rank on; may repeat.", "--aspects", "-a")
     ] = None,
     confidence: Confidence = 0.95,
     as_json: AsJson = False,
@@ -257,26 +250,21 @@ def meta(
     data: RatedData = None,
     *,
     level: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B", help="Levels: dataset (default), group, system; may repeat."),
+        list[str] | None, option("A,B", "Levels: dataset (default), group, system; may repeat.")
     ] = None,
     aspect_map: AspectMap = None,
     bootstrap: Annotated[
-        int,
-        typer.Option(metavar="N", help="Resamples of the groups for 95 % intervals; 0 for none."),
+        int, option("N", "Resamples of the groups for 95 % intervals; 0 for none.")
     ] = 1000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the bootstrap.")] = 0,
+    seed: Annotated[int, option("N", "Random seed of the bootstrap.")] = 0,
     raters: Annotated[
-        bool,
-        typer.Option(
-            "--raters", help="Also show agreement among raters, and of the score with them."
-        ),
+        bool, switch("--raters", "Also show agreement among raters, and of the score with them.")
     ] = False,
     threshold: Annotated[
         str | None,
-        typer.Option(
-            metavar="X|auto",
-            help="Where people said yes or no, scores of at least X are yes; auto chooses X on half"
+        option(
+            "X|auto",
+            "Where people said yes or no, scores of at least X are yes; auto chooses X on half"
             " of the sources and measures on the others.",
         ),
     ] = None,
@@ -331,20 +319,15 @@ def alt_test(
     data: RatedData = None,
     *,
     aspect_map: AspectMap = None,
-    epsilon: Annotated[
-        float, typer.Option(metavar="E", help="Reward for being cheaper than a rater, 0 to 1.")
-    ] = 0.2,
+    epsilon: Annotated[float, option("E", "Reward for being cheaper than a rater, 0 to 1.")] = 0.2,
     metric: Annotated[
-        str, typer.Option(metavar="NAME", help="rmse for graded ratings, match for categories.")
+        str, option("NAME", "rmse for graded ratings, match for categories.")
     ] = "rmse",
     rows_independent: Annotated[
-        bool,
-        typer.Option(
-            "--rows-independent", help="Treat rows, not sources, as independent, as published."
-        ),
+        bool, switch("--rows-independent", "Treat rows, not sources, as independent, as published.")
     ] = False,
     pool: Annotated[
-        bool, typer.Option("--pool", help="Add a row over all aspects together, as published.")
+        bool, switch("--pool", "Add a row over all aspects together, as published.")
     ] = False,
     confidence: Confidence = 0.95,
     scale: ScaleOf = None,

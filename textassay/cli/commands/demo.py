@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from textassay.cli.app import SCORING, command
-from textassay.cli.console import results, say
+from textassay.cli.console import Style, results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped, run_async
-from textassay.cli.flags import PROGRESS, AsJson, Given
-from textassay.cli.progress import Style
+from textassay.cli.flags import PROGRESS, AsJson, Given, option, switch
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import Model
 from textassay.table import printable
@@ -39,19 +38,15 @@ def demo(
     *,
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "DIR",
+            "Folder to create, or the folder of an earlier demo to continue (default: a "
+            "temporary one).",
             "--out",
             "-o",
-            metavar="DIR",
-            help=(
-                "Folder to create, or the folder of an earlier demo to continue (default: a "
-                "temporary one)."
-            ),
         ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Run the first of the three tasks only.")
-    ] = False,
+    quick: Annotated[bool, switch("--quick", "Run the first of the three tasks only.")] = False,
     as_json: AsJson = False,
     given: Annotated[Given, PROGRESS],
 ) -> int:

@@ -13,7 +13,7 @@ import typer
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async, with_flags
-from textassay.cli.flags import RUNTIME, SAMPLING, SET, AsJson, Given, for_models
+from textassay.cli.flags import RUNTIME, SAMPLING, SET, AsJson, Given, argument, for_models
 from textassay.runtime.errors import UnknownName
 from textassay.runtime.settings import LOADED, SETTABLE, Settings
 from textassay.table import printable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     ),
 )
 def doctor(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model to examine.")],
+    model: Annotated[str, argument("MODEL", "Model to examine.")],
     *,
     as_json: AsJson = False,
     given: Annotated[

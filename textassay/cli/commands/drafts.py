@@ -12,7 +12,7 @@ import typer
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import Stopped, io_errors, run_async
-from textassay.cli.flags import JUDGING, RUNTIME, SET, Given, ToTable, Writers, for_models
+from textassay.cli.flags import JUDGING, RUNTIME, SET, Given, ToTable, Writers, for_models, option
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -47,10 +47,7 @@ def tree(
     model: Writers,
     method: Annotated[
         str,
-        typer.Option(
-            metavar="METHOD",
-            help="hd-eval: criteria; coascore: relevant aspects; checklist: questions.",
-        ),
+        option("METHOD", "hd-eval: criteria; coascore: relevant aspects; checklist: questions."),
     ] = "hd-eval",
     given: Annotated[Given, TREE_FLAGS],
 ) -> None:

@@ -28,6 +28,7 @@ from textassay.cli.flags import (
     Seed,
     Weight,
     check_confidence,
+    option,
     read_allow_change,
     read_scales,
 )
@@ -55,13 +56,10 @@ def estimate(
     data: RatedData = None,
     *,
     by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="system", help="Also estimate per system, and compare each pair of systems."
-        ),
+        str | None, option("system", "Also estimate per system, and compare each pair of systems.")
     ] = None,
     calibration: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Calibration learned from other ratings.")
+        Path | None, option("DIR", "Calibration learned from other ratings.")
     ] = None,
     aspect_map: AspectMap = None,
     confidence: Confidence = 0.95,
@@ -164,20 +162,14 @@ def label_plan(
     scores: ScoresOrMetrics,
     data: RatedData = None,
     *,
-    half_width: Annotated[
-        float, typer.Option(metavar="W", help="Target half-width of the interval.")
-    ],
+    half_width: Annotated[float, option("W", "Target half-width of the interval.")],
     next_: Annotated[
-        int | None,
-        typer.Option("--next", metavar="N", help="Number of examples to draw for rating next."),
+        int | None, option("N", "Number of examples to draw for rating next.", "--next")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="File to create for these examples, with their probabilities.",
+        option(
+            "FILE", "File to create for these examples, with their probabilities.", "--out", "-o"
         ),
     ] = None,
     aspect_map: AspectMap = None,
@@ -286,15 +278,12 @@ def calibrate(
     *,
     out: Out = None,
     apply: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Apply this calibration to the run; --out is a new run."),
+        Path | None, option("DIR", "Apply this calibration to the run; --out is a new run.")
     ] = None,
     aspect_map: AspectMap = None,
-    method: Annotated[
-        str, typer.Option(metavar="NAME", help="auto, isotonic, linear, shift or ordinal.")
-    ] = "auto",
+    method: Annotated[str, option("NAME", "auto, isotonic, linear, shift or ordinal.")] = "auto",
     coverage: Annotated[
-        float, typer.Option(metavar="C", help="Share of ratings that intervals should contain.")
+        float, option("C", "Share of ratings that intervals should contain.")
     ] = 0.9,
     scale: ScaleOf = None,
     labels: Labels = "random",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from textassay.cli.app import SCORING, command
-from textassay.cli.console import print_tables, say
+from textassay.cli.console import Style, print_tables, say, show_progress, show_steps
 from textassay.cli.exits import UNSCORED, Stopped, run_async
 from textassay.cli.flags import (
     CONFIG,
@@ -27,10 +27,10 @@ from textassay.cli.flags import (
     OptionalData,
     Out,
     build_flags,
+    option,
     read_scales,
     with_config,
 )
-from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.fitting.request import (
     FitByModel,
     FitFromScores,
@@ -101,12 +101,10 @@ def fit(
     *,
     method: Annotated[
         str | None,
-        typer.Option(
-            metavar="METHOD",
-            help=(
-                "hd-eval: decompose the aspects and let a model rate them; rubric: have criteria"
-                " proposed from rated texts."
-            ),
+        option(
+            "METHOD",
+            "hd-eval: decompose the aspects and let a model rate them; rubric: have criteria"
+            " proposed from rated texts.",
         ),
     ] = None,
     model: Models = None,

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
@@ -22,7 +20,9 @@ from textassay.cli.flags import (
     ScaleOf,
     ScoresOrMetrics,
     Seed,
+    argument,
     check_confidence,
+    option,
     read_scales,
 )
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -58,20 +58,13 @@ def cascade(
     *,
     out: Out = None,
     strong: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN", help="Run of the strong judge alone, to compare with."),
+        Path | None, option("RUN", "Run of the strong judge alone, to compare with.")
     ] = None,
     tolerance: Annotated[
-        float,
-        typer.Option(
-            metavar="T", help="Distance from the human rating that counts as a disagreement."
-        ),
+        float, option("T", "Distance from the human rating that counts as a disagreement.")
     ] = 1.0,
     risk: Annotated[
-        float,
-        typer.Option(
-            metavar="R", help="Accepted share of disagreements where the cheap judge decides."
-        ),
+        float, option("R", "Accepted share of disagreements where the cheap judge decides.")
     ] = 0.2,
     confidence: Confidence = 0.95,
     aspect_map: AspectMap = None,
@@ -242,16 +235,11 @@ def _table(
 )
 def jurors(
     scores: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SCORES", help="Run of a jury with output=jurors, or scores named ASPECT/JUROR."
-        ),
+        Path, argument("SCORES", "Run of a jury with output=jurors, or scores named ASPECT/JUROR.")
     ],
     data: RatedData = None,
     *,
-    aggregator: Annotated[
-        str, typer.Option(metavar="NAME", help="Aggregator of the jury.")
-    ] = "ridge",
+    aggregator: Annotated[str, option("NAME", "Aggregator of the jury.")] = "ridge",
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     as_json: AsJson = False,

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import results
-from textassay.cli.flags import JUDGING, AsJson, Given
+from textassay.cli.flags import JUDGING, AsJson, Given, argument
 from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.settings import FLAGGED, OF_ROLES, SETTABLE, LocalSettings, Settings
 from textassay.table import indented, plain_table, printable
@@ -32,9 +32,7 @@ there is no room left for words."""
 
 @command("methods", panel=MAKING, examples=("textassay methods", "textassay methods g-eval"))
 def methods(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[METHOD]", help="Method whose options to show.")
-    ] = None,
+    name: Annotated[str | None, argument("[METHOD]", "Method whose options to show.")] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -44,9 +42,7 @@ def methods(
 
 @command("tasks", panel=MAKING, examples=("textassay tasks", "textassay tasks summarization"))
 def tasks(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[TASK]", help="Task, or a TOML file.")
-    ] = None,
+    name: Annotated[str | None, argument("[TASK]", "Task, or a TOML file.")] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -182,10 +178,7 @@ def _shown(value: Any) -> str:
 )
 def graph(
     method: Annotated[
-        str,
-        typer.Argument(
-            metavar="METHOD", help="Method, such as g-eval, or the folder of a fitted evaluator."
-        ),
+        str, argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator.")
     ],
     *,
     given: Annotated[Given, JUDGING.only("task")],

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
@@ -21,8 +19,11 @@ from textassay.cli.flags import (
     AsJson,
     Given,
     RunFolder,
+    argument,
     config_file,
+    option,
     read_flags,
+    switch,
     with_model_tables,
 )
 from textassay.evaluation.request import recorded_request
@@ -50,10 +51,7 @@ def resume(
     *,
     data: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATA",
-            help="Where the run's data are now, if the file was moved; same content.",
-        ),
+        option("DATA", "Where the run's data are now, if the file was moved; same content."),
     ] = None,
     as_json: AsJson = False,
     given: Annotated[Given, CONFIG | PROGRESS | LOG | WORKERS | RUNTIME],
@@ -131,13 +129,10 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
     examples=("textassay merge runs/large", "textassay merge runs/large --partial"),
 )
 def merge(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that contains shard-1, ...")],
+    run: Annotated[Path, argument("RUN", "Folder that contains shard-1, ...")],
     *,
     partial: Annotated[
-        bool,
-        typer.Option(
-            "--partial", help="Merge what there is; `textassay resume RUN` completes the run."
-        ),
+        bool, switch("--partial", "Merge what there is; `textassay resume RUN` completes the run.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:

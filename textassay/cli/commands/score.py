@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -17,8 +17,17 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from textassay.cli.app import SCORING, command
-from textassay.cli.console import log_as_json, logged_warnings, results, say
-from textassay.cli.exits import UNSCORED, as_stopped, run_async, warn, with_flags
+from textassay.cli.console import (
+    PLAIN_SECONDS,
+    STYLES,
+    Style,
+    log_as_json,
+    logged_warnings,
+    results,
+    say,
+    show_progress,
+)
+from textassay.cli.exits import UNSCORED, as_stopped, io_errors, run_async, warn, with_flags
 from textassay.cli.flags import (
     SCORE,
     AsJson,
@@ -29,9 +38,10 @@ from textassay.cli.flags import (
     Out,
     build_option,
     cells_of,
+    option,
     with_config,
 )
-from textassay.cli.progress import STYLES, Style, exported, show_progress
+from textassay.evaluation.progress import Progress, known_cost, watched
 from textassay.evaluation.request import RunRequest, Shard
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Score, Usage
@@ -47,7 +57,6 @@ from textassay.runtime.settings import (
 from textassay.table import Column, Table, plain_table, printable, to_terminal
 
 if TYPE_CHECKING:
-    from textassay.evaluation.progress import Progress
     from textassay.evaluation.run import Run
     from textassay.evaluation.session import Session
     from textassay.methods.method import Method
@@ -79,16 +88,11 @@ def score(
     calibration: Annotated[str | None, build_option(RunRequest, "calibration")] = None,
     escalate: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR",
-            help="Cascade of a jury: ask the second juror only if the first is not certain.",
-        ),
+        option("DIR", "Cascade of a jury: ask the second juror only if the first is not certain."),
     ] = None,
     show_prompts: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", help="Print the prompts for the first N examples without calling a model."
-        ),
+        option("N", "Print the prompts for the first N examples without calling a model."),
     ] = None,
     as_json: AsJson = False,
     given: Annotated[Given, SCORE],
@@ -259,6 +263,27 @@ async def _run(command: ScoreCommand, *, as_json: bool) -> Run | None:
                 began = True
                 async with show_progress(progress, command.progress):
                     return await finish(session)
+
+
+@asynccontextmanager
+async def exported(
+    progress: Callable[[], Progress], path: Path | None, run: Path | None
+) -> AsyncIterator[None]:
+    """Keep the figures of a run in a file as Prometheus text, up to those of its end."""
+    if path is None:
+        yield
+        return
+    from textassay.runtime.storage.files import write_text
+    from textassay.telemetry import prometheus_text
+
+    def write(now: Progress) -> None:
+        with io_errors(path):
+            write_text(path, prometheus_text(now, run="" if run is None else str(run)))
+
+    # at once, so that a folder that is not there is told before anything is asked
+    write(progress())
+    async with watched(progress, write, seconds=PLAIN_SECONDS):
+        yield
 
 
 async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster) -> Run:
@@ -452,8 +477,6 @@ def print_estimate(
 
 def _partly_known(costs: Mapping[str, float | None]) -> str:
     """Say what is known of a cost, and for which models the price is missing."""
-    from textassay.evaluation.progress import known_cost
-
     known, unpriced = known_cost(costs)
     if not known:
         return "unknown (give --price IN,OUT)"

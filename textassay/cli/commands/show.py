@@ -17,7 +17,18 @@ import typer
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import run_async
-from textassay.cli.flags import MAPPED, AsJson, AspectMap, Given, Human, RunFolder, data_reading
+from textassay.cli.flags import (
+    MAPPED,
+    AsJson,
+    AspectMap,
+    Given,
+    Human,
+    RunFolder,
+    argument,
+    data_reading,
+    option,
+    switch,
+)
 from textassay.listening import is_loopback
 from textassay.runtime.errors import UnknownName
 from textassay.table import printable
@@ -43,14 +54,12 @@ MAX_THOUGHT = 1000
 )
 def show(
     run: RunFolder,
-    id_: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Example to show with its evidence.")
-    ] = None,
+    id_: Annotated[str | None, argument("[ID]", "Example to show with its evidence.")] = None,
     *,
     human: Human = None,
     aspect_map: AspectMap = None,
     prompts: Annotated[
-        bool, typer.Option("--prompts", help="Print the prompts and answers of the models.")
+        bool, switch("--prompts", "Print the prompts and answers of the models.")
     ] = False,
     as_json: AsJson = False,
     given: Annotated[Given, MAPPED],
@@ -192,17 +201,11 @@ _POLITE = 10
     "view", panel=LOOKING, examples=("textassay view runs/first", "textassay view runs --port 8080")
 )
 def view(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Run folder, or a folder that contains several.")
-    ],
+    run: Annotated[Path, argument("RUN", "Run folder, or a folder that contains several.")],
     *,
     human: Human = None,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen on.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port; a free one by default.")
-    ] = 0,
+    host: Annotated[str, option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
     given: Annotated[Given, MAPPED],
 ) -> None:
     """Serve the page of a run on this machine and follow the run while it grows."""
@@ -242,23 +245,17 @@ def view(
 )
 def report(
     runs: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN...", help="Run folder. A second one is compared with it."),
+        list[Path], argument("RUN...", "Run folder. A second one is compared with it.")
     ],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.")],
+    out: Annotated[Path, option("FILE", "HTML file to write.", "--out", "-o")],
     human: Human = None,
     calibration: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Calibration whose curves and intervals are shown."),
+        Path | None, option("DIR", "Calibration whose curves and intervals are shown.")
     ] = None,
     aspect_map: AspectMap = None,
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Heading; by default the runs' names.")
-    ] = None,
-    note: Annotated[
-        str, typer.Option(metavar="TEXT", help="What readers should know, below the heading.")
-    ] = "",
+    title: Annotated[str | None, option("TEXT", "Heading; by default the runs' names.")] = None,
+    note: Annotated[str, option("TEXT", "What readers should know, below the heading.")] = "",
     given: Annotated[Given, MAPPED],
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence."""

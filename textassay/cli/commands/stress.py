@@ -6,10 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from textassay.cli.app import DECIDING, command
-from textassay.cli.console import print_tables, say
+from textassay.cli.console import print_tables, say, show_progress
 from textassay.cli.exits import GATE_STATUS, UNSCORED, as_stopped, run_async
 from textassay.cli.flags import (
     SCORE,
@@ -21,10 +19,10 @@ from textassay.cli.flags import (
     OptionalData,
     Out,
     check_confidence,
+    option,
     typed_names,
     with_config,
 )
-from textassay.cli.progress import exported, show_progress
 from textassay.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -63,38 +61,32 @@ def stress(
     out: Out = None,
     tests: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="A,B",
-            help="Tests or families: repeat, format, length, position, injection, master-keys, "
+        option(
+            "A,B",
+            "Tests or families: repeat, format, length, position, injection, master-keys, "
             "authority, must-see, paraphrase (default: all; paraphrase only with --model "
             "paraphraser=NAME); may repeat.",
         ),
     ] = None,
     must_see: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TEST=ASPECT",
-            help=(
-                "Aspect that must react to a test, such as number=tone, if its name does not say "
-                "so; may repeat."
-            ),
+        option(
+            "TEST=ASPECT",
+            "Aspect that must react to a test, such as number=tone, if its name does not say "
+            "so; may repeat.",
         ),
     ] = None,
     fail_above: Annotated[
         float | None,
-        typer.Option(
-            metavar="X",
-            help=(
-                "Exit with 0 if all tests hold with shifts up to X points, 1 if one fails, 4 if"
-                " one "
-                "is inconclusive."
-            ),
+        option(
+            "X",
+            "Exit with 0 if all tests hold with shifts up to X points, 1 if one fails, 4 if"
+            " one "
+            "is inconclusive.",
         ),
     ] = None,
     confidence: Confidence = 0.95,
-    stress_seed: Annotated[
-        int, typer.Option(metavar="N", help="Seed of the edits (default: 0).")
-    ] = 0,
+    stress_seed: Annotated[int, option("N", "Seed of the edits (default: 0).")] = 0,
     as_json: AsJson = False,
     given: Annotated[Given, SCORE],
 ) -> int:
@@ -136,7 +128,7 @@ async def resume_stress(command: ScoreCommand, *, as_json: bool) -> int:
 
 async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) -> int:
     """Run the tests, print the verdicts and return the exit status."""
-    from textassay.cli.commands.score import print_estimate
+    from textassay.cli.commands.score import exported, print_estimate
     from textassay.methods.method import max_calls
     from textassay.stress.run import StressRun
 

@@ -18,6 +18,7 @@ from textassay.cli.flags import (
     Data,
     Given,
     Out,
+    option,
     with_config,
 )
 
@@ -56,11 +57,10 @@ def tools_score(
     data: Data,
     *,
     tools: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B", help="Metrics, such as rouge,nli:MODEL; may repeat."),
+        list[str] | None, option("A,B", "Metrics, such as rouge,nli:MODEL; may repeat.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="MODEL", help="Model that lm_prob asks.")
+        str | None, option("MODEL", "Model that lm_prob asks.", "--model", "-m")
     ] = None,
     out: Out = None,
     as_json: AsJson = False,
