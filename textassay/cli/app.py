@@ -23,8 +23,8 @@ COMMANDS = {
     "estimate": "estimate", "label-plan": "estimate", "compare": "compare", "rank": "compare",
     "cascade": "jury", "jurors": "jury", "stress": "stress", "report": "show", "view": "show",
     "show": "show", "annotate": "annotate", "ratings": "annotate", "import": "annotate",
-    "tree": "drafts", "plan": "drafts", "methods": "lists", "tasks": "lists", "settings": "lists",
-    "graph": "lists", "doctor": "doctor", "cache": "cache",
+    "tree": "methods", "plan": "methods", "methods": "methods", "tasks": "methods",
+    "settings": "methods", "graph": "methods", "doctor": "doctor", "cache": "cache",
 }  # fmt: skip
 """Commands and groups as they are typed, each with its module of `textassay.cli.commands`, which
 registers it when it is imported."""

@@ -77,20 +77,22 @@ def say(message: str, *, style: str = "") -> None:
 
 def print_tables(
     tables: Iterable[Table],
-    document: Mapping[str, Any],
+    document: Mapping[str, Any] | None = None,
     *,
     as_json: bool,
     notes: Iterable[Note] = (),
 ) -> None:
     """Print a result as tables, those of several aspects as one, or as its JSON document.
 
-    Notes are part of the document; beside tables they are messages, as warnings always are. Those
-    that are given here are of all tables.
+    Without a document it is made of the rows of the tables, by the names of their columns. Notes
+    are part of the document; beside tables they are messages, as warnings always are. Those that
+    are given here are of all tables.
     """
     first, *others = stacked(tables)
     stack = [replace(first, notes=(*dict.fromkeys(notes), *first.notes)), *others]
     if as_json:
-        print(to_json(document, stack), flush=True)  # noqa: T201
+        content = {"rows": _rows(stack)} if document is None else document
+        print(to_json(content, stack), flush=True)  # noqa: T201
     console = None if as_json else results()
     for at, table in enumerate(stack):
         if console is not None:
@@ -102,6 +104,18 @@ def print_tables(
                 say(note.text, style="yellow")
             elif not as_json:
                 say(note.text)
+
+
+def _rows(tables: Iterable[Table]) -> list[dict[str, Any]]:
+    """Return the rows of tables as JSON values."""
+    return [
+        {
+            column.name: {"value": cell.value, "low": cell.low, "high": cell.high}
+            if hasattr(cell, "low") else cell
+            for column, cell in zip(table.columns, row, strict=True)
+        }
+        for table in tables for row in table.rows
+    ]  # fmt: skip
 
 
 class _Said(logging.Handler):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.cli.console import say
-from textassay.cli.flags import cells_of, with_config
+from textassay.cli.flags import cells_of, read_scales, with_config
 from textassay.evaluation.request import recorded_request
 from textassay.meta.score_files import (
     holds_metrics,
@@ -28,6 +28,7 @@ from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 if TYPE_CHECKING:
     from textassay.calibration.columns import Columns, Judged
+    from textassay.calibration.maps import Scales
     from textassay.meta.people import People
 
 CHOSEN, RANDOM = "chosen", "random"
@@ -39,7 +40,8 @@ class Rated:
 
     The data are DATA, or those of the run with its field map. `given` are flags: `config`, `field`
     and `missing`, which say how the data are read, `ratings`, files that are joined to the data,
-    and `task`, which names labels. `picked` says how the rated rows were, where that matters.
+    and `task`, which names labels. `picked` says how the rated rows were, where that matters, and
+    `scale` what the human ratings' scales are.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class Rated:
         scores: Path,
         data: Path | None,
         given: Mapping[str, Any],
-        aspect_map: Iterable[str] = (),
+        aspect_map: Iterable[str] | None = None,
         *,
         picked: str | None = None,
+        scale: Iterable[str] | None = None,
     ) -> None:
         flags, _ = with_config(given)
-        self.scores, self.data, self.aspect_map = scores, data, tuple(aspect_map)
+        self.scores, self.data, self.aspect_map = scores, data, tuple(aspect_map or ())
+        self._scales = read_scales(scale or ())
         self._given = given
         self._picked, self._reading = picked, cells_of(flags)
         self._ratings, self._task = tuple(flags.get("ratings") or ()), flags.get("task")
@@ -183,6 +187,12 @@ class Rated:
             style="yellow",
         )
         return [table for table in tables if table.score not in left_out]
+
+    def scales_of(self, table: Columns) -> Scales:
+        """Return the scales of judge and raters."""
+        from textassay.calibration.columns import scales_of
+
+        return scales_of(table, self._scales)
 
     def sources(self, tables: Sequence[Columns]) -> frozenset[str]:
         """Return digests of the sources with ratings, to recognize those of a calibration."""

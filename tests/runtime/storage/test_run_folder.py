@@ -565,6 +565,8 @@ def test_a_run_without_scores_can_be_read(tmp_path):
     write(tmp_path)
     (tmp_path / "scores.jsonl").unlink()
     assert list(latest_scores(tmp_path)) == []
+    with pytest.raises(RunFolderError, match="contains no run"):
+        latest_scores(tmp_path / "elsewhere")
     assert read_summary(tmp_path)["outcomes"] == {
         "scored": 0,
         "abstained": 0,

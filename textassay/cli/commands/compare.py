@@ -26,7 +26,6 @@ from textassay.cli.flags import (
     argument,
     check_confidence,
     option,
-    read_scales,
     switch,
     typed_names,
 )
@@ -276,7 +275,7 @@ def meta(
     from textassay.meta.score_files import read_judge, read_with_labels
     from textassay.meta.table import agreement_table
 
-    rated = Rated(scores, data, given, aspect_map or ())
+    rated = Rated(scores, data, given, aspect_map)
     recorded, examples, labels = read_with_labels(
         lambda reader: read_judge(rated.source(reader), reader),
         lambda reader: rated.examples(reader, needs_output=False),
@@ -337,18 +336,18 @@ def alt_test(
 ) -> None:
     """Test whether the judge can replace a human rater, and whether a constant would, too."""
     from textassay.calibration.alternative_annotator import annotator_test, pooled_annotator_test
-    from textassay.calibration.columns import one_signature, scales_of
+    from textassay.calibration.columns import one_signature
     from textassay.cli.rated import Rated
 
     check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
-    rating_scales = read_scales(scale or ())
-    tables = Rated(scores, data, given, aspect_map or ()).columns()
+    rated = Rated(scores, data, given, aspect_map, scale=scale)
+    tables = rated.columns()
     for columns in tables:
         # judges must not be mixed even here: each would pass or fail by the other's scores
         one_signature(columns)
-    scaled = [(columns, scales_of(columns, rating_scales)) for columns in tables]
+    scaled = [(columns, rated.scales_of(columns)) for columns in tables]
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
     tests = [
         annotator_test(columns, scales=own, rows_independent=rows_independent, **options)  # type: ignore[arg-type]

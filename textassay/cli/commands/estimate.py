@@ -30,7 +30,6 @@ from textassay.cli.flags import (
     check_confidence,
     option,
     read_allow_change,
-    read_scales,
 )
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -72,7 +71,7 @@ def estimate(
 ) -> None:
     """Estimate means on the human scale: judge only, labels only, and both together."""
     from textassay.calibration.calibration import load as load_calibration
-    from textassay.calibration.columns import one_signature, scales_of
+    from textassay.calibration.columns import one_signature
     from textassay.calibration.estimate import estimate_means
     from textassay.calibration.means import weight_named
     from textassay.cli.rated import CHOSEN, Rated
@@ -82,9 +81,8 @@ def estimate(
     over = weight_named(weight)
     check_confidence(confidence)
     allowed = read_allow_change(given.get("set"))
-    rating_scales = read_scales(scale or ())
     read = None if calibration is None else load_calibration(calibration)
-    rated = Rated(scores, data, given, aspect_map or (), picked=labels)
+    rated = Rated(scores, data, given, aspect_map, picked=labels, scale=scale)
     if by and not rated.people.aspects:
         raise DataError(
             "the data contain no human ratings, so there is nothing to estimate from; which system"
@@ -103,7 +101,7 @@ def estimate(
         estimates.append(
             estimate_means(
                 columns,
-                scales=scales_of(columns, rating_scales),
+                scales=rated.scales_of(columns),
                 by_system=by is not None,
                 confidence=confidence,
                 chosen=labels == CHOSEN,
@@ -184,7 +182,7 @@ def label_plan(
 
     Before the first rating there is nothing to forecast from, and the draw is by chance alone.
     """
-    from textassay.calibration.columns import one_signature, scales_of
+    from textassay.calibration.columns import one_signature
     from textassay.calibration.label_plan import first_rows, next_rows, plan_labels
     from textassay.cli.rated import CHOSEN, Rated
 
@@ -200,8 +198,7 @@ def label_plan(
             "rows chosen by hand have no probability of having been drawn, so no plan can go on "
             "from them; --labels takes random or the file of an earlier plan"
         )
-    rating_scales = read_scales(scale or ())
-    rated = Rated(scores, data, given, aspect_map or (), picked=labels)
+    rated = Rated(scores, data, given, aspect_map, picked=labels, scale=scale)
     if not rated.people.aspects and next_ is not None and out is not None:
         rows = first_rows(rated.judged, rated.people, next_, seed=seed)
         print_tables([_first_draw(rows)], {"rows": []}, as_json=as_json)
@@ -210,7 +207,7 @@ def label_plan(
     tables = rated.columns()
     for columns in tables:
         one_signature(columns)
-    scaled = [(columns, scales_of(columns, rating_scales)) for columns in tables]
+    scaled = [(columns, rated.scales_of(columns)) for columns in tables]
     plans = [
         plan_labels(columns, half_width, scales=own, confidence=confidence, seed=seed)
         for columns, own in scaled
@@ -295,7 +292,7 @@ def calibrate(
     from textassay.calibration.calibration import calibrate as calibrated
     from textassay.calibration.calibration import curve_table, report_table
     from textassay.calibration.calibration import save as save_calibration
-    from textassay.calibration.columns import assumptions, scales_of
+    from textassay.calibration.columns import assumptions
     from textassay.cli.rated import CHOSEN, Rated
     from textassay.runtime.storage.files import check_new_folder
 
@@ -313,14 +310,13 @@ def calibrate(
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    rating_scales = read_scales(scale or ())
-    rated = Rated(scores, data, given, aspect_map or (), picked=labels)
+    rated = Rated(scores, data, given, aspect_map, picked=labels, scale=scale)
     tables = rated.columns()
     made, reports = [], []
     for table in tables:
         aspect, report = calibrated(
             table,
-            scales=scales_of(table, rating_scales),
+            scales=rated.scales_of(table),
             method=method,
             coverage=coverage,
             seed=seed,

@@ -23,7 +23,6 @@ from textassay.cli.flags import (
     argument,
     check_confidence,
     option,
-    read_scales,
 )
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Usage
@@ -75,7 +74,6 @@ def cascade(
 ) -> None:
     """Learn from ratings when a cheap judge can decide alone, with a bound on disagreements."""
     from textassay.calibration.cascade import learn_rule
-    from textassay.calibration.columns import scales_of
     from textassay.cli.rated import Rated
     from textassay.learning.cascade import save
     from textassay.runtime.storage.files import check_new_folder
@@ -85,14 +83,13 @@ def cascade(
         raise ConfigurationError("cascade needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    rating_scales = read_scales(scale or ())
-    rated = Rated(scores, data, given, aspect_map or ())
+    rated = Rated(scores, data, given, aspect_map, scale=scale)
     tables = rated.columns()
     rules, rows = [], list[dict[str, Any]]()
     for columns in tables:
         rule, tried = learn_rule(
             columns,
-            scales=scales_of(columns, rating_scales),
+            scales=rated.scales_of(columns),
             tolerance=tolerance,
             risk=risk,
             confidence=confidence,

@@ -42,6 +42,7 @@ from textassay.runtime.model import (
     Wrapper,
     scoring,
 )
+from textassay.runtime.settings import Settings
 
 if TYPE_CHECKING:
     import tenacity
@@ -156,6 +157,7 @@ MIN_WAIT_UNREACHABLE = 0.1
 """Seconds: `MIN_WAIT` if nothing listens, which a wrong address says at once."""
 
 _log = logging.getLogger(__name__)
+_DEFAULTS = Settings()
 
 
 class RetryingModel(Wrapper):
@@ -171,8 +173,8 @@ class RetryingModel(Wrapper):
         self,
         wrapped: Model,
         *,
-        attempts: int = 6,
-        total_timeout: float = 600.0,
+        attempts: int = _DEFAULTS.attempts,
+        total_timeout: float = _DEFAULTS.total_timeout,
         on_failure: Callable[[ModelError], None] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,

@@ -77,7 +77,12 @@ def latest_scores(folder: str | Path) -> Iterator[Score]:
     """Iterate over a run's scores, the last one per example and aspect, in the file's order.
 
     The file is read twice, and may grow meanwhile: what comes after the first reading is left out.
+
+    Raises:
+        RunFolderError: The folder holds no run.
     """
+    if not (Path(folder) / SCORES).exists():  # a run has none before its first score
+        read_manifest(folder)
     return (score for score, _, is_last in read_journal_lines(folder) if is_last)
 
 
