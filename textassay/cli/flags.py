@@ -367,24 +367,13 @@ WORKERS = Group(
 """What judges the data, if not this process."""
 
 SCORE = (
-    CONFIG
-    | SET
-    | DRY_RUN
-    | PROGRESS
-    | LOG
-    | JUDGING
-    | SAMPLING
-    | READING
-    | SHARDING
-    | WORKERS
+    CONFIG | SET | DRY_RUN | PROGRESS | LOG | JUDGING | SAMPLING | READING | SHARDING | WORKERS
     | RUNTIME
-)
+)  # fmt: skip
 """How texts are scored: the flags of `score` that are no arguments of its own."""
 CONFIG_KEYS = (
-    *("data", "method", "model", "out", "calibration", "escalate"),
-    *SCORE.flags,
-    "fields",
-)
+    "data", "method", "model", "out", "calibration", "escalate", *SCORE.flags, "fields",
+)  # fmt: skip
 """Keys that a file of `--config` may have: one file serves a run and what is made of it."""
 
 

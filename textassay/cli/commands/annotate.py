@@ -6,23 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from textassay.cli import flags
 from textassay.cli.app import LOOKING, command, group
 from textassay.cli.console import messages, say
 from textassay.cli.exits import io_errors, run_async
-from textassay.cli.flags import (
-    JUDGING,
-    MAPPED,
-    UNIT,
-    AsJson,
-    Data,
-    Given,
-    Group,
-    argument,
-    cells_of,
-    option,
-    switch,
-    with_config,
-)
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Column, Table, to_terminal
@@ -39,10 +26,12 @@ LOGGED_EVERY = 10.0
 """Seconds between two lines about them where standard error is no terminal."""
 
 
-GUIDELINES = Group(
+GUIDELINES = flags.Group(
     guidelines=Annotated[
         Path | None,
-        option("FILE", "Text or Markdown that raters read before they begin.", panel="Judging"),
+        flags.option(
+            "FILE", "Text or Markdown that raters read before they begin.", panel="Judging"
+        ),
     ]
 )
 """What raters are told beside the task."""
@@ -57,28 +46,32 @@ GUIDELINES = Group(
     ),
 )
 def annotate(
-    data: Data,
+    data: flags.Data,
     *,
-    out: Annotated[Path, option("FILE", "File of ratings to write, .jsonl.", "--out", "-o")],
-    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED | UNIT | GUIDELINES],
-    raters: Annotated[int, option("N", "Raters; each gets a personal link.", min=1)] = 1,
+    out: Annotated[Path, flags.option("FILE", "File of ratings to write, .jsonl.", "--out", "-o")],
+    given: Annotated[
+        flags.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED | flags.UNIT | GUIDELINES
+    ],
+    raters: Annotated[int, flags.option("N", "Raters; each gets a personal link.", min=1)] = 1,
     per_item: Annotated[
-        int | None, option("N", "Raters per item (default: all of them).", min=1)
+        int | None, flags.option("N", "Raters per item (default: all of them).", min=1)
     ] = None,
-    repeat: Annotated[float, option("SHARE", "Share of a rater's items to show twice.")] = 0.07,
+    repeat: Annotated[
+        float, flags.option("SHARE", "Share of a rater's items to show twice.")
+    ] = 0.07,
     host: Annotated[
-        str, option("HOST", "Address to serve at (default: this machine only).")
+        str, flags.option("HOST", "Address to serve at (default: this machine only).")
     ] = "127.0.0.1",
-    port: Annotated[int, option("N", "Port; 0 picks a free one.")] = 8765,
+    port: Annotated[int, flags.option("N", "Port; 0 picks a free one.")] = 8765,
     public_url: Annotated[
-        str | None, option("URL", "Address of a proxy in front, for the links: https://HOST.")
+        str | None, flags.option("URL", "Address of a proxy in front, for the links: https://HOST.")
     ] = None,
     next_from: Annotated[
-        Path | None, option("FILE", "Rate only the examples in this file from label-plan.")
+        Path | None, flags.option("FILE", "Rate only the examples in this file from label-plan.")
     ] = None,
-    seed: Annotated[int, option("N", "Random seed of the order of items.")] = 0,
+    seed: Annotated[int, flags.option("N", "Random seed of the order of items.")] = 0,
     new_links: Annotated[
-        bool, switch("--new-links", "Replace the links of raters who lost theirs.")
+        bool, flags.switch("--new-links", "Replace the links of raters who lost theirs.")
     ] = False,
 ) -> int:
     """Let people rate the examples in a browser, blind.
@@ -95,11 +88,11 @@ def annotate(
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
-    flags, _ = with_config(given)
+    typed, _ = flags.with_config(given)
     public = None if public_url is None else public_address(public_url)
-    task = tasks.load(flags.get("task"), flags.get("aspects"))
-    reading = {**cells_of(flags), "unit": flags.get("unit")}
-    guidelines = flags.get("guidelines")
+    task = tasks.load(typed.get("task"), typed.get("aspects"))
+    reading = {**flags.cells_of(typed), "unit": typed.get("unit")}
+    guidelines = typed.get("guidelines")
     study = Study(
         tuple(Examples(data, labels=_labels(task), **reading)),
         task,
@@ -238,14 +231,14 @@ group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
     ),
 )
 def import_ratings(
-    form: Annotated[str, argument("FORMAT", "csv, label-studio, argilla or potato.")],
-    file: Annotated[Path, argument("FILE", "Export file of the other tool.")],
+    form: Annotated[str, flags.argument("FORMAT", "csv, label-studio, argilla or potato.")],
+    file: Annotated[Path, flags.argument("FILE", "Export file of the other tool.")],
     *,
-    out: Annotated[Path, option("FILE", "File to write, .jsonl.", "--out", "-o")],
+    out: Annotated[Path, flags.option("FILE", "File to write, .jsonl.", "--out", "-o")],
     data: Annotated[
-        str | None, option("DATA", "Examples whose texts to add to the rows.", "--data")
+        str | None, flags.option("DATA", "Examples whose texts to add to the rows.", "--data")
     ] = None,
-    given: Annotated[Given, JUDGING.only("task") | MAPPED],
+    given: Annotated[flags.Given, flags.JUDGING.only("task") | flags.MAPPED],
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater.
 
@@ -256,11 +249,11 @@ def import_ratings(
     from textassay.runtime.data import Examples
     from textassay.runtime.storage.files import encode, write_text
 
-    flags, _ = with_config(given)
-    labels = _labels(tasks.load(flags["task"])) if "task" in flags else {}
+    typed, _ = flags.with_config(given)
+    labels = _labels(tasks.load(typed["task"])) if "task" in typed else {}
     rows = interchange.read(form, file, labels)
     if data is not None:
-        examples = Examples(data, labels=labels, **cells_of(flags))
+        examples = Examples(data, labels=labels, **flags.cells_of(typed))
         rows = interchange.with_examples(rows, examples)
     lines = [encode(row).decode("utf-8") for row in rows]
     with io_errors(out):
@@ -270,16 +263,19 @@ def import_ratings(
 
 @command("agreement", group="ratings", examples=("textassay ratings agreement ratings.jsonl",))
 def agreement(
-    data: Data, *, as_json: AsJson = False, given: Annotated[Given, JUDGING.only("task") | MAPPED]
+    data: flags.Data,
+    *,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.JUDGING.only("task") | flags.MAPPED],
 ) -> None:
     """Measure how well raters agree with each other, by aspect; no scores are needed."""
     from textassay.cli.console import print_tables
     from textassay.meta.table import between_raters
     from textassay.methods.library import tasks
 
-    flags, _ = with_config(given)
-    labels = _labels(tasks.load(flags["task"])) if "task" in flags else {}
-    reading = {key: flags[key] for key in flags.keys() & {"fields", "missing"}}
+    typed, _ = flags.with_config(given)
+    labels = _labels(tasks.load(typed["task"])) if "task" in typed else {}
+    reading = {key: typed[key] for key in typed.keys() & {"fields", "missing"}}
     found, table = between_raters(data, labels=labels, **reading)
     rows = [{"human": name, **one.as_dict()} for name, one in found.items()]
     print_tables([table], {"rows": rows}, as_json=as_json)
@@ -291,20 +287,20 @@ def agreement(
     examples=("textassay ratings export label-studio data.jsonl --task summarization -o tasks/",),
 )
 def export_tasks(
-    form: Annotated[str, argument("FORMAT", "label-studio, argilla or potato.")],
-    data: Data,
+    form: Annotated[str, flags.argument("FORMAT", "label-studio, argilla or potato.")],
+    data: flags.Data,
     *,
-    out: Annotated[Path, option("DIR", "Folder to write to.", "--out", "-o")],
-    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED],
+    out: Annotated[Path, flags.option("DIR", "Folder to write to.", "--out", "-o")],
+    given: Annotated[flags.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED],
 ) -> None:
     """Write examples as tasks for another annotation tool, without systems and scores."""
     from textassay.annotate import interchange
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
-    flags, _ = with_config(given)
-    task = tasks.load(flags.get("task"), flags.get("aspects"))
-    examples = Examples(data, labels=_labels(task), **cells_of(flags))
+    typed, _ = flags.with_config(given)
+    task = tasks.load(typed.get("task"), typed.get("aspects"))
+    examples = Examples(data, labels=_labels(task), **flags.cells_of(typed))
     with io_errors(out):
         written = interchange.write(form, examples, task, out)
     for path in written:
@@ -324,10 +320,10 @@ def _labels(task: Task) -> dict[str, LabelScale]:
     ),
 )
 def import_results(
-    form: Annotated[str, argument("FORMAT", "inspect, promptfoo, deepeval or lm-eval.")],
-    file: Annotated[Path, argument("FILE", "Result file of that tool.")],
+    form: Annotated[str, flags.argument("FORMAT", "inspect, promptfoo, deepeval or lm-eval.")],
+    file: Annotated[Path, flags.argument("FILE", "Result file of that tool.")],
     *,
-    out: Annotated[Path, option("FILE", "File of examples to write, .jsonl.", "--out", "-o")],
+    out: Annotated[Path, flags.option("FILE", "File of examples to write, .jsonl.", "--out", "-o")],
 ) -> None:
     """Convert another tool's result file into examples with scores, to judge, compare or rate."""
     from textassay.runtime.data.dataset import Examples

@@ -11,20 +11,20 @@ from typing import Annotated, Any
 
 import typer
 
+from textassay.cli import flags
 from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
-from textassay.cli.flags import MAPPED, AsJson, Given, RunFolder, argument, data_reading, option
 from textassay.runtime.errors import StorageError
 from textassay.table import printable
 
 group("cache", "Inspect, verify or clear a response cache.", panel=MAKING)
 
-Folder = Annotated[Path, argument("DIR", "Cache folder.")]
+Folder = Annotated[Path, flags.argument("DIR", "Cache folder.")]
 
 
 @command("info", group="cache")
-def info(folder: Folder, *, as_json: AsJson = False) -> None:
+def info(folder: Folder, *, as_json: flags.AsJson = False) -> None:
     """Show how many answers a cache folder contains."""
     from textassay.runtime.storage import cache_folder
 
@@ -37,7 +37,7 @@ def info(folder: Folder, *, as_json: AsJson = False) -> None:
 
 
 @command("verify", group="cache")
-def verify(folder: Folder, *, as_json: AsJson = False) -> int:
+def verify(folder: Folder, *, as_json: flags.AsJson = False) -> int:
     """Check every file and answer of a cache folder."""
     from textassay.runtime.calls.cache import verify as verified
 
@@ -53,7 +53,7 @@ def verify(folder: Folder, *, as_json: AsJson = False) -> int:
 
 
 @command("clear", group="cache")
-def clear(folder: Folder, *, as_json: AsJson = False) -> None:
+def clear(folder: Folder, *, as_json: flags.AsJson = False) -> None:
     """Delete all answers of a cache folder."""
     from textassay.runtime.storage import cache_folder
 
@@ -73,19 +73,22 @@ def clear(folder: Folder, *, as_json: AsJson = False) -> None:
     ),
 )
 def export(
-    run: RunFolder,
+    run: flags.RunFolder,
     *,
-    data: Annotated[Path | None, option("DATA", "Data of the run, if the file was moved.")] = None,
-    out: Annotated[
-        Path | None, option("FILE", "File to create (default: standard output).", "--out", "-o")
+    data: Annotated[
+        Path | None, flags.option("DATA", "Data of the run, if the file was moved.")
     ] = None,
-    given: Annotated[Given, MAPPED],
+    out: Annotated[
+        Path | None,
+        flags.option("FILE", "File to create (default: standard output).", "--out", "-o"),
+    ] = None,
+    given: Annotated[flags.Given, flags.MAPPED],
 ) -> None:
     """Write all prompts and answers of a run as JSON Lines.
 
     Each line has an id, model, prompt, answers and log-probabilities.
     """
-    run_async(_export(run, out, data, data_reading(given)))
+    run_async(_export(run, out, data, flags.data_reading(given)))
 
 
 async def _export(

@@ -7,28 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
+from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
-from textassay.cli.flags import (
-    MAPPED,
-    RATED,
-    AsJson,
-    AspectMap,
-    Confidence,
-    Given,
-    RatedData,
-    ScaleOf,
-    Scores,
-    ScoresOrMetrics,
-    Seed,
-    Weight,
-    argument,
-    check_confidence,
-    option,
-    switch,
-    typed_names,
-)
 from textassay.runtime.data.tables import finite
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Note
@@ -51,13 +33,14 @@ if TYPE_CHECKING:
     ),
 )
 def compare(
-    run_a: Annotated[Path, argument("RUN_A", "The first run or score file.")],
+    run_a: Annotated[Path, flags.argument("RUN_A", "The first run or score file.")],
     run_b: Annotated[
-        Path | None, argument("RUN_B", "The second run or score file; DATA, if --systems is given.")
+        Path | None,
+        flags.argument("RUN_B", "The second run or score file; DATA, if --systems is given."),
     ] = None,
     data: Annotated[
         Path | None,
-        argument(
+        flags.argument(
             "DATA",
             "Their data: sources, and ratings if there are any (default: those of the runs).",
         ),
@@ -65,22 +48,22 @@ def compare(
     *,
     systems: Annotated[
         tuple[str, str] | None,
-        option("A B", "Compare the texts of two systems of one run, without ratings."),
+        flags.option("A B", "Compare the texts of two systems of one run, without ratings."),
     ] = None,
     aspects: Annotated[
-        list[str] | None, option("A,B", "Aspects to compare; may repeat.", "--aspects", "-a")
+        list[str] | None, flags.option("A,B", "Aspects to compare; may repeat.", "--aspects", "-a")
     ] = None,
     fail_below: Annotated[
         float | None,
-        option(
+        flags.option(
             "X", "Exit with 0 if A - B is at least X, 1 if it is below, 4 if the interval spans X."
         ),
     ] = None,
-    confidence: Confidence = 0.95,
-    weight: Weight = "sources",
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    given: Annotated[Given, RATED],
+    confidence: flags.Confidence = 0.95,
+    weight: flags.Weight = "sources",
+    seed: flags.Seed = 0,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.RATED],
 ) -> int:
     """Compare two runs or two systems: differences A - B by source, with intervals and tests.
 
@@ -96,7 +79,7 @@ def compare(
     from textassay.calibration.means import weight_named
 
     over = weight_named(weight)
-    check_confidence(confidence)
+    flags.check_confidence(confidence)
     if systems is None:
         if run_b is None:
             raise ConfigurationError("compare takes two runs, or one run and --systems A B")
@@ -111,7 +94,7 @@ def compare(
         sides.people,
         other_people=sides.other,
         unpaired=sides.known,
-        aspects=typed_names(aspects),
+        aspects=flags.typed_names(aspects),
         confidence=confidence,
         seed=seed,
         weight=over,
@@ -120,7 +103,7 @@ def compare(
     if sides.people is not None and sides.files is not None:
         agreement = agreement_of_runs(
             sides.a, sides.b, sides.people, rows, sides.files,
-            labels=sides.labels, aspects=typed_names(aspects), seed=seed,
+            labels=sides.labels, aspects=flags.typed_names(aspects), seed=seed,
         )  # fmt: skip
     document: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
     if systems is not None:
@@ -161,7 +144,7 @@ class _Sides:
     labels: tuple[LabelSets, LabelSets] | None = None
 
 
-def _runs(run_a: Path, run_b: Path, data: Path | None, given: Given) -> _Sides:
+def _runs(run_a: Path, run_b: Path, data: Path | None, given: flags.Given) -> _Sides:
     from textassay.calibration.columns import read_judged
     from textassay.cli.rated import Rated
     from textassay.runtime.data.ratings import LabelReader
@@ -184,7 +167,7 @@ def _runs(run_a: Path, run_b: Path, data: Path | None, given: Given) -> _Sides:
     return _Sides(a, b, people, other, judged <= known, files, labels)
 
 
-def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: Given) -> _Sides:
+def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: flags.Given) -> _Sides:
     from textassay.calibration.compare_runs import of_system
     from textassay.cli.rated import Rated
 
@@ -203,30 +186,30 @@ def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: Give
     ),
 )
 def rank(
-    scores: Scores,
-    data: RatedData = None,
+    scores: flags.Scores,
+    data: flags.RatedData = None,
     *,
     pair: Annotated[
         Literal["system"] | None,
-        option(
+        flags.option(
             "", "The scores are of pairs of the systems of each group (default: as in the run)."
         ),
     ] = None,
     aspects: Annotated[
-        list[str] | None, option("A,B", "Aspects to rank on; may repeat.", "--aspects", "-a")
+        list[str] | None, flags.option("A,B", "Aspects to rank on; may repeat.", "--aspects", "-a")
     ] = None,
-    confidence: Confidence = 0.95,
-    as_json: AsJson = False,
-    given: Annotated[Given, MAPPED],
+    confidence: flags.Confidence = 0.95,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.MAPPED],
 ) -> None:
     """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources."""
     from textassay.calibration.ranking import rank_systems
     from textassay.cli.console import print_tables
     from textassay.cli.rated import Rated
 
-    check_confidence(confidence)
+    flags.check_confidence(confidence)
     pairs = Rated(scores, data, given).comparisons(pair)
-    names = typed_names(aspects)
+    names = flags.typed_names(aspects)
     rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)
     document = {
         "rows": [row.as_dict() for one in rankings for row in one.rows],
@@ -245,30 +228,32 @@ def rank(
     ),
 )
 def meta(
-    scores: Scores,
-    data: RatedData = None,
+    scores: flags.Scores,
+    data: flags.RatedData = None,
     *,
     level: Annotated[
-        list[str] | None, option("A,B", "Levels: dataset (default), group, system; may repeat.")
+        list[str] | None,
+        flags.option("A,B", "Levels: dataset (default), group, system; may repeat."),
     ] = None,
-    aspect_map: AspectMap = None,
+    aspect_map: flags.AspectMap = None,
     bootstrap: Annotated[
-        int, option("N", "Resamples of the groups for 95 % intervals; 0 for none.")
+        int, flags.option("N", "Resamples of the groups for 95 % intervals; 0 for none.")
     ] = 1000,
-    seed: Annotated[int, option("N", "Random seed of the bootstrap.")] = 0,
+    seed: Annotated[int, flags.option("N", "Random seed of the bootstrap.")] = 0,
     raters: Annotated[
-        bool, switch("--raters", "Also show agreement among raters, and of the score with them.")
+        bool,
+        flags.switch("--raters", "Also show agreement among raters, and of the score with them."),
     ] = False,
     threshold: Annotated[
         str | None,
-        option(
+        flags.option(
             "X|auto",
             "Where people said yes or no, scores of at least X are yes; auto chooses X on half"
             " of the sources and measures on the others.",
         ),
     ] = None,
-    as_json: AsJson = False,
-    given: Annotated[Given, RATED],
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.RATED],
 ) -> None:
     """Measure how well scores agree with human ratings."""
     from textassay.cli.rated import Rated
@@ -286,7 +271,7 @@ def meta(
         recorded,
         examples,
         # names of levels are checked there
-        levels=cast("list[Level]", typed_names(level) or ["dataset"]),
+        levels=cast("list[Level]", flags.typed_names(level) or ["dataset"]),
         aspect_map=aspect_map or (),
         bootstrap=bootstrap,
         seed=seed,
@@ -314,32 +299,37 @@ def _threshold(typed: str | None) -> float | Literal["auto"] | None:
     ),
 )
 def alt_test(
-    scores: ScoresOrMetrics,
-    data: RatedData = None,
+    scores: flags.ScoresOrMetrics,
+    data: flags.RatedData = None,
     *,
-    aspect_map: AspectMap = None,
-    epsilon: Annotated[float, option("E", "Reward for being cheaper than a rater, 0 to 1.")] = 0.2,
+    aspect_map: flags.AspectMap = None,
+    epsilon: Annotated[
+        float, flags.option("E", "Reward for being cheaper than a rater, 0 to 1.")
+    ] = 0.2,
     metric: Annotated[
-        str, option("NAME", "rmse for graded ratings, match for categories.")
+        str, flags.option("NAME", "rmse for graded ratings, match for categories.")
     ] = "rmse",
     rows_independent: Annotated[
-        bool, switch("--rows-independent", "Treat rows, not sources, as independent, as published.")
+        bool,
+        flags.switch(
+            "--rows-independent", "Treat rows, not sources, as independent, as published."
+        ),
     ] = False,
     pool: Annotated[
-        bool, switch("--pool", "Add a row over all aspects together, as published.")
+        bool, flags.switch("--pool", "Add a row over all aspects together, as published.")
     ] = False,
-    confidence: Confidence = 0.95,
-    scale: ScaleOf = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    given: Annotated[Given, RATED],
+    confidence: flags.Confidence = 0.95,
+    scale: flags.ScaleOf = None,
+    seed: flags.Seed = 0,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.RATED],
 ) -> None:
     """Test whether the judge can replace a human rater, and whether a constant would, too."""
     from textassay.calibration.alternative_annotator import annotator_test, pooled_annotator_test
     from textassay.calibration.columns import one_signature
     from textassay.cli.rated import Rated
 
-    check_confidence(confidence)
+    flags.check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
     rated = Rated(scores, data, given, aspect_map, scale=scale)

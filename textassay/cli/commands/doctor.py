@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from textassay.cli import flags
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async, with_flags
-from textassay.cli.flags import RUNTIME, SAMPLING, SET, AsJson, Given, argument, for_models
 from textassay.runtime.errors import UnknownName
 from textassay.runtime.settings import LOADED, SETTABLE, Settings
 from textassay.table import printable
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     ),
 )
 def doctor(
-    model: Annotated[str, argument("MODEL", "Model to examine.")],
+    model: Annotated[str, flags.argument("MODEL", "Model to examine.")],
     *,
-    as_json: AsJson = False,
+    as_json: flags.AsJson = False,
     given: Annotated[
-        Given,
-        SET
-        | SAMPLING.only("temperature")
-        | RUNTIME.only("api_base", "api_key_env", "effort", "extra", "batch"),
+        flags.Given,
+        flags.SET
+        | flags.SAMPLING.only("temperature")
+        | flags.RUNTIME.only("api_base", "api_key_env", "effort", "extra", "batch"),
     ],
 ) -> int:
     """Probe what a model supports: thoughts, effort, log-probabilities, echo, JSON schema."""
-    flags, unknown, settings = for_models(given)
+    typed, unknown, settings = flags.for_models(given)
     # there is no method here that could take an option
     if unknown:
         raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LOADED])
-    if "temperature" in flags:  # a setting of single roles, and a model is examined for none
-        own = {**settings.model_dump(), "temperature": flags["temperature"]}
+    if "temperature" in typed:  # a setting of single roles, and a model is examined for none
+        own = {**settings.model_dump(), "temperature": typed["temperature"]}
         settings = Settings.model_validate(own)
     return run_async(_examine(model, settings, as_json=as_json))
 

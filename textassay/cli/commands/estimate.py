@@ -11,26 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.flags import (
-    ALLOWING,
-    RATED,
-    AsJson,
-    AspectMap,
-    Confidence,
-    Given,
-    Labels,
-    Out,
-    RatedData,
-    ScaleOf,
-    ScoresOrMetrics,
-    Seed,
-    Weight,
-    check_confidence,
-    option,
-    read_allow_change,
-)
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.table import Column, Note, Table, to_text
@@ -51,23 +34,24 @@ if TYPE_CHECKING:
     ),
 )
 def estimate(
-    scores: ScoresOrMetrics,
-    data: RatedData = None,
+    scores: flags.ScoresOrMetrics,
+    data: flags.RatedData = None,
     *,
     by: Annotated[
-        str | None, option("system", "Also estimate per system, and compare each pair of systems.")
+        str | None,
+        flags.option("system", "Also estimate per system, and compare each pair of systems."),
     ] = None,
     calibration: Annotated[
-        Path | None, option("DIR", "Calibration learned from other ratings.")
+        Path | None, flags.option("DIR", "Calibration learned from other ratings.")
     ] = None,
-    aspect_map: AspectMap = None,
-    confidence: Confidence = 0.95,
-    scale: ScaleOf = None,
-    labels: Labels = "random",
-    weight: Weight = "sources",
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    given: Annotated[Given, RATED | ALLOWING],
+    aspect_map: flags.AspectMap = None,
+    confidence: flags.Confidence = 0.95,
+    scale: flags.ScaleOf = None,
+    labels: flags.Labels = "random",
+    weight: flags.Weight = "sources",
+    seed: flags.Seed = 0,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.RATED | flags.ALLOWING],
 ) -> None:
     """Estimate means on the human scale: judge only, labels only, and both together."""
     from textassay.calibration.calibration import load as load_calibration
@@ -79,8 +63,8 @@ def estimate(
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
     over = weight_named(weight)
-    check_confidence(confidence)
-    allowed = read_allow_change(given.get("set"))
+    flags.check_confidence(confidence)
+    allowed = flags.read_allow_change(given.get("set"))
     read = None if calibration is None else load_calibration(calibration)
     rated = Rated(scores, data, given, aspect_map, picked=labels, scale=scale)
     if by and not rated.people.aspects:
@@ -157,26 +141,26 @@ def _from_folder(
     ),
 )
 def label_plan(
-    scores: ScoresOrMetrics,
-    data: RatedData = None,
+    scores: flags.ScoresOrMetrics,
+    data: flags.RatedData = None,
     *,
-    half_width: Annotated[float, option("W", "Target half-width of the interval.")],
+    half_width: Annotated[float, flags.option("W", "Target half-width of the interval.")],
     next_: Annotated[
-        int | None, option("N", "Number of examples to draw for rating next.", "--next")
+        int | None, flags.option("N", "Number of examples to draw for rating next.", "--next")
     ] = None,
     out: Annotated[
         Path | None,
-        option(
+        flags.option(
             "FILE", "File to create for these examples, with their probabilities.", "--out", "-o"
         ),
     ] = None,
-    aspect_map: AspectMap = None,
-    confidence: Confidence = 0.95,
-    scale: ScaleOf = None,
-    labels: Labels = "random",
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    given: Annotated[Given, RATED],
+    aspect_map: flags.AspectMap = None,
+    confidence: flags.Confidence = 0.95,
+    scale: flags.ScaleOf = None,
+    labels: flags.Labels = "random",
+    seed: flags.Seed = 0,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.RATED],
 ) -> None:
     """Forecast how many ratings an estimate needs, and draw the examples to rate next.
 
@@ -186,7 +170,7 @@ def label_plan(
     from textassay.calibration.label_plan import first_rows, next_rows, plan_labels
     from textassay.cli.rated import CHOSEN, Rated
 
-    check_confidence(confidence)
+    flags.check_confidence(confidence)
     if (next_ is None) != (out is None):
         raise ConfigurationError("--next N and --out FILE go together")
     # the file holds the probabilities of an earlier draw; without them its ratings could not be
@@ -270,23 +254,25 @@ _BATCH = 500
     ),
 )
 def calibrate(
-    scores: ScoresOrMetrics,
-    data: RatedData = None,
+    scores: flags.ScoresOrMetrics,
+    data: flags.RatedData = None,
     *,
-    out: Out = None,
+    out: flags.Out = None,
     apply: Annotated[
-        Path | None, option("DIR", "Apply this calibration to the run; --out is a new run.")
+        Path | None, flags.option("DIR", "Apply this calibration to the run; --out is a new run.")
     ] = None,
-    aspect_map: AspectMap = None,
-    method: Annotated[str, option("NAME", "auto, isotonic, linear, shift or ordinal.")] = "auto",
+    aspect_map: flags.AspectMap = None,
+    method: Annotated[
+        str, flags.option("NAME", "auto, isotonic, linear, shift or ordinal.")
+    ] = "auto",
     coverage: Annotated[
-        float, option("C", "Share of ratings that intervals should contain.")
+        float, flags.option("C", "Share of ratings that intervals should contain.")
     ] = 0.9,
-    scale: ScaleOf = None,
-    labels: Labels = "random",
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    given: Annotated[Given, RATED | ALLOWING],
+    scale: flags.ScaleOf = None,
+    labels: flags.Labels = "random",
+    seed: flags.Seed = 0,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.RATED | flags.ALLOWING],
 ) -> None:
     """Learn to map a judge's scores to human ratings, with an interval around each."""
     from textassay.calibration.calibration import calibrate as calibrated
@@ -296,7 +282,7 @@ def calibrate(
     from textassay.cli.rated import CHOSEN, Rated
     from textassay.runtime.storage.files import check_new_folder
 
-    allowed = read_allow_change(given.get("set"))
+    allowed = flags.read_allow_change(given.get("set"))
     if apply is not None:
         if data is not None or given.keys() - {"set"}:
             raise ConfigurationError(

@@ -8,30 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from textassay.cli import flags
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import Style, print_tables, say, show_progress, show_steps
 from textassay.cli.exits import UNSCORED, Stopped, run_async
-from textassay.cli.flags import (
-    CONFIG,
-    DRY_RUN,
-    JUDGING,
-    PROGRESS,
-    RATINGS,
-    READING,
-    RUNTIME,
-    SAMPLING,
-    SET,
-    AsJson,
-    Given,
-    Models,
-    OptionalData,
-    Out,
-    build_flags,
-    option,
-    read_scales,
-    with_config,
-)
 from textassay.fitting.request import (
+    KINDS,
     FitByModel,
     FitFromScores,
     FitRequest,
@@ -46,38 +28,21 @@ if TYPE_CHECKING:
     from textassay.evaluation.session import Session
     from textassay.fitting.report import Fit
 
-LEARNING = build_flags(FitFromScores, "features", "scores") | build_flags(
-    FitRequest, "aggregator", "scales", "split", "train_fraction", "test_fraction", "repeats"
-)
-LEARNING |= build_flags(FitFromScores, "raters", "new_systems") | build_flags(FitRequest, "report")
-GROWTH = build_flags(FitTree, "layers", "children", "keep", "tree", "saliency") | build_flags(
-    FitRubric, "rounds", "labels"
-)
-GROWTH |= build_flags(FitTree, "noise")
-
+_fields = flags.build_flags
 FLAGS = (
-    CONFIG
-    | SET
-    | DRY_RUN
-    | PROGRESS
-    | LEARNING
-    | GROWTH
-    | JUDGING.only("task", "aspects")
-    | SAMPLING
-    | READING
-    | RATINGS
-    | RUNTIME
-)
-
-
+    flags.CONFIG | flags.SET | flags.DRY_RUN | flags.PROGRESS
+    | _fields(FitFromScores, "features", "scores")
+    | _fields(FitRequest, "aggregator", "scales", "split", "train_fraction", "test_fraction")
+    | _fields(FitRequest, "repeats") | _fields(FitFromScores, "raters", "new_systems")
+    | _fields(FitRequest, "report")
+    | _fields(FitTree, "layers", "children", "keep", "tree", "saliency")
+    | _fields(FitRubric, "rounds", "labels") | _fields(FitTree, "noise")
+    | flags.JUDGING.only("task", "aspects") | flags.SAMPLING | flags.READING | flags.RATINGS
+    | flags.RUNTIME
+)  # fmt: skip
 OF_A_MODEL = ("dry_run", "n", "temperature", "max_cost")
 """Flags without effect if no model is asked, beside those of `fit_request`."""
-PASSED_ON = (
-    "method", "model", "out", "features", "aggregator", "task", "aspects", "split",
-    "train_fraction", "test_fraction", "seed", "raters", "new_systems", "report", "repeats", "tree",
-    "layers", "children", "keep", "saliency", "noise", "rounds", "labels", "fields", "missing",
-    "limit", "unit",
-)  # fmt: skip
+PARAMETERS = ("method", *dict.fromkeys(name for one in KINDS.values() for name in one.model_fields))
 """Flags that are parameters of `textassay.fit`."""
 
 
@@ -95,99 +60,99 @@ PASSED_ON = (
     ),
 )
 def fit(
-    data: OptionalData = None,
+    data: flags.OptionalData = None,
     # `--scores A B` is what people type, and without this argument B would be reported as unknown
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     *,
     method: Annotated[
         str | None,
-        option(
+        flags.option(
             "METHOD",
             "hd-eval: decompose the aspects and let a model rate them; rubric: have criteria"
             " proposed from rated texts.",
         ),
     ] = None,
-    model: Models = None,
-    out: Out = None,
-    as_json: AsJson = False,
-    given: Annotated[Given, FLAGS],
+    model: flags.Models = None,
+    out: flags.Out = None,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, FLAGS],
 ) -> int:
     """Learn from human ratings how to judge, and write an evaluator folder."""
-    flags = {"data": data, "more": more, "method": method, "model": model, "out": out, **given}
+    typed = {"data": data, "more": more, "method": method, "model": model, "out": out, **given}
     known = (*FLAGS.flags, "data", "method", "model", "out", "fields")
-    return _execute(*with_config(flags, known), as_json=as_json)
+    return _execute(*flags.with_config(typed, known), as_json=as_json)
 
 
-def _execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
+def _execute(typed: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
     """Do what the flags of `fit` and its `--set` pairs say, and return the exit status."""
     from textassay.fitting.api import learn_recorded
 
-    if not flags.get("data"):
+    if not typed.get("data"):
         raise ConfigurationError("fit needs DATA, examples with human ratings")
-    if flags.get("more"):
-        if not flags.get("scores"):
-            raise ConfigurationError(f"fit takes one DATA; {flags['more'][0]!r} is unexpected")
-        flags = {**flags, "scores": [*flags["scores"], *flags["more"]]}  # --scores A B
-    if flags.get("ratings"):
-        flags = _joined(flags)
-    request = _request_from(flags, chosen)
-    if flags.get("out") is None and not flags.get("dry_run"):
+    if typed.get("more"):
+        if not typed.get("scores"):
+            raise ConfigurationError(f"fit takes one DATA; {typed['more'][0]!r} is unexpected")
+        typed = {**typed, "scores": [*typed["scores"], *typed["more"]]}  # --scores A B
+    if typed.get("ratings"):
+        typed = _joined(typed)
+    request = _request_from(typed, chosen)
+    if typed.get("out") is None and not typed.get("dry_run"):
         raise ConfigurationError(
             "fit needs --out EVALUATOR_DIR" + (" (or --dry-run)" if request.method else "")
         )
     if isinstance(request, FitByModel):
-        return run_async(_align(request, flags, as_json))
+        return run_async(_align(request, typed, as_json))
     assert isinstance(request, FitFromScores)
-    with show_steps(flags.get("progress") or "auto") as watch:
-        fit = learn_recorded(flags["data"], request, watch)
+    with show_steps(typed.get("progress") or "auto") as watch:
+        fit = learn_recorded(typed["data"], request, watch)
     _show(fit, as_json)
     return 0
 
 
-def _joined(flags: dict[str, Any]) -> dict[str, Any]:
+def _joined(typed: dict[str, Any]) -> dict[str, Any]:
     """Return the flags with the rated examples in place of the data and of how these are read."""
     from textassay.cli.rated import with_ratings
     from textassay.runtime.data.dataset import Examples
 
-    reading = {name: flags[name] for name in ("fields", "missing", "unit") if flags.get(name)}
-    marks = flags.get("missing") or ()
-    rated = with_ratings(Examples(flags["data"], **reading), flags["ratings"], missing=marks)
-    return {**flags, "data": rated, **dict.fromkeys(reading)}
+    reading = {name: typed[name] for name in ("fields", "missing", "unit") if typed.get(name)}
+    marks = typed.get("missing") or ()
+    rated = with_ratings(Examples(typed["data"], **reading), typed["ratings"], missing=marks)
+    return {**typed, "data": rated, **dict.fromkeys(reading)}
 
 
-def _request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
+def _request_from(typed: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
     """Return what the flags ask for."""
-    given = {name: flags[name] for name in PASSED_ON if flags.get(name) is not None}
-    given["scores"] = tuple(flags.get("scores") or ())
-    given["scales"] = read_scales(flags.get("scale") or ())
+    given = {name: typed[name] for name in PARAMETERS if typed.get(name) is not None}
+    given["scores"] = tuple(typed.get("scores") or ())
+    given["scales"] = flags.read_scales(typed.get("scale") or ())
     if given.get("method") is None:
         if chosen:
             raise UnknownName("setting of fit without a model", next(iter(chosen)))
         for name in OF_A_MODEL:
-            if flags.get(name) is not None:
+            if typed.get(name) is not None:
                 raise ConfigurationError(
                     f"--{name.replace('_', '-')} needs --method hd-eval or rubric; recorded scores"
                     " are learned from without a model"
                 )
         return fit_request(**given)
     runtime, options = split_settings(chosen)
-    options |= {name: flags[name] for name in ("n", "temperature") if flags.get(name) is not None}
-    settings = Settings(**runtime | settings_in(flags))
+    options |= {name: typed[name] for name in ("n", "temperature") if typed.get(name) is not None}
+    settings = Settings(**runtime | settings_in(typed))
     return fit_request(**given, options=options, settings=settings)
 
 
-async def _align(request: FitByModel, flags: dict[str, Any], as_json: bool) -> int:
+async def _align(request: FitByModel, typed: dict[str, Any], as_json: bool) -> int:
     """Align HD-Eval or a rubric with people and print the report; return the exit status."""
     from textassay.cli.commands.score import print_estimate
     from textassay.fitting.api import align_with_people, alignment_of
 
-    alignment = alignment_of(request, flags["data"])
-    style: Style = flags.get("progress") or "auto"
+    alignment = alignment_of(request, typed["data"])
+    style: Style = typed.get("progress") or "auto"
 
     def watch(session: Session) -> AbstractAsyncContextManager[None]:
         return show_progress(lambda: session.engine.progress, style)
 
-    if flags.get("dry_run"):
+    if typed.get("dry_run"):
         usage = await alignment.dry_run(watch)
         print_estimate(usage, len(alignment.examples), as_json=as_json)
         return 0

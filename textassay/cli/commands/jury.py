@@ -7,23 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.flags import (
-    RATED,
-    AsJson,
-    AspectMap,
-    Confidence,
-    Given,
-    Out,
-    RatedData,
-    ScaleOf,
-    ScoresOrMetrics,
-    Seed,
-    argument,
-    check_confidence,
-    option,
-)
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Usage
 from textassay.table import Column, Note, Table
@@ -52,25 +38,25 @@ _COLUMNS = (
     ),
 )
 def cascade(
-    scores: ScoresOrMetrics,
-    data: RatedData = None,
+    scores: flags.ScoresOrMetrics,
+    data: flags.RatedData = None,
     *,
-    out: Out = None,
+    out: flags.Out = None,
     strong: Annotated[
-        Path | None, option("RUN", "Run of the strong judge alone, to compare with.")
+        Path | None, flags.option("RUN", "Run of the strong judge alone, to compare with.")
     ] = None,
     tolerance: Annotated[
-        float, option("T", "Distance from the human rating that counts as a disagreement.")
+        float, flags.option("T", "Distance from the human rating that counts as a disagreement.")
     ] = 1.0,
     risk: Annotated[
-        float, option("R", "Accepted share of disagreements where the cheap judge decides.")
+        float, flags.option("R", "Accepted share of disagreements where the cheap judge decides.")
     ] = 0.2,
-    confidence: Confidence = 0.95,
-    aspect_map: AspectMap = None,
-    scale: ScaleOf = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    given: Annotated[Given, RATED],
+    confidence: flags.Confidence = 0.95,
+    aspect_map: flags.AspectMap = None,
+    scale: flags.ScaleOf = None,
+    seed: flags.Seed = 0,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.RATED],
 ) -> None:
     """Learn from ratings when a cheap judge can decide alone, with a bound on disagreements."""
     from textassay.calibration.cascade import learn_rule
@@ -78,7 +64,7 @@ def cascade(
     from textassay.learning.cascade import save
     from textassay.runtime.storage.files import check_new_folder
 
-    check_confidence(confidence)
+    flags.check_confidence(confidence)
     if out is None:
         raise ConfigurationError("cascade needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
@@ -232,15 +218,16 @@ def _table(
 )
 def jurors(
     scores: Annotated[
-        Path, argument("SCORES", "Run of a jury with output=jurors, or scores named ASPECT/JUROR.")
+        Path,
+        flags.argument("SCORES", "Run of a jury with output=jurors, or scores named ASPECT/JUROR."),
     ],
-    data: RatedData = None,
+    data: flags.RatedData = None,
     *,
-    aggregator: Annotated[str, option("NAME", "Aggregator of the jury.")] = "ridge",
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    given: Annotated[Given, RATED],
+    aggregator: Annotated[str, flags.option("NAME", "Aggregator of the jury.")] = "ridge",
+    confidence: flags.Confidence = 0.95,
+    seed: flags.Seed = 0,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.RATED],
 ) -> None:
     """Show what each juror adds to a jury, what it costs, and which ones to leave out."""
     from textassay.cli.rated import Rated
@@ -250,7 +237,7 @@ def jurors(
     from textassay.methods.fitted.features import read_files
     from textassay.runtime.data.ratings import LabelReader
 
-    check_confidence(confidence)
+    flags.check_confidence(confidence)
     if aggregator not in NAMES:
         raise UnknownName("aggregator", aggregator, list(NAMES))
     source = Rated(scores, data, given)

@@ -22,21 +22,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import BaseModel
 
+from textassay.cli import flags
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import Stopped, io_errors, run_async
-from textassay.cli.flags import (
-    JUDGING,
-    RUNTIME,
-    SET,
-    AsJson,
-    Given,
-    ToTable,
-    Writers,
-    argument,
-    for_models,
-    option,
-)
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -67,9 +56,9 @@ there is no room left for words."""
 
 @command("methods", panel=MAKING, examples=("textassay methods", "textassay methods g-eval"))
 def methods(
-    name: Annotated[str | None, argument("[METHOD]", "Method whose options to show.")] = None,
+    name: Annotated[str | None, flags.argument("[METHOD]", "Method whose options to show.")] = None,
     *,
-    as_json: AsJson = False,
+    as_json: flags.AsJson = False,
 ) -> None:
     """List the methods, or one method's options (which --set takes)."""
     _show(_methods(name), as_json)
@@ -77,9 +66,9 @@ def methods(
 
 @command("tasks", panel=MAKING, examples=("textassay tasks", "textassay tasks summarization"))
 def tasks(
-    name: Annotated[str | None, argument("[TASK]", "Task, or a TOML file.")] = None,
+    name: Annotated[str | None, flags.argument("[TASK]", "Task, or a TOML file.")] = None,
     *,
-    as_json: AsJson = False,
+    as_json: flags.AsJson = False,
 ) -> None:
     """List the built-in tasks, or one task's aspects with their definitions."""
     _show(_tasks(name), as_json)
@@ -88,7 +77,7 @@ def tasks(
 
 
 @command("settings", panel=MAKING, examples=("textassay settings", "textassay settings --json"))
-def settings(*, as_json: AsJson = False) -> None:
+def settings(*, as_json: flags.AsJson = False) -> None:
     """List the run-time settings: flags, keys of --set and keys of a config file."""
     _show(_settings(), as_json)
 
@@ -213,10 +202,11 @@ def _shown(value: Any) -> str:
 )
 def graph(
     method: Annotated[
-        str, argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator.")
+        str,
+        flags.argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator."),
     ],
     *,
-    given: Annotated[Given, JUDGING.only("task")],
+    given: Annotated[flags.Given, flags.JUDGING.only("task")],
 ) -> None:
     """Print a method's graph in the mermaid format."""
     from textassay.methods.by_name import build
@@ -235,7 +225,7 @@ def graph(
     typer.echo(built.graph.to_mermaid())
 
 
-WRITING = SET | RUNTIME.only("api_base", "api_key_env", "max_cost", "price", "cache")
+WRITING = flags.SET | flags.RUNTIME.only("api_base", "api_key_env", "max_cost", "price", "cache")
 """How the model that writes is asked."""
 
 
@@ -246,21 +236,23 @@ WRITING = SET | RUNTIME.only("api_base", "api_key_env", "max_cost", "price", "ca
 )
 def tree(
     *,
-    out: ToTable,
-    model: Writers,
+    out: flags.ToTable,
+    model: flags.Writers,
     method: Annotated[
         str,
-        option("METHOD", "hd-eval: criteria; coascore: relevant aspects; checklist: questions."),
+        flags.option(
+            "METHOD", "hd-eval: criteria; coascore: relevant aspects; checklist: questions."
+        ),
     ] = "hd-eval",
-    given: Annotated[Given, WRITING | JUDGING.only("task", "aspects")],
+    given: Annotated[flags.Given, WRITING | flags.JUDGING.only("task", "aspects")],
 ) -> None:
     """Have a model break a task's aspects into sub-criteria, and save the tree for editing."""
-    flags, options, settings = for_models({**given, "model": model})
-    run_async(_write_tree(method, out, flags, options, settings))
+    typed, options, settings = flags.for_models({**given, "model": model})
+    run_async(_write_tree(method, out, typed, options, settings))
 
 
 async def _write_tree(
-    method: str, out: Path, flags: Mapping[str, Any], chosen: Mapping[str, Any], settings: Settings
+    method: str, out: Path, typed: Mapping[str, Any], chosen: Mapping[str, Any], settings: Settings
 ) -> None:
     """Grow the tree, write it, and print it; what could not be used goes to standard error."""
     from textassay.methods.by_name import METHODS
@@ -278,10 +270,10 @@ async def _write_tree(
         raise UnknownName("method with a tree", method, list(growers))
     check_new_file(out, "tree")
     options = METHODS[method].Options.read(chosen)
-    task = tasks.load(flags.get("task"), flags.get("aspects"))
-    async with opened_models(flags["model"], settings) as models:
+    task = tasks.load(typed.get("task"), typed.get("aspects"))
+    async with opened_models(typed["model"], settings) as models:
         grown = await growers[method](models, task, options)
-    writers = ", ".join(flags["model"].values())
+    writers = ", ".join(typed["model"].values())
     # outside of the models' block, so that a full disk is reported as itself and not as a failure
     # of a model
     with io_errors(out):
@@ -315,14 +307,19 @@ def _outline(tree: AspectTree) -> str:
         ),
     ),
 )
-def plan(*, out: ToTable, model: Writers, given: Annotated[Given, WRITING | JUDGING]) -> None:
+def plan(
+    *,
+    out: flags.ToTable,
+    model: flags.Writers,
+    given: Annotated[flags.Given, WRITING | flags.JUDGING],
+) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing."""
-    flags, options, settings = for_models({**given, "model": model})
-    run_async(_write_plan(out, flags, options, settings))
+    typed, options, settings = flags.for_models({**given, "model": model})
+    run_async(_write_plan(out, typed, options, settings))
 
 
 async def _write_plan(
-    out: Path, flags: Mapping[str, Any], chosen: Mapping[str, Any], settings: Settings
+    out: Path, typed: Mapping[str, Any], chosen: Mapping[str, Any], settings: Settings
 ) -> None:
     """Have the plan written, save it, and print it."""
     from textassay.methods.by_name import tools_for
@@ -332,15 +329,15 @@ async def _write_plan(
 
     check_new_file(out, "plan")
     options = FusionEvalOptions.read(chosen)
-    task = tasks.load(flags.get("task"), flags.get("aspects"))
-    async with opened_models(flags["model"], settings) as models:
-        made = tools_for(FusionEval.name, flags.get("tools") or (), models)
+    task = tasks.load(typed.get("task"), typed.get("aspects"))
+    async with opened_models(typed["model"], settings) as models:
+        made = tools_for(FusionEval.name, typed.get("tools") or (), models)
         async with ToolScorer(made):
             plan = await planner_of(models, task, made, options)()
         # nothing is saved that `score` would refuse later
         if not isinstance(plan, Plan):
             raise MalformedResponse(f"{plan.problem}; the model said: {plan.text!r}")
-    writers = ", ".join(flags["model"].values())
+    writers = ", ".join(typed["model"].values())
     with io_errors(out):
         plans.save(plan, out, source=f"written for {task.name} by {writers}")
     typer.echo(printable(plans.as_toml(plan)))

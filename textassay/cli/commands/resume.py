@@ -6,26 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from textassay.cli import flags
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
-from textassay.cli.flags import (
-    CONFIG,
-    CONFIG_KEYS,
-    LOG,
-    PROGRESS,
-    RUNTIME,
-    WORKERS,
-    AsJson,
-    Given,
-    RunFolder,
-    argument,
-    config_file,
-    option,
-    read_flags,
-    switch,
-    with_model_tables,
-)
 from textassay.evaluation.request import recorded_request
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import settings_in, split_settings
@@ -47,14 +31,16 @@ if TYPE_CHECKING:
     ),
 )
 def resume(
-    run: RunFolder,
+    run: flags.RunFolder,
     *,
     data: Annotated[
         str | None,
-        option("DATA", "Where the run's data are now, if the file was moved; same content."),
+        flags.option("DATA", "Where the run's data are now, if the file was moved; same content."),
     ] = None,
-    as_json: AsJson = False,
-    given: Annotated[Given, CONFIG | PROGRESS | LOG | WORKERS | RUNTIME],
+    as_json: flags.AsJson = False,
+    given: Annotated[
+        flags.Given, flags.CONFIG | flags.PROGRESS | flags.LOG | flags.WORKERS | flags.RUNTIME
+    ],
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
 
@@ -85,14 +71,14 @@ def _flags_to_resume(typed: Mapping[str, Any]) -> dict[str, Any]:
     The file may be the one that the run was made with: what it says of the run itself, such as its
     method and data, stays as the run has it.
     """
-    flags = read_flags({name: value for name, value in typed.items() if name != "config"})
-    configured = config_file(typed.get("config"), CONFIG_KEYS)
+    typed = flags.read_flags({name: value for name, value in typed.items() if name != "config"})
+    configured = flags.config_file(typed.get("config"), flags.CONFIG_KEYS)
     runtime, _ = split_settings(configured.get("set", {}))
     described = {"model": configured.get("model", {})}  # by the tables, as they were called
-    return {**described, **settings_in({**configured, **runtime}), **flags}
+    return {**described, **settings_in({**configured, **runtime}), **typed}
 
 
-def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
+def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
     """Make a command that resumes a run; flags that are given now replace the run's settings."""
     from textassay.cli.commands.score import command_of
     from textassay.evaluation.manifest import settings_to_resume
@@ -106,13 +92,13 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
             f"{folder}: the run was made by the graph {request.method!r}, which is Python code; "
             f"resume it there with “evaluate(..., method=GRAPH, out={str(folder)!r}, resume=True)”"
         )
-    data = request.data if flags.get("data") is None else str(flags["data"])
+    data = request.data if typed.get("data") is None else str(typed["data"])
     if data is None:
         raise ConfigurationError(
             f"{folder}: the run's data came from memory; resume it in Python with "
             "“evaluate(examples, ..., out=..., resume=True)”"
         )
-    given = settings_in(with_model_tables(flags, request.models))
+    given = settings_in(flags.with_model_tables(typed, request.models))
     settings = settings_to_resume(folder, manifest, request, given)
     if manifest["settings"].get("max_cost") and settings.max_cost is None:
         say(
@@ -120,7 +106,7 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
             "--max-cost"
         )
     own = {"data": data, "settings": settings, "out": folder, "resume": True}
-    return command_of(request.model_copy(update=own), flags)
+    return command_of(request.model_copy(update=own), typed)
 
 
 @command(
@@ -129,12 +115,13 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
     examples=("textassay merge runs/large", "textassay merge runs/large --partial"),
 )
 def merge(
-    run: Annotated[Path, argument("RUN", "Folder that contains shard-1, ...")],
+    run: Annotated[Path, flags.argument("RUN", "Folder that contains shard-1, ...")],
     *,
     partial: Annotated[
-        bool, switch("--partial", "Merge what there is; `textassay resume RUN` completes the run.")
+        bool,
+        flags.switch("--partial", "Merge what there is; `textassay resume RUN` completes the run."),
     ] = False,
-    as_json: AsJson = False,
+    as_json: flags.AsJson = False,
 ) -> int:
     """Merge RUN/shard-*, made by `score --shard I/N --out RUN/shard-I`, into one run.
 

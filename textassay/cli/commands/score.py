@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from textassay.cli import flags
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import (
     PLAIN_SECONDS,
@@ -28,19 +29,6 @@ from textassay.cli.console import (
     show_progress,
 )
 from textassay.cli.exits import UNSCORED, as_stopped, io_errors, run_async, warn, with_flags
-from textassay.cli.flags import (
-    SCORE,
-    AsJson,
-    Given,
-    MethodName,
-    Models,
-    OptionalData,
-    Out,
-    build_option,
-    cells_of,
-    option,
-    with_config,
-)
 from textassay.evaluation.progress import Progress, known_cost, watched
 from textassay.evaluation.request import RunRequest, Shard
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -80,29 +68,31 @@ if TYPE_CHECKING:
     ),
 )
 def score(
-    data: OptionalData = None,
+    data: flags.OptionalData = None,
     *,
-    method: MethodName = None,
-    model: Models = None,
-    out: Out = None,
-    calibration: Annotated[str | None, build_option(RunRequest, "calibration")] = None,
+    method: flags.MethodName = None,
+    model: flags.Models = None,
+    out: flags.Out = None,
+    calibration: Annotated[str | None, flags.build_option(RunRequest, "calibration")] = None,
     escalate: Annotated[
         str | None,
-        option("DIR", "Cascade of a jury: ask the second juror only if the first is not certain."),
+        flags.option(
+            "DIR", "Cascade of a jury: ask the second juror only if the first is not certain."
+        ),
     ] = None,
     show_prompts: Annotated[
         int | None,
-        option("N", "Print the prompts for the first N examples without calling a model."),
+        flags.option("N", "Print the prompts for the first N examples without calling a model."),
     ] = None,
-    as_json: AsJson = False,
-    given: Annotated[Given, SCORE],
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.SCORE],
 ) -> int:
     """Judge every example of DATA and write the scores to a run folder."""
-    flags = {
+    typed = {
         "data": data, "method": method, "model": model, "out": out, "calibration": calibration,
         "escalate": escalate, **given,
     }  # fmt: skip
-    read, chosen = with_config(flags)
+    read, chosen = flags.with_config(typed)
     if show_prompts is not None:
         from textassay.cli.commands.show import show_prompts as show
 
@@ -148,19 +138,19 @@ class ScoreCommand:
 
 
 def build_command(
-    flags: dict[str, Any], chosen: dict[str, Any], *, command: str = "score"
+    typed: dict[str, Any], chosen: dict[str, Any], *, command: str = "score"
 ) -> ScoreCommand:
     """Make the command of its flags and `--set` pairs; messages call it `command`."""
     from textassay.methods.by_name import find
 
-    if not flags.get("data"):
+    if not typed.get("data"):
         raise ConfigurationError(f"{command} needs DATA, a file of examples")
-    if not flags.get("method"):
+    if not typed.get("method"):
         raise ConfigurationError(f"{command} needs --method, such as g-eval")
     # what is misspelled is told before what is missing
-    if not Path(flags["method"]).is_dir():
-        find(flags["method"])
-    if flags.get("out") is None and not flags.get("dry_run"):
+    if not Path(typed["method"]).is_dir():
+        find(typed["method"])
+    if typed.get("out") is None and not typed.get("dry_run"):
         raise ConfigurationError(
             f"{command} needs --out RUN, a folder for the scores (or --dry-run)"
         )
@@ -168,34 +158,34 @@ def build_command(
     # flags such as --n are options of the method: they must be in the spec, which the manifest
     # records
     conversation_chars = options.pop("conversation_chars", None)
-    options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
-    runtime |= settings_in(flags)
-    given = {name: flags[flag] for name, flag in FLAG_NAMES.items() if flags.get(flag) is not None}
-    given |= {"data": str(flags["data"]), **cells_of(flags)}
+    options |= {name: typed[name] for name in OPTION_FLAGS if typed.get(name) is not None}
+    runtime |= settings_in(typed)
+    given = {name: typed[flag] for name, flag in FLAG_NAMES.items() if typed.get(flag) is not None}
+    given |= {"data": str(typed["data"]), **flags.cells_of(typed)}
     request = RunRequest(
         **given,
         conversation_chars=conversation_chars,
         options=options,
         settings=Settings(**runtime),
     )
-    return command_of(request, flags)
+    return command_of(request, typed)
 
 
-def command_of(request: RunRequest, flags: Mapping[str, Any]) -> ScoreCommand:
+def command_of(request: RunRequest, typed: Mapping[str, Any]) -> ScoreCommand:
     """Return the command that carries out a request as its flags say."""
-    prometheus = flags.get("prometheus")
+    prometheus = typed.get("prometheus")
     return ScoreCommand(
         request=request,
-        dry=bool(flags.get("dry_run")),
-        progress=_style(flags),
+        dry=bool(typed.get("dry_run")),
+        progress=_style(typed),
         prometheus=None if prometheus is None else Path(prometheus),
-        workers=_workers(flags),
+        workers=_workers(typed),
     )
 
 
-def _workers(flags: Mapping[str, Any]) -> Processes | Cluster | None:
-    given, count = flags.get("cluster"), flags.get("processes")
-    if given is None and flags.get("workers") is not None:
+def _workers(typed: Mapping[str, Any]) -> Processes | Cluster | None:
+    given, count = typed.get("cluster"), typed.get("processes")
+    if given is None and typed.get("workers") is not None:
         raise ConfigurationError("--workers goes with --cluster; see --processes")
     if given is None and count is None:
         return None
@@ -207,19 +197,19 @@ def _workers(flags: Mapping[str, Any]) -> Processes | Cluster | None:
                 "--cluster and --processes exclude each other; --workers N sets the number of"
                 " workers"
             )
-        return Cluster.parse(str(given), flags.get("workers"))
+        return Cluster.parse(str(given), typed.get("workers"))
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_PROCESSES:
         raise ConfigurationError(
             f"--processes takes a number from 1 to {MAX_PROCESSES}, not {count!r}"
         )
-    if flags.get("shard") is not None:
+    if typed.get("shard") is not None:
         raise ConfigurationError("--shard and --processes exclude each other")
     return Processes(count)
 
 
-def _style(flags: Mapping[str, Any]) -> Style:
+def _style(typed: Mapping[str, Any]) -> Style:
     """Return the progress style, which may come from a file, and turn on structured logs."""
-    log, given = flags.get("log") or "text", flags.get("progress") or "auto"
+    log, given = typed.get("log") or "text", typed.get("progress") or "auto"
     if log not in ("text", "json"):
         raise UnknownName("log format", str(log), ("text", "json"))
     if given not in STYLES:

@@ -14,21 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from textassay.cli import flags
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import run_async
-from textassay.cli.flags import (
-    MAPPED,
-    AsJson,
-    AspectMap,
-    Given,
-    Human,
-    RunFolder,
-    argument,
-    data_reading,
-    option,
-    switch,
-)
 from textassay.listening import is_loopback
 from textassay.runtime.errors import UnknownName
 from textassay.table import printable
@@ -53,16 +42,16 @@ MAX_THOUGHT = 1000
     ),
 )
 def show(
-    run: RunFolder,
-    id_: Annotated[str | None, argument("[ID]", "Example to show with its evidence.")] = None,
+    run: flags.RunFolder,
+    id_: Annotated[str | None, flags.argument("[ID]", "Example to show with its evidence.")] = None,
     *,
-    human: Human = None,
-    aspect_map: AspectMap = None,
+    human: flags.Human = None,
+    aspect_map: flags.AspectMap = None,
     prompts: Annotated[
-        bool, switch("--prompts", "Print the prompts and answers of the models.")
+        bool, flags.switch("--prompts", "Print the prompts and answers of the models.")
     ] = False,
-    as_json: AsJson = False,
-    given: Annotated[Given, MAPPED],
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.MAPPED],
 ) -> None:
     """Show a run in the terminal.
 
@@ -72,7 +61,7 @@ def show(
 
     if prompts:
         ids = None if id_ is None else [id_]
-        run_async(_show_exchanges(run, ids, human, data_reading(given), as_json=as_json))
+        run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
         return
     from textassay.meta.score_files import map_entries
     from textassay.report.page import join_runs
@@ -201,12 +190,12 @@ _POLITE = 10
     "view", panel=LOOKING, examples=("textassay view runs/first", "textassay view runs --port 8080")
 )
 def view(
-    run: Annotated[Path, argument("RUN", "Run folder, or a folder that contains several.")],
+    run: Annotated[Path, flags.argument("RUN", "Run folder, or a folder that contains several.")],
     *,
-    human: Human = None,
-    host: Annotated[str, option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
-    given: Annotated[Given, MAPPED],
+    human: flags.Human = None,
+    host: Annotated[str, flags.option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, flags.option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
+    given: Annotated[flags.Given, flags.MAPPED],
 ) -> None:
     """Serve the page of a run on this machine and follow the run while it grows."""
     from textassay.cli.rated import shown_examples
@@ -245,18 +234,20 @@ def view(
 )
 def report(
     runs: Annotated[
-        list[Path], argument("RUN...", "Run folder. A second one is compared with it.")
+        list[Path], flags.argument("RUN...", "Run folder. A second one is compared with it.")
     ],
     *,
-    out: Annotated[Path, option("FILE", "HTML file to write.", "--out", "-o")],
-    human: Human = None,
+    out: Annotated[Path, flags.option("FILE", "HTML file to write.", "--out", "-o")],
+    human: flags.Human = None,
     calibration: Annotated[
-        Path | None, option("DIR", "Calibration whose curves and intervals are shown.")
+        Path | None, flags.option("DIR", "Calibration whose curves and intervals are shown.")
     ] = None,
-    aspect_map: AspectMap = None,
-    title: Annotated[str | None, option("TEXT", "Heading; by default the runs' names.")] = None,
-    note: Annotated[str, option("TEXT", "What readers should know, below the heading.")] = "",
-    given: Annotated[Given, MAPPED],
+    aspect_map: flags.AspectMap = None,
+    title: Annotated[
+        str | None, flags.option("TEXT", "Heading; by default the runs' names.")
+    ] = None,
+    note: Annotated[str, flags.option("TEXT", "What readers should know, below the heading.")] = "",
+    given: Annotated[flags.Given, flags.MAPPED],
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence."""
     from textassay.cli.console import say

@@ -6,23 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
+from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say, show_progress
 from textassay.cli.exits import GATE_STATUS, UNSCORED, as_stopped, run_async
-from textassay.cli.flags import (
-    SCORE,
-    AsJson,
-    Confidence,
-    Given,
-    MethodName,
-    Models,
-    OptionalData,
-    Out,
-    check_confidence,
-    option,
-    typed_names,
-    with_config,
-)
 from textassay.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -54,14 +41,14 @@ _STAGES = {
     ),
 )
 def stress(
-    data: OptionalData = None,
+    data: flags.OptionalData = None,
     *,
-    method: MethodName = None,
-    model: Models = None,
-    out: Out = None,
+    method: flags.MethodName = None,
+    model: flags.Models = None,
+    out: flags.Out = None,
     tests: Annotated[
         list[str] | None,
-        option(
+        flags.option(
             "A,B",
             "Tests or families: repeat, format, length, position, injection, master-keys, "
             "authority, must-see, paraphrase (default: all; paraphrase only with --model "
@@ -70,7 +57,7 @@ def stress(
     ] = None,
     must_see: Annotated[
         list[str] | None,
-        option(
+        flags.option(
             "TEST=ASPECT",
             "Aspect that must react to a test, such as number=tone, if its name does not say "
             "so; may repeat.",
@@ -78,32 +65,32 @@ def stress(
     ] = None,
     fail_above: Annotated[
         float | None,
-        option(
+        flags.option(
             "X",
             "Exit with 0 if all tests hold with shifts up to X points, 1 if one fails, 4 if"
             " one "
             "is inconclusive.",
         ),
     ] = None,
-    confidence: Confidence = 0.95,
-    stress_seed: Annotated[int, option("N", "Seed of the edits (default: 0).")] = 0,
-    as_json: AsJson = False,
-    given: Annotated[Given, SCORE],
+    confidence: flags.Confidence = 0.95,
+    stress_seed: Annotated[int, flags.option("N", "Seed of the edits (default: 0).")] = 0,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, flags.SCORE],
 ) -> int:
     """Test the robustness of a judge: edit the texts in known ways and compare the scores."""
     from textassay.cli.commands.score import build_command
     from textassay.stress.run import StressPlan
 
-    flags = {"data": data, "method": method, "model": model, "out": out, **given}
+    typed = {"data": data, "method": method, "model": model, "out": out, **given}
     # the same keys as `score`, so that one config file serves both commands
-    read, chosen = with_config(flags)
-    check_confidence(confidence)
+    read, chosen = flags.with_config(typed)
+    flags.check_confidence(confidence)
     parsed = build_command(read, chosen, command="stress")
     if parsed.request.calibration is not None:
         raise ConfigurationError("stress tests the judge itself; leave out the calibration")
     plan = StressPlan(
         request=parsed.request,
-        tests=typed_names(tests),
+        tests=flags.typed_names(tests),
         must_see=tuple(must_see or ()),
         seed=stress_seed,
         margin=fail_above,

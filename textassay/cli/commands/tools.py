@@ -7,20 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from textassay.cli import flags
 from textassay.cli.app import SCORING, command, group
 from textassay.cli.exits import run_async
-from textassay.cli.flags import (
-    CONFIG,
-    PROGRESS,
-    READING,
-    RUNTIME,
-    AsJson,
-    Data,
-    Given,
-    Out,
-    option,
-    with_config,
-)
 
 if TYPE_CHECKING:
     pass
@@ -28,11 +17,13 @@ if TYPE_CHECKING:
 
 group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=SCORING)
 
-TOOLS_FLAGS = CONFIG | PROGRESS | READING | RUNTIME.only("api_base", "api_key_env")
+TOOLS_FLAGS = (
+    flags.CONFIG | flags.PROGRESS | flags.READING | flags.RUNTIME.only("api_base", "api_key_env")
+)
 
 
 @command("list", group="tools", examples=("textassay tools list",))
-def tools_list(*, as_json: AsJson = False) -> None:
+def tools_list(*, as_json: flags.AsJson = False) -> None:
     """List the metrics: what each measures, its range, and what it needs."""
     from textassay.tools import describe_all
 
@@ -54,23 +45,23 @@ def tools_list(*, as_json: AsJson = False) -> None:
     examples=("textassay tools score data.jsonl --tools rouge,chrf -o runs/metrics",),
 )
 def tools_score(
-    data: Data,
+    data: flags.Data,
     *,
     tools: Annotated[
-        list[str] | None, option("A,B", "Metrics, such as rouge,nli:MODEL; may repeat.")
+        list[str] | None, flags.option("A,B", "Metrics, such as rouge,nli:MODEL; may repeat.")
     ] = None,
     model: Annotated[
-        str | None, option("MODEL", "Model that lm_prob asks.", "--model", "-m")
+        str | None, flags.option("MODEL", "Model that lm_prob asks.", "--model", "-m")
     ] = None,
-    out: Out = None,
-    as_json: AsJson = False,
-    given: Annotated[Given, TOOLS_FLAGS],
+    out: flags.Out = None,
+    as_json: flags.AsJson = False,
+    given: Annotated[flags.Given, TOOLS_FLAGS],
 ) -> int:
     """Score every example of DATA with automatic metrics and write the scores to a run folder."""
     from textassay.cli.commands.score import build_command, execute
 
-    flags = {"data": data, "tools": tools, "model": model, "out": out, **given}
+    typed = {"data": data, "tools": tools, "model": model, "out": out, **given}
     known = ("data", "tools", "model", "out", *TOOLS_FLAGS.flags, "fields")
-    read, chosen = with_config(flags, known)
+    read, chosen = flags.with_config(typed, known)
     parsed = build_command({**read, "method": "tools"}, chosen)
     return run_async(execute(parsed, as_json=as_json))
