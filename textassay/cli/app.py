@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib import import_module
-from inspect import signature
+from inspect import cleandoc, signature
+from textwrap import dedent
 from typing import Annotated, Any
 
 import typer
@@ -120,13 +121,12 @@ def command(
     *,
     panel: str | None = None,
     group: str | None = None,
-    examples: Sequence[str] = (),
     asks_models: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function as a command.
 
-    Its parameters are the flags (see `flags`), the docstring's first paragraph is the help, and
-    what it returns is the exit status; errors become a message and a status (see `exits`).
+    Its parameters are the flags (see `flags`), its docstring is the help, which ends with examples,
+    and what it returns is the exit status; errors become a message and a status (see `exits`).
     """
     home = _app if group is None else _groups[group]
 
@@ -141,11 +141,12 @@ def command(
             with own_messages(), exits():
                 raise typer.Exit(spread(**flags) or 0)
 
+        # help text and documentation of a command cannot differ
+        text, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples:\n")
         home.command(
             name,
             cls=Command,
-            # the docstring is the help: help text and documentation of a command cannot differ
-            help=escaped(function.__doc__ or ""),
+            help=escaped(text),
             epilog=escaped(_epilog(examples, asks_models)),
             rich_help_panel=panel,
         )(run)
@@ -159,11 +160,11 @@ def escaped(text: str) -> str:
     return text.replace("[", r"\[")
 
 
-def _epilog(examples: Sequence[str], asks_models: bool) -> str:
-    parts = ["Examples:\n" + "\n".join(f"  {line}" for line in examples)] if examples else []
-    if asks_models:
-        parts.append(statuses())
-    return "\n\n".join(parts)
+def _epilog(examples: str, asks_models: bool) -> str:
+    # an example that is longer than a line of code goes on with a deeper indentation
+    lines = dedent(examples).replace("\n    ", " ").splitlines()
+    parts = ["Examples:\n" + "\n".join(f"  {line}" for line in lines)] if lines else []
+    return "\n\n".join([*parts, *([statuses()] if asks_models else [])])
 
 
 def statuses() -> str:

@@ -37,14 +37,7 @@ GUIDELINES = flags.Group(
 """What raters are told beside the task."""
 
 
-@command(
-    "annotate",
-    panel=LOOKING,
-    examples=(
-        "textassay annotate data.jsonl --task summarization --aspects coherence -o ratings.jsonl",
-        "textassay annotate data.jsonl --task dialogue --raters 3 --per-item 2 -o ratings.jsonl",
-    ),
-)
+@command("annotate", panel=LOOKING)
 def annotate(
     data: flags.Data,
     *,
@@ -81,6 +74,10 @@ def annotate(
     The page reports an answer as saved once it is on disk. Stop with Ctrl-C; run the same command
     again to continue. Decide how many ratings to collect before you look at an estimate: one that
     is looked at after every batch misses more often than its interval says.
+
+    Examples:
+        textassay annotate data.jsonl --task summarization --aspects coherence -o ratings.jsonl
+        textassay annotate data.jsonl --task dialogue --raters 3 --per-item 2 -o ratings.jsonl
     """
     from textassay.annotate.ratings import CollectedRatings, read_sampled
     from textassay.annotate.server import AnnotationServer
@@ -223,13 +220,7 @@ def agreement_table(ratings: Answers) -> Table:
 group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
 
 
-@command(
-    "import",
-    group="ratings",
-    examples=(
-        "textassay ratings import label-studio export.json --data data.jsonl -o ratings.jsonl",
-    ),
-)
+@command("import", group="ratings")
 def import_ratings(
     form: Annotated[str, flags.argument("FORMAT", "csv, label-studio, argilla or potato.")],
     file: Annotated[Path, flags.argument("FILE", "Export file of the other tool.")],
@@ -243,6 +234,9 @@ def import_ratings(
     """Read ratings that people gave in another tool, with one entry per rater.
 
     With the task that they rated by, a rating that is none of an aspect's labels is refused.
+
+    Examples:
+        textassay ratings import label-studio export.json --data data.jsonl -o ratings.jsonl
     """
     from textassay.annotate import interchange
     from textassay.methods.library import tasks
@@ -261,14 +255,18 @@ def import_ratings(
     say(f"{len(rows)} rated examples by {len(rows[0]['raters'])} raters are in {out}")
 
 
-@command("agreement", group="ratings", examples=("textassay ratings agreement ratings.jsonl",))
+@command("agreement", group="ratings")
 def agreement(
     data: flags.Data,
     *,
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.JUDGING.only("task") | flags.MAPPED],
 ) -> None:
-    """Measure how well raters agree with each other, by aspect; no scores are needed."""
+    """Measure how well raters agree with each other, by aspect; no scores are needed.
+
+    Examples:
+        textassay ratings agreement ratings.jsonl
+    """
     from textassay.cli.console import print_tables
     from textassay.meta.table import between_raters
     from textassay.methods.library import tasks
@@ -281,11 +279,7 @@ def agreement(
     print_tables([table], {"rows": rows}, as_json=as_json)
 
 
-@command(
-    "export",
-    group="ratings",
-    examples=("textassay ratings export label-studio data.jsonl --task summarization -o tasks/",),
-)
+@command("export", group="ratings")
 def export_tasks(
     form: Annotated[str, flags.argument("FORMAT", "label-studio, argilla or potato.")],
     data: flags.Data,
@@ -293,7 +287,11 @@ def export_tasks(
     out: Annotated[Path, flags.option("DIR", "Folder to write to.", "--out", "-o")],
     given: Annotated[flags.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED],
 ) -> None:
-    """Write examples as tasks for another annotation tool, without systems and scores."""
+    """Write examples as tasks for another annotation tool, without systems and scores.
+
+    Examples:
+        textassay ratings export label-studio data.jsonl --task summarization -o tasks/
+    """
     from textassay.annotate import interchange
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
@@ -311,21 +309,19 @@ def _labels(task: Task) -> dict[str, LabelScale]:
     return {one.name: scale for one in task.aspects if (scale := one.label_scale)}
 
 
-@command(
-    "import",
-    panel=LOOKING,
-    examples=(
-        "textassay import inspect logs/2026-11-01_security.eval --out data.jsonl",
-        "textassay import lm-eval samples_xsum_2026-11-01.jsonl --out data.jsonl",
-    ),
-)
+@command("import", panel=LOOKING)
 def import_results(
     form: Annotated[str, flags.argument("FORMAT", "inspect, promptfoo, deepeval or lm-eval.")],
     file: Annotated[Path, flags.argument("FILE", "Result file of that tool.")],
     *,
     out: Annotated[Path, flags.option("FILE", "File of examples to write, .jsonl.", "--out", "-o")],
 ) -> None:
-    """Convert another tool's result file into examples with scores, to judge, compare or rate."""
+    """Convert another tool's result file into examples with scores, to judge, compare or rate.
+
+    Examples:
+        textassay import inspect logs/2026-11-01_security.eval --out data.jsonl
+        textassay import lm-eval samples_xsum_2026-11-01.jsonl --out data.jsonl
+    """
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.data.exports import read_results
     from textassay.runtime.storage.files import encode, write_text

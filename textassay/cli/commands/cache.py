@@ -64,14 +64,7 @@ def clear(folder: Folder, *, as_json: flags.AsJson = False) -> None:
     typer.echo(f"deleted {cleared.entries} answers, {cleared.bytes / 1e6:.1f} MB")
 
 
-@command(
-    "export",
-    group="cache",
-    examples=(
-        "textassay cache export runs/first -o asked.jsonl",
-        "textassay cache export runs/first | jq .answers",
-    ),
-)
+@command("export", group="cache")
 def export(
     run: flags.RunFolder,
     *,
@@ -87,6 +80,10 @@ def export(
     """Write all prompts and answers of a run as JSON Lines.
 
     Each line has an id, model, prompt, answers and log-probabilities.
+
+    Examples:
+        textassay cache export runs/first -o asked.jsonl
+        textassay cache export runs/first | jq .answers
     """
     run_async(_export(run, out, data, flags.data_reading(given)))
 

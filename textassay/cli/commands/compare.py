@@ -23,15 +23,7 @@ if TYPE_CHECKING:
     from textassay.runtime.labels import LabelSets
 
 
-@command(
-    "compare",
-    panel=DECIDING,
-    examples=(
-        "textassay compare runs/new runs/old",
-        "textassay compare runs/new runs/old --fail-below -0.1",
-        "textassay compare runs/first --systems M13 M17",
-    ),
-)
+@command("compare", panel=DECIDING)
 def compare(
     run_a: Annotated[Path, flags.argument("RUN_A", "The first run or score file.")],
     run_b: Annotated[
@@ -69,6 +61,11 @@ def compare(
 
     Texts are paired by id, or else by source. Two runs that share neither, such as those of two
     weeks of traffic, are compared as independent samples.
+
+    Examples:
+        textassay compare runs/new runs/old
+        textassay compare runs/new runs/old --fail-below -0.1
+        textassay compare runs/first --systems M13 M17
     """
     from textassay.calibration.compare_runs import (
         agreement_of_runs,
@@ -176,15 +173,7 @@ def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: flag
     return _Sides(first, second, rated.people, None, known=True)
 
 
-@command(
-    "rank",
-    panel=DECIDING,
-    examples=(
-        "textassay score data.jsonl --method pairwise --pair system -m MODEL -o runs/pairs",
-        "textassay rank runs/pairs",
-        "textassay rank comparisons.jsonl data.jsonl --pair system --json",
-    ),
-)
+@command("rank", panel=DECIDING)
 def rank(
     scores: flags.Scores,
     data: flags.RatedData = None,
@@ -202,7 +191,13 @@ def rank(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.MAPPED],
 ) -> None:
-    """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources."""
+    """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources.
+
+    Examples:
+        textassay score data.jsonl --method pairwise --pair system -m MODEL -o runs/pairs
+        textassay rank runs/pairs
+        textassay rank comparisons.jsonl data.jsonl --pair system --json
+    """
     from textassay.calibration.ranking import rank_systems
     from textassay.cli.console import print_tables
     from textassay.cli.rated import Rated
@@ -218,15 +213,7 @@ def rank(
     print_tables((table for one in rankings for table in one.tables()), document, as_json=as_json)
 
 
-@command(
-    "meta",
-    panel=DECIDING,
-    examples=(
-        "textassay meta runs/first",
-        "textassay meta runs/first data.jsonl --level dataset,group,system --json",
-        "textassay meta runs/first rated.csv --field item=id --field coh=human.coherence",
-    ),
-)
+@command("meta", panel=DECIDING)
 def meta(
     scores: flags.Scores,
     data: flags.RatedData = None,
@@ -255,7 +242,13 @@ def meta(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED],
 ) -> None:
-    """Measure how well scores agree with human ratings."""
+    """Measure how well scores agree with human ratings.
+
+    Examples:
+        textassay meta runs/first
+        textassay meta runs/first data.jsonl --level dataset,group,system --json
+        textassay meta runs/first rated.csv --field item=id --field coh=human.coherence
+    """
     from textassay.cli.rated import Rated
     from textassay.meta.score_files import read_judge, read_with_labels
     from textassay.meta.table import agreement_table
@@ -290,14 +283,7 @@ def _threshold(typed: str | None) -> float | Literal["auto"] | None:
     return number
 
 
-@command(
-    "alt-test",
-    panel=DECIDING,
-    examples=(
-        "textassay alt-test runs/first rated.jsonl",
-        "textassay alt-test runs/first rated.jsonl --rows-independent --epsilon 0.1 --metric match",
-    ),
-)
+@command("alt-test", panel=DECIDING)
 def alt_test(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -324,7 +310,13 @@ def alt_test(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED],
 ) -> None:
-    """Test whether the judge can replace a human rater, and whether a constant would, too."""
+    """Test whether the judge can replace a human rater, and whether a constant would, too.
+
+    Examples:
+        textassay alt-test runs/first rated.jsonl
+        textassay alt-test runs/first rated.jsonl --rows-independent --epsilon 0.1 --metric
+            match
+    """
     from textassay.calibration.alternative_annotator import annotator_test, pooled_annotator_test
     from textassay.calibration.columns import one_signature
     from textassay.cli.rated import Rated

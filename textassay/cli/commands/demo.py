@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 MODEL = "embedded"
 
 
-@command(
-    "demo",
-    panel=SCORING,
-    asks_models=True,
-    examples=("textassay demo", "textassay demo --quick", "textassay demo -o demo"),
-)
+@command("demo", panel=SCORING, asks_models=True)
 def demo(
     *,
     out: Annotated[
@@ -50,7 +45,13 @@ def demo(
     as_json: AsJson = False,
     given: Annotated[Given, PROGRESS],
 ) -> int:
-    """Run the whole pipeline on bundled examples: offline, with the embedded model."""
+    """Run the whole pipeline on bundled examples: offline, with the embedded model.
+
+    Examples:
+        textassay demo
+        textassay demo --quick
+        textassay demo -o demo
+    """
     return run_async(_execute(out, given.get("progress") or "auto", quick=quick, as_json=as_json))
 
 

@@ -23,16 +23,7 @@ if TYPE_CHECKING:
     from textassay.runtime.connected import ConnectedModel
 
 
-@command(
-    "doctor",
-    panel=MAKING,
-    examples=(
-        "textassay doctor openai/gpt-4.1-mini",
-        "textassay doctor direct/qwen3 --api-base http://localhost:8000/v1",
-        "textassay doctor openai/gpt-6-luna --effort low",
-        "textassay doctor openai/gpt-4.1-mini --batch",
-    ),
-)
+@command("doctor", panel=MAKING)
 def doctor(
     model: Annotated[str, flags.argument("MODEL", "Model to examine.")],
     *,
@@ -44,7 +35,14 @@ def doctor(
         | flags.RUNTIME.only("api_base", "api_key_env", "effort", "extra", "batch"),
     ],
 ) -> int:
-    """Probe what a model supports: thoughts, effort, log-probabilities, echo, JSON schema."""
+    """Probe what a model supports: thoughts, effort, log-probabilities, echo, JSON schema.
+
+    Examples:
+        textassay doctor openai/gpt-4.1-mini
+        textassay doctor direct/qwen3 --api-base http://localhost:8000/v1
+        textassay doctor openai/gpt-6-luna --effort low
+        textassay doctor openai/gpt-4.1-mini --batch
+    """
     typed, unknown, settings = flags.for_models(given)
     # there is no method here that could take an option
     if unknown:

@@ -25,14 +25,7 @@ if TYPE_CHECKING:
     from textassay.cli.rated import Rated
 
 
-@command(
-    "estimate",
-    panel=DECIDING,
-    examples=(
-        "textassay estimate runs/first rated.jsonl",
-        "textassay estimate runs/first rated.jsonl --by system --json",
-    ),
-)
+@command("estimate", panel=DECIDING)
 def estimate(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -53,7 +46,12 @@ def estimate(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED | flags.ALLOWING],
 ) -> None:
-    """Estimate means on the human scale: judge only, labels only, and both together."""
+    """Estimate means on the human scale: judge only, labels only, and both together.
+
+    Examples:
+        textassay estimate runs/first rated.jsonl
+        textassay estimate runs/first rated.jsonl --by system --json
+    """
     from textassay.calibration.calibration import load as load_calibration
     from textassay.calibration.columns import one_signature
     from textassay.calibration.estimate import estimate_means
@@ -131,15 +129,7 @@ def _from_folder(
     return own.map, own.kind
 
 
-@command(
-    "label-plan",
-    panel=DECIDING,
-    examples=(
-        "textassay label-plan runs/first --half-width 0.05 --next 60 -o next.jsonl",
-        "textassay label-plan runs/first --ratings ratings.jsonl --half-width 0.05 --next 60 -o"
-        " next2.jsonl",
-    ),
-)
+@command("label-plan", panel=DECIDING)
 def label_plan(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -165,6 +155,11 @@ def label_plan(
     """Forecast how many ratings an estimate needs, and draw the examples to rate next.
 
     Before the first rating there is nothing to forecast from, and the draw is by chance alone.
+
+    Examples:
+        textassay label-plan runs/first --half-width 0.05 --next 60 -o next.jsonl
+        textassay label-plan runs/first --ratings ratings.jsonl --half-width 0.05 --next 60 -o
+            next2.jsonl
     """
     from textassay.calibration.columns import one_signature
     from textassay.calibration.label_plan import first_rows, next_rows, plan_labels
@@ -245,14 +240,7 @@ _BATCH = 500
 """Scores that are written at a time."""
 
 
-@command(
-    "calibrate",
-    panel=DECIDING,
-    examples=(
-        "textassay calibrate runs/first rated.jsonl -o calibrations/first",
-        "textassay calibrate runs/second --apply calibrations/first -o runs/second-calibrated",
-    ),
-)
+@command("calibrate", panel=DECIDING)
 def calibrate(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -274,7 +262,12 @@ def calibrate(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED | flags.ALLOWING],
 ) -> None:
-    """Learn to map a judge's scores to human ratings, with an interval around each."""
+    """Learn to map a judge's scores to human ratings, with an interval around each.
+
+    Examples:
+        textassay calibrate runs/first rated.jsonl -o calibrations/first
+        textassay calibrate runs/second --apply calibrations/first -o runs/second-calibrated
+    """
     from textassay.calibration.calibration import calibrate as calibrated
     from textassay.calibration.calibration import curve_table, report_table
     from textassay.calibration.calibration import save as save_calibration

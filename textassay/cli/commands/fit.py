@@ -46,19 +46,7 @@ PARAMETERS = ("method", *dict.fromkeys(name for one in KINDS.values() for name i
 """Flags that are parameters of `textassay.fit`."""
 
 
-@command(
-    "fit",
-    panel=SCORING,
-    asks_models=True,
-    examples=(
-        (
-            "textassay fit rated.jsonl --method hd-eval -t summarization -m openai/gpt-4.1-mini -o"
-            " evaluators/mine"
-        ),
-        "textassay fit rated.jsonl --scores runs/a --scores runs/b -o evaluators/combined",
-        "textassay fit rated.jsonl --features 'rouge*' --aggregator ridge -o evaluators/rouge",
-    ),
-)
+@command("fit", panel=SCORING, asks_models=True)
 def fit(
     data: flags.OptionalData = None,
     # `--scores A B` is what people type, and without this argument B would be reported as unknown
@@ -77,7 +65,14 @@ def fit(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, FLAGS],
 ) -> int:
-    """Learn from human ratings how to judge, and write an evaluator folder."""
+    """Learn from human ratings how to judge, and write an evaluator folder.
+
+    Examples:
+        textassay fit rated.jsonl --method hd-eval -t summarization -m openai/gpt-4.1-mini -o
+            evaluators/mine
+        textassay fit rated.jsonl --scores runs/a --scores runs/b -o evaluators/combined
+        textassay fit rated.jsonl --features 'rouge*' --aggregator ridge -o evaluators/rouge
+    """
     typed = {"data": data, "more": more, "method": method, "model": model, "out": out, **given}
     known = (*FLAGS.flags, "data", "method", "model", "out", "fields")
     return _execute(*flags.with_config(typed, known), as_json=as_json)

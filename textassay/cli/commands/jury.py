@@ -27,16 +27,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@command(
-    "cascade",
-    panel=DECIDING,
-    examples=(
-        "textassay score rated.jsonl --method jury -m juror=CHEAP -o runs/cheap",
-        "textassay cascade runs/cheap rated.jsonl -o cascades/first",
-        "textassay score new.jsonl --method jury -m juror=CHEAP -m juror=STRONG --escalate"
-        " cascades/first -o runs/new",
-    ),
-)
+@command("cascade", panel=DECIDING)
 def cascade(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
@@ -58,7 +49,14 @@ def cascade(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED],
 ) -> None:
-    """Learn from ratings when a cheap judge can decide alone, with a bound on disagreements."""
+    """Learn from ratings when a cheap judge can decide alone, with a bound on disagreements.
+
+    Examples:
+        textassay score rated.jsonl --method jury -m juror=CHEAP -o runs/cheap
+        textassay cascade runs/cheap rated.jsonl -o cascades/first
+        textassay score new.jsonl --method jury -m juror=CHEAP -m juror=STRONG --escalate
+            cascades/first -o runs/new
+    """
     from textassay.calibration.cascade import learn_rule
     from textassay.cli.rated import Rated
     from textassay.learning.cascade import save
@@ -207,15 +205,7 @@ def _table(
     return Table(_COLUMNS, lines, tuple(notes), "what the cheap judge decides")
 
 
-@command(
-    "jurors",
-    panel=DECIDING,
-    examples=(
-        "textassay score rated.jsonl --method jury -m juror=A -m juror=B -m juror=C --set"
-        " output=jurors -o runs/jury",
-        "textassay jurors runs/jury rated.jsonl",
-    ),
-)
+@command("jurors", panel=DECIDING)
 def jurors(
     scores: Annotated[
         Path,
@@ -229,7 +219,13 @@ def jurors(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED],
 ) -> None:
-    """Show what each juror adds to a jury, what it costs, and which ones to leave out."""
+    """Show what each juror adds to a jury, what it costs, and which ones to leave out.
+
+    Examples:
+        textassay score rated.jsonl --method jury -m juror=A -m juror=B -m juror=C --set
+            output=jurors -o runs/jury
+        textassay jurors runs/jury rated.jsonl
+    """
     from textassay.cli.rated import Rated
     from textassay.fitting.jurors import worth_table, worths
     from textassay.fitting.learn import Fitter, rating_scales, read_table

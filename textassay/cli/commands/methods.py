@@ -54,31 +54,46 @@ _TABLE_WIDTH, _SHORT = 100, 2
 there is no room left for words."""
 
 
-@command("methods", panel=MAKING, examples=("textassay methods", "textassay methods g-eval"))
+@command("methods", panel=MAKING)
 def methods(
     name: Annotated[str | None, flags.argument("[METHOD]", "Method whose options to show.")] = None,
     *,
     as_json: flags.AsJson = False,
 ) -> None:
-    """List the methods, or one method's options (which --set takes)."""
+    """List the methods, or one method's options (which --set takes).
+
+    Examples:
+        textassay methods
+        textassay methods g-eval
+    """
     _show(_methods(name), as_json)
 
 
-@command("tasks", panel=MAKING, examples=("textassay tasks", "textassay tasks summarization"))
+@command("tasks", panel=MAKING)
 def tasks(
     name: Annotated[str | None, flags.argument("[TASK]", "Task, or a TOML file.")] = None,
     *,
     as_json: flags.AsJson = False,
 ) -> None:
-    """List the built-in tasks, or one task's aspects with their definitions."""
+    """List the built-in tasks, or one task's aspects with their definitions.
+
+    Examples:
+        textassay tasks
+        textassay tasks summarization
+    """
     _show(_tasks(name), as_json)
     if name is not None and not as_json and (measured := _measured(name)):
         typer.echo(f"\nagreement with people: {measured}")
 
 
-@command("settings", panel=MAKING, examples=("textassay settings", "textassay settings --json"))
+@command("settings", panel=MAKING)
 def settings(*, as_json: flags.AsJson = False) -> None:
-    """List the run-time settings: flags, keys of --set and keys of a config file."""
+    """List the run-time settings: flags, keys of --set and keys of a config file.
+
+    Examples:
+        textassay settings
+        textassay settings --json
+    """
     _show(_settings(), as_json)
 
 
@@ -195,11 +210,7 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@command(
-    "graph",
-    panel=MAKING,
-    examples=("textassay graph g-eval", "textassay graph evaluators/mine > mine.mmd"),
-)
+@command("graph", panel=MAKING)
 def graph(
     method: Annotated[
         str,
@@ -208,7 +219,12 @@ def graph(
     *,
     given: Annotated[flags.Given, flags.JUDGING.only("task")],
 ) -> None:
-    """Print a method's graph in the mermaid format."""
+    """Print a method's graph in the mermaid format.
+
+    Examples:
+        textassay graph g-eval
+        textassay graph evaluators/mine > mine.mmd
+    """
     from textassay.methods.by_name import build
     from textassay.methods.fitted.evaluator import is_evaluator, load
     from textassay.runtime.backends.scripted import ScriptedModel
@@ -229,11 +245,7 @@ WRITING = flags.SET | flags.RUNTIME.only("api_base", "api_key_env", "max_cost", 
 """How the model that writes is asked."""
 
 
-@command(
-    "tree",
-    panel=MAKING,
-    examples=("textassay tree -t summarization -m openai/gpt-4.1 -o criteria.toml",),
-)
+@command("tree", panel=MAKING)
 def tree(
     *,
     out: flags.ToTable,
@@ -246,7 +258,11 @@ def tree(
     ] = "hd-eval",
     given: Annotated[flags.Given, WRITING | flags.JUDGING.only("task", "aspects")],
 ) -> None:
-    """Have a model break a task's aspects into sub-criteria, and save the tree for editing."""
+    """Have a model break a task's aspects into sub-criteria, and save the tree for editing.
+
+    Examples:
+        textassay tree -t summarization -m openai/gpt-4.1 -o criteria.toml
+    """
     typed, options, settings = flags.for_models({**given, "model": model})
     run_async(_write_tree(method, out, typed, options, settings))
 
@@ -296,24 +312,20 @@ def _outline(tree: AspectTree) -> str:
     return "\n".join(below(None, ""))
 
 
-@command(
-    "plan",
-    panel=MAKING,
-    examples=(
-        "textassay plan -t dialogue --tools rouge,nli -m openai/gpt-4.1 -o plan.toml",
-        (
-            "textassay score data.jsonl --method fusion-eval --set plan=plan.toml -m openai/gpt-4.1"
-            " -o runs/fused"
-        ),
-    ),
-)
+@command("plan", panel=MAKING)
 def plan(
     *,
     out: flags.ToTable,
     model: flags.Writers,
     given: Annotated[flags.Given, WRITING | flags.JUDGING],
 ) -> None:
-    """Have a model write the plan of fusion-eval, and save it for editing."""
+    """Have a model write the plan of fusion-eval, and save it for editing.
+
+    Examples:
+        textassay plan -t dialogue --tools rouge,nli -m openai/gpt-4.1 -o plan.toml
+        textassay score data.jsonl --method fusion-eval --set plan=plan.toml -m openai/gpt-4.1
+            -o runs/fused
+    """
     typed, options, settings = flags.for_models({**given, "model": model})
     run_async(_write_plan(out, typed, options, settings))
 

@@ -19,17 +19,7 @@ if TYPE_CHECKING:
     from textassay.evaluation.merging import Merged
 
 
-@command(
-    "resume",
-    panel=SCORING,
-    asks_models=True,
-    examples=(
-        "textassay resume runs/first",
-        "textassay resume runs/first --max-cost 10 --concurrency 8",
-        "textassay resume runs/first --data /elsewhere/data.jsonl",
-        "textassay resume runs/first --config judge.toml",
-    ),
-)
+@command("resume", panel=SCORING, asks_models=True)
 def resume(
     run: flags.RunFolder,
     *,
@@ -46,6 +36,12 @@ def resume(
 
     Flags on the command line override the settings of the run, and so do those of
     --config: headers, certificates and addresses per role are never taken from a run folder.
+
+    Examples:
+        textassay resume runs/first
+        textassay resume runs/first --max-cost 10 --concurrency 8
+        textassay resume runs/first --data /elsewhere/data.jsonl
+        textassay resume runs/first --config judge.toml
     """
     from textassay.cli.commands.score import execute
     from textassay.evaluation.merging import is_divided
@@ -71,11 +67,11 @@ def _flags_to_resume(typed: Mapping[str, Any]) -> dict[str, Any]:
     The file may be the one that the run was made with: what it says of the run itself, such as its
     method and data, stays as the run has it.
     """
-    typed = flags.read_flags({name: value for name, value in typed.items() if name != "config"})
+    now = flags.read_flags({name: value for name, value in typed.items() if name != "config"})
     configured = flags.config_file(typed.get("config"), flags.CONFIG_KEYS)
     runtime, _ = split_settings(configured.get("set", {}))
     described = {"model": configured.get("model", {})}  # by the tables, as they were called
-    return {**described, **settings_in({**configured, **runtime}), **typed}
+    return {**described, **settings_in({**configured, **runtime}), **now}
 
 
 def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
@@ -109,11 +105,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
     return command_of(request.model_copy(update=own), typed)
 
 
-@command(
-    "merge",
-    panel=SCORING,
-    examples=("textassay merge runs/large", "textassay merge runs/large --partial"),
-)
+@command("merge", panel=SCORING)
 def merge(
     run: Annotated[Path, flags.argument("RUN", "Folder that contains shard-1, ...")],
     *,
@@ -126,6 +118,10 @@ def merge(
     """Merge RUN/shard-*, made by `score --shard I/N --out RUN/shard-I`, into one run.
 
     Shards of different data, prompts or models are refused. The shards are kept.
+
+    Examples:
+        textassay merge runs/large
+        textassay merge runs/large --partial
     """
     from textassay.cli.commands.score import print_result
     from textassay.evaluation.run import Run

@@ -52,21 +52,7 @@ if TYPE_CHECKING:
     from textassay.workers.worker import Opened
 
 
-@command(
-    "score",
-    panel=SCORING,
-    asks_models=True,
-    examples=(
-        (
-            "textassay score data.jsonl --method g-eval -t summarization -m openai/gpt-4.1-mini -o"
-            " runs/first"
-        ),
-        "textassay score data.csv --method llm-score -a fluency -m openai/gpt-4.1-mini --dry-run",
-        "textassay score data.jsonl --method g-eval -m openai/gpt-4.1-mini --show-prompts 1",
-        "textassay score data.jsonl --config judge.toml --max-cost 5 -o runs/second",
-        "textassay score data.jsonl --config judge.toml --shard 1/4 -o runs/large/shard-1",
-    ),
-)
+@command("score", panel=SCORING, asks_models=True)
 def score(
     data: flags.OptionalData = None,
     *,
@@ -87,7 +73,16 @@ def score(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.SCORE],
 ) -> int:
-    """Judge every example of DATA and write the scores to a run folder."""
+    """Judge every example of DATA and write the scores to a run folder.
+
+    Examples:
+        textassay score data.jsonl --method g-eval -t summarization -m openai/gpt-4.1-mini -o
+            runs/first
+        textassay score data.csv --method llm-score -a fluency -m openai/gpt-4.1-mini --dry-run
+        textassay score data.jsonl --method g-eval -m openai/gpt-4.1-mini --show-prompts 1
+        textassay score data.jsonl --config judge.toml --max-cost 5 -o runs/second
+        textassay score data.jsonl --config judge.toml --shard 1/4 -o runs/large/shard-1
+    """
     typed = {
         "data": data, "method": method, "model": model, "out": out, "calibration": calibration,
         "escalate": escalate, **given,

@@ -32,15 +32,7 @@ MAX_THOUGHT = 1000
 """Characters of a thought that are printed; JSON has all that was kept."""
 
 
-@command(
-    "show",
-    panel=LOOKING,
-    examples=(
-        "textassay show runs/first",
-        "textassay show runs/first doc-17-M3",
-        "textassay show runs/first doc-17-M3 --prompts",
-    ),
-)
+@command("show", panel=LOOKING)
 def show(
     run: flags.RunFolder,
     id_: Annotated[str | None, flags.argument("[ID]", "Example to show with its evidence.")] = None,
@@ -56,6 +48,11 @@ def show(
     """Show a run in the terminal.
 
     Prints a summary and the largest disagreements with people, or the evidence of one example.
+
+    Examples:
+        textassay show runs/first
+        textassay show runs/first doc-17-M3
+        textassay show runs/first doc-17-M3 --prompts
     """
     from textassay.cli.rated import shown_examples
 
@@ -186,9 +183,7 @@ _POLITE = 10
 """Steps by which the viewer's priority is lower than that of other processes."""
 
 
-@command(
-    "view", panel=LOOKING, examples=("textassay view runs/first", "textassay view runs --port 8080")
-)
+@command("view", panel=LOOKING)
 def view(
     run: Annotated[Path, flags.argument("RUN", "Run folder, or a folder that contains several.")],
     *,
@@ -197,7 +192,12 @@ def view(
     port: Annotated[int, flags.option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
     given: Annotated[flags.Given, flags.MAPPED],
 ) -> None:
-    """Serve the page of a run on this machine and follow the run while it grows."""
+    """Serve the page of a run on this machine and follow the run while it grows.
+
+    Examples:
+        textassay view runs/first
+        textassay view runs --port 8080
+    """
     from textassay.cli.rated import shown_examples
     from textassay.report.server import Viewer
 
@@ -224,14 +224,7 @@ def view(
         run_async(serving())
 
 
-@command(
-    "report",
-    panel=LOOKING,
-    examples=(
-        "textassay report runs/first --out report.html",
-        "textassay report runs/first runs/second --human ratings.jsonl --out report.html",
-    ),
-)
+@command("report", panel=LOOKING)
 def report(
     runs: Annotated[
         list[Path], flags.argument("RUN...", "Run folder. A second one is compared with it.")
@@ -249,7 +242,12 @@ def report(
     note: Annotated[str, flags.option("TEXT", "What readers should know, below the heading.")] = "",
     given: Annotated[flags.Given, flags.MAPPED],
 ) -> None:
-    """Write one HTML page that shows a run: scores, agreement with people, and evidence."""
+    """Write one HTML page that shows a run: scores, agreement with people, and evidence.
+
+    Examples:
+        textassay report runs/first --out report.html
+        textassay report runs/first runs/second --human ratings.jsonl --out report.html
+    """
     from textassay.cli.console import say
     from textassay.cli.rated import shown_examples
     from textassay.report import write_report

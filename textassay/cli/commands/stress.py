@@ -24,22 +24,7 @@ _STAGES = {
 }
 
 
-@command(
-    "stress",
-    panel=DECIDING,
-    asks_models=True,
-    examples=(
-        "textassay stress data.jsonl --method llm-score -m openai/gpt-4.1-mini -o runs/stress",
-        (
-            "textassay stress data.jsonl --method g-eval -m MODEL -o runs/stress --tests"
-            " length,injection --fail-above 0.2"
-        ),
-        (
-            "textassay stress data.jsonl --method pairwise --pair system -m MODEL -o runs/stress"
-            " --limit 50"
-        ),
-    ),
-)
+@command("stress", panel=DECIDING, asks_models=True)
 def stress(
     data: flags.OptionalData = None,
     *,
@@ -77,7 +62,15 @@ def stress(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.SCORE],
 ) -> int:
-    """Test the robustness of a judge: edit the texts in known ways and compare the scores."""
+    """Test the robustness of a judge: edit the texts in known ways and compare the scores.
+
+    Examples:
+        textassay stress data.jsonl --method llm-score -m openai/gpt-4.1-mini -o runs/stress
+        textassay stress data.jsonl --method g-eval -m MODEL -o runs/stress --tests
+            length,injection --fail-above 0.2
+        textassay stress data.jsonl --method pairwise --pair system -m MODEL -o runs/stress
+            --limit 50
+    """
     from textassay.cli.commands.score import build_command
     from textassay.stress.run import StressPlan
 

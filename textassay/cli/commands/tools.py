@@ -22,9 +22,13 @@ TOOLS_FLAGS = (
 )
 
 
-@command("list", group="tools", examples=("textassay tools list",))
+@command("list", group="tools")
 def tools_list(*, as_json: flags.AsJson = False) -> None:
-    """List the metrics: what each measures, its range, and what it needs."""
+    """List the metrics: what each measures, its range, and what it needs.
+
+    Examples:
+        textassay tools list
+    """
     from textassay.tools import describe_all
 
     if as_json:
@@ -38,12 +42,7 @@ def tools_list(*, as_json: flags.AsJson = False) -> None:
         typer.echo(f"{tool.kind} ({scale}{better}){state}\n    {tool.description}")
 
 
-@command(
-    "score",
-    group="tools",
-    asks_models=True,
-    examples=("textassay tools score data.jsonl --tools rouge,chrf -o runs/metrics",),
-)
+@command("score", group="tools", asks_models=True)
 def tools_score(
     data: flags.Data,
     *,
@@ -57,7 +56,11 @@ def tools_score(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, TOOLS_FLAGS],
 ) -> int:
-    """Score every example of DATA with automatic metrics and write the scores to a run folder."""
+    """Score every example of DATA with automatic metrics and write the scores to a run folder.
+
+    Examples:
+        textassay tools score data.jsonl --tools rouge,chrf -o runs/metrics
+    """
     from textassay.cli.commands.score import build_command, execute
 
     typed = {"data": data, "tools": tools, "model": model, "out": out, **given}
