@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from textassay.evaluation.progress import Progress, effort, line, problems, speed, watched
-from textassay.table import Note, Table, printable, stacked, to_json, to_terminal
+from textassay.table import Cell, Note, Table, printable, stacked, to_json, to_terminal
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -108,14 +108,17 @@ def print_tables(
 
 def _rows(tables: Iterable[Table]) -> list[dict[str, Any]]:
     """Return the rows of tables as JSON values."""
+
+    def plain(cell: Cell) -> Any:
+        if cell is None or isinstance(cell, str | int | float):
+            return cell
+        return {"value": cell.value, "low": cell.low, "high": cell.high}
+
     return [
-        {
-            column.name: {"value": cell.value, "low": cell.low, "high": cell.high}
-            if hasattr(cell, "low") else cell
-            for column, cell in zip(table.columns, row, strict=True)
-        }
-        for table in tables for row in table.rows
-    ]  # fmt: skip
+        {column.name: plain(cell) for column, cell in zip(table.columns, row, strict=True)}
+        for table in tables
+        for row in table.rows
+    ]
 
 
 class _Said(logging.Handler):

@@ -58,7 +58,7 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
 
 
-def option(metavar: str, text: str, *names: str, panel: str | None = None, **limits: int) -> Any:
+def option(metavar: str, text: str, *names: str, panel: str | None = None, **limits: Any) -> Any:
     """Return a flag that takes a value; it is called as its parameter unless `names` are given."""
     return typer.Option(*names, metavar=metavar or None, help=text, rich_help_panel=panel, **limits)
 

@@ -37,6 +37,8 @@ from textassay.version import __version__
 
 FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
 """Options that end so are paths."""
+PATHS = ("ratings", "escalate", "pool")
+"""Options that always are."""
 LIBRARIES = ("litellm", "pydantic", "aiohttp")
 
 
@@ -82,26 +84,15 @@ def _installed(name: str) -> str:
 def with_absolute_paths(request: RunRequest) -> RunRequest:
     """Return the request with absolute paths, so that the run can be resumed from any folder."""
     paths = {
-        "calibration": request.calibration,
-        "data": request.data,
-        "task": request.task if _is_path(request.task) else None,
+        "calibration": request.calibration is not None,
+        "data": request.data is not None,
+        "task": _is_path(request.task),
+        "method": Path(request.method).is_dir() and _is_evaluator(request.method),
     }
-    absolute = {
-        name: str(Path(path).absolute()) for name, path in paths.items() if path is not None
-    }
+    given = {name: getattr(request, name) for name, is_path in paths.items() if is_path}
     models = {role: _absolute_replay(name) for role, name in request.models.items()}
-    converters = {
-        "scores": _absolute_scores,
-        "profile": absolute_profile,
-        "ratings": _absolute_path,
-        "escalate": _absolute_path,
-        "pool": _absolute_path,
-    }
-    options = {
-        key: converters.get(key, _absolute_file)(value) for key, value in request.options.items()
-    }
-    if Path(request.method).is_dir() and _is_evaluator(request.method):
-        absolute["method"] = str(Path(request.method).absolute())
+    options = {name: _absolute_option(name, value) for name, value in request.options.items()}
+    absolute = {name: _absolute(path) for name, path in given.items()}
     return request.model_copy(update={**absolute, "models": models, "options": options})
 
 
@@ -109,6 +100,10 @@ def _is_evaluator(folder: str) -> bool:
     from textassay.methods.fitted.evaluator import is_evaluator  # brings all that learning needs
 
     return is_evaluator(folder)
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute())
 
 
 def _is_path(task: str | None) -> bool:
@@ -119,26 +114,19 @@ def _is_path(task: str | None) -> bool:
 
 def _absolute_replay(name: str) -> str:
     prefix, _, path = name.partition("/")
-    return f"replay/{Path(path).absolute()}" if prefix == "replay" and path else name
+    return f"replay/{_absolute(path)}" if prefix == "replay" and path else name
 
 
-def _absolute_file(value: Any) -> Any:
+def _absolute_option(name: str, value: Any) -> Any:
     """Return an option that names a prompt, a tree, a plan or examples with its absolute path."""
-    return (
-        str(Path(value).absolute())
-        if isinstance(value, str) and value.endswith(FILE_ENDINGS)
-        else value
-    )
+    if name == "scores":
+        from textassay.methods.fitted.features import with_absolute_paths as absolute_score_files
 
-
-def _absolute_scores(value: Any) -> tuple[str, ...]:
-    from textassay.methods.fitted.features import with_absolute_paths as absolute_score_files
-
-    return tuple(absolute_score_files([value] if isinstance(value, str) else value))
-
-
-def _absolute_path(value: Any) -> Any:
-    return str(Path(value).absolute()) if isinstance(value, str) else value
+        return tuple(absolute_score_files([value] if isinstance(value, str) else value))
+    if name == "profile":
+        return absolute_profile(value)
+    is_path = isinstance(value, str) and (name in PATHS or value.endswith(FILE_ENDINGS))
+    return _absolute(value) if is_path else value
 
 
 def _record(model: Model) -> dict[str, Any]:

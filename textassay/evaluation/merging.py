@@ -119,9 +119,15 @@ def merge(run: str | Path, *, partial: bool = False) -> Merged:
             stack.callback(lock_run(source.path).release)
         _check_replaceable(run)
         unneeded = _check_batches(sources)
-        absent = _absent(sources)
+        there, count = {source.shard for source in sources}, sources[0].shard.count
+        every = (Shard(number, count) for number in range(1, count + 1))
+        absent = tuple(str(shard) for shard in every if shard not in there)
         if absent and not partial:
-            _refuse_absence(run, sources, absent)
+            raise RunFolderError(
+                f"{run} lacks {len(absent)} of {count} shards ({', '.join(absent[:8])}"
+                f"{', ...' if len(absent) > 8 else ''}): run them, or merge the present ones with "
+                "partial=True"
+            )
         made = _merged(run, sources, partial=partial)
         return replace(made, absent=absent, unneeded_batches=unneeded)
 
@@ -221,20 +227,6 @@ def _check_batches(sources: Iterable[_Source]) -> int:
 def _is_settled(source: _Source) -> bool:
     tally = summarize_journal(source.path)
     return tally.pairs == source.expected and not tally.summary()["outcomes"].get("error")
-
-
-def _absent(sources: Sequence[_Source]) -> tuple[str, ...]:
-    there, count = {source.shard for source in sources}, sources[0].shard.count
-    every = (Shard(number, count) for number in range(1, count + 1))
-    return tuple(str(shard) for shard in every if shard not in there)
-
-
-def _refuse_absence(run: Path, sources: Sequence[_Source], absent: Sequence[str]) -> None:
-    raise RunFolderError(
-        f"{run} lacks {len(absent)} of {sources[0].shard.count} shards ({', '.join(absent[:8])}"
-        f"{', ...' if len(absent) > 8 else ''}): run them, or merge the present ones with "
-        "partial=True"
-    )
 
 
 def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:

@@ -171,7 +171,9 @@ class Driver:
             if starting.done():
                 starting.result()
             starting.cancel()
-            await self._until_ended(tasks, self._seconds_to_end())
+            # after a spent budget each call in flight is paid for, and its own deadline bounds it
+            is_bounded = self._failure and not isinstance(self._failure, BudgetReached)
+            await self._until_ended(tasks, STOP_SECONDS if is_bounded else None)
         except BaseException:
             # Ctrl-C, or a fault here: what workers have finished is fetched before they go
             self._stopping = True
@@ -185,13 +187,6 @@ class Driver:
                 worker.handle.kill()
         if self._failure is not None:
             raise self._failure
-
-    def _seconds_to_end(self) -> float | None:
-        """Return how long workers may take to end, once the run is over."""
-        # after a spent budget each call in flight is paid for, and its own deadline bounds it
-        if self._failure is None or isinstance(self._failure, BudgetReached):
-            return None
-        return STOP_SECONDS
 
     async def _keep_starting(self, tasks: dict[asyncio.Task[None], AssignedWorker]) -> None:
         while True:
@@ -266,14 +261,15 @@ class Driver:
         self._tell_of_left_out()
 
     def _next_for(self, worker: AssignedWorker) -> Instructions:
-        number, count = self._place_of(worker)
+        open_ones = [w for w in self._workers if w.opened is not None]
+        number, count = open_ones.index(worker), len(open_ones)
         # A new worker waits until the others keep to their smaller parts of the limits.
         may_ask = all(
             not w.was_fed or (w.report is not None and w.report.part.count >= count)
             for w in self._workers
             if w is not worker
         )
-        examples = self._portion(worker) if may_ask and not self._over.is_set() else []
+        examples = self._portion(worker, count) if may_ask and not self._over.is_set() else []
         worker.was_fed = worker.was_fed or bool(examples)
         needed = worker.needed
         is_short = self._budget.is_short_of(needed)
@@ -298,19 +294,14 @@ class Driver:
             finish=worker.is_finishing,
         )
 
-    def _place_of(self, worker: AssignedWorker) -> tuple[int, int]:
-        open_ones = [w for w in self._workers if w.opened is not None]
-        return open_ones.index(worker), len(open_ones)
-
-    def _portion(self, worker: AssignedWorker) -> list[FedExample]:
-        """Return the examples to hand to a worker now.
+    def _portion(self, worker: AssignedWorker, workers: int) -> list[FedExample]:
+        """Return the examples to hand now to one of so many workers.
 
         It has about a unit in hand at first, and less toward the end, so that all workers end at
         the same time; at no time does it have more than a unit.
         """
         assert self._queue is not None
         assert worker.opened is not None
-        workers = len([w for w in self._workers if w.opened is not None])
         unit = max(self._unit, 2 * worker.opened.in_work)
         share = -(-self._queue.left // (2 * workers))
         target = min(unit, max(share, -(-worker.opened.in_work // workers)))
@@ -541,7 +532,7 @@ async def run_with_workers(
             workers_write=workers.on_this_machine,
             most_sent=most_sent,
         )
-        recorded = await (record.resume() if request.resume else record.create())
+        recorded = await record.open(resume=request.resume)
         if record.unsent_bytes:
             notify(
                 f"the {record.unsent_bytes / 2**20:.0f} MB of answers in {out} are too large to be "

@@ -226,45 +226,34 @@ class RunRecord:
         """Where workers keep answers, if they do so themselves."""
         return self.folder.answers if self.folder is not None and self._workers_write else None
 
-    async def create(self) -> tuple[Mapping[str, Any], Rows]:
-        """Make the folder of a new run, which is removed again if no worker opens the run.
+    async def open(self, *, resume: bool) -> tuple[Mapping[str, Any], Rows]:
+        """Open the run's folder; return the models and answers of a run that is resumed.
 
-        Return what `resume` does: nothing.
+        That of a new run is removed again if no worker opens the run.
         """
-        self.folder = await open_folder(self._path, self._stack, resume=False)
-        return {}, []
-
-    async def resume(self) -> tuple[Mapping[str, Any], Rows]:
-        """Open the folder of a run that was begun; return its models and its answers."""
-        folder = await open_folder(self._path, self._stack, resume=True)
-        self.folder, self._resumed = folder, True
+        folder = await open_folder(self._path, self._stack, resume=resume)
+        self.folder, self._resumed = folder, resume
+        if not resume:
+            return {}, []
         return folder.manifest["models"], await in_thread(lambda: self._earlier_answers(folder))
 
     async def bind(self, opened: Opened, *, where: str) -> None:
         """Make the run folder as the first worker describes it; hold other workers to that."""
         # workers open at the same time, and only the first of them makes the folder
         async with self._binding:
-            await self._bind(opened, where)
-
-    async def _bind(self, opened: Opened, where: str) -> None:
-        if self._first is not None:
-            if (change := changed(self._first.manifest, opened.manifest)) is not None:
-                raise ConfigurationError(f"{where} cannot take part because {change}")
-            return
-        # a calibration is bound to the judge's signature, which only a worker knows
-        if self._adjusting is not None:
-            self._adjust = self._adjusting(opened)
-        assert self.folder is not None
-        if self._settings.cache is None and not self._workers_write:
-            self._store = await open_store(self._settings, self.folder.answers, self._stack)
-        await bind(
-            self.folder,
-            dict(opened.manifest),
-            self._examples,
-            opened.aspects,
-            resume=self._resumed,
-        )
-        self._first = opened
+            if self._first is not None:
+                if (change := changed(self._first.manifest, opened.manifest)) is not None:
+                    raise ConfigurationError(f"{where} cannot take part because {change}")
+                return
+            # a calibration is bound to the judge's signature, which only a worker knows
+            if self._adjusting is not None:
+                self._adjust = self._adjusting(opened)
+            assert self.folder is not None
+            if self._settings.cache is None and not self._workers_write:
+                self._store = await open_store(self._settings, self.folder.answers, self._stack)
+            manifest, aspects = dict(opened.manifest), opened.aspects
+            await bind(self.folder, manifest, self._examples, aspects, resume=self._resumed)
+            self._first = opened
 
     def open_examples(self) -> ExampleQueue:
         """Return the examples that lack a score."""
