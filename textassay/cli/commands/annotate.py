@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from textassay.cli import flags
 from textassay.cli.app import LOOKING, command, group
-from textassay.cli.console import messages, say
+from textassay.cli.console import messages, print_tables, say
 from textassay.cli.exits import io_errors, run_async
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
@@ -26,25 +26,20 @@ LOGGED_EVERY = 10.0
 """Seconds between two lines about them where standard error is no terminal."""
 
 
-GUIDELINES = flags.Group(
-    guidelines=Annotated[
-        Path | None,
-        flags.option(
-            "FILE", "Text or Markdown that raters read before they begin.", panel="Judging"
-        ),
-    ]
-)
-"""What raters are told beside the task."""
-
-
 @command("annotate", panel=LOOKING)
 def annotate(
     data: flags.Data,
     *,
     out: Annotated[Path, flags.option("FILE", "File of ratings to write, .jsonl.", "--out", "-o")],
     given: Annotated[
-        flags.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED | flags.UNIT | GUIDELINES
+        flags.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED | flags.UNIT
     ],
+    guidelines: Annotated[
+        Path | None,
+        flags.option(
+            "FILE", "Text or Markdown that raters read before they begin.", panel="Judging"
+        ),
+    ] = None,
     raters: Annotated[int, flags.option("N", "Raters; each gets a personal link.", min=1)] = 1,
     per_item: Annotated[
         int | None, flags.option("N", "Raters per item (default: all of them).", min=1)
@@ -89,7 +84,6 @@ def annotate(
     public = None if public_url is None else public_address(public_url)
     task = tasks.load(typed.get("task"), typed.get("aspects"))
     reading = {**flags.cells_of(typed), "unit": typed.get("unit")}
-    guidelines = typed.get("guidelines")
     study = Study(
         tuple(Examples(data, labels=_labels(task), **reading)),
         task,
@@ -249,9 +243,8 @@ def import_ratings(
     if data is not None:
         examples = Examples(data, labels=labels, **flags.cells_of(typed))
         rows = interchange.with_examples(rows, examples)
-    lines = [encode(row).decode("utf-8") for row in rows]
     with io_errors(out):
-        write_text(out, "".join(f"{line}\n" for line in lines))
+        write_text(out, "".join(f"{encode(row).decode()}\n" for row in rows))
     say(f"{len(rows)} rated examples by {len(rows[0]['raters'])} raters are in {out}")
 
 
@@ -267,14 +260,12 @@ def agreement(
     Examples:
         textassay ratings agreement ratings.jsonl
     """
-    from textassay.cli.console import print_tables
     from textassay.meta.table import between_raters
     from textassay.methods.library import tasks
 
     typed, _ = flags.with_config(given)
     labels = _labels(tasks.load(typed["task"])) if "task" in typed else {}
-    reading = {key: typed[key] for key in typed.keys() & {"fields", "missing"}}
-    found, table = between_raters(data, labels=labels, **reading)
+    found, table = between_raters(data, labels=labels, **flags.cells_of(typed))
     rows = [{"human": name, **one.as_dict()} for name, one in found.items()]
     print_tables([table], {"rows": rows}, as_json=as_json)
 

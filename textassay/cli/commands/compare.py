@@ -75,7 +75,7 @@ def compare(
     )
     from textassay.calibration.means import weight_named
 
-    over = weight_named(weight)
+    over, names = weight_named(weight), flags.typed_names(aspects)
     flags.check_confidence(confidence)
     if systems is None:
         if run_b is None:
@@ -86,21 +86,14 @@ def compare(
     else:
         sides = _systems(run_a, run_b, systems, given)
     rows = compare_runs(
-        sides.a,
-        sides.b,
-        sides.people,
-        other_people=sides.other,
-        unpaired=sides.known,
-        aspects=flags.typed_names(aspects),
-        confidence=confidence,
-        seed=seed,
-        weight=over,
-    )
+        sides.a, sides.b, sides.people, other_people=sides.other, unpaired=sides.known,
+        aspects=names, confidence=confidence, seed=seed, weight=over,
+    )  # fmt: skip
     agreement = []
     if sides.people is not None and sides.files is not None:
         agreement = agreement_of_runs(
             sides.a, sides.b, sides.people, rows, sides.files,
-            labels=sides.labels, aspects=flags.typed_names(aspects), seed=seed,
+            labels=sides.labels, aspects=names, seed=seed,
         )  # fmt: skip
     document: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
     if systems is not None:

@@ -286,8 +286,13 @@ async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster)
                 workers,
                 adjusting=load_adjustment(request.calibration),
                 followed=followed,
-                notify=lambda line: say(with_flags(line)),
+                notify=_tell,
+                notice=_tell,
             )
+
+
+def _tell(line: str) -> None:
+    say(with_flags(line))
 
 
 @contextmanager
@@ -358,9 +363,9 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
     for sentence in session.data.notices:
         say(sentence)
     if session.tools_by_default is not None:
-        say(with_flags(session.tools_by_default.notice))
+        _tell(session.tools_by_default.notice)
     for notice in notices(session.method, command.request, is_new=not command.request.resume):
-        say(with_flags(notice))
+        _tell(notice)
 
 
 async def _dry_run(session: Session, command: ScoreCommand, *, as_json: bool) -> None:
@@ -416,14 +421,15 @@ def print_estimate(
 ) -> None:
     """Print what a dry run counted."""
     if as_json:
-        found: dict[str, Any] = {"examples": examples, "estimate": usage.model_dump(mode="json")}
-        if costs is not None:
-            found["costs"] = costs
-        if most_calls is not None:
-            found["most_calls_per_score"] = most_calls
-        if by_samples is not None:
-            found["without_logprobs"] = by_samples.model_dump(mode="json")
-        typer.echo(json.dumps(found if waves is None else {**found, "waves": waves}))
+        found = {
+            "examples": examples,
+            "estimate": usage.model_dump(mode="json"),
+            "costs": costs,
+            "most_calls_per_score": most_calls,
+            "without_logprobs": by_samples and by_samples.model_dump(mode="json"),
+            "waves": waves,
+        }
+        typer.echo(json.dumps({name: one for name, one in found.items() if one is not None}))
         return
     from textassay.runtime.backends.scripted import ASSUMED_THOUGHT_TOKENS
 
@@ -451,12 +457,11 @@ def print_estimate(
             " much a model thinks is not known before it has answered"
         )
     if by_samples is not None:
-        cost = (
-            "" if by_samples.cost is None else f", {_estimated_cost(by_samples, by_samples.cost)}"
-        )
+        price = by_samples.cost
         results().print(
             f"without log-probabilities: up to {by_samples.calls} calls,"
-            f" {by_samples.prompt_tokens} + {by_samples.completion_tokens} tokens{cost}"
+            f" {by_samples.prompt_tokens} + {by_samples.completion_tokens} tokens"
+            + ("" if price is None else f", {_estimated_cost(by_samples, price)}")
         )
 
 
@@ -481,13 +486,10 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     """Print means by aspect and what is unscored and why; return the exit status."""
     from textassay.runtime.storage.run_files import token_details
 
-    summary = _summary_of(run)
+    summary, now = _summary_of(run), run.progress
+    failed = {} if now is None else now.failures
     if as_json:
-        progress = run.progress
-        session = {
-            "failed_calls": {} if progress is None else progress.failures,
-            "costs": {} if progress is None else progress.costs,
-        }
+        session = {"failed_calls": failed, "costs": {} if now is None else now.costs}
         typer.echo(json.dumps({"run": str(run.folder), **summary, **session}))
         # judged by the summary of the whole run, resumed sessions included, not by what this one
         # did
@@ -501,19 +503,20 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         console.print(printable(line), markup=False)
     usage = summary["usage"]
     # of earlier sessions of the run, the costs by model are not known
-    now = run.progress
     costs = now.costs if now is not None and now.usage.calls == usage["calls"] else {}
     cost = _partly_known(costs) if usage["cost"] is None else f"${usage['cost']:.4f}"
-    if now is not None and now.failures and not usage["calls"]:
+    if failed and not usage["calls"]:
         cost = "unknown (no request was answered; what ran out of time may be charged)"
+    # those of this session that had no answer, which usage does not count
+    unanswered = f", {sum(failed.values())} failed" if failed else ""
     console.print(
-        f"{usage['calls']} calls answered{_failed(run)}, {usage['cached_calls']} from the cache,"
+        f"{usage['calls']} calls answered{unanswered}, {usage['cached_calls']} from the cache,"
         f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens{token_details(usage)},"
         f" cost {cost}"
     )
-    if run.progress is not None and run.progress.samples_never_differ:
+    if now is not None and now.samples_never_differ:
         console.print(
-            f"in each of {run.progress.sampled} scores all samples agree: the server may "
+            f"in each of {now.sampled} scores all samples agree: the server may "
             "ignore the temperature, so more than one sample adds nothing",
             style="yellow",
         )
@@ -565,12 +568,6 @@ def _cascade(run: Run) -> list[str]:
            f" confidence {one['confidence']:.0%}")
         for aspect, one in promised.items() if judged[aspect]
     ]  # fmt: skip
-
-
-def _failed(run: Run) -> str:
-    """Return how many calls of this session had no answer, which usage does not count."""
-    count = 0 if run.progress is None else sum(run.progress.failures.values())
-    return f", {count} failed" if count else ""
 
 
 def _commonest_messages(run: Run) -> list[str]:
