@@ -10,7 +10,6 @@ from collections.abc import (
     AsyncIterator,
     Callable,
     Coroutine,
-    Iterable,
     Mapping,
     Sequence,
 )
@@ -275,7 +274,8 @@ def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
                 "its own"
             )
     if isinstance(method, Graph):
-        return GraphMethod.of(method, given.get("task"), one_or_several(given.get("aspects")))
+        aspects = one_or_several(given.get("aspects"))
+        return GraphMethod(method, tasks.load(given.get("task"), aspects))
     if not isinstance(method, Method):
         raise ConfigurationError(
             "method= must be an evaluator folder, a name, a method object or a graph, not "
@@ -359,18 +359,6 @@ class GraphMethod(TaskMethod):
         self.graph, self._task = graph, task
         if any(map(_is_foreign, graph.nodes)):
             self.graph = _Signed(graph, self._digest)
-
-    @classmethod
-    def of(
-        cls, graph: Graph, task: str | None, aspects: Iterable[str | Aspect] | None
-    ) -> GraphMethod:
-        """Return a method for the aspects of a task; see `tasks.load`.
-
-        Raises:
-            UnknownName: There is no such task or aspect.
-            ConfigurationError: The graph takes something else than an `Assignment`.
-        """
-        return cls(graph, tasks.load(task, aspects))
 
     @property
     def name(self) -> str:

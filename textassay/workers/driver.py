@@ -76,26 +76,17 @@ class AssignedWorker:
     def __init__(self, handle: Worker) -> None:
         self.handle, self.outstanding = handle, Outstanding()
         self.opened: Opened | None = None
-        self.report: Report | None = None
+        self.report = Report(progress=NO_PROGRESS, part=Part(count=0))
+        """Its last one; before the first, it keeps to no part of the limits."""
         self.granted = 0.0
         """US dollars that it was granted and has not returned."""
         self.was_fed = False
         self.is_finishing = False
 
     @property
-    def needed(self) -> float:
-        """US dollars of its next request, if it has too few for it."""
-        return 0.0 if self.report is None else self.report.needed
-
-    @property
     def unspent(self) -> float:
         """US dollars that it was granted, and has neither spent nor returned."""
-        return self.granted - (0.0 if self.report is None else self.report.spent)
-
-    @property
-    def is_settling(self) -> bool:
-        """Whether its requests in flight may cost less than they reserve."""
-        return self.report is not None and self.report.is_settling
+        return self.granted - self.report.spent
 
 
 class Driver:
@@ -137,7 +128,7 @@ class Driver:
     @property
     def progress(self) -> Progress:
         """Where the run stands, all workers together."""
-        living = [w.report.progress for w in self._workers if w.report]
+        living = [w.report.progress for w in self._workers]
         before = 0 if self._queue is None else self._queue.settled_before
         return replace(
             sum_progress([*self._gone, *living]),
@@ -158,7 +149,7 @@ class Driver:
     @property
     def spent(self) -> float:
         """US dollars that all workers have reported as spent."""
-        return self._gone_spent + sum(w.report.spent for w in self._workers if w.report)
+        return self._gone_spent + sum(w.report.spent for w in self._workers)
 
     async def run(self) -> None:
         """Judge all examples; when this returns or raises, no worker is left."""
@@ -265,17 +256,15 @@ class Driver:
         number, count = open_ones.index(worker), len(open_ones)
         # A new worker waits until the others keep to their smaller parts of the limits.
         may_ask = all(
-            not w.was_fed or (w.report is not None and w.report.part.count >= count)
-            for w in self._workers
-            if w is not worker
+            not w.was_fed or w.report.part.count >= count for w in self._workers if w is not worker
         )
         examples = self._portion(worker, count) if may_ask and not self._over.is_set() else []
         worker.was_fed = worker.was_fed or bool(examples)
-        needed = worker.needed
+        needed = worker.report.needed
         is_short = self._budget.is_short_of(needed)
         # as in one process, what is in flight may cost less than it reserves
         if is_short and not any(
-            w.is_settling or self._budget.matters(w.unspent) for w in self._workers
+            w.report.is_settling or self._budget.matters(w.unspent) for w in self._workers
         ):
             self._fail(self._budget.reached(self.spent, needed))
         grant = 0.0
@@ -288,7 +277,7 @@ class Driver:
             part=Part(number, count),
             grant=grant,
             # what one worker keeps may be what another waits for
-            return_unspent=any(self._budget.is_short_of(w.needed) for w in self._workers),
+            return_unspent=any(self._budget.is_short_of(w.report.needed) for w in self._workers),
             is_last_grant=is_short and self._over.is_set(),
             report_at=max(1, min(MAX_REPORTED, worker.outstanding.scores // 2)),
             finish=worker.is_finishing,
@@ -339,8 +328,7 @@ class Driver:
     def _leave(self, worker: AssignedWorker, ended: Ended) -> None:
         self._workers.remove(worker)
         self._remember(worker)
-        if worker.report is not None:
-            self._budget.give_back(worker.granted - worker.report.spent)
+        self._budget.give_back(worker.unspent)
         self._record.keep_artifacts(ended.artifacts)
         if self._stopping:
             return
@@ -404,9 +392,8 @@ class Driver:
         return lost
 
     def _remember(self, worker: AssignedWorker) -> None:
-        if worker.report is not None:
-            self._gone.append(worker.report.progress)
-            self._gone_spent += worker.report.spent
+        self._gone.append(worker.report.progress)
+        self._gone_spent += worker.report.spent
 
     def _fail(self, error: Exception) -> None:
         """Stop the run: workers finish what they have in work, and nothing is handed out."""
