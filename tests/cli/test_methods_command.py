@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -11,11 +12,13 @@ from tests.cli.harness import document, score, served, textassay, write_lines
 from tests.fitting.made_texts import rows_of, write
 from textassay import ScriptedModel
 from textassay.cli.app import app
+from textassay.cli.console import print_tables
 from textassay.methods import METHODS, build
 from textassay.methods.library import plans, tasks, trees
 from textassay.prompts import TASKS
 from textassay.runtime import Capabilities
 from textassay.runtime.settings import FLAGGED, OF_ROLES, SETTABLE, LocalSettings
+from textassay.table import Column, Interval, Note, Table
 
 TOOLS = ("chrf", "length")
 
@@ -26,6 +29,19 @@ def rows(*command):
     table = textassay(*command).out
     assert all(str(next(iter(row.values()))) in table for row in found)
     return found
+
+
+def test_a_result_without_a_document_is_the_rows_of_its_tables(capsys):
+    columns = (Column("name", "Name"), Column("mean", "Mean", "interval"))
+    rows = [("a", Interval(2.0, 1.0, 3.0)), ("b", None)]
+    print_tables([Table(columns, rows, (Note("few rows"),))], as_json=True)
+    assert json.loads(capsys.readouterr().out) == {
+        "rows": [
+            {"name": "a", "mean": {"value": 2.0, "low": 1.0, "high": 3.0}},
+            {"name": "b", "mean": None},
+        ],
+        "notes": ["few rows"],
+    }
 
 
 def test_methods_and_their_options():
