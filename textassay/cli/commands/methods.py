@@ -66,7 +66,17 @@ def methods(
         textassay methods
         textassay methods g-eval
     """
-    _show(_methods(name), as_json)
+    from textassay.methods.by_name import find, known
+
+    if name is None:
+        # a method's docstring is its documentation, so the list cannot differ from it
+        docs = {each: (find(each).__doc__ or "").strip() for each in known()}
+        _show(
+            [{"method": each, "what": doc.partition("\n")[0]} for each, doc in docs.items()],
+            as_json,
+        )
+    else:
+        _show([{"option": key, **row} for key, row in _fields(find(name).Options)], as_json)
 
 
 @command("tasks", panel=MAKING)
@@ -81,9 +91,21 @@ def tasks(
         textassay tasks
         textassay tasks summarization
     """
-    _show(_tasks(name), as_json)
-    if name is not None and not as_json and (measured := _measured(name)):
-        typer.echo(f"\nagreement with people: {measured}")
+    from textassay.methods.library import tasks as library
+    from textassay.prompts import TASKS
+
+    if name is None:
+        aspects = {each: [one.name for one in library.load(each).aspects] for each in TASKS}
+        _show([{"task": each, "aspects": names} for each, names in aspects.items()], as_json)
+        return
+    task = library.load(name)
+    rows = [
+        {"aspect": one.name, "scale": list(one.labels or one.scale), "definition": one.definition}
+        for one in task.aspects
+    ]
+    _show(rows, as_json)
+    if not as_json and task.measured:
+        typer.echo(f"\nagreement with people: {task.measured}")
 
 
 @command("settings", panel=MAKING)
@@ -94,7 +116,16 @@ def settings(*, as_json: flags.AsJson = False) -> None:
         textassay settings
         textassay settings --json
     """
-    _show(_settings(), as_json)
+    own = [
+        {"setting": key, "given by": _way(key), **row}
+        for key, row in _fields(Settings)
+        if key not in ("local", "roles")
+    ]
+    local = [
+        {"setting": key, "given by": f"--set {key}=", **row} for key, row in _fields(LocalSettings)
+    ]
+    roles = {"setting": "models", "given by": "[models.ROLE] in --config", "default": {}}
+    _show([*own, {**roles, "what": "Settings of the model of one role."}, *local], as_json)
 
 
 def _show(rows: Rows, as_json: bool) -> None:
@@ -133,55 +164,6 @@ def _paragraph(row: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield indented(Text(printable(_shown(words))))
 
 
-def _methods(name: str | None) -> Rows:
-    """Return all methods, or the options of one."""
-    from textassay.methods.by_name import find, known
-
-    if name is None:
-        return [{"method": each, "what": _summary(find(each))} for each in known()]
-    return [{"option": key, **row} for key, row in _fields(find(name).Options)]
-
-
-def _tasks(name: str | None) -> Rows:
-    """Return all built-in tasks, or the aspects of one."""
-    from textassay.methods.library import tasks as library
-    from textassay.prompts import TASKS
-
-    if name is None:
-        return [
-            {"task": each, "aspects": [aspect.name for aspect in library.load(each).aspects]}
-            for each in TASKS
-        ]
-    return [
-        {
-            "aspect": aspect.name,
-            "scale": list(aspect.labels or aspect.scale),
-            "definition": aspect.definition,
-        }
-        for aspect in library.load(name).aspects
-    ]
-
-
-def _measured(name: str) -> str:
-    from textassay.methods.library import tasks as library
-
-    return library.load(name).measured
-
-
-def _settings() -> Rows:
-    """Return all run-time settings, those of local models among them, and how each is given."""
-    own = [
-        {"setting": key, "given by": _way(key), **row}
-        for key, row in _fields(Settings)
-        if key not in ("local", "roles")
-    ]
-    local = [
-        {"setting": key, "given by": f"--set {key}=", **row} for key, row in _fields(LocalSettings)
-    ]
-    roles = {"setting": "models", "given by": "[models.ROLE] in --config", "default": {}}
-    return [*own, {**roles, "what": "Settings of the model of one role."}, *local]
-
-
 def _way(name: str) -> str:
     if name in FLAGGED:
         return f"--{name.replace('_', '-')}"
@@ -194,11 +176,6 @@ def _fields(model: type[BaseModel]) -> Iterable[tuple[str, dict[str, Any]]]:
     for name, field in model.model_fields.items():
         default = field.get_default(call_default_factory=True)
         yield name, {"default": default, "what": " ".join((field.description or "").split())}
-
-
-def _summary(command: Any) -> str:
-    # the docstring's first line is the help, so the list cannot differ from the documentation
-    return (command.__doc__ or "").strip().partition("\n")[0]
 
 
 def _shown(value: Any) -> str:
