@@ -23,10 +23,9 @@ from textassay.runtime.batches.book import read_records
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import without_order
-from textassay.runtime.messages import Score, Usage, UsageTotal
+from textassay.runtime.messages import Usage, UsageTotal
 from textassay.runtime.storage.answers import merge_answers
 from textassay.runtime.storage.files import open_regular, write_bytes, write_json
-from textassay.runtime.storage.journal import count_lines, read_lines
 from textassay.runtime.storage.run_files import (
     ANSWERS,
     FORMAT,
@@ -35,7 +34,6 @@ from textassay.runtime.storage.run_files import (
     SUMMARY,
     RunSummary,
     pair_digest,
-    parse_score,
     read_journal_lines,
     read_manifest,
     read_summary,
@@ -271,8 +269,9 @@ def _lines(
     seen: set[bytes] = set()
     data = _data(sources[0])
     for source in sources:
-        before, ids = len(seen), None if data is None else _ids(data, source)
-        for score, line, is_last in _scores(source, partial=partial):
+        before = len(seen)
+        ids = None if data is None else {each.id for each in data.part(*source.bounds)}
+        for score, line, is_last in read_journal_lines(source.path):
             if not is_last:
                 # a line that a later one replaced was paid for all the same
                 replaced.add(score.usage)
@@ -284,9 +283,6 @@ def _lines(
                 )
             pair = pair_digest(score.id, score.aspect)
             if pair in seen:
-                if not partial:
-                    unique = sum(each[2] for each in read_journal_lines(source.path))
-                    _refuse_unfinished(source, unique)
                 raise RunFolderError(
                     f"{source.path}: {score.id!r} on {score.aspect!r} is in an earlier shard, too: "
                     "a file was edited"
@@ -294,8 +290,12 @@ def _lines(
             seen.add(pair)
             tally.add(score)
             yield line if line.endswith(b"\n") else line + b"\n"
-        if not partial:
-            _refuse_unfinished(source, len(seen) - before)
+        unique, expected = len(seen) - before, source.expected
+        if not partial and expected is not None and unique < expected:
+            raise RunFolderError(
+                f"{source.path} is unfinished: it has {unique} of {expected} scores; continue with "
+                f"`textassay resume {source.path}`, or merge the present ones with partial=True"
+            )
 
 
 def _data(source: _Source) -> Examples | None:
@@ -308,32 +308,6 @@ def _data(source: _Source) -> Examples | None:
         return data if data.check().digest == source.manifest["data"]["digest"] else None
     except DataError:  # it has changed so much that it cannot be read
         return None
-
-
-def _ids(data: Examples, source: _Source) -> set[str]:
-    return {example.id for example in data.part(*source.bounds)}
-
-
-def _refuse_unfinished(source: _Source, unique: int) -> None:
-    """Refuse a shard that has scores of too few pairs."""
-    expected = source.expected
-    if expected is not None and unique < expected:
-        raise RunFolderError(
-            f"{source.path} is unfinished: it has {unique} of {expected} scores; continue with "
-            f"`textassay resume {source.path}`, or merge the present ones with partial=True"
-        )
-
-
-def _scores(source: _Source, *, partial: bool) -> Iterator[tuple[Score, bytes, bool]]:
-    """Iterate over a shard's lines, each with whether no later one replaces it."""
-    path = source.path / SCORES
-    if not path.exists():
-        return iter(())  # it was killed before its first score
-    # As many lines as scores, so none is replaced, or some are missing and the merge is refused:
-    # one reading is enough.
-    if not partial and count_lines(path) == source.expected:
-        return ((parse_score(path, number, line), line, True) for number, line in read_lines(path))
-    return read_journal_lines(source.path)
 
 
 def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
