@@ -94,10 +94,11 @@ def names_with_json(name: str) -> list[str]:
 
 def lacks_of_command(name: str) -> list[str]:
     """Return what a command lacks."""
-    listed = text("tests/cli/test_lists.py")
+    place = "tests/cli/test_methods_command.py"
+    listed = text(place)
     unlisted = [one for one in names_with_json(name) if f'"{one}"' not in listed]
     expected = {
-        "tests/cli/test_lists.py: the list in test_every_command_with_a_table_speaks_json lacks"
+        f"{place}: the list in test_every_command_with_a_table_speaks_json lacks"
         f" {', '.join(unlisted)}": not unlisted,
         f"docs/ or README.md: `textassay {name}`": (
             f"textassay {name}" in text("docs/*.md", "README.md")

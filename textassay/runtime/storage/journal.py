@@ -105,15 +105,6 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
         raise StorageError(f"{path} cannot be read: {error}") from error
 
 
-def count_lines(path: Path) -> int:
-    """Return the number of line breaks in a file."""
-    try:
-        with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
-            return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b""))
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error}") from error
-
-
 def _is_complete(line: bytes) -> bool:
     """Return whether a last line without a line break is a whole row.
 
