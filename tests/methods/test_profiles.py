@@ -14,7 +14,7 @@ from textassay.demo.recipes import list_recipes
 from textassay.methods import build
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
-from textassay.prompts.packaged import PROFILES, profile_folder
+from textassay.prompts import PROFILES, profile_folder
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, UnknownName
 from textassay.runtime.messages import Assignment, Example

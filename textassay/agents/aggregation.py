@@ -30,6 +30,8 @@ from textassay.runtime.messages import (
 from textassay.runtime.model import Json, Sample
 from textassay.runtime.rubric import Criterion, share_of_points, with_prerequisites
 
+EMPTY = ScoreError(type="EmptyOutput", message="there is no text to judge")
+"""Why a blank output has no score."""
 MAX_QUOTED_SAMPLES = 3
 """Unusable samples that a score quotes; the rest are counted."""
 
@@ -183,7 +185,8 @@ class Average:
         ]
         values, total = [value for value, _ in weighted], math.fsum(w for _, w in weighted)
         if len(values) < self.required * len(parts):
-            return _missing(parts, about)
+            missing = len(parts) - len(values)
+            return _too_few(parts, f"{missing} of {len(parts)} parts have no value", about)
         if not total:
             raise ConfigurationError(
                 f"all parts of {aspect.name!r} that have a value have weight 0"
@@ -216,6 +219,26 @@ def as_evidence(part: Score | Failure) -> Json:
     return evidence
 
 
+def answer_evidence(
+    part: Score | Failure,
+    question: str,
+    kept: Iterable[str],
+    without: Iterable[str] = ("explanation", "scale"),
+) -> Json:
+    """Return the answer to a question as evidence, with what its own evidence says of it.
+
+    Args:
+        part: The answer.
+        question: What was asked.
+        kept: Keys of the answer's evidence that are kept.
+        without: Keys of a part's evidence that are left out.
+    """
+    own = part.evidence[0] if isinstance(part, Score) and part.evidence else {}
+    evidence = as_evidence(part) | {key: own[key] for key in kept if key in own}
+    evidence["text"] = question
+    return {key: value for key, value in evidence.items() if key not in without}
+
+
 def _mapped(part: Score, aspect: Aspect) -> float:
     if part.unit_value is None:
         raise ConfigurationError(
@@ -239,16 +262,15 @@ def broken_part(parts: Iterable[Score | Failure]) -> ScoreError | None:
     return None
 
 
-def _missing(parts: list[Score | Failure], about: dict[str, Any]) -> Score:
+def _too_few(parts: Iterable[Score | Failure], message: str, about: dict[str, Any]) -> Score:
     """Return the score if too many parts have no value."""
     missing = [part for part in parts if isinstance(part, Score) and part.value is None]
     kinds = {part.error.type for part in missing if part.error is not None}
-    return Score.unscored(
-        kinds.pop() if len(kinds) == 1 else "PartsMissing",
-        f"{len(missing)} of {len(parts)} parts have no value",
-        outcome="abstained" if all(part.outcome == "abstained" for part in missing) else "invalid",
-        **about,
-    )
+    kind = kinds.pop() if len(kinds) == 1 else "PartsMissing"
+    # all abstentions: the judge's evidence or opinion is missing, not its form
+    abstained = all(part.outcome == "abstained" for part in missing)
+    outcome: Outcome = "abstained" if abstained else "invalid"
+    return Score.unscored(kind, message, outcome=outcome, **about)
 
 
 _KEPT = ("answer", "quote", "found_in", "reason", "p_yes", "mass")
@@ -310,8 +332,6 @@ class RubricTotal:
     ) -> Score:
         """Return the score where too many verdicts are missing, and what it could have been."""
         names = [one.id for one, known in zip(rubric, met, strict=True) if known is None]
-        scores = [v for v in verdicts if isinstance(v, Score) and v.value is None]
-        kinds = {score.error.type for score in scores if score.error is not None}
         ends = [
             share_of_points(
                 rubric,
@@ -323,16 +343,11 @@ class RubricTotal:
             for best in (False, True)
         ]
         low, high = (max(end or 0.0, 0.0) if self.total == "clipped" else end for end in ends)
-        # all abstentions: the judge's evidence or opinion is missing, not its form
-        abstained = all(score.outcome == "abstained" for score in scores)
-        outcome: Outcome = "abstained" if abstained else "invalid"
-        return Score.unscored(
-            kinds.pop() if len(kinds) == 1 else "PartsMissing",
+        message = (
             f"{len(names)} of {len(rubric)} criteria have no verdict: {', '.join(names[:10])}; the"
-            f" total is between {low:.3g} and {high:.3g}",
-            outcome=outcome,
-            **about,
+            f" total is between {low:.3g} and {high:.3g}"
         )
+        return _too_few(verdicts, message, about)
 
 
 def _verdict(verdict: Score | Failure) -> bool | None:
@@ -351,19 +366,14 @@ def _as_evidence(
     criterion: Criterion, verdict: Score | Failure, own: bool | None, met: bool | None, unmet: str
 ) -> Json:
     """Return one criterion with its verdict, points and reason."""
-    piece = verdict.evidence[0] if isinstance(verdict, Score) and verdict.evidence else {}
-    evidence: Json = {
-        **as_evidence(verdict),
-        "text": criterion.criterion,
+    evidence = answer_evidence(verdict, criterion.criterion, _KEPT) | {
         "value": None if met is None else float(met),
         "criterion": criterion.id,
         "met": own,
         "points": criterion.points,
-        **{key: piece[key] for key in _KEPT if key in piece},
     }
     evidence |= {"tags": list(criterion.tags)} if criterion.tags else {}
-    evidence |= {"prerequisites not met": unmet} if unmet else {}
-    return {key: value for key, value in evidence.items() if key not in ("explanation", "scale")}
+    return evidence | ({"prerequisites not met": unmet} if unmet else {})
 
 
 def _sum(rubric: Sequence[Criterion], met: Sequence[bool | None]) -> Json:

@@ -314,6 +314,10 @@ class Ask:
             for name, fact in facts.items()
             if fact is not False
         ]
+        adaptation = adaptation_of(self.model)
+        # what settings add to every request, such as its effort
+        sent = {} if adaptation is None else adaptation.settings_facts
+        settings = [f"{name}:{value}" for name, value in sent.items()]
         return "|".join(
             [
                 f"method:{method}",
@@ -321,7 +325,7 @@ class Ask:
                 f"prompt:{prompt_digest}",
                 f"layout:{self.layout}",
                 *parts,
-                *_settings_facts(self.model),
+                *settings,
                 f"v:{__version__}",
             ]
         )
@@ -331,12 +335,6 @@ class Ask:
         """The facts about the sampling that signatures hold."""
         seed = "-" if self.seed is None else self.seed
         return {"n": self.n, "temp": f"{self.temperature:g}", "seed": seed}
-
-
-def _settings_facts(model: Model) -> list[str]:
-    """Return what the settings of a model add to every request, such as its effort."""
-    adaptation = adaptation_of(model)
-    return [] if adaptation is None else [f"{k}:{v}" for k, v in adaptation.settings_facts.items()]
 
 
 def _server_limit(response: Response, limit: int) -> int | None:

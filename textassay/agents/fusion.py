@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, as_evidence, from_samples, shared_fields
+from textassay.agents.aggregation import EMPTY, Average, as_evidence, from_samples, shared_fields
 from textassay.agents.ask import (
     REMINDER,
     Ask,
@@ -71,13 +71,7 @@ class Assistant(Message):
     @classmethod
     def of(cls, tool: Tool) -> Self:
         """Describe a tool."""
-        return cls(
-            name=tool.name,
-            description=tool.description,
-            scale=tool.scale,
-            higher_is_better=tool.higher_is_better,
-            signature=tool.signature,
-        )
+        return cls(**{field: getattr(tool, field) for field in cls.model_fields})
 
     @property
     def range(self) -> str:
@@ -115,18 +109,9 @@ def on_unit_scale(
 
 def as_assistance(score: Score, selected: bool | None) -> Json:
     """Return a tool's score as evidence of a judgment."""
-    assistance: dict[str, Any] = {
-        "text": score.aspect,
-        "value": score.value,
-        "outcome": score.outcome,
-    }
-    if score.scale is not None:
-        assistance["scale"] = list(score.scale)
-    if score.error is not None:
-        assistance["problem"] = f"{score.error.type}: {score.error.message}"
-    if selected is not None:
-        assistance["selected"] = selected
-    return assistance
+    without = ("explanation", "thought")
+    assistance = {key: held for key, held in as_evidence(score).items() if key not in without}
+    return assistance if selected is None else assistance | {"selected": selected}
 
 
 AGAIN_PROMPT = "fusion_eval_plan_again"
@@ -257,9 +242,7 @@ class ScorerWeights(Message):
 
 
 def weights_from(
-    aspect: str,
-    scores: Mapping[str, Sequence[float | None]],
-    ratings: Sequence[float | None],
+    aspect: str, scores: Mapping[str, Sequence[float | None]], ratings: Sequence[float | None]
 ) -> ScorerWeights:
     """Return weights for one aspect."""
     rated = sum(rating is not None for rating in ratings)
@@ -339,7 +322,7 @@ class ToolAverage:
         about = shared_fields(example, aspect, how="fused", signature=self.signature)
         about["scale"] = UNIT
         if not example.output.strip():
-            return Score.unscored("EmptyOutput", "there is no text to judge", **about)
+            return Score.unscored(EMPTY.type, EMPTY.message, **about)
         if isinstance(plan, RefusedPlan):
             evidence = ({"text": plan.text},)
             return Score.unscored("PlanRefused", plan.problem, evidence=evidence, **about)
@@ -509,13 +492,10 @@ class LLMFuser:
     ) -> dict[str, Any] | None:
         """Return why the judge need not be asked, as arguments of `Score.unscored`."""
         if not example.output.strip():
-            return {"type": "EmptyOutput", "message": "there is no text to judge"}
+            return EMPTY.model_dump()
         if isinstance(plan, RefusedPlan):
-            return {
-                "type": "PlanRefused",
-                "message": plan.problem,
-                "evidence": ({"text": plan.text},),
-            }
+            evidence = ({"text": plan.text},)
+            return {"type": "PlanRefused", "message": plan.problem, "evidence": evidence}
         failed = next((score for score in assistance if score.outcome == "error"), None)
         if failed is None:
             return None

@@ -16,10 +16,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from textassay.agents.aggregation import shared_fields
+from textassay.agents.aggregation import EMPTY, shared_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
 from textassay.agents.lookup import OUTPUT, Excerpt, Found, Material, has_read
-from textassay.agents.prompt_template import Prompt, Task, fenced
+from textassay.agents.prompt_template import Prompt, fenced
 from textassay.agents.quotes import find_quote, plain
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
 from textassay.agents.reading.labels import is_whole, points_of
@@ -27,19 +27,10 @@ from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines, rat
 from textassay.prompts import nonce
 from textassay.runtime.calls.sharing import chained
 from textassay.runtime.labels import number_of
-from textassay.runtime.messages import (
-    NO_USAGE,
-    Aspect,
-    Example,
-    Message,
-    Score,
-    ScoreError,
-    Usage,
-)
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage
 from textassay.runtime.model import Function, Json, Sample
 from textassay.runtime.settings import DescribedMessage
 
-EMPTY = ScoreError(type="EmptyOutput", message="there is no text to judge")
 NOWHERE = "nowhere"
 """Where a text stands that a search did not find."""
 _SEARCHES = frozenset({"find", "search", NOWHERE})
@@ -404,7 +395,7 @@ class _Loop:
         for name in ("source", OUTPUT):
             if self._material.within(name):
                 self._excerpts += self._material.read(name, chars=chars).excerpts
-        labels = _labels(ask.task)
+        labels = {"source": ask.task.source_name, OUTPUT: ask.task.output_name}
         texts = [(one.section, labels[one.section], one.text) for one in self._excerpts]
         contents = self._material.list(chars=chars)
         listing = f"{contents.listing}\n{contents.note}"
@@ -613,7 +604,3 @@ def _untitled(schema: Any) -> Any:
         return {name: plain(held) for name, held in value.items() if name != "title"}
 
     return plain(schema)
-
-
-def _labels(task: Task) -> dict[str, str]:
-    return {"source": task.source_name, OUTPUT: task.output_name}

@@ -12,10 +12,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any, Literal, cast
 
 from pydantic import Field, model_validator
 
+from textassay.agents.aggregation import EMPTY
 from textassay.agents.prompt_template import PromptTemplate, Task, fenced, plain_texts
 from textassay.prompts import nonce
 from textassay.runtime.concurrency import gather
@@ -310,7 +312,7 @@ class PassageWriter:
             )
         example = self.template.prepare(example)
         if not example.output.strip():
-            return _none("EmptyOutput", "there is no text to judge")
+            return Passages(missing=EMPTY)
         quality = self.qualities.of(aspect)
         if self.scored == "yes":
             return self._question(example, aspect, quality)
@@ -333,16 +335,10 @@ class PassageWriter:
     def _pairs(self, example: Example, direction: Direction) -> list[_Pair]:
         output = example.output.strip()
         if direction == "src-hypo":
-            given = premise(example)
-            return (
-                []
-                if given is None
-                else [
-                    _Pair(
-                        direction, given, output, texts=plain_texts(example, ("source", "context"))
-                    )
-                ]
-            )
+            if (given := premise(example)) is None:
+                return []
+            texts = plain_texts(example, ("source", "context"))
+            return [_Pair(direction, given, output, texts=texts)]
         known = list(enumerate(text.strip() for text in references(example)))
         chosen = known[:1] if self.first_reference else known
         if direction == "ref-hypo":
@@ -421,29 +417,18 @@ class PassageWriter:
         question = self._question_text(aspect, quality) if self.instruct or own_words else ""
         shown = []
         for demonstration in self._demonstrations(aspect):
-            text = self._question_prompt(
-                self.template.prepare(demonstration), quality, question, []
-            )
-            shown.append(
-                {
-                    "text": text,
-                    "scored": (
-                        f"{self.template.prepare_text(_known_answer(demonstration, aspect))}."
-                    ),
-                }
-            )
-        prompt = self._question_prompt(example, quality, question, shown)
-        return Passages(
-            items=(
-                Passage(
-                    direction="question",
-                    question=question,
-                    prompt=prompt,
-                    scored=f" {self.template.prepare_text('Yes')}",
-                    source=(example.source or "").strip() or None,
-                ),
-            )
+            prepared = self.template.prepare(demonstration)
+            text = self._question_prompt(prepared, quality, question, [])
+            answer = self.template.prepare_text(_known_answer(demonstration, aspect))
+            shown.append({"text": text, "scored": f"{answer}."})
+        passage = Passage(
+            direction="question",
+            question=question,
+            prompt=self._question_prompt(example, quality, question, shown),
+            scored=f" {self.template.prepare_text('Yes')}",
+            source=(example.source or "").strip() or None,
         )
+        return Passages(items=(passage,))
 
     def _question_text(self, aspect: Aspect, quality: Quality) -> str:
         """Return the boolean question.
@@ -592,11 +577,9 @@ class Likelihood(Message):
             assert self.explained is not None  # the passage was written with `alone`
             return self.explained / (self.tokens if weights == "mean" else 1)
         given = self.logprob / (self.tokens if weights == "mean" else 1)
-        return (
-            given
-            if self.alone is None
-            else given - self.alone / (self.alone_tokens if weights == "mean" else 1)
-        )
+        if self.alone is None:
+            return given
+        return given - self.alone / (self.alone_tokens if weights == "mean" else 1)
 
 
 class Likelihoods(Message):
@@ -620,19 +603,17 @@ class LikelihoodReader:
         Raises:
             CapabilityError: The model does not return log-probabilities of a given text.
         """
-        return Likelihoods(
-            items=tuple(await gather([self._read(passage) for passage in passages.items]))
-        )
+        return Likelihoods(items=tuple(await gather(map(self._read, passages.items))))
 
     async def _read(self, passage: Passage) -> Likelihood:
+        scored = {"continuation": passage.scored}
         requests = [
-            ContinuationRequest(
-                prompt=passage.prompt, continuation=passage.scored, truncatable=passage.source
-            )
+            ContinuationRequest(prompt=passage.prompt, truncatable=passage.source, **scored)
         ]
         if passage.alone is not None:
-            requests.append(ContinuationRequest(prompt=passage.alone, continuation=passage.scored))
-        given, *alone = await gather([self._ask(request) for request in requests])
+            requests.append(ContinuationRequest(prompt=passage.alone, **scored))
+        model = scoring(self.model, "continuation")
+        given, *alone = await gather([model.continuation(request) for request in requests])
         rarest = sorted(given.tokens, key=lambda token: token.logprob)[:UNLIKELIEST]
         return Likelihood(
             passage=passage,
@@ -645,9 +626,6 @@ class LikelihoodReader:
             truncated_tokens=given.truncated_tokens,
             usage=sum((answer.usage for answer in (given, *alone)), Usage()),
         )
-
-    async def _ask(self, request: ContinuationRequest) -> ContinuationResponse:
-        return await scoring(self.model, "continuation").continuation(request)
 
 
 @dataclass(frozen=True)
@@ -700,11 +678,11 @@ class LikelihoodScorer:
             by_reference.setdefault(item.passage.reference, []).append(
                 item.value(self.weights, self.normalized)
             )
-        together = _harmonic if self.over_directions == "harmonic" else _mean
+        together = _harmonic if self.over_directions == "harmonic" else fmean
         values = [together(each) for each in by_reference.values()]
         if self.over_references == "max":
             return max(values)
-        return (_harmonic if self.over_references == "harmonic" else _mean)(values)
+        return (_harmonic if self.over_references == "harmonic" else fmean)(values)
 
     def _as_evidence(self, item: Likelihood) -> Json:
         passage = item.passage
@@ -744,15 +722,9 @@ def _explained(given: ContinuationResponse, alone: ContinuationResponse) -> floa
     return math.fsum(explained_share(one.logprob, other.logprob) for one, other in pairs)
 
 
-def _mean(values: Iterable[float]) -> float:
-    known = list(values)
-    return math.fsum(known) / len(known)
-
-
-def _harmonic(values: Iterable[float]) -> float:
+def _harmonic(values: Sequence[float]) -> float:
     """Return the harmonic mean of log-probabilities, which are all 0 or less; 0 if any is 0."""
-    known = list(values)
     # A text of probability 1: the harmonic mean tends to 0 there, and the division would fail.
-    if any(value == 0 for value in known):
+    if 0 in values:
         return 0.0
-    return len(known) / math.fsum(1 / value for value in known)
+    return len(values) / math.fsum(1 / value for value in values)

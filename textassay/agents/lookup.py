@@ -378,9 +378,6 @@ def _closest(text: str, sections: Sequence[Section], chars: int) -> tuple[Excerp
         for start in range(0, len(section.text), WINDOW)
     ]
     best = closest(text, [window.text for window in windows], MAX_PLACES // 2)
-    words = set(re.findall(r"\w+", text.casefold()))
-    sharing = [
-        windows[at] for at in best
-        if not words.isdisjoint(re.findall(r"\w+", windows[at].text.casefold()))
-    ]  # fmt: skip
+    words = set(_words(text))
+    sharing = [windows[at] for at in best if not words.isdisjoint(_words(windows[at].text))]
     return _within_room(sharing, chars)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -206,17 +207,14 @@ class Profile(Message):
             return example
         source, output = example.source, example.output
         talk = task.name in self.conversations
-        if talk and source is not None:
+        if source is not None and talk:
             source, output = _unlabeled(source, output)
+            source = self._turns(source)
+        elif source is not None:
+            source = self.prepare_text(source)
         return example.model_copy(
             update={
-                "source": (
-                    source
-                    if source is None
-                    else self._turns(source)
-                    if talk
-                    else self.prepare_text(source)
-                ),
+                "source": source,
                 "context": None if example.context is None else self.prepare_text(example.context),
                 "output": self.prepare_text(output),
                 "references": tuple(map(self.prepare_text, example.references)),
@@ -444,11 +442,9 @@ class PromptTemplate:
 
     def frame(self, labels: tuple[str, ...], values: dict[str, Any]) -> PromptFrame | None:
         """Return the messages with gaps for texts with these labels, if there can be any."""
-        try:
-            words = self._in_english(values)
+        words = self._in_english(values)
+        with _own_errors():
             return frame(self.prompt, labels, task=self.task, layout=self.layout, **words)
-        except PromptFault as fault:
-            raise PromptError(str(fault)) from fault
 
     def render_text(self, plain: Mapping[str, str], **values: Any) -> str:
         """Return the prompt as one text, for models that continue texts.
@@ -544,11 +540,18 @@ def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:
     Raises:
         PromptError: The file is missing or does not render.
     """
-    try:
+    with _own_errors():
         turns = render(prompt, **values)
+    return _messages(prompt, turns)
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    """Raise the errors of `prompts`, which knows nothing of this package's, as `PromptError`."""
+    try:
+        yield
     except PromptFault as fault:
         raise PromptError(str(fault)) from fault
-    return _messages(prompt, turns)
 
 
 def _messages(prompt: str, turns: tuple[Turn, ...]) -> tuple[ChatMessage, ...]:
@@ -559,10 +562,8 @@ def _messages(prompt: str, turns: tuple[Turn, ...]) -> tuple[ChatMessage, ...]:
 
 def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:
     """Return 6 hex digits for the words that are sent, see `prompts.digest`."""
-    try:
+    with _own_errors():
         return digest(prompts, *variants)
-    except PromptFault as fault:
-        raise PromptError(str(fault)) from fault
 
 
 def joined_text(messages: tuple[ChatMessage, ...]) -> str:

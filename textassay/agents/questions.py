@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from textassay.agents.aggregation import EMPTY
 from textassay.agents.ask import (
     TOKENS_TO_SHOW,
     Ask,
@@ -26,7 +27,14 @@ from textassay.agents.ask import (
     read_as,
     thought_note,
 )
-from textassay.agents.prompt_template import Prompt, PromptTemplate, Task, fenced, plain_texts
+from textassay.agents.prompt_template import (
+    KINDS,
+    Prompt,
+    PromptTemplate,
+    Task,
+    fenced,
+    plain_texts,
+)
 from textassay.agents.reading.ratings import MAX_QUOTED
 from textassay.prompts import fence, nonce
 from textassay.runtime.calls.sharing import chained
@@ -290,9 +298,7 @@ class SentenceQuestions:
         task = self.template.task
         written, example = example.output, self.template.prepare(example)
         if not example.output.strip():
-            return QuestionSet(
-                missing=ScoreError(type="EmptyOutput", message="there is no text to judge")
-            )
+            return QuestionSet(missing=EMPTY)
         texts = _texts(example)
         forms = self.book.forms(task, aspect) or (self.book.form_of_any(task, aspect),)
         form = next((form for form in forms if not form.missing(texts)), None)
@@ -340,16 +346,9 @@ class SentenceQuestions:
     def _shared(self, texts: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
         """Return what all aspects are shown, under names that are the same for all of them."""
         task = self.template.task
-        names = {
-            "source": task.source_name.lower(),
-            "context": task.context_name.lower(),
-            "output": task.output_name.lower(),
-        }
-        return {
-            part: name
-            for part in PARTS
-            if part in texts and (name := names.get(part) or labels.get(part))
-        }
+        names = {part: getattr(task, f"{part}_name").lower() for part in KINDS}
+        shown = {part: names.get(part) or labels.get(part) for part in PARTS if part in texts}
+        return {part: name for part, name in shown.items() if name}
 
     def _subquestions(
         self, form: QuestionForm, written: Iterable[str], number: str

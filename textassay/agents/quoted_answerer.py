@@ -15,46 +15,29 @@ from typing import Any, Literal
 from textassay.agents.aggregation import shared_fields
 from textassay.agents.ask import REMINDER, Ask, Parsed, refuse_filtered, thought_note
 from textassay.agents.quotes import find_quote, quotable
-from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
+from textassay.agents.reading.json_in_prose import (
+    JsonObject,
+    find_json,
+    normalized_key,
+    object_schema,
+)
 from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample
 
 AnswerVerdict = Literal["yes", "no", "unsure"]
-SCHEMA: Json = {
-    "type": "object",
-    "properties": {
-        "quote": {"type": "string"},
-        "answer": {"type": "string", "enum": ["yes", "no", "unsure"]},
-    },
-    "required": ["quote", "answer"],
-    "additionalProperties": False,
+_ANSWER: Json = {
+    "quote": {"type": "string"},
+    "answer": {"type": "string", "enum": ["yes", "no", "unsure"]},
 }
+SCHEMA = object_schema(**_ANSWER)
 """The quotation comes first, so that the answer follows from it."""
 DRY_RUN_ANSWER = (
     '{"quote": "as many words as a sentence of a news article or a summary usually has, about'
     ' twenty of them in all", "answer": "yes"}'
 )
-JOINT_SCHEMA: Json = {
-    "type": "object",
-    "properties": {
-        "answers": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "number": {"type": "integer"},
-                    "reason": {"type": "string"},
-                    **SCHEMA["properties"],
-                },
-                "required": ["number", "reason", "quote", "answer"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["answers"],
-    "additionalProperties": False,
-}
+_NUMBERED = object_schema(number={"type": "integer"}, reason={"type": "string"}, **_ANSWER)
+JOINT_SCHEMA = object_schema(answers={"type": "array", "items": _NUMBERED})
 MAX_TOKENS = 256
 """Longest answer to one question, and what each of several adds."""
 

@@ -15,7 +15,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
-from textassay.agents.aggregation import aspect_fields, from_samples, from_text, shared_fields
+from textassay.agents.aggregation import (
+    EMPTY,
+    aspect_fields,
+    from_samples,
+    from_text,
+    shared_fields,
+)
 from textassay.agents.ask import (
     REMINDER,
     SAMPLES,
@@ -30,6 +36,7 @@ from textassay.agents.ask import (
     truncation_note,
 )
 from textassay.agents.prompt_template import BoundPrompt, Prompt
+from textassay.agents.reading.json_in_prose import object_schema
 from textassay.agents.reading.labels import (
     MIN_MASS,
     Expectation,
@@ -41,6 +48,7 @@ from textassay.agents.reading.labels import (
     points_for,
     points_of,
     schema_of,
+    score_schema,
 )
 from textassay.agents.reading.ratings import (
     DECLINED,
@@ -208,7 +216,7 @@ class Scorer:
         constants = self._constants(aspect)
         about: dict[str, Any] = {"id": example.id, **constants.fields}
         if not example.output.strip():
-            return Score.unscored("EmptyOutput", "there is no text to judge", **about)
+            return Score.unscored(EMPTY.type, EMPTY.message, **about)
         shown = {name: value for name, value in shown.items() if value is not None}
         bound = self._bound(aspect, **shown) if shown else constants.prompt
         prompt = bound.render(example)
@@ -581,19 +589,11 @@ class JointScorer:
         """
         example = self.ask.prepare(example)
         if not example.output.strip():
-            return Ratings(
-                scores=tuple(
-                    Score.unscored(
-                        "EmptyOutput",
-                        "there is no text to judge",
-                        **shared_fields(example, a, how="text"),
-                    )
-                    for a in aspects
-                )
-            )
+            return Ratings(scores=tuple(_score(example, aspect, None) for aspect in aspects))
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
         usage, left, truncated = Usage(), aspects, 0
+        again = "json" if self.asks_for_json else "ratings"
         prompt = self._prompt(example, left)
         for _ in range(self.parse_retries + 1):
             answer = await self._ask(prompt, left)
@@ -616,17 +616,13 @@ class JointScorer:
             # Only the aspects that are left: a prompt with all of them would invite all ratings
             # again. If none was rated, it is the form that was missed.
             prompt = (
-                prompt.followed_by(answer.samples[0].text.strip(), REMINDER, form=self._again)
+                prompt.followed_by(answer.samples[0].text.strip(), REMINDER, form=again)
                 if left == requested
                 else self._prompt(example, left)
             )
         scores = tuple(_score(example, aspect, ratings[aspect.id]) for aspect in aspects)
         notes += (*truncation_note(truncated), *thought_note(answer.samples))
         return Ratings(scores=scores, notes=tuple(notes), usage=usage)
-
-    @property
-    def _again(self) -> str:
-        return "json" if self.asks_for_json else "ratings"
 
     def _prompt(self, example: Example, aspects: tuple[Aspect, ...]) -> Prompt:
         return self.ask.render(
@@ -650,21 +646,8 @@ class JointScorer:
         return parse_joint(whole_lines(sample), aspects, self.form)
 
     def _schema(self, aspects: tuple[Aspect, ...]) -> Json:
-        fields = {_key(aspect): self._field(aspect) for aspect in aspects}
-        return {
-            "type": "object",
-            "properties": fields,
-            "required": [*fields],
-            "additionalProperties": False,
-        }
-
-    def _field(self, aspect: Aspect) -> Json:
-        points = points_of(aspect.scale, self.form)
-        if self.form == "letters":
-            return {"type": "string", "enum": [point.label for point in points]}
-        if is_whole(aspect.scale) and len(points) > 2:
-            return {"type": "integer", "enum": [int(point.value) for point in points]}
-        return {"type": "integer" if is_whole(aspect.scale) else "number"}
+        fields = {_key(aspect): score_schema(aspect.scale, self.form) for aspect in aspects}
+        return object_schema(**fields)
 
     def _dry_run_answer(self, aspects: tuple[Aspect, ...]) -> str:
         labels = [points_of(aspect.scale, self.form) for aspect in aspects]
@@ -720,8 +703,11 @@ def _incomplete(answer: Parsed[JointAnswer], left: tuple[Aspect, ...]) -> Json:
     return {"text": text[:MAX_QUOTED], "problem": f"no usable rating for {names}"}
 
 
-def _score(example: Example, aspect: Aspect, rating: float | NoRating) -> Score:
+def _score(example: Example, aspect: Aspect, rating: float | NoRating | None) -> Score:
+    """Return the score of one aspect; `None` stands for a text that is empty."""
     about = shared_fields(example, aspect, how="text")
+    if rating is None:
+        return Score.unscored(EMPTY.type, EMPTY.message, **about)
     if isinstance(rating, NoRating):
         return Score.unscored(rating.reason, rating.message, **about)
     return Score(value=rating, **about)

@@ -69,11 +69,7 @@ class AgentJudge(PromptMethod):
             self.judge,
         )  # fmt: skip
         ask = self.ask(
-            temperature=options.temperature,
-            seed=options.seed,
-            required=options.explicit_sampling,
-            max_tokens=options.max_tokens,
-            is_single=True,
+            temperature=options.temperature, max_tokens=options.max_tokens, is_single=True
         )
         self._investigator = Investigator(
             ask, options.max_steps, options.max_chars, options.parse_retries, self._is_strict,

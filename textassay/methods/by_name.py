@@ -6,48 +6,29 @@ that the run does not use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from textassay.methods.library import tasks
-from textassay.methods.method import Method, Models
+from textassay.methods.method import Method, Models, model_or_none
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
 from textassay.tools.tool import Tool
 
 
-class _Methods(MutableMapping[str, Any]):
+class _Methods(UserDict[str, Any]):
     """Method classes by name, each imported when it is first looked up."""
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._found: dict[str, Any] = {}
-        self._places = dict(places)
-
     def __getitem__(self, name: str) -> Any:
-        if name not in self._found:
-            module, _, cls = self._places[name].partition(".")
-            self._found[name] = getattr(import_module(f"textassay.methods.{module}"), cls)
-        return self._found[name]
-
-    def __setitem__(self, name: str, method: Any) -> None:
-        self._places.setdefault(name, "")
-        self._found[name] = method
-
-    def __delitem__(self, name: str) -> None:
-        del self._places[name]
-        self._found.pop(name, None)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
+        found = self.data[name]
+        if isinstance(found, str):
+            module, _, cls = found.partition(".")
+            found = self.data[name] = getattr(import_module(f"textassay.methods.{module}"), cls)
+        return found
 
 
 METHODS = _Methods(
@@ -111,11 +92,8 @@ def build(
         return _fitted(name, models, task, aspects, options or {})
     method = find(name)
     loaded, read = tasks.load(task, aspects), method.Options.read(options or {})
-    built: Method = (
-        method(models, loaded, read, tools=assistants)
-        if assistants
-        else method(models, loaded, read)
-    )
+    given = {"tools": assistants} if assistants else {}
+    built: Method = method(models, loaded, read, **given)
     return built
 
 
@@ -141,9 +119,9 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
                 f"{name} takes no tools; those that do: {', '.join(_with_tools())}"
             )
         return ()
-    model = (models.get("tools") or models.get("")) if isinstance(models, Mapping) else models
     from textassay.tools.registry import build as build_tools
 
+    model = model_or_none(models, "tools")
     return build_tools(selected or default_tools(name)[0], model=model)
 
 

@@ -10,15 +10,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, RubricTotal, as_evidence
+from textassay.agents.aggregation import Average, RubricTotal, answer_evidence
 from textassay.agents.ask import LogprobsOrSamples, signature_of_parts
 from textassay.agents.planning import Decomposer, GrownTree, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.questions import (
     Answerer,
+    AnswersAtOnce,
     QuestionSet,
-    QuestionTable,
-    Replies,
     SentenceQuestions,
     YesNoAggregator,
 )
@@ -38,24 +37,16 @@ from textassay.prompts import CHECKLISTS
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import (
-    Aspect,
-    AspectTree,
-    Example,
-    Failure,
-    How,
-    Message,
-    Score,
-)
+from textassay.runtime.messages import Aspect, AspectTree, Example, Failure, How, Message, Score
 
 QUESTIONS_PROMPT, P_YES_PROMPT, JOINT_PROMPT = (
     "checklist_questions", "decomp_eval", "checklist_joint",
 )  # fmt: skip
 PUBLISHED, BY_MODEL, BY_RUBRIC = "published", "model", "rubric"
+KEPT = ("answer", "quote", "found_in", "p_yes", "mass")
+"""What evidence says of an answer besides its value."""
 RUBRIC = Aspect(
-    name="rubric",
-    definition="how far the text does what its criteria ask for.",
-    scale=(0.0, 1.0),
+    name="rubric", definition="how far the text does what its criteria ask for.", scale=(0.0, 1.0)
 )
 """What is judged by the rubrics of the rows, unless one aspect is named."""
 
@@ -78,7 +69,7 @@ class AllQuestions(Message):
 class Batches(Message):
     """Questions by the request that they are asked in, in order."""
 
-    items: tuple[AllQuestions, ...]
+    items: tuple[tuple[Aspect, ...], ...]
 
 
 class ChecklistOptions(PromptOptions):
@@ -169,16 +160,15 @@ class Checklist(PromptMethod):
         # written once per run, however many examples wait for them: every example must get the
         # same
         self._write = once(self._written)
-        sampling: dict[str, Any] = {"seed": options.seed, "required": options.explicit_sampling}
         if self._reads_choices:
             if options.calls == "joint":
                 raise ConfigurationError(
                     "calls=joint needs written answers; leave out options={'answers': 'p-yes'}"
                 )
-            ask = self.ask(P_YES_PROMPT, **sampling)
+            ask = self.ask(P_YES_PROMPT)
         else:
             prompt = JOINT_PROMPT if self._asks_jointly and options.prompt is None else None
-            ask = self.ask(prompt, **sampling, max_tokens=MAX_TOKENS)
+            ask = self.ask(prompt, max_tokens=MAX_TOKENS)
         self.prompt_digest = ask.digest(
             ask.layout, options.pattern, self._task.digest, self.locked, self._variant
         )
@@ -239,14 +229,13 @@ class Checklist(PromptMethod):
                 absence_counts=self.reads_rubrics,
             )
             if self._asks_jointly:
-                self._joint = JointAnswerer(
+                joint = JointAnswerer(
                     self._ask, self.options.parse_retries, counts, self.reads_rubrics
                 )
                 self._check = check
                 return [
                     Node("batches", self._batches, questions=questions),
-                    Node("answers", self._answer_batch, example=example,
-                         batch=each("batches.items")),
+                    Node("answers", joint, example=example, questions=each("batches.items")),
                     Node(output, self._checked, example=example, batches="batches",
                          answers="answers"),
                 ]  # fmt: skip
@@ -254,15 +243,14 @@ class Checklist(PromptMethod):
                 Node("answers", answerer, example=example, question=question),
                 Node(output, check, example=example, answer=each("answers")),
             ]
-        template = self._ask.template
-        self._prepared = SentenceQuestions(template, QuestionTable(), decompose=False)
-        self._answerer = Answerer(self._ask, QuestionTable(), reading="auto")
-        self._aggregate = YesNoAggregator(self.signature)
+        self._prepared = SentenceQuestions(self._ask.template, decompose=False)
+        self._answerer = Answerer(self._ask, reading="auto")
+        question_set = each("question_sets")
         return [
             Node("question_sets", self._question_set_of, example=example, question=question),
-            Node("answers", self._answer, question_set=each("question_sets")),
-            Node(output, self._rate, example=example, question=question,
-                 question_set=each("question_sets"), reply=each("answers")),
+            Node("answers", AnswersAtOnce(self._answerer), question_set=question_set),
+            Node(output, YesNoAggregator(self.signature), example=example, aspect=question,
+                 question_set=question_set, replies=each("answers")),
         ]  # fmt: skip
 
     async def _criteria(self, example: Example) -> AllQuestions:
@@ -281,10 +269,7 @@ class Checklist(PromptMethod):
         for at, question in enumerate(questions):
             key = question.parent if self.options.calls == "joint" else at
             groups.setdefault(key, []).append(question)
-        return Batches(items=tuple(AllQuestions(items=tuple(group)) for group in groups.values()))
-
-    async def _answer_batch(self, example: Example, batch: AllQuestions) -> QuotedAnswers:
-        return await self._joint(example, batch.items)
+        return Batches(items=tuple(map(tuple, groups.values())))
 
     async def _checked(
         self, example: Example, batches: Batches, answers: list[QuotedAnswers | Failure]
@@ -293,7 +278,7 @@ class Checklist(PromptMethod):
         checked: list[Score | Failure] = []
         for batch, answered in zip(batches.items, answers, strict=True):
             if isinstance(answered, Failure):
-                checked += [answered] * len(batch.items)
+                checked += [answered] * len(batch)
             else:
                 checked += [await self._check(example, answer) for answer in answered.items]
         return checked
@@ -303,8 +288,8 @@ class Checklist(PromptMethod):
     ) -> Score:
         """Return the share of a rubric's points."""
         signature = signature_of_parts(self.signature, verdicts)
-        fuse = RubricTotal(signature, self._required, self.options.total)
-        return await fuse(example, aspect, verdicts)
+        total = RubricTotal(signature, self._required, self.options.total)
+        return await total(example, aspect, verdicts)
 
     async def _question_set_of(self, example: Example, question: Aspect) -> QuestionSet:
         words = question_of(question)
@@ -314,16 +299,6 @@ class Checklist(PromptMethod):
         return await self._prepared(
             example, question.model_copy(update={"question": question_text})
         )
-
-    async def _answer(self, question_set: QuestionSet) -> Replies:
-        if question_set.form is None:
-            return Replies()
-        return Replies(items=(await self._answerer(question_set.question, question_set),))
-
-    async def _rate(
-        self, example: Example, question: Aspect, question_set: QuestionSet, reply: Replies
-    ) -> Score:
-        return await self._aggregate(example, question, question_set, reply)
 
     async def _questions(self, aspect: Aspect) -> Questions:
         """Return the questions on an aspect, written once per run if no file gives them."""
@@ -361,19 +336,15 @@ class Checklist(PromptMethod):
         parts = [_turned(question, aspect, rating) for question, rating in pairs]
         weights = [self.options.weights.get(question.id, 1.0) for question, _ in pairs]
         score = await average(example, aspect, parts, weights)
-        evidence = tuple(_as_evidence(question, rating) for question, rating in pairs)
-        unanswered = sum(isinstance(r, Score) and r.outcome == "abstained" for _, r in pairs)
-        count = (
-            (
-                {
-                    "text": f"{unanswered} of {len(pairs)} questions abstained",
-                    "abstained": unanswered,
-                },
-            )
-            if unanswered
-            else ()
-        )
-        return score.model_copy(update={"evidence": (*evidence, *count, *questions.notes)})
+        evidence = [
+            answer_evidence(rating, question_of(question), KEPT, without=("explanation",))
+            | {"id": question.id}
+            for question, rating in pairs
+        ]
+        if count := sum(isinstance(r, Score) and r.outcome == "abstained" for _, r in pairs):
+            text = f"{count} of {len(pairs)} questions abstained"
+            evidence.append({"text": text, "abstained": count})
+        return score.model_copy(update={"evidence": (*evidence, *questions.notes)})
 
     @property
     def _reads_choices(self) -> bool:
@@ -483,11 +454,7 @@ def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decompo
         what="a checklist", instead="give one with options={'checklist': 'FILE'}",
     )  # fmt: skip
     return Decomposer(
-        ask,
-        count=options.count,
-        scale=(0.0, 1.0),
-        repairs=options.parse_retries,
-        questions=True,
+        ask, count=options.count, scale=(0.0, 1.0), repairs=options.parse_retries, questions=True
     )
 
 
@@ -511,21 +478,18 @@ def as_questions(
 ) -> Questions:
     """Return what a model wrote as questions; lines that ask nothing are left out and noted."""
     # a statement cannot be answered with yes or no, and asking it would rate the judge's guess
-    questions = tuple(
-        part.model_copy(update={"question": part.definition})
-        for part in written
-        if part.definition.rstrip().endswith("?")
-    )
-    if not questions:
+    asking = [part for part in written if part.definition.rstrip().endswith("?")]
+    if not asking:
         raise MalformedResponse(
             f"the model was asked for yes/no questions on {aspect.name!r} and wrote none"
         )
     dropped = tuple(
         {"text": f"{part.name}: {part.definition}", "problem": "no question"}
         for part in written
-        if not part.definition.rstrip().endswith("?")
+        if part not in asking
     )
-    return Questions(items=questions, notes=(*notes, *dropped))
+    items = tuple(part.model_copy(update={"question": part.definition}) for part in asking)
+    return Questions(items=items, notes=(*notes, *dropped))
 
 
 def _given(
@@ -567,18 +531,3 @@ def _turned(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score 
     ):
         return rating
     return rating.model_copy(update={"value": 1.0 - rating.value})
-
-
-def _as_evidence(question: Aspect, rating: Score | Failure) -> dict[str, Any]:
-    """Return the evidence of an aspect's score on one answer."""
-    own = rating.evidence[0] if isinstance(rating, Score) and rating.evidence else {}
-    kept: dict[str, Any] = {
-        key: own[key] for key in ("answer", "quote", "found_in", "p_yes", "mass") if key in own
-    }
-    evidence: dict[str, Any] = {
-        **as_evidence(rating),
-        **kept,
-        "text": question_of(question),
-        "id": question.id,
-    }
-    return {key: value for key, value in evidence.items() if key != "explanation"}

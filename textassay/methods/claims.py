@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, as_evidence, shared_fields
+from textassay.agents.aggregation import EMPTY, Average, answer_evidence, shared_fields
 from textassay.agents.ask import (
     Ask,
     LogprobsOrSamples,
     Parsed,
-    ProbabilityReading,
     refuse_filtered,
     signature_of_parts,
 )
@@ -23,10 +22,10 @@ from textassay.agents.lookup import narrow
 from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.questions import (
     Answerer,
-    QuestionTable,
-    Replies,
+    AnswersAtOnce,
     SentenceQuestions,
     YesNoAggregator,
+    fill_placeholders,
 )
 from textassay.agents.quoted_answerer import MAX_TOKENS, QuotedAnswerer, score_quoted
 from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
@@ -155,7 +154,7 @@ class ClaimCheck(PromptMethod):
                 f"model:{self._model_name}",
                 f"prompt:{self.prompt_digest}",
                 f"layout:{self.options.prompt_layout}",
-                f"verify:{self._verifies}",
+                f"verify:{self.tools[0].name if self.tools else self.options.verify}",
                 *(["how:auto"] if isinstance(self._verifier, ProbabilityVerifier) else []),
                 f"support:{self.options.support}",
                 f"v:{__version__}",
@@ -199,17 +198,13 @@ class ClaimCheck(PromptMethod):
             return ToolVerifier(self._only_tool(), self._question_counts)
         windows = Windows(options.window, options.windows, self._question_counts)
         if options.verify == "p-yes":
-            names = {"{output}": self._task.output_name, "{source}": self._task.source_name}
-            question = options.pattern
-            for place, name in names.items():
-                question = question.replace(place, name.lower())
-            ask = self.ask(P_YES_PROMPT, seed=options.seed, required=options.explicit_sampling)
-            return ProbabilityVerifier(ask, windows, question, reading="auto")
-        required = options.explicit_sampling
-        ask = self.ask(seed=options.seed, required=required, max_tokens=MAX_TOKENS)
+            output, source = self._task.output_name.lower(), self._task.source_name.lower()
+            words = {"{output}": output, "{source}": source}
+            question = fill_placeholders(options.pattern, words)
+            return ProbabilityVerifier(self.ask(P_YES_PROMPT), windows, question)
         # the claim stands where the output does, and is called what it is
-        as_claim = ask.task.model_copy(update={"output_name": "Claim"})
-        ask = replace(ask, task=as_claim)
+        as_claim = self._task.model_copy(update={"output_name": "Claim"})
+        ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
         must_quote = options.quotes == "required"
         return QuotedVerifier(ask, windows, options.parse_retries, must_quote)
 
@@ -235,10 +230,6 @@ class ClaimCheck(PromptMethod):
                 " claims; leave it out"
             )
         return tool
-
-    @property
-    def _verifies(self) -> str:
-        return self.tools[0].name if self.tools else self.options.verify
 
     @property
     def _model_name(self) -> str:
@@ -330,7 +321,6 @@ class Claims(Message):
 
 
 NO_CLAIMS = ScoreError(type="NoClaims", message="the text states nothing that could be checked")
-EMPTY = ScoreError(type="EmptyOutput", message="there is no text to judge")
 
 
 @dataclass(frozen=True)
@@ -494,38 +484,27 @@ class ProbabilityVerifier:
         ask: Model and prompt, that of `decomp-eval`.
         windows: How much of the source is shown.
         question: What is asked about the claim, which stands in the place of the output.
-        reading: Whether written answers are read in place of log-probabilities that the model does
-            not send.
         signature: What the scores carry, with how they were read in place of `how:auto`.
     """
 
     ask: Ask
     windows: Windows
     question: str
-    reading: ProbabilityReading = "logprob"
     signature: str = ""
-    _table: QuestionTable = field(default_factory=QuestionTable)
-
-    def __post_init__(self) -> None:
-        _ = self.answerer  # refuses a model without probabilities before it is asked
 
     @cached_property
     def answerer(self) -> Answerer:
-        """Who answers."""
-        return Answerer(self.ask, self._table, reading=self.reading)
+        """Who answers, in words where the model sends no log-probabilities."""
+        return Answerer(self.ask, reading="auto")
 
     async def __call__(self, example: Example, claim: Claim) -> Score:
         """Return the probability that the claim is supported."""
         shown = self.windows.of(example, claim)
         aspect = ASPECT.model_copy(update={"question": self.question})
-        prepare = SentenceQuestions(self.ask.template, self._table, decompose=False)
+        prepare = SentenceQuestions(self.ask.template, decompose=False)
         question_set = await prepare(shown, aspect)
-        replies = Replies()
-        if question_set.form is not None:
-            reply = await self.answerer(question_set.question, question_set)
-            replies = Replies(items=(reply,))
-        aggregate = YesNoAggregator(self.signature)
-        return await aggregate(shown, aspect, question_set, replies)
+        replies = await AnswersAtOnce(self.answerer)(question_set)
+        return await YesNoAggregator(self.signature)(shown, aspect, question_set, replies)
 
 
 @dataclass(frozen=True)
@@ -602,7 +581,7 @@ class SupportedFraction:
         parts = [self._counted(verdict) for verdict in verdicts]
         score = await Average(signature, self.required)(example, aspect, parts)
         evidence = tuple(
-            _as_evidence(claim.text, verdict)
+            answer_evidence(verdict, claim.text, _KEPT)
             for claim, verdict in zip(claims.items, verdicts, strict=True)
         )
         update: dict[str, Any] = {
@@ -622,14 +601,6 @@ class SupportedFraction:
     def _penalty(self, claims: int) -> float:
         """Return the factor for a text with so few claims (FActScore, its length penalty)."""
         return math.exp(min(0.0, 1 - self.gamma / claims)) if self.gamma else 1.0
-
-
-def _as_evidence(claim: str, verdict: Score | Failure) -> Json:
-    """Return one claim with its verdict as evidence."""
-    own = verdict.evidence[0] if isinstance(verdict, Score) and verdict.evidence else {}
-    kept = {key: own[key] for key in _KEPT if key in own}
-    evidence: Json = {**as_evidence(verdict), **kept, "text": claim}
-    return {key: value for key, value in evidence.items() if key not in ("explanation", "scale")}
 
 
 def _notes(claims: Claims, verdicts: list[Score | Failure]) -> tuple[Json, ...]:

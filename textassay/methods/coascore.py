@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -19,21 +18,13 @@ from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import (
-    Aspect,
-    AspectTree,
-    Example,
-    How,
-    Scale,
-    Score,
-)
+from textassay.runtime.messages import Aspect, AspectTree, Example, How, Scale, Score
 
 CHAIN_PROMPT, RATINGS_PROMPT = "coascore_aspects", "coascore_ratings"
 MAX_ASPECTS = 50
 
 Variant = Literal["full", "inter", "no-scores", "random", "average"]
 """`full` is CoAScore; the others are the paper's ablations (its tables 5 and 6 and figure 2)."""
-Chains = Callable[[Aspect], Awaitable[Decomposition]]
 
 
 class CoAScoreOptions(RatingOptions):
@@ -79,7 +70,8 @@ class CoAScore(RatingMethod):
             # variant and is refused below
             self.options = self.options.model_copy(update={"aspects_file": None})
         self._refuse_unused_count()
-        self._chains, self._chains_digest = self._source_of_chains(self.models)
+        self._given: dict[str, Decomposition] = {}
+        self._chains_digest = self._find_chains()
         self.joint = self._rater_of_chains(self.models)
         self._average = Average(signature=self.signature)
 
@@ -90,7 +82,7 @@ class CoAScore(RatingMethod):
 
     def nodes(self) -> list[Node]:
         """Write an aspect's chain once, rate it per example, and show it to the aspect's judge."""
-        chain = Node("chain", self._chains, aspect=each("input.aspects"))
+        chain = Node("chain", self._chain, aspect=each("input.aspects"))
         wires = {**PER_ASPECT, "chain": each("chain")}
         if self.options.variant == "no-scores":
             return [chain, Node("scores", self._judge_unrated, **wires)]
@@ -115,26 +107,28 @@ class CoAScore(RatingMethod):
         given = f"options={{'n_aspects': {self.options.n_aspects}}}"
         raise ConfigurationError(f"{given} has no effect: {chains}; leave it out")
 
-    def _source_of_chains(self, models: Models) -> tuple[Chains, str]:
-        """Return what yields a target's chain, and a digest of where it comes from."""
+    def _find_chains(self) -> str:
+        """Take the chains that are known, or say who names them; return a digest of either."""
         if self.options.variant == "inter" and self.options.aspects_file is not None:
             raise ConfigurationError(
                 "variant=inter takes the task's own aspects; leave aspects_file out"
             )
         if self.options.variant == "inter":
             # the digest enters the signature: scores from other chains are not comparable
-            return _Given(_other_aspects(self._task)), self._task.digest
+            self._given = _other_aspects(self._task)
+            return self._task.digest
         if self.options.aspects_file is not None:
-            given = _from_file(
-                trees.load(self.options.aspects_file, self._task),
-                self._task,
-                self.options.aspects_file,
-            )
-            return _Given(given), trees.tree_digest(
-                chain for item in given.values() for chain in item.aspects
-            )
-        namer = chain_namer(models, self._task, self.options)
-        return _remembered(namer), namer.digest
+            tree = trees.load(self.options.aspects_file, self._task)
+            self._given = _from_file(tree, self._task, self.options.aspects_file)
+            return trees.tree_digest(a for chain in self._given.values() for a in chain.aspects)
+        namer = chain_namer(self.models, self._task, self.options)
+        # named once per run: with a chain per example the scores of an aspect would not be
+        # comparable
+        self._name = once(namer)
+        return namer.digest
+
+    async def _chain(self, aspect: Aspect) -> Decomposition:
+        return self._given.get(aspect.id) or await self._name(aspect)
 
     def _rater_of_chains(self, models: Models) -> JointScorer | IndividualScorer:
         """Return the agent of stage II.
@@ -146,9 +140,7 @@ class CoAScore(RatingMethod):
             plain = {"prompt": self.profile.prompt("llm_score")}
             once_each = self.options.model_copy(update=plain)
             return IndividualScorer(self.scorer_for(models, self._task, once_each))
-        explicit = self.options.explicit_sampling
-        ask = self.ask(RATINGS_PROMPT, seed=self.options.seed, required=explicit)
-        return JointScorer(ask, self.options.form, self.options.parse_retries)
+        return JointScorer(self.ask(RATINGS_PROMPT), self.options.form, self.options.parse_retries)
 
     async def _rate(self, example: Example, chain: Decomposition) -> Ratings:
         return await self.joint(example, chain.aspects)
@@ -234,26 +226,6 @@ async def name_chains(
 ) -> GrownTree:
     """Write the chains of all aspects of a task, as a tree that `trees.save` can store."""
     return await grow(chain_namer(models, task, options or CoAScoreOptions()), task.aspects, 2)
-
-
-def _remembered(namer: Decomposer) -> Chains:
-    # named once per run: with a chain per example the scores of an aspect would not be comparable
-    remembered = once(namer)
-
-    async def name_chain(aspect: Aspect) -> Decomposition:
-        return await remembered(aspect)
-
-    return name_chain
-
-
-class _Given:
-    """Chains that are known beforehand, by the target's id."""
-
-    def __init__(self, chains: dict[str, Decomposition]) -> None:
-        self._chains = chains
-
-    async def __call__(self, aspect: Aspect) -> Decomposition:
-        return self._chains[aspect.id]
 
 
 def _other_aspects(task: Task) -> dict[str, Decomposition]:

@@ -20,7 +20,7 @@ from textassay.agents.questions import (
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_toml, validated
 from textassay.methods.method import PromptOptions
-from textassay.prompts.packaged import REPHRASINGS, rephrasing_file, table_file
+from textassay.prompts import REPHRASINGS, rephrasing_file, table_file
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, How
@@ -218,10 +218,9 @@ def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
 
     Without a file, the packaged questions.
     """
-    file = table_file("decomp_eval") if path is None else _file(path)
+    if path is None:
+        file = table_file("decomp_eval")
+    else:
+        file = rephrasing_file(path) if path in REPHRASINGS else Path(path)
     table = read_toml(file)
     return validated(file, table.content, QuestionTable), table.digest
-
-
-def _file(path: str) -> Path:
-    return rephrasing_file(path) if path in REPHRASINGS else Path(path)

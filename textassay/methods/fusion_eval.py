@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -37,16 +36,7 @@ from textassay.runtime.concurrency import gather
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import (
-    Aspect,
-    Assignment,
-    Example,
-    Failure,
-    How,
-    Plan,
-    Scale,
-    Score,
-)
+from textassay.runtime.messages import Aspect, Assignment, Example, Failure, How, Plan, Scale, Score
 from textassay.tools import Tool, ToolScorer
 from textassay.tools.tool import DryRunTool
 from textassay.version import __version__
@@ -54,7 +44,6 @@ from textassay.version import __version__
 Fusion = Literal["llm", "avg", "llmsel", "corrw"]
 """Who fuses: the judge (the paper's Fusion-Eval), or one of its aggregation functions AVG, LLMSel
 and CorrW."""
-Plans = Callable[[], Awaitable[Plan | RefusedPlan]]
 
 PLAN_PROMPT = "fusion_eval_plan"
 MAX_PLAN_TOKENS = 1024
@@ -62,8 +51,6 @@ TEMPERATURE = 0.1
 """The paper's setting for GPT-4; for PaLM 2 it takes 0.5 (section 2)."""
 AT_ONCE = 64
 """Rated examples that are measured at the same time."""
-DirectJudge = Callable[[Example], Awaitable[list[Score | Failure]]]
-"""Judges an example directly, on all aspects in order."""
 
 
 class FusionEvalOptions(RatingOptions):
@@ -149,20 +136,22 @@ class FusionEval(PromptMethod):
         if self.options.direct and self.profile.printed:
             # the direct evaluator's, which are handed on to it; averages show nobody the words
             self._task = with_published_words(self._task)
-        self._check_judge(self.models)
+        self._check_judge()
         self._check_fusion()
         self._check_tools()
-        self.plan, self._plan_digest = self._source_of_plan(self.models)
+        self.plan: Plan | RefusedPlan | None = None
+        self._write_plan: Callable[[], Awaitable[Plan | RefusedPlan]] | None = None
+        self._plan_digest = self._find_plan()
         self.weights: RatedWeights | None = None
 
     def nodes(self) -> list[Node]:
         """Write the plan once, measure every example with the tools, and fuse the scores."""
         make = self._judged if self.options.fusion == "llm" else self._averaged
-        fused, self.signature, self.prompt_digest = make(self.models)
-        plan = [] if self.plan is None else [Node("plan", self.plan)]
+        fused, self.signature, self.prompt_digest = make()
+        plan = [Node("plan", self._plan)] if self._plan_wire else []
         return [*plan, Node("tools", ToolScorer(self.tools).score, example="input.example"), *fused]
 
-    def _check_judge(self, models: Models) -> None:
+    def _check_judge(self) -> None:
         """Refuse a judge that cannot write what the fusion reads."""
         options = self.options
         if options.fusion == "llm":
@@ -170,7 +159,7 @@ class FusionEval(PromptMethod):
                 "ratings of several aspects in one answer",
                 "use fusion=avg or llmsel",
                 options.profile,
-                models,
+                self.models,
                 "scorer",
             )
         if self.profile.printed and options.fusion == "llm" and options.plan not in PLANS:
@@ -219,49 +208,47 @@ class FusionEval(PromptMethod):
                 f"ranges names the tool {min(strange)!r}, which is not among tools="
             )
 
-    def _source_of_plan(self, models: Models) -> tuple[Plans | None, str]:
-        """Return what yields the plan, and a digest that differs between plans."""
+    def _find_plan(self) -> str:
+        """Take the plan that is given, or say who writes it; return a digest, empty for none."""
         if self.options.plan == "none" or self.options.fusion in ("avg", "corrw"):
-            return None, ""
+            return ""
         if self.options.plan != "auto":
-            plan = plans.load(self.options.plan, self._task, [tool.name for tool in self.tools])
-            words = plans.as_toml(plan).encode("utf-8", "surrogatepass")
-            return _Given(plan), hashlib.sha256(words).hexdigest()[:6]
-        planner = planner_of(models, self._task, self.tools, self.options)
-        return _Written(planner), planner.digest
+            tools = [tool.name for tool in self.tools]
+            self.plan = plans.load(self.options.plan, self._task, tools)
+            words = plans.as_toml(self.plan).encode("utf-8", "surrogatepass")
+            return hashlib.sha256(words).hexdigest()[:6]
+        planner = planner_of(self.models, self._task, self.tools, self.options)
+        self._write_plan = once(planner)
+        return planner.digest
 
-    def _judged(self, models: Models) -> tuple[list[Node], str, str]:
+    async def _plan(self) -> Plan | RefusedPlan:
+        """Return the plan, written once per run if none is given."""
+        if self._write_plan is not None:
+            self.plan = await self._write_plan()
+        assert self.plan is not None  # a graph without a plan has no such node
+        return self.plan
+
+    def _judged(self) -> tuple[list[Node], str, str]:
         """Return the nodes in which the judge fuses, the scores' signature and the digest."""
         options = self.options
-        temperature = options.effective_temperature
-        ask = self.ask(
-            n=options.n,
-            temperature=temperature,
-            seed=options.seed,
-            required=options.explicit_sampling,
-        )
         fuser = LLMFuser(
-            ask,
+            self.ask(n=options.n, temperature=options.effective_temperature),
             self.assistants,
             method=self.name,
             parse_retries=options.parse_retries,
             max_tokens=options.max_tokens,
             variant=self._plan_digest,
         )
-        wires: dict[str, Any] = {
-            "example": "input.example",
-            "aspects": "input.aspects",
-            "assistance": "tools",
-        }
-        node = Node("scores", fuser, **wires, **self._plan_wire)
+        wires = {"example": "input.example", "aspects": "input.aspects", **self._plan_wire}
+        node = Node("scores", fuser, assistance="tools", **wires)
         return [node], fuser.signature, fuser.prompt_digest
 
-    def _averaged(self, models: Models) -> tuple[list[Node], str, str]:
+    def _averaged(self) -> tuple[list[Node], str, str]:
         """Return the nodes that average numbers, the scores' signature and the prompts' digest."""
         wires: dict[str, Any] = {**PER_ASPECT, "assistance": "tools"}
         nodes, direct = [], None
         if self.options.direct:
-            direct = self._direct(models)
+            direct = self._direct()
             nodes.append(Node("direct", direct.graph, input="input"))
             wires["direct"] = each("direct")
         average = ToolAverage(self.assistants, self.options.ranges)
@@ -275,7 +262,7 @@ class FusionEval(PromptMethod):
         digest = hashlib.sha256(
             f"{recipe}\n{direct.signature if direct else ''}".encode()
         ).hexdigest()[:6]
-        scorer = model_for(models, "scorer").name if direct else "-"
+        scorer = model_for(self.models, "scorer").name if direct else "-"
         fusion = self.options.fusion
         signature = (
             f"method:{self.name}|model:{scorer}|fusion:{fusion}|parts:{digest}|v:{__version__}"
@@ -289,20 +276,19 @@ class FusionEval(PromptMethod):
         if self.options.fusion != "corrw":
             return None
         assert self.options.ratings is not None  # checked before
-        judge = None if direct is None else partial(_judged_directly, direct, self._task.aspects)
         return RatedWeights(
             self.options.ratings,
             self._task.aspects,
             self.assistants,
             self.tools,
             self.options.ranges,
-            judge,
+            direct,
         )
 
-    def _direct(self, models: Models) -> GEval:
+    def _direct(self) -> GEval:
         options = self.options
         return GEval(
-            models,
+            self.models,
             self._task,
             GEvalOptions(
                 n=options.n,
@@ -318,8 +304,8 @@ class FusionEval(PromptMethod):
         )
 
     @property
-    def _plan_wire(self) -> dict[str, Any]:
-        return {} if self.plan is None else {"plan": "plan"}
+    def _plan_wire(self) -> dict[str, str]:
+        return {"plan": "plan"} if self._plan_digest else {}
 
     @property
     def how(self) -> How:
@@ -340,11 +326,10 @@ class FusionEval(PromptMethod):
         """Return the written plan, or the learned weights, as files for the run folder."""
         if self.weights is not None:
             return {"weights.json": self.weights.as_json()} if self.weights.weights else {}
-        written = self.plan.plan if isinstance(self.plan, _Written) else None
         # a plan that was refused is of no use as a file: it names something that does not exist
-        if not isinstance(written, Plan):
+        if self._write_plan is None or not isinstance(self.plan, Plan):
             return {}
-        return {"plan.toml": plans.as_toml(written, source=f"written for the task {self.task}")}
+        return {"plan.toml": plans.as_toml(self.plan, source=f"written for the task {self.task}")}
 
 
 def planner_of(
@@ -358,38 +343,6 @@ def planner_of(
         instead="give one with options={'plan': 'FILE'}, or use fusion=avg",
     )  # fmt: skip
     return Planner(ask, assistants_of(tools))
-
-
-async def _judged_directly(
-    direct: GEval, aspects: Sequence[Aspect], example: Example
-) -> list[Score | Failure]:
-    """Return the direct evaluator's scores of an example, aspect by aspect."""
-    judged: list[Score | Failure] | Failure = await direct.graph.run(
-        Assignment(example=example, aspects=tuple(aspects))
-    )
-    return [judged] * len(aspects) if isinstance(judged, Failure) else judged
-
-
-class _Given:
-    """A plan that is known beforehand."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    async def __call__(self) -> Plan:
-        return self._plan
-
-
-class _Written:
-    """The plan that a planner writes, asked for once."""
-
-    def __init__(self, planner: Planner) -> None:
-        self._write = once(planner)
-        self.plan: Plan | RefusedPlan | None = None
-
-    async def __call__(self) -> Plan | RefusedPlan:
-        self.plan = await self._write()
-        return self.plan
 
 
 def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
@@ -428,7 +381,7 @@ class RatedWeights:
         assistants: Sequence[Assistant],
         tools: Sequence[Tool],
         ranges: dict[str, Scale],
-        direct: DirectJudge | None,
+        direct: GEval | None,
     ) -> None:
         self._path, self._aspects, self._assistants = ratings, tuple(aspects), tuple(assistants)
         self._tools, self._ranges, self._direct = tuple(tools), ranges, direct
@@ -469,9 +422,12 @@ class RatedWeights:
             for example in Examples(self._path)
             if any(example.human.get(name) is not None for name in names)
         ]
-        if any(isinstance(tool, DryRunTool) for tool in self._tools):
-            # nothing measures in a dry run; the direct evaluator's calls are counted all the same
-            await gather([self._judged(example) for example in rated], limit=AT_ONCE)
+        is_dry = any(isinstance(tool, DryRunTool) for tool in self._tools)
+        # nothing measures in a dry run; the direct evaluator's calls are counted all the same
+        score = ToolScorer(self._tools).score
+        measured = [] if is_dry else await gather(map(score, rated), limit=AT_ONCE)
+        judged = await gather(map(self._judged, rated), limit=AT_ONCE)
+        if is_dry:
             # any weights will do: a dry run counts calls, and its values are thrown away
             equal = {assistant.name: 1.0 for assistant in self._assistants}
             equal |= {} if self._direct is None else {DIRECT: 1.0}
@@ -480,9 +436,6 @@ class RatedWeights:
                 for aspect in self._aspects
             }
             return
-        scorer = ToolScorer(self._tools)
-        measured = await gather([scorer.score(example) for example in rated], limit=AT_ONCE)
-        judged = await gather([self._judged(example) for example in rated], limit=AT_ONCE)
         for at, aspect in enumerate(self._aspects):
             values: dict[str, list[float | None]] = {
                 assistant.name: [self._on_unit(row[place], assistant, aspect) for row in measured]
@@ -494,14 +447,15 @@ class RatedWeights:
             self.weights[aspect.id] = weights_from(aspect.name, values, ratings)
 
     async def _judged(self, example: Example) -> list[Score | Failure]:
-        return [] if self._direct is None else await self._direct(example)
+        """Return the direct evaluator's scores of an example, aspect by aspect."""
+        if self._direct is None:
+            return []
+        assignment = Assignment(example=example, aspects=self._aspects)
+        judged: list[Score | Failure] | Failure = await self._direct.graph.run(assignment)
+        return [judged] * len(self._aspects) if isinstance(judged, Failure) else judged
 
     def _on_unit(self, score: Score, assistant: Assistant, aspect: Aspect) -> float | None:
-        if score.outcome == "error" and score.error is not None:
-            raise DataError(
-                f"fusion=corrw: {assistant.name} failed on the rated example {score.id!r}:"
-                f" {score.error.message}"
-            )
+        _refuse_error(assistant.name, score)
         return on_unit_scale(score, assistant, aspect, self._ranges.get(assistant.name)).value
 
 
@@ -511,9 +465,12 @@ def _direct_value(score: Score | Failure) -> float | None:
             f"fusion=corrw: the direct evaluator failed on a rated example: {score.type}:"
             f" {score.message}"
         )
+    _refuse_error("the direct evaluator", score)
+    return score.unit_value
+
+
+def _refuse_error(who: str, score: Score) -> None:
     if score.outcome == "error" and score.error is not None:
         raise DataError(
-            f"fusion=corrw: the direct evaluator failed on the rated example {score.id!r}:"
-            f" {score.error.message}"
+            f"fusion=corrw: {who} failed on the rated example {score.id!r}: {score.error.message}"
         )
-    return score.unit_value

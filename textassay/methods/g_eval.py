@@ -13,23 +13,12 @@ from textassay.agents.scorer import RatingReading
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import tasks
 from textassay.methods.method import RatingOptions
-from textassay.prompts.packaged import table_file
+from textassay.prompts import table_file
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect
 
 STEPS_PROMPT, LABELS_STEPS_PROMPT = "g_eval_steps", "g_eval_labels_steps"
-
-
-def _once(writer: Callable[[Aspect], Awaitable[Steps]]) -> Callable[[Aspect], Awaitable[Steps]]:
-    """Return the writer as an agent that is called once per aspect for all examples."""
-    remembered = once(writer)
-
-    # a function with annotations: the graph reads types of inputs and outputs from them
-    async def write_steps(aspect: Aspect) -> Steps:
-        return await remembered(aspect)
-
-    return write_steps
 
 
 def with_published_words(task: Task) -> Task:
@@ -108,10 +97,14 @@ class GEval(RatingMethod):
 
     def nodes(self) -> list[Node]:
         """Write the steps of an aspect once, then fill in the form for every example."""
+        self._write = once(self._writer())
         return [
-            Node("steps", _once(self._writer()), aspect=each("input.aspects")),
+            Node("steps", self._steps, aspect=each("input.aspects")),
             Node("scores", self.scorer, **PER_ASPECT, steps=each("steps")),
         ]
+
+    async def _steps(self, aspect: Aspect) -> Steps:
+        return await self._write(aspect)
 
     @property
     def how_read(self) -> RatingReading:

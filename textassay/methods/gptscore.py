@@ -25,8 +25,7 @@ from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
 from textassay.methods.library.toml import read_toml, validated
 from textassay.methods.method import PromptOptions
-from textassay.prompts import READY_TASKS, TASKS
-from textassay.prompts.packaged import table_file
+from textassay.prompts import READY_TASKS, TASKS, table_file
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each

@@ -118,9 +118,9 @@ class HDEval(RatingMethod):
         self._task = self._task.model_copy(update={"aspects": roots})
         if not self.profile.writes:
             self._refuse_growth()
-        self._decomposer = (
-            decomposer_for(self.models, self._task, self.options) if self._growing else None
-        )
+        self._decomposer: Decomposer | None = None
+        if self._growing:
+            self._decomposer = decomposer_for(self.models, self._task, self.options)
         self._grow = once(self._grown)
         # last, because the signature depends on the tree
         self._average = Average(signature=self.signature)
@@ -149,27 +149,21 @@ class HDEval(RatingMethod):
         Then average a branch, unless the ratings themselves are wanted.
         """
         if self.options.output == "nodes":
-            return self._nodes_of_ratings()
+            if self._growing:
+                raise ConfigurationError(
+                    "output=nodes needs a tree that is known beforehand;"
+                    f" {self._growing[0].name!r} is in none. Give one with tree=FILE (textassay"
+                    " tree writes one)"
+                )
+            return [Node("scores", self._rate_one, **PER_ASPECT)]
         criterion = each("criteria.placed")
-        branches: dict[str, Any] = {
-            "branch": each("tree"),
-            "criteria": "criteria",
-            "ratings": "ratings",
-        }
         return [
             Node("tree", self._branch, aspect=each("input.aspects")),
             Node("criteria", self._lay_out, branches="tree"),
             Node("ratings", self._rate, example="input.example", criterion=criterion),
-            Node("scores", self._fuse, **PER_ASPECT, **branches),
-        ]
-
-    def _nodes_of_ratings(self) -> list[Node]:
-        if self._growing:
-            raise ConfigurationError(
-                f"output=nodes needs a tree that is known beforehand; {self._growing[0].name!r} is "
-                "in none. Give one with tree=FILE (textassay tree writes one)"
-            )
-        return [Node("scores", self._rate_one, **PER_ASPECT)]
+            Node("scores", self._fuse, **PER_ASPECT, branch=each("tree"), criteria="criteria",
+                 ratings="ratings"),
+        ]  # fmt: skip
 
     async def _branch(self, aspect: Aspect) -> Branch:
         """Return the branch of a first-layer criterion, grown once per run if no file gives it."""
@@ -220,12 +214,8 @@ class HDEval(RatingMethod):
     def variant(self) -> str:
         """Digest of the given branches, and how the others are grown."""
         given = trees.tree_digest(node for branch in self._given.values() for node in branch.tree)
-        grown = (
-            f"{self._decomposer.digest}|{self.options.depth}"
-            if self._decomposer is not None
-            else ""
-        )
-        return f"{given}|{grown}"
+        decomposer = self._decomposer
+        return f"{given}|{decomposer.digest}|{self.options.depth}" if decomposer else f"{given}|"
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -258,12 +248,7 @@ def decomposer_for(
         instead=instead
         or "give one with options={'tree': 'FILE'}, or rate the first layer alone (depth=1)",
     )  # fmt: skip
-    return Decomposer(
-        ask,
-        count=options.children,
-        scale=SCALE,
-        repairs=options.parse_retries,
-    )
+    return Decomposer(ask, count=options.children, scale=SCALE, repairs=options.parse_retries)
 
 
 async def decompose_task(

@@ -120,7 +120,7 @@ class Jury(RatingMethod):
         """
         if self._rules is not None:
             return [
-                Node("first", self._rate_first, **PER_ASPECT),
+                Node("first", self._jurors[0], **PER_ASPECT),
                 Node("scores", self._decide, **PER_ASPECT, first=each("first")),
             ]
         if self.options.output == "jurors":
@@ -166,9 +166,6 @@ class Jury(RatingMethod):
                     " could not stand for the other"
                 )
         return cascade
-
-    async def _rate_first(self, example: Example, aspect: Aspect) -> Score:
-        return await self._jurors[0](example, aspect)
 
     async def _decide(self, example: Example, aspect: Aspect, first: Score) -> Score:
         """Return the first juror's calibrated rating, or the second one's rating."""

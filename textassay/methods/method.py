@@ -250,11 +250,14 @@ class RatingOptions(PromptOptions):
         return "text" if self.n == 1 else "sampled"
 
 
+def model_or_none(models: Models, role: str) -> Model | None:
+    """Return the model of a role, if there is one."""
+    return (models.get(role) or models.get("")) if isinstance(models, Mapping) else models
+
+
 def model_for(models: Models, role: str) -> Model:
     """Return the model of a role."""
-    if not isinstance(models, Mapping):
-        return models
-    model = models.get(role) or models.get("")
+    model = model_or_none(models, role)
     if model is None:
         raise ConfigurationError(
             f"no model for the role {role!r}; give one with model=NAME or model={{{role!r}: NAME}}"

@@ -66,7 +66,10 @@ class Pairwise(PromptMethod):
             ("forth", "back") if self.options.orders == "both" else (self.options.orders,)
         )
         # a node per order: the graph asks both at the same time, and each is cached for itself
-        comparers = [Node(order, self._comparer(order), **PER_ASPECT) for order in orders]
+        ties, retries = self.options.ties, self.options.parse_retries
+        comparers = [
+            Node(order, Comparer(self._ask, order, ties, retries), **PER_ASPECT) for order in orders
+        ]
         wires = {
             place: each(order) for place, order in zip(("first", "second"), orders, strict=False)
         }
@@ -107,15 +110,8 @@ class Pairwise(PromptMethod):
 
     @cached_property
     def _ask(self) -> Ask:
-        return self.ask(
-            temperature=self.options.temperature,
-            seed=self.options.seed,
-            required=self.options.explicit_sampling,
-            max_tokens=self.options.max_tokens,
-        )
-
-    def _comparer(self, order: OptionOrder) -> Comparer:
-        return Comparer(self._ask, order, self.options.ties, self.options.parse_retries)
+        options = self.options
+        return self.ask(temperature=options.temperature, max_tokens=options.max_tokens)
 
 
 OptionOrder = Literal["forth", "back"]
@@ -177,21 +173,18 @@ class Comparer:
             labels=("A", "B", "C") if self.ties else ("A", "B"),
             dry_run_answer=_DRY,
         )
-        usage = sum((answer.usage for answer in answers), NO_USAGE)
-        reply, rating = answers[-1].samples[0].text.strip(), _rating_of(answers[-1])
-        notes = thought_note(answers[-1].samples)
+        last = answers[-1]
+        about: dict[str, Any] = {
+            "order": self.order,
+            "reply": last.samples[0].text.strip(),
+            "notes": thought_note(last.samples),
+            "usage": sum((answer.usage for answer in answers), NO_USAGE),
+        }
+        rating = _rating_of(last)
         if isinstance(rating, NoRating):
-            return Preference(
-                order=self.order,
-                reply=reply,
-                problem=rating.reason,
-                message=rating.message,
-                notes=notes,
-                usage=usage,
-            )
+            return Preference(problem=rating.reason, message=rating.message, **about)
         # A and B are places, not texts: shown back to front, A is `output_b`.
-        value = rating if self.order == "forth" else 1 - rating
-        return Preference(order=self.order, value=value, reply=reply, notes=notes, usage=usage)
+        return Preference(value=rating if self.order == "forth" else 1 - rating, **about)
 
     def _prompt(self, example: Example, aspect: Aspect) -> Prompt:
         prepare = self.ask.template.prepare_text

@@ -1,20 +1,16 @@
-"""What models are sent: prompt files, task files, and how texts are inserted into them.
+"""What models are sent: prompt files, how texts are inserted into them, and the packaged files.
 
-Takes and returns plain values; knows nothing of models, messages or methods.
+Those are tasks, trees, checklists, plans, tables of words and profiles, each found by name. Takes
+and returns plain values; knows nothing of models, messages or methods.
 """
 
-from textassay.prompts.packaged import (
-    CHECKLISTS,
-    PLANS,
-    READY_TASKS,
-    TASKS,
-    TREES,
-    checklist_file,
-    plan_file,
-    task_file,
-    tree_file,
-)
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
 from textassay.prompts.rendering import (
+    FOLDER,
     PromptFault,
     PromptFrame,
     Turn,
@@ -28,23 +24,78 @@ from textassay.prompts.rendering import (
 )
 
 __all__ = [
-    "CHECKLISTS",
-    "PLANS",
-    "READY_TASKS",
-    "TASKS",
-    "TREES",
-    "PromptFault",
-    "PromptFrame",
-    "Turn",
-    "checklist_file",
-    "digest",
-    "fence",
-    "files",
-    "frame",
-    "nonce",
-    "plan_file",
-    "render",
-    "simplify",
-    "task_file",
-    "tree_file",
-]
+    "CHECKLISTS", "PLANS", "PROFILES", "READY_TASKS", "REPHRASINGS", "TABLES", "TASKS", "TREES",
+    "PromptFault", "PromptFrame", "Turn", "checklist_file", "digest", "fence", "files", "frame",
+    "nonce", "plan_file", "profile_folder", "render", "rephrasing_file", "simplify", "table_file",
+    "task_file", "tree_file",
+]  # fmt: skip
+
+READY_TASKS = (
+    "rag",
+    "rag-reference",
+    "conversation",
+    "conversation-turn",
+    "agent",
+    "safety",
+    "code-review",
+)
+"""Those of the packaged tasks that are of no paper."""
+
+TASKS = (
+    "summarization",
+    "dialogue",
+    "data-to-text",
+    "translation",
+    "general",
+    "fed-turn",
+    "fed-dialog",
+    "story",
+    "mqm",
+    *READY_TASKS,
+)
+"""Names of the packaged tasks: what is judged in a kind of text, and what its parts are called."""
+
+TREES = ("dialogue", "summarization", "data-to-text")
+"""Names of the packaged trees of aspects, HD-Eval's published case studies; each is for the task of
+the same name."""
+
+CHECKLISTS = (
+    "dialogue",
+    "summarization",
+    "data-to-text",
+    "translation",
+    "dialogue-all",
+    "summarization-all",
+)
+"""Names of the packaged checklists: CheckEval's questions, with more of them in those that end in
+`-all`; each is for the task that its name begins with."""
+
+PLANS = ("summeval", "topical-chat")
+"""Names of the packaged plans, which Fusion-Eval's appendix prints."""
+
+TABLES = ("decomp_eval", "g_eval", "gptscore", "gptscore_aspects")
+"""Names of the packaged tables: words that a method puts into its prompts, by task and aspect."""
+
+REPHRASINGS = tuple(f"rephrasing-{number}" for number in range(1, 8))
+"""Names of the packaged question files for DecompEval's figure 5: the original and six others."""
+
+PROFILES = ("embedded", "paper")
+"""Names of the packaged profiles: that of the embedded model, and the papers' prompts byte by
+byte."""
+
+
+def _packaged(folder: str, names: tuple[str, ...], name: str, suffix: str = ".toml") -> Path:
+    """Return the path of one of these files; raise `KeyError` for any other name."""
+    if name not in names:
+        raise KeyError(name)
+    return FOLDER / folder / f"{name}{suffix}"
+
+
+# each takes a name
+task_file = partial(_packaged, "tasks", TASKS)
+tree_file = partial(_packaged, "trees", TREES)
+checklist_file = partial(_packaged, "checklists", CHECKLISTS)
+plan_file = partial(_packaged, "plans", PLANS)
+table_file = partial(_packaged, "tables", TABLES)
+rephrasing_file = partial(_packaged, "tables", REPHRASINGS)
+profile_folder = partial(_packaged, "profiles", PROFILES, suffix="")

@@ -1,4 +1,4 @@
-"""Finds the JSON values in an answer, whatever prose, fences and remarks stand around them.
+"""JSON in answers: the schema of an object, and the values in whatever prose stands around them.
 
 Knows JSON and where it begins, nothing of ratings, lists or plans. Only what can hold names is
 looked for: objects, and arrays of them.
@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from textassay.lazy import lazy_pattern
+from textassay.runtime.model import Json
 
 MAX_STARTS = 64
 """Brackets at which reading is tried; prose with more of them holds no JSON for us."""
@@ -67,6 +68,16 @@ def find_json(text: str) -> Iterator[FoundJson]:
             continue
         yield FoundJson(value, start, end)
         at = end
+
+
+def object_schema(**fields: Json) -> Json:
+    """Return the schema of an object with exactly these fields, in this order."""
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": [*fields],
+        "additionalProperties": False,
+    }
 
 
 def normalized_key(name: object) -> str:

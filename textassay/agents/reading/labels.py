@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from textassay.agents.reading.json_in_prose import object_schema
 from textassay.agents.reading.ratings import Form
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect
@@ -86,21 +87,19 @@ def is_whole(scale: tuple[float, float]) -> bool:
 
 
 def schema_of(scale: tuple[float, float], form: Form) -> Json:
-    """Return the JSON schema of an answer with a reason and a score, in that order."""
+    """Return the JSON schema of an answer with a reason and a score."""
+    # The reason is written first, so that the rating can follow from it.
+    return object_schema(reason={"type": "string"}, score=score_schema(scale, form))
+
+
+def score_schema(scale: tuple[float, float], form: Form) -> Json:
+    """Return the JSON schema of a rating."""
     points = points_of(scale, form)
     if form == "letters":
-        score: Json = {"type": "string", "enum": [point.label for point in points]}
-    elif is_whole(scale) and len(points) > 2:
-        score = {"type": "integer", "enum": [int(point.value) for point in points]}
-    else:
-        score = {"type": "integer" if is_whole(scale) else "number"}
-    return {
-        "type": "object",
-        "properties": {"reason": {"type": "string"}, "score": score},
-        # The reason is written first, so that the rating can follow from it.
-        "required": ["reason", "score"],
-        "additionalProperties": False,
-    }
+        return {"type": "string", "enum": [point.label for point in points]}
+    if is_whole(scale) and len(points) > 2:
+        return {"type": "integer", "enum": [int(point.value) for point in points]}
+    return {"type": "integer" if is_whole(scale) else "number"}
 
 
 @lru_cache(maxsize=256)

@@ -27,8 +27,8 @@ from pydantic import Field
 from textassay.agents.prompt_template import Task
 from textassay.agents.reading.lists import matching
 from textassay.methods.library.toml import (
-    SUFFIXES,
     check_format,
+    find_file,
     read_toml,
     to_toml,
     validated,
@@ -69,7 +69,7 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
         UnknownName: There is no such plan, or it names an aspect or a tool that there is not.
         ConfigurationError: The file cannot be read or describes no plan; names the file.
     """
-    path = _find(plan)
+    path = find_file("plan", plan, PLANS, plan_file, "auto", "none")
     content = read_toml(path).content
     check_format(path, content, FORMAT)
     parsed = validated(path, content, _File)
@@ -126,23 +126,10 @@ def _table(plan: Plan, source: str) -> Json:
     }
 
 
-def _find(plan: str) -> Path:
-    if plan in PLANS:
-        return plan_file(plan)
-    path = Path(plan)
-    if path.suffix in SUFFIXES or path.is_file():
-        return path
-    raise UnknownName(
-        "plan", plan, ["auto", "none", *PLANS, "or the path of a .toml or .json file"]
-    )
-
-
 def _tool(path: Path, name: str, known: list[str]) -> str:
     match = matching(name, known)
     if match is None:
         raise UnknownName(
-            f"assistant evaluator in plan {path} (choose them with tools=)",
-            name,
-            known,
+            f"assistant evaluator in plan {path} (choose them with tools=)", name, known
         )
     return match

@@ -29,7 +29,6 @@ name file and key.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,10 +36,9 @@ from pydantic import Field, model_validator
 
 from textassay.agents.prompt_template import NO_PROFILE, Profile, Task
 from textassay.methods.library.toml import check_format, problem, read_toml, validated
-from textassay.methods.method import Models, PromptOptions
-from textassay.prompts.packaged import PROFILES, profile_folder
+from textassay.methods.method import Models, PromptOptions, model_or_none
+from textassay.prompts import PROFILES, profile_folder
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.model import Model
 
 FORMAT = 1
 """Of the files; newer ones are refused."""
@@ -166,7 +164,7 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
         return NO_PROFILE
     if option != AUTO:
         return load(option, method)
-    model = _model(models, role)
+    model = model_or_none(models, role)
     return load(model.name, method) if model is not None and model.name in OF_MODELS else NO_PROFILE
 
 
@@ -253,17 +251,11 @@ def require_generation(what: str, instead: str, option: str, models: Models, rol
     Raises:
         ConfigurationError: The judge's profile says that it cannot be asked for that.
     """
-    profile, writer, model = (
-        resolve(option, models, JUDGE),
-        _model(models, role),
-        _model(models, JUDGE),
-    )
-    if (
-        not profile.writes
-        and writer is not None
-        and model is not None
-        and writer.name == model.name
-    ):
+    profile = resolve(option, models, JUDGE)
+    writer, model = model_or_none(models, role), model_or_none(models, JUDGE)
+    if profile.writes or writer is None or model is None:
+        return
+    if writer.name == model.name:
         given = f"model={{{role!r}: NAME}}"
         other = "" if role == JUDGE else f", or have another model write them ({given})"
         raise ConfigurationError(
@@ -276,10 +268,6 @@ def with_absolute_path(option: Any) -> Any:
     """Return the option `profile` with an absolute path if it names a folder."""
     named = isinstance(option, str) and option not in (AUTO, NONE, *PROFILES)
     return str(Path(option).absolute()) if named and Path(option).is_dir() else option
-
-
-def _model(models: Models, role: str) -> Model | None:
-    return (models.get(role) or models.get("")) if isinstance(models, Mapping) else models
 
 
 def _find(profile: str) -> Path:

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.agents.prompt_template import Task
-from textassay.methods.library.toml import problem, read_toml, refuse_unknown, validated
+from textassay.methods.library.toml import find_file, problem, read_toml, refuse_unknown, validated
 from textassay.prompts import TASKS, task_file
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
@@ -63,7 +63,10 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
         ConfigurationError: The file cannot be read or says something wrong; names file and key.
     """
     selected = None if aspects is None else tuple(aspects)
-    whole = _read(_find(task)) if task is not None else _first_with(selected or ())
+    if task is None:
+        whole = _first_with(selected or ())
+    else:
+        whole = _read(find_file("task", task, TASKS, task_file, suffixes=(".toml",)))
     if selected is None:
         return whole
     chosen: dict[str, Aspect] = {}
@@ -76,18 +79,10 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
         raise ConfigurationError(
             f"no aspect of task {whole.name!r} is chosen; it has: {', '.join(_names(whole))}"
         )
-    beside = [
-        aspect
-        for item, aspect in zip(selected, map(chosen.get, map(_key, selected)), strict=True)
-        if aspect is not None and (isinstance(item, Aspect) or aspect in whole.optional)
-    ]
-    return whole.model_copy(
-        update={"aspects": tuple(chosen.values()), "digest": _digest_with(whole, beside)}
-    )
-
-
-def _key(item: str | Aspect) -> str:
-    return (item.name if isinstance(item, Aspect) else item).casefold()
+    own = {item.name.casefold() for item in selected if isinstance(item, Aspect)}
+    beside = [a for key, a in chosen.items() if key in own or a in whole.optional]
+    digest = _digest_with(whole, beside)
+    return whole.model_copy(update={"aspects": tuple(chosen.values()), "digest": digest})
 
 
 def _first_with(selected: Iterable[str | Aspect]) -> Task:
@@ -127,15 +122,6 @@ def _digest_with(task: Task, aspects: Iterable[Aspect]) -> str:
     return hashlib.sha256(repr((task.digest, own)).encode()).hexdigest()[:6] if own else task.digest
 
 
-def _find(task: str) -> Path:
-    if task in TASKS:
-        return task_file(task)
-    path = Path(task)
-    if path.suffix == ".toml" or path.is_file():
-        return path
-    raise UnknownName("task", task, [*TASKS, "or the path of a .toml file"])
-
-
 def _read(path: Path) -> Task:
     content = read_toml(path).content
     refuse_unknown(path, content, _TASK_KEYS)
@@ -165,8 +151,8 @@ def _read(path: Path) -> Task:
     aspects = tuple(a for a, row in zip(read, rows, strict=True) if not row.get("optional"))
     optional = tuple(a for a in read if a not in aspects)
     fields = {"aspects": aspects, "family": aspects, "optional": optional, "asks": asks}
-    fields["measured"] = measured
-    return validated(path, {**content, **fields, "steps": steps, "digest": digest}, Task)
+    fields |= {"measured": measured, "steps": steps, "digest": digest}
+    return validated(path, content | fields, Task)
 
 
 def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Message
 from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text
@@ -24,6 +24,33 @@ M = TypeVar("M", bound=Message)
 
 SUFFIXES = (".toml", ".json")
 """Endings of files that are read and written."""
+
+
+def find_file(
+    kind: str,
+    name: str,
+    packaged: Collection[str],
+    place: Callable[[str], Path],
+    *others: str,
+    suffixes: Sequence[str] = SUFFIXES,
+) -> Path:
+    """Return the file of a packaged name, or that of a path.
+
+    Args:
+        kind: What it is, such as `tree`.
+        name: Name, or path.
+        packaged: The names that there are.
+        place: Says where the file of a name lies.
+        others: What else may stand in its place.
+        suffixes: Endings of paths that need not exist yet, so that the error names the file.
+    """
+    if name in packaged:
+        return place(name)
+    path = Path(name)
+    if path.suffix in suffixes or path.is_file():
+        return path
+    known = [*others, *packaged, f"or the path of a {' or '.join(suffixes)} file"]
+    raise UnknownName(kind, name, known)
 
 
 class FileContent(NamedTuple):

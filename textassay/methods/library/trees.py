@@ -40,8 +40,8 @@ from typing import TypeVar
 
 from textassay.agents.prompt_template import Task
 from textassay.methods.library.toml import (
-    SUFFIXES,
     check_format,
+    find_file,
     problem,
     read_toml,
     refuse_unknown,
@@ -49,7 +49,7 @@ from textassay.methods.library.toml import (
     write_table,
 )
 from textassay.prompts import CHECKLISTS, TREES, checklist_file, tree_file
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect, AspectTree
 from textassay.runtime.model import Json
@@ -74,7 +74,7 @@ def load(tree: str, task: Task | None = None) -> AspectTree:
         UnknownName: There is no such tree.
         ConfigurationError: The file cannot be read or describes no tree; names file and aspect.
     """
-    path = _find(tree)
+    path = find_file("tree", tree, TREES, tree_file)
     rows = _rows(path)
     definitions = {slug(aspect.name): aspect.definition for aspect in (task.family if task else ())}
     parents = _parents(path, rows)
@@ -145,15 +145,6 @@ def for_aspects(
                 f" {', '.join(root.name for root in roots)}"
             )
     return {a.id: known[a.id] for a in chosen}, chosen
-
-
-def _find(tree: str) -> Path:
-    if tree in TREES:
-        return tree_file(tree)
-    path = Path(tree)
-    if path.suffix in SUFFIXES or path.is_file():
-        return path
-    raise UnknownName("tree", tree, [*TREES, "or the path of a .toml or .json file"])
 
 
 def _rows(path: Path) -> list[Json]:
