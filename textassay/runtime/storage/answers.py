@@ -1,7 +1,8 @@
 """Where answers are kept: the protocol, and its implementation in a folder, with diskcache.
 
-diskcache pickles and evicts by default; here it holds nothing but text keys and bytes, and never
-gives anything up. Knows keys and bytes; what they mean is the business of `calls/cache.py`.
+diskcache evicts by default and pickles what is neither text nor bytes; here it holds nothing but
+text keys and bytes, gives nothing up, and only writes: what is there is read through SQLite. Knows
+keys and bytes; what they mean is the business of `calls/cache.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import diskcache
 
@@ -22,7 +23,6 @@ from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import StorageError
 from textassay.runtime.storage.cache_folder import (
     DATABASE,
-    RAW,
     Reader,
     acquire,
     cache_lock,
@@ -102,42 +102,15 @@ class LocalStore(AnswerStore, Protocol):
         ...
 
 
-class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
-    """Stores text keys and inline bytes; never pickles, unpickles or touches another file."""
-
-    def put(self, key: Any) -> tuple[str, bool]:
-        """Return the key as it is stored."""
-        if type(key) is not str:
-            raise StorageError(f"a cache key must be a string, not {type(key).__name__}")
-        return key, True
-
-    def get(self, key: Any, raw: Any) -> str:
-        """Return a stored key."""
-        # A key that is not raw is a pickle: reading it would run code from a folder somebody may
-        # have sent.
-        if not raw or type(key) is not str:
-            self._refuse("a key that is not text")
-        return key
-
-    def store(self, value: Any, read: bool, key: Any = None) -> tuple[int, int, None, Any]:
-        """Return the value as it is stored."""
-        if type(value) is not bytes or read:
-            raise StorageError(f"a cached value must be bytes, not {type(value).__name__}")
-        return 0, RAW, None, sqlite3.Binary(value)
-
-    def fetch(self, mode: Any, filename: Any, value: Any, read: bool) -> bytes:
-        """Return a stored value."""
-        if mode != RAW or filename is not None or type(value) is not bytes or read:
-            self._refuse(f"a value of mode {mode!r}")
-        return value
+class _NoFiles(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
+    """Where diskcache puts text keys and bytes: into the rows alone."""
 
     def remove(self, file_path: Any) -> None:
         """Refuse: no value has a file of its own, and a planted row could name any."""
-        self._refuse(f"a value in the file {file_path!r}")
-
-    def _refuse(self, what: str) -> NoReturn:
         file = Path(self._directory) / DATABASE
-        raise unusable(file, f"it contains {what}, which textassay never writes")
+        raise unusable(
+            file, f"it contains a value in the file {file_path!r}, which textassay never writes"
+        )
 
 
 LOCK_HELD_SECONDS = 0.05
@@ -148,7 +121,7 @@ LOCK_IDLE_SECONDS = 0.01
 
 
 class _Writer:
-    """Writes `(key, value)` pairs to a folder's database; all but `get` runs on one thread."""
+    """Writes `(key, value)` pairs to a folder's database; all of it runs on one thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, folder / DATABASE
@@ -161,9 +134,7 @@ class _Writer:
             refuse_links(self._file)
             if self._file.exists():
                 _refuse_unknown_settings(self._file)
-            self._cache = diskcache.Cache(
-                str(self._folder), timeout=60, disk=BytesDisk, **_SETTINGS
-            )
+            self._cache = diskcache.Cache(str(self._folder), timeout=60, disk=_NoFiles, **_SETTINGS)
             self._made = self._file.stat()
 
     def write(self, batch: Sequence[tuple[str, bytes]]) -> None:
@@ -184,19 +155,6 @@ class _Writer:
                 raise
             if time.monotonic() - self._locked_since > LOCK_HELD_SECONDS:
                 self._release_lock()
-
-    def get(self, key: str) -> bytes | None:
-        """Return the committed value of `key`; diskcache connects each thread by itself."""
-        try:  # a context manager takes a tenth of the time of a read
-            value, tag = self._cache.get(key, tag=True)
-        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-            raise unusable(self._file, error) from error
-        if value is None:
-            return None
-        # A checksum for every read: a damaged answer would otherwise become a score.
-        if tag != checksum(key, value):
-            raise unusable(self._file, f"the value of {key} does not match its checksum")
-        return value  # type: ignore[no-any-return]  # BytesDisk reads bytes alone
 
     def idle(self) -> None:
         """Let other processes write; every batch is committed when it is written."""
@@ -250,19 +208,16 @@ class DiskStore(AsyncResource):
         self.place = Path(folder)
         self._closed = False
         prepare(self.place)
-        self._writer = _Writer(self.place)
         with ExitStack() as stack:
-            self._earlier = [
-                stack.enter_context(closing(Reader(file)))
-                for file in databases(self.place)
-                if file.parent != self.place
-            ]
+            writer = _Writer(self.place)
             self._commits = AnswerCommits(
-                self._writer,
-                name=f"the cache folder {self.place}",
-                idle_seconds=LOCK_IDLE_SECONDS,
+                writer, name=f"the cache folder {self.place}", idle_seconds=LOCK_IDLE_SECONDS
             )
-            self._readers = stack.pop_all()
+            stack.callback(self._commits.close)
+            self._readers = [
+                stack.enter_context(closing(Reader(file))) for file in databases(self.place)
+            ]
+            stack.pop_all()
 
     def get(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`.
@@ -275,10 +230,7 @@ class DiskStore(AsyncResource):
             return value
         if self._closed:
             raise StorageError(f"the cache folder {self.place} is closed")
-        value = self._writer.get(key)
-        if value is None and self._earlier:
-            value = _first(self._earlier, key)
-        return value
+        return _first(self._readers, key)
 
     async def fetch(self, key: str) -> bytes | None:
         """Do what `get` does."""
@@ -298,11 +250,10 @@ class DiskStore(AsyncResource):
         if self._closed:
             return
         self._closed = True
-        try:
-            await self._commits.aclose()
-        finally:
-            self._readers.close()
-            self._writer.close()  # the connection of this thread
+        # before the writer, whose connection moves the log into the file if it is the last one
+        for reader in self._readers:
+            reader.close()
+        await self._commits.aclose()
 
 
 class RecordedAnswers:
@@ -353,8 +304,10 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
 
 
 def _first(readers: Iterable[Reader], key: str) -> bytes | None:
-    found = (reader.get(key) for reader in readers)
-    return next((value for value in found if value is not None), None)
+    for reader in readers:
+        if (value := reader.get(key)) is not None:
+            return value
+    return None
 
 
 def _refuse_unknown_settings(file: Path) -> None:

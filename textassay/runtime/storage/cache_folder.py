@@ -39,6 +39,7 @@ RAW = 1
 """The mode of a value that lies in the row itself."""
 MAX_PROBLEMS = 100
 
+_SELECT = "SELECT mode, filename, tag, value FROM Cache WHERE key = ? AND raw = 1"
 _LOCK = ".lock"
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.002
@@ -227,15 +228,17 @@ class Reader:
 
     def get(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`."""
-        rows = self._rows(
-            "SELECT mode, filename, tag, value FROM Cache WHERE key = ? AND raw = 1", key
-        )
-        for row in rows:
-            problem = _problem(key, 1, *row)
-            if problem is not None:
-                raise unusable(self.file, problem)
-            return row[-1]  # type: ignore[no-any-return]  # its type was checked
-        return None
+        if not (self._has_table or self._look_for_table()):
+            return None
+        try:
+            row = self._connection.execute(_SELECT, (key,)).fetchone()
+        except sqlite3.Error as error:
+            raise unusable(self.file, error) from error
+        if row is None:
+            return None
+        if (problem := _problem(key, 1, *row)) is not None:
+            raise unusable(self.file, problem)
+        return row[-1]  # type: ignore[no-any-return]  # its type was checked
 
     def count(self) -> int:
         """Return the number of entries."""

@@ -317,3 +317,7 @@ class AnswerCommits:
     async def aclose(self) -> None:
         """Write what is waiting and end the thread; safe to call twice."""
         await self._commits.aclose()
+
+    def close(self) -> None:
+        """Do what `aclose` does, blocking."""
+        self._commits.close()
