@@ -44,7 +44,7 @@ FEW = 100_000
 """Rows whose ids are compared in a set; for more, it would take more memory than numpy does, which
 takes 17 MB for as long as the process lives, and a seventh of a second to import."""
 
-MAX_KEPT_BYTES = 16 * 2**20
+MAX_KEPT_BYTES = 32 * 2**20
 """Memory that the examples of a small data set may take between the check and the run."""
 
 MAX_LISTED_IMAGES = 1000
@@ -265,7 +265,7 @@ class Examples:
             yield from self._kept[start:stop]
         else:
             for _, _, example in self._read(start, stop):
-                yield with_means(example, self._labels.voted)
+                yield with_means(example, self._labels)
         self._refuse_change()
 
     def _refuse_change(self) -> None:
@@ -322,7 +322,7 @@ class Examples:
             except RecursionError:
                 raise self._bad(number, FieldError(None, "is nested too deeply")) from None
             content.update(line)
-            rated = with_means(example, self._labels.voted)
+            rated = with_means(example, self._labels)
             if kept is not None:
                 room -= len(line) + _EXAMPLE_BYTES
                 if room < 0:

@@ -7,7 +7,7 @@ field only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import cached_property
@@ -416,13 +416,14 @@ def _add_parts(fields: dict[str, Any], layout: _Layout, row: Mapping[str, Any]) 
         parts[part] = value
 
 
-def with_means(example: Example, voted: Collection[str] = ()) -> Example:
+def with_means(example: Example, labels: LabelReader) -> Example:
     """Return the example with its annotators' mean for each aspect without a human rating.
 
-    Of the aspects in `voted`, whose labels have no order, it is the label of most of them.
+    Of labels without an order, it is the one that most of them gave.
     """
     if not example.annotators:
         return example
+    voted = labels.voted
     means = {
         aspect: majority(given) if aspect in voted else math.fsum(given) / len(given)
         for aspect, ratings in example.annotators.items()
