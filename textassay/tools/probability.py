@@ -267,7 +267,7 @@ DEFAULT_UNIEVAL = {
 InputPart = Literal["source", "context", "references"]
 
 
-class BooleanQuestion(NamedTuple):
+class Question(NamedTuple):
     """What is asked about an aspect."""
 
     text: str
@@ -283,44 +283,45 @@ _DOCUMENT: tuple[str, InputPart] = ("document", "source")
 _HISTORY: tuple[str, InputPart] = ("dialogue history", "source")
 _FACT: tuple[str, InputPart] = ("fact", "context")
 _REFERENCE: tuple[str, InputPart] = ("reference", "references")
-_CONSISTENCY = BooleanQuestion(
-    "Is this claim consistent with the document?", "claim", (_DOCUMENT,), "mean"
-)
+_CONSISTENT = Question("Is this claim consistent with the document?", "claim", (_DOCUMENT,), "mean")
 
-QUESTIONS: dict[tuple[str, str], BooleanQuestion] = {
-    ("summarization", "coherence"): BooleanQuestion(
-        "Is this a coherent summary to the document?", "summary", (_DOCUMENT,)
-    ),
-    ("summarization", "consistency"): _CONSISTENCY,
-    ("summarization", "fluency"): BooleanQuestion(
-        "Is this a fluent paragraph?", "paragraph", (), "mean"
-    ),
-    ("summarization", "relevance"): BooleanQuestion(
-        "Is this summary relevant to the reference?", "summary", (_REFERENCE,)
-    ),
-    ("dialogue", "naturalness"): BooleanQuestion(
-        "Is this a natural response in the dialogue?", "response"
-    ),
-    ("dialogue", "coherence"): BooleanQuestion(
-        "Is this a coherent response given the dialogue history?", "response", (_HISTORY,)
-    ),
-    ("dialogue", "engagingness"): BooleanQuestion(
-        "Is this an engaging and informative response according to the dialogue history and fact?",
-        "response",
-        (_HISTORY, _FACT),
-        "sum",
-    ),
-    ("dialogue", "groundedness"): BooleanQuestion(
-        "Is this response consistent with knowledge in the fact?", "response", (_FACT,)
-    ),
-    ("dialogue", "understandability"): BooleanQuestion(
-        "Is this an understandable response in the dialogue?", "response"
-    ),
-    ("data-to-text", "naturalness"): BooleanQuestion("Is this a fluent utterance?", "utterance"),
-    ("data-to-text", "informativeness"): BooleanQuestion(
-        "Is this sentence informative according to the reference?", "sentence", (_REFERENCE,)
-    ),
-    ("fact", "consistency"): _CONSISTENCY,
+QUESTIONS = {
+    "summarization": {
+        "coherence": Question(
+            "Is this a coherent summary to the document?", "summary", (_DOCUMENT,)
+        ),
+        "consistency": _CONSISTENT,
+        "fluency": Question("Is this a fluent paragraph?", "paragraph", (), "mean"),
+        "relevance": Question(
+            "Is this summary relevant to the reference?", "summary", (_REFERENCE,)
+        ),
+    },
+    "dialogue": {
+        "naturalness": Question("Is this a natural response in the dialogue?", "response"),
+        "coherence": Question(
+            "Is this a coherent response given the dialogue history?", "response", (_HISTORY,)
+        ),
+        "engagingness": Question(
+            "Is this an engaging and informative response according to the dialogue history and"
+            " fact?",
+            "response",
+            (_HISTORY, _FACT),
+            "sum",
+        ),
+        "groundedness": Question(
+            "Is this response consistent with knowledge in the fact?", "response", (_FACT,)
+        ),
+        "understandability": Question(
+            "Is this an understandable response in the dialogue?", "response"
+        ),
+    },
+    "data-to-text": {
+        "naturalness": Question("Is this a fluent utterance?", "utterance"),
+        "informativeness": Question(
+            "Is this sentence informative according to the reference?", "sentence", (_REFERENCE,)
+        ),
+    },
+    "fact": {"consistency": _CONSISTENT},
 }
 """Questions by task and aspect."""
 
@@ -358,16 +359,13 @@ class UniEval(ModelTool):
         max_tokens: int = 8192,
         **options: Unpack[ModelOptions],
     ) -> None:
-        tasks = list(dict.fromkeys(task for task, _ in QUESTIONS))
-        if task not in tasks:
-            raise UnknownName("task of UniEval", task, tasks)
-        if (task, aspect) not in QUESTIONS:
-            raise UnknownName(
-                f"aspect of UniEval's {task}", aspect, [a for t, a in QUESTIONS if t == task]
-            )
+        if task not in QUESTIONS:
+            raise UnknownName("task of UniEval", task, list(QUESTIONS))
+        if aspect not in QUESTIONS[task]:
+            raise UnknownName(f"aspect of UniEval's {task}", aspect, list(QUESTIONS[task]))
         super().__init__(name, model or DEFAULT_UNIEVAL[task], **options)
         self.task, self.aspect, self.max_tokens = task, aspect, max_tokens
-        self.question = QUESTIONS[task, aspect]
+        self.question = QUESTIONS[task][aspect]
         summed = self.question.sentences == "sum"
         self.scale = None if summed else (0.0, 1.0)
         self.needs: tuple[Need, ...] = tuple(part for _, part in self.question.others)

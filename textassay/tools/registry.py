@@ -41,6 +41,7 @@ from textassay.tools.surface import (
     Readability,
     Repetition,
     Rouge,
+    RougeVariant,
     Ter,
 )
 from textassay.tools.tool import FunctionTool, Need, Tool
@@ -57,10 +58,7 @@ KINDS: dict[str, Factory] = {
     "embedding": Embedding,
     "unieval": UniEval,
     "lm_prob": LMProb,
-    "rouge1": partial(Rouge, variant="rouge1"),
-    "rouge2": partial(Rouge, variant="rouge2"),
-    "rougeL": partial(Rouge, variant="rougeL"),
-    "rougeLsum": partial(Rouge, variant="rougeLsum"),
+    **{variant: partial(Rouge, variant=variant) for variant in typing.get_args(RougeVariant)},
     "bleu": Bleu,
     "chrf": Chrf,
     "ter": Ter,
@@ -194,8 +192,7 @@ def build(
             tools.append(_make(spec, model) if isinstance(spec, ToolSpec) else spec)
     # Names are columns of the results, and what plans refer to.
     names = [made.name for made in tools]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted(name for name in set(names) if names.count(name) > 1):
         raise ConfigurationError(
             f"two tools are called {twice[0]!r}; give one another name: other={twice[0]}"
         )
@@ -215,13 +212,8 @@ def parse(spec: str) -> ToolSpec:
             " such as rougeL, or sum_bleurt=bleurt:/models/sum?engine=onnx"
         )
     try:
-        options = dict(
-            parse_qsl(
-                match["options"] or "",
-                strict_parsing=bool(match["options"]),
-                keep_blank_values=True,
-            )
-        )
+        given = match["options"] or ""
+        options = dict(parse_qsl(given, strict_parsing=bool(given), keep_blank_values=True))
     except ValueError:
         raise ConfigurationError(
             f"cannot read the options of the tool {spec!r}; write ?OPTION=VALUE&..."
@@ -282,30 +274,21 @@ def _make(spec: ToolSpec, model: Model | None) -> Tool:
     options: dict[str, Any] = {"name": spec.name or spec.kind, **spec.options}
     if spec.model is not None:
         options["model"] = spec.model
-    return factory(**_checked(factory, spec.kind, options, model))
-
-
-def _checked(
-    factory: Factory, kind: str, options: dict[str, Any], model: Model | None
-) -> dict[str, Any]:
-    """Return the options as the factory's annotations want them."""
     hints = _options_of(factory)
     if hints is None:
-        return options
+        return factory(**options)
     if "connected" in hints and model is not None and "model" not in options:
         options["connected"] = model
     # `rouge1` is `Rouge` with its variant; giving another one would contradict the name.
-    fixed = set(factory.keywords) if isinstance(factory, partial) else set()
-    known = [name for name in hints if name not in fixed | {"connected", "name"}]
+    fixed = factory.keywords if isinstance(factory, partial) else {}
+    known = [name for name in hints if name not in {*fixed, "connected", "name"}]
     for name in options:
-        if name not in known and name not in ("name", "connected"):
-            raise UnknownName(f"option of the tool {kind}:", name, known)
-    return {name: _read(kind, name, value, hints[name]) for name, value in options.items()}
+        if name not in (*known, "connected", "name"):
+            raise UnknownName(f"option of the tool {spec.kind}:", name, known)
+    return factory(**{name: _read(spec.kind, name, options[name], hints[name]) for name in options})
 
 
 def _read(kind: str, name: str, value: Any, hint: Any) -> Any:
-    if name == "connected":
-        return value
     try:
         return TypeAdapter(hint).validate_python(value)
     except PydanticSchemaGenerationError:
@@ -318,18 +301,13 @@ def _read(kind: str, name: str, value: Any, hint: Any) -> Any:
 
 def _options_of(factory: Factory) -> dict[str, Any] | None:
     """Return the annotations of a factory's options, or `None` if it checks them itself."""
-    target = factory.func if isinstance(factory, partial) else factory
-    # with what `Annotated` adds, such as the bounds of a number
-    hints = typing.get_type_hints(
-        target.__init__ if inspect.isclass(target) else target, include_extras=True
-    )
     options: dict[str, Any] = {}
-    for name, parameter in inspect.signature(factory).parameters.items():
+    for name, parameter in inspect.signature(factory, eval_str=True).parameters.items():
+        hint = parameter.annotation
         if parameter.kind is not parameter.VAR_KEYWORD:
-            options[name] = hints.get(name, Any)
-        elif typing.get_origin(hints.get(name)) is typing.Unpack:
-            [shared] = typing.get_args(hints[name])
-            options |= typing.get_type_hints(shared, include_extras=True)
+            options[name] = Any if hint is parameter.empty else hint
+        elif typing.get_origin(hint) is typing.Unpack:
+            options |= typing.get_type_hints(typing.get_args(hint)[0], include_extras=True)
         else:
             return None
     return options
@@ -355,7 +333,7 @@ def _load(point: EntryPoint) -> Factory:
             f"the tool {point.name!r} of {package} cannot be loaded: {error}"
         ) from error
     if isinstance(loaded, FunctionTool):
-        return lambda name: loaded.renamed(name)
+        return loaded.renamed
     if not callable(loaded):
         raise ConfigurationError(
             f"the entry point {point.name!r} in {ENTRY_POINTS} is neither a factory nor a tool"

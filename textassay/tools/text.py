@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Protocol
 
 from textassay.runtime.errors import ConfigurationError
+from textassay.tools.tool import need
 
 # Titles and the like, which a name or number follows: never the end of a sentence.
 _TITLES = """
@@ -73,14 +73,12 @@ class SentenceSplitter(Protocol):
     @property
     def signature(self) -> str:
         """Short name with a version; part of the signature of every score that rests on it."""
-        ...
 
     def split(self, text: str) -> list[str]:
         """Return the sentences in order, stripped, none empty.
 
         Together they hold every character but white space.
         """
-        ...
 
 
 class RuleSplitter:
@@ -112,11 +110,9 @@ class RuleSplitter:
         yield start, len(text)
 
     def _breaks(self, text: str, start: int, match: re.Match[str]) -> bool:
-        if match["wide"] is not None:
-            return True
         if match["line"] is not None:
             return not self._wrapped(text, start, match)
-        return self._ends(text, start, match)
+        return match["wide"] is not None or self._ends(text, start, match)
 
     def _wrapped(self, text: str, start: int, match: re.Match[str]) -> bool:
         """Return whether a line break is inside a sentence, because the line was full."""
@@ -134,25 +130,17 @@ class RuleSplitter:
         if not after:
             return True
         mark = match["end"].rstrip(")]}\"'\u2019\u201d\u00bb ")
-        if (
-            match.start() == start or text[match.start() - 1].isspace()
-        ):  # the mark stands alone: tokenized text
-            return self._ends_tokenized(text, start, match)
+        if match.start() == start or text[match.start() - 1].isspace():
+            # the mark stands alone: tokenized text
+            words = text[max(start, match.start() - 30) : match.start()].lower().split()
+            last = words[-1] if words else ""
+            return last not in self.abbreviations or last in ("no", "v", "mar")
         if mark != ".":
             asks = mark in ("!", "?") and match["end"] == mark
             return asks or not after[0].islower()
         before = _LAST_WORD.search(text, max(start, match.start() - 30), match.start())
-        return self._dot_ends(
-            before[0] if before else "", text[start : match.start()].strip(), after
-        )
-
-    def _ends_tokenized(self, text: str, start: int, match: re.Match[str]) -> bool:
-        words = text[max(start, match.start() - 30) : match.start()].split()
-        return not (
-            words
-            and words[-1].lower() in self.abbreviations
-            and words[-1].lower() not in ("no", "v", "mar")
-        )
+        sentence = text[start : match.start()].strip()
+        return self._dot_ends(before[0] if before else "", sentence, after)
 
     def _dot_ends(self, word: str, sentence: str, after: str) -> bool:
         low = word.lower().lstrip("-\u2013\u2014")
@@ -180,9 +168,15 @@ class NltkSplitter:
 
     def __init__(self) -> None:
         """Load the model, so that missing data is an error before any model is called."""
-        self._model = self._load()
+        nltk = need("nltk.tokenize", extra="nltk", what="sentences=nltk")
+        try:
+            self._model = nltk.PunktTokenizer("english")
+        except LookupError as error:
+            raise ConfigurationError(
+                "sentences=nltk needs NLTK's data: python -m nltk.downloader punkt_tab"
+            ) from error
 
-    @cached_property
+    @property
     def signature(self) -> str:
         """`nltk-` with NLTK's version."""
         return f"nltk-{version('nltk')}"
@@ -191,21 +185,6 @@ class NltkSplitter:
         """Return the sentences of a text; see `SentenceSplitter`."""
         sentences: list[str] = self._model.tokenize(text)
         return [stripped for sentence in sentences if (stripped := sentence.strip())]
-
-    @staticmethod
-    def _load() -> Any:
-        try:
-            from nltk.tokenize import PunktTokenizer
-        except ImportError as error:
-            raise ConfigurationError(
-                "sentences=nltk needs NLTK: pip install 'textassay[nltk]'"
-            ) from error
-        try:
-            return PunktTokenizer("english")
-        except LookupError as error:
-            raise ConfigurationError(
-                "sentences=nltk needs NLTK's data: python -m nltk.downloader punkt_tab"
-            ) from error
 
 
 def words(text: str) -> list[str]:

@@ -12,7 +12,7 @@ import asyncio
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -35,27 +35,22 @@ class Tool(Protocol):
     @property
     def name(self) -> str:
         """The name that plans, columns and people use; the `aspect` of its scores."""
-        ...
 
     @property
     def description(self) -> str:
         """For a planner: what is measured, its range, and which text is compared with which."""
-        ...
 
     @property
     def scale(self) -> Scale | None:
         """Lowest and highest value; `None` if unbounded."""
-        ...
 
     @property
     def higher_is_better(self) -> bool:
         """Whether a high value speaks for the text."""
-        ...
 
     @property
     def needs(self) -> tuple[Need, ...]:
         """Inputs without which it abstains."""
-        ...
 
     @property
     def signature(self) -> str:
@@ -63,7 +58,6 @@ class Tool(Protocol):
 
         Scores with equal signatures are comparable.
         """
-        ...
 
     async def score(self, example: Example) -> Score:
         """Measure one example.
@@ -75,11 +69,9 @@ class Tool(Protocol):
                 model.
             ModelError: Its model could not be asked.
         """
-        ...
 
     async def aclose(self) -> None:
         """Release models and threads; safe to call twice."""
-        ...
 
 
 @runtime_checkable
@@ -96,7 +88,6 @@ class Preparable(Protocol):
         Raises:
             ConfigurationError: The tool cannot work: a missing extra, a model that cannot be had.
         """
-        ...
 
 
 async def prepare_tools(tools: Iterable[Tool], *, load: bool = True) -> None:
@@ -234,8 +225,8 @@ class Computed(TextTool):
 
 
 def _score(tool: Tool, example: Example, **fields: Any) -> Score:
-    common = {"id": example.id, "aspect": tool.name, "scale": tool.scale, "how": "tool"}
-    return Score(**{**common, "signature": tool.signature, **fields})
+    fields = {"signature": tool.signature, **fields}
+    return Score(id=example.id, aspect=tool.name, scale=tool.scale, how="tool", **fields)
 
 
 def premise(example: Example) -> str | None:
@@ -280,23 +271,18 @@ Measure = Callable[
 the event loop."""
 
 
+@dataclass(repr=False, eq=False)
 class FunctionTool(TextTool):
     """A tool made of one function; usually written with the decorator `tool`."""
 
-    def __init__(
-        self,
-        function: Measure,
-        *,
-        name: str,
-        description: str,
-        scale: Scale | None = None,
-        higher_is_better: bool = True,
-        needs: tuple[Need, ...] = (),
-        revision: str = "1",
-    ) -> None:
-        self.function, self.name, self.description = function, name, description
-        self.scale, self.higher_is_better = scale, higher_is_better
-        self.needs, self.revision = needs, revision
+    function: Measure
+    _: KW_ONLY
+    name: str
+    description: str
+    scale: Scale | None = None
+    higher_is_better: bool = True
+    needs: tuple[Need, ...] = ()
+    revision: str = "1"
 
     def settings(self) -> Mapping[str, object]:
         """The revision that the author gave."""
@@ -304,9 +290,7 @@ class FunctionTool(TextTool):
 
     def renamed(self, name: str) -> FunctionTool:
         """Return the same tool under another name."""
-        made = copy(self)
-        made.name = name
-        return made
+        return replace(self, name=name)
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Call the function."""
