@@ -89,7 +89,7 @@ def _refusal(status: int, message: str, param: str, code: str | None = None) -> 
 
 def chat_of(body: Json) -> Json:
     """The same request to a server of chats."""
-    chat = {name: body[name] for name in ("model", "temperature", "top_p") if name in body}
+    chat: Json = {name: body[name] for name in ("model", "temperature", "top_p") if name in body}
     chat["messages"] = body["input"]
     if body.get("max_output_tokens") == 16:  # the fewest, of which one token is wanted
         chat["max_tokens"] = 1

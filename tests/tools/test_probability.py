@@ -124,16 +124,15 @@ async def test_the_label_is_found_by_name_not_by_place(tmp_path):
 
 async def test_models_of_another_kind_are_refused(models, tmp_path):
     """Whatever stands at the usual place; a bare encoder would get a head of random numbers."""
-    folders = {}
     for labels in (("LABEL_0", "LABEL_1", "LABEL_2"), ("not_entailment", "other")):
-        folders[labels] = tmp_path / labels[0]
-        folders[labels].mkdir()
-        tiny.nli(folders[labels], labels=labels)
+        (tmp_path / labels[0]).mkdir()
+        tiny.nli(tmp_path / labels[0], labels=labels)
     encoder, other_words = str(models / "encoder"), shutil.copytree(models / "t5", tmp_path / "t5")
     words = (other_words / "tokenizer.json").read_text().replace('"Yes"', '"Oui"')
     (other_words / "tokenizer.json").write_text(words)
     for tool, message in (
-        *((NLI(model=str(one)), "is not an NLI model: among") for one in folders.values()),
+        (NLI(model=str(tmp_path / "LABEL_0")), "is not an NLI model: among"),
+        (NLI(model=str(tmp_path / "not_entailment")), "is not an NLI model: among"),
         (NLI(model=encoder), "without a sequence-classification head"),
         (NLI(model=encoder, engine="onnx"), "but logits"),
         (MiniCheck(model=str(models / "nli")), "does not have two labels"),
@@ -268,24 +267,15 @@ SUMMARY = "</s> summary: A cat sat. The dog ran home. </s>"
 @pytest.mark.parametrize(
     ("task", "aspect", "text"),
     [
-        (
-            "summarization",
-            "coherence",
-            f"Is this a coherent summary to the document? {SUMMARY} document: {WHOLE.source}",
-        ),
-        (
-            "summarization",
-            "relevance",
-            f"Is this summary relevant to the reference? {SUMMARY} reference: a dog ran",
-        ),
-        (
-            "dialogue",
-            "groundedness",
-            "Is this response consistent with knowledge in the fact? </s> response: A cat sat. The"
-            " dog ran home. </s> fact: a red bird",
-        ),
+        ("summarization", "coherence",
+         f"Is this a coherent summary to the document? {SUMMARY} document: {WHOLE.source}"),
+        ("summarization", "relevance",
+         f"Is this summary relevant to the reference? {SUMMARY} reference: a dog ran"),
+        ("dialogue", "groundedness",
+         "Is this response consistent with knowledge in the fact? </s> response: A cat sat. The dog"
+         " ran home. </s> fact: a red bird"),
     ],
-)
+)  # fmt: skip
 async def test_the_question_is_the_published_one(models, task, aspect, text):
     """Word for word, with an end mark after every part."""
     found = await unieval(models / "t5", task=task, aspect=aspect)

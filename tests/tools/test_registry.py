@@ -14,28 +14,19 @@ from textassay.tools import GROUPS, KINDS, ToolSpec, build, describe_all, parse
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        ("rougeL", ToolSpec(kind="rougeL")),
-        ("nli:/models/a b", ToolSpec(kind="nli", model="/models/a b")),
-        (
-            "sum_bleurt=bleurt:org/name@abc",
-            ToolSpec(kind="bleurt", name="sum_bleurt", model="org/name@abc"),
-        ),
-        (r"nli:C:\models\nli", ToolSpec(kind="nli", model=r"C:\models\nli")),
-        (
-            "x=bleu?lowercase=false&n=",
-            ToolSpec(kind="bleu", name="x", options={"lowercase": "false", "n": ""}),
-        ),
-        (
-            "lm_prob:a/m?template=A%20%7B",
-            ToolSpec(kind="lm_prob", model="a/m", options={"template": "A {"}),
-        ),
-    ],
-)
-def test_specs_are_read(spec, expected):
-    assert parse(spec) == expected
+SPECS = {
+    "rougeL": {"kind": "rougeL"},
+    "nli:/models/a b": {"kind": "nli", "model": "/models/a b"},
+    "my=bleurt:org/name@abc": {"kind": "bleurt", "name": "my", "model": "org/name@abc"},
+    r"nli:C:\models\nli": {"kind": "nli", "model": r"C:\models\nli"},
+    "x=bleu?a=false&n=": {"kind": "bleu", "name": "x", "options": {"a": "false", "n": ""}},
+    "lm_prob:a/m?b=A%20%7B": {"kind": "lm_prob", "model": "a/m", "options": {"b": "A {"}},
+}
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_specs_are_read(spec):
+    assert parse(spec) == ToolSpec(**SPECS[spec])
 
 
 def test_options_are_read_as_what_they_are():

@@ -68,18 +68,16 @@ class ModelFiles:
         return next((place for place in places if place.is_file()), None)
 
     @property
-    def weights(self) -> tuple[Path, ...]:
+    def weights(self) -> list[Path]:
         """Weights that transformers reads, safetensors if there are any."""
-        return tuple(sorted(self.folder.glob("*.safetensors"))) or tuple(
-            sorted(self.folder.glob("pytorch_model*.bin"))
-        )
+        safe = sorted(self.folder.glob("*.safetensors"))
+        return safe or sorted(self.folder.glob("pytorch_model*.bin"))
 
     def digest(self) -> str:
         """Return 12 hex digits that stand for configuration, tokenizer and weights."""
         total = hashlib.sha256()
         texts = [p for pattern in _TEXT_FILES for p in sorted(self.folder.glob(pattern))]
-        parts = (self.vectors, self.tokenizer_file, self.onnx)
-        named = [path for path in parts if path is not None and path not in self.weights]
+        named = filter(None, (self.vectors, self.tokenizer_file, self.onnx))
         for path in dict.fromkeys((*texts, *self.weights, *named)):
             total.update(f"{path.name}\0{file_digest(path)}\0".encode())
         return total.hexdigest()[:12]
@@ -117,13 +115,9 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
     """Return the files in a folder, or raise `ConfigurationError` if it is not one of a model."""
     nested = folder / "0_StaticEmbedding"  # where sentence-transformers puts a table
     if (nested / "model.safetensors").is_file():
-        return ModelFiles(
-            folder,
-            label,
-            read_json(folder / "config_sentence_transformers.json"),
-            vectors=nested / "model.safetensors",
-            tokenizer_file=nested / "tokenizer.json",
-        )
+        config = read_json(folder / "config_sentence_transformers.json")
+        table = nested / "model.safetensors", nested / "tokenizer.json"
+        return ModelFiles(folder, label, config, {}, *table)
     if not folder.is_dir() or not (folder / "config.json").is_file():
         raise ConfigurationError(
             f"{str(folder)!r} is not a model: expected a folder with config.json, weights and"
@@ -133,14 +127,9 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
     static = config.get("model_type") == "model2vec" or (
         modules.is_file() and b"StaticEmbedding" in modules.read_bytes()
     )
-    return ModelFiles(
-        folder,
-        label,
-        config,
-        read_json(folder / "tokenizer_config.json"),
-        vectors=folder / "model.safetensors" if static else None,
-        tokenizer_file=folder / "tokenizer.json" if static else None,
-    )
+    tokenizer = read_json(folder / "tokenizer_config.json")
+    table = (folder / "model.safetensors", folder / "tokenizer.json") if static else ()
+    return ModelFiles(folder, label, config, tokenizer, *table)
 
 
 def packaged_vectors() -> ModelFiles:

@@ -331,7 +331,7 @@ def read_pooling(folder: Path, label: str, requested: Literal["auto", "mean", "c
     found = read_json(config)
     # Older versions of sentence-transformers wrote one flag for each way of pooling.
     on = [name for name in found if name.startswith("pooling_mode_") and found[name] is True]
-    if not found or found.get("pooling_mode") == "mean" or on == ["pooling_mode_mean_tokens"]:
+    if found.get("pooling_mode") == "mean" or on == ["pooling_mode_mean_tokens"]:
         return "mean"
     if found.get("pooling_mode") == "cls" or on == ["pooling_mode_cls_token"]:
         return "cls"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 TEXT = [
     "the cat sat on the mat and the dog ran home",
     "is the summary fluent? yes, it is. no, it is not.",
@@ -70,7 +72,7 @@ def save(
     model.save_pretrained(folder)
 
 
-def _byte_level(*, begins: bool):
+def _byte_level(*, begins: bool) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -92,7 +94,7 @@ def _byte_level(*, begins: bool):
     )
 
 
-def _unigram():
+def _unigram() -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
