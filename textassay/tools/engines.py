@@ -128,7 +128,9 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
         modules.is_file() and b"StaticEmbedding" in modules.read_bytes()
     )
     tokenizer = read_json(folder / "tokenizer_config.json")
-    table = (folder / "model.safetensors", folder / "tokenizer.json") if static else ()
+    if not static:
+        return ModelFiles(folder, label, config, tokenizer)
+    table = folder / "model.safetensors", folder / "tokenizer.json"
     return ModelFiles(folder, label, config, tokenizer, *table)
 
 
