@@ -285,7 +285,7 @@ class RefusingWorker(InProcess):
     """Lacks what the run needs."""
 
     async def open(self, job):
-        return Failed("ConfigurationError", "the variable KEY is not set")
+        return Failed(ConfigurationError, "the variable KEY is not set")
 
 
 async def test_a_node_that_cannot_take_part_is_left_out(mock_server, data, run):

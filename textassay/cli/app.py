@@ -117,11 +117,7 @@ def group(name: str, text: str, *, panel: str) -> None:
 
 
 def command(
-    name: str,
-    *,
-    panel: str | None = None,
-    group: str | None = None,
-    asks_models: bool = False,
+    name: str, *, panel: str | None = None, group: str | None = None, asks_models: bool = False
 ) -> Callable[[Function], Function]:
     """Register a function as a command.
 

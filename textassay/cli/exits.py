@@ -103,14 +103,11 @@ def exits() -> Iterator[None]:
     except TextassayError as error:
         _explain("error", error)
         raise typer.Exit(BAD_REQUEST) from None
-    except (
-        typer.Exit,
-        OSError,
-    ):  # a reader that closed the pipe is no fault of ours, and typer knows what to do
+    # a reader that closed the pipe is no fault of ours, and typer knows what to do
+    except (typer.Exit, OSError):
         raise
-    except (
-        Exception
-    ):  # a fault in our code or in a method's: it must not look like a run that finished
+    # a fault in our code or in a method's: it must not look like a run that finished
+    except Exception:
         traceback.print_exc()
         say(
             "stopped by a bug in textassay; scores and answers that were written are kept",

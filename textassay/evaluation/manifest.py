@@ -24,12 +24,7 @@ from textassay.runtime.concurrency import in_thread
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.model import Model, unwrapped
-from textassay.runtime.settings import (
-    EndpointSettings,
-    OneOfEndpoints,
-    Settings,
-    is_redis,
-)
+from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings, is_redis
 from textassay.runtime.storage.cache_folder import is_cache_folder
 from textassay.runtime.storage.run_files import FORMAT
 from textassay.runtime.storage.run_folder import RunFolder

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from textassay.evaluation import opening
 from textassay.evaluation.data import Feed, check_examples, select_examples
 from textassay.evaluation.engine import CompletedScores, EvaluationEngine
 from textassay.evaluation.manifest import (
@@ -20,19 +21,6 @@ from textassay.evaluation.manifest import (
     open_folder,
     recorded_identity,
     with_absolute_paths,
-)
-from textassay.evaluation.opening import (
-    SessionModel,
-    ToolsByDefault,
-    UsedRoles,
-    batched_models,
-    check_submit_only,
-    open_book,
-    open_models,
-    open_store,
-    open_tools,
-    settings_as_requested,
-    with_default_tools,
 )
 from textassay.evaluation.progress import added
 from textassay.evaluation.request import RunRequest
@@ -98,7 +86,7 @@ class Session:
     """The journal of batches, if a model is asked through them."""
     rounds: BatchRounds | None = None
     """Counts the rounds of batches, in a dry run of models that are asked through batches."""
-    tools_by_default: ToolsByDefault | None = None
+    tools_by_default: opening.ToolsByDefault | None = None
     """Tools that a new run takes because it names none."""
 
     @property
@@ -180,22 +168,22 @@ async def open_session(
     request, by_default = with_absolute_paths(request), None
     settings, out, resume = request.settings, request.out, request.resume
     if method is None and making is None:
-        request, by_default = with_default_tools(request, tools, out if resume else None)
+        request, by_default = opening.with_default_tools(request, tools, out if resume else None)
     # data are read before any model is connected: a bad row costs nothing then
     data, info = await _checked(examples, request)
     # a dry run promises that the real one will start, so a folder in the way is refused here too
     if dry and out is not None and not resume:
         RunFolder.check_new(out)
     async with AsyncExitStack() as stack:
-        given = await open_models({**request.models, **(models or {})}, settings, stack)
-        counted = {role: SessionModel(model) for role, model in given.items()}
-        roles, is_given = UsedRoles(counted), method is not None
+        given = await opening.open_models({**request.models, **(models or {})}, settings, stack)
+        counted = {role: opening.SessionModel(model) for role, model in given.items()}
+        roles, is_given = opening.UsedRoles(counted), method is not None
         method, taken = _open_method(method, making, request, tools, roles, stack, dry=dry)
         used = {role: given[role] for role in roles.used}
         _check_data(method, used.values(), info)
         if not is_given:  # a method that was given has asked for its models elsewhere
             roles.warn_of_unused(method.name)
-            check_submit_only(settings, used)
+            opening.check_submit_only(settings, used)
         adjust = adjusting(method) if adjusting is not None else None
         await prepare_tools(taken, load=not dry)
         # whatever can be refused has been: only now is there a folder
@@ -203,14 +191,18 @@ async def open_session(
         if out is not None and not dry:
             folder = await open_folder(out, stack, resume=resume)
         store, before = await _open_answers(data, request, folder, stack, read_only=dry)
-        batched = batched_models(given)
+        batched = opening.batched_models(given)
         # a method that was given asks models of its own, with a journal of their own
-        book = None if is_given or folder is None else await open_book(batched, folder.path, stack)
+        book = (
+            None
+            if is_given or folder is None
+            else await opening.open_book(batched, folder.path, stack)
+        )
         rounds = _rounds_to_count(batched, dry=dry)
         for role, model in counted.items():
             identity = recorded_identity(model, before.get(role, before.get("")))
             model.open(store, dry=dry, identity=identity, observe=observe, book=book, rounds=rounds)
-        requested = settings_as_requested(settings, models or {})
+        requested = opening.settings_as_requested(settings, models or {})
         manifest = partial(build_manifest, request, method, counted, info, requested)
         judged, total, completed = await _to_judge(
             data, info, request, folder, manifest, method.aspects
@@ -328,7 +320,7 @@ async def _open_answers(
     if isinstance(data, Feed):  # whoever feeds examples keeps answers itself
         return data.store, data.recorded
     default = None if folder is None else folder.answers
-    store = await open_store(request.settings, default, stack, read_only=read_only)
+    store = await opening.open_store(request.settings, default, stack, read_only=read_only)
     earlier = {} if folder is None or not request.resume else folder.manifest
     return store, earlier.get("models", {})
 
@@ -354,7 +346,7 @@ def _open_method(
         return given, ()
     if making is not None:
         return making(models), ()
-    taken = open_tools(request.method, tools or request.tools, models, stack)
+    taken = opening.open_tools(request.method, tools or request.tools, models, stack)
     method = build(
         request.method,
         models,

@@ -158,8 +158,8 @@ async def _answer(session: WorkerSession, message: bytes) -> bytes:
     method, arguments = pickle.loads(message)
     try:
         return _message(await getattr(session, method)(*arguments))
-    except Exception as error:
-        return _message(Failed(type(error).__name__, traceback.format_exc()))
+    except Exception:
+        return _message(Failed(RuntimeError, traceback.format_exc()))
 
 
 async def _serve(output: int) -> None:

@@ -113,11 +113,17 @@ class Instructions:
     """Whether to take no more examples and to end."""
 
 
+FAMILIES: tuple[type[Exception], ...] = (
+    ConfigurationError, CapabilityError, ModelError, FatalModelError, StorageError, BudgetReached,
+)  # fmt: skip
+"""What decides the exit status, and whether a run can be resumed; made of a message alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An error in a form that another process can read."""
+    """An error in a form that another process can read, since constructors differ."""
 
-    type: str
+    family: type[Exception]
     message: str
     notes: tuple[str, ...] = ()
     unknown: tuple[str, str, tuple[str, ...], str] | None = None
@@ -126,47 +132,23 @@ class Failed:
     @classmethod
     def of(cls, error: BaseException) -> Failed:
         """Return what another process is to know of an error."""
-        text = str(error)
+        family = next((kind for kind in type(error).__mro__ if kind in FAMILIES), RuntimeError)
         unknown = None
         if type(error) is UnknownName:
             unknown = (error.kind, error.name, tuple(map(str, error.known)), error.where)
-        return cls(type(error).__name__, text, tuple(getattr(error, "__notes__", ())), unknown)
+        notes = tuple(getattr(error, "__notes__", ()))
+        return cls(family, str(error) or type(error).__name__, notes, unknown)
 
     def error(self) -> Exception:
         """Return an error of the same family, or a `RuntimeError` for one that is none of ours."""
-        error: Exception
         if self.unknown is not None:
             kind, name, known, where = self.unknown
-            error = UnknownName(kind, name, known, where=where)
+            error: Exception = UnknownName(kind, name, known, where=where)
         else:
-            # the family decides the exit status and whether a run can be resumed
-            error = _FAMILY.get(self.type, RuntimeError)(self.message or self.type)
+            error = self.family(self.message)
         for note in self.notes:
             error.add_note(note)
         return error
-
-
-def _by_name(family: type[TextassayError]) -> dict[str, type[TextassayError]]:
-    """Return the family for the name of each of its classes, whose constructors differ."""
-    names = {family.__name__: family}
-    for child in family.__subclasses__():
-        names |= dict.fromkeys(_by_name(child), family)
-    return names
-
-
-_FAMILY: dict[str, type[Exception]] = {
-    # from the general to the special, so that the nearest family wins
-    name: family
-    for each in (
-        ConfigurationError,
-        CapabilityError,
-        ModelError,
-        FatalModelError,
-        StorageError,
-        BudgetReached,
-    )
-    for name, family in _by_name(each).items()
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +335,7 @@ class WorkerSession:
             return opened.result()
         opened.cancel()
         assert self._ended is not None
-        return self._ended.failed or Failed("RuntimeError", "the session ended before it began")
+        return self._ended.failed or Failed(RuntimeError, "the session ended before it began")
 
     async def exchange(self, instructions: Instructions) -> Report:
         """Follow the instructions; return what is finished, after a moment if nothing is."""
@@ -428,12 +410,12 @@ class WorkerSession:
                             self._wakeup.set()
                 artifacts = getattr(session.method, "artifacts", dict)()
         except asyncio.CancelledError:
-            failed = Failed("CancelledError", "the worker was told to stop")
+            failed = Failed(RuntimeError, "the worker was told to stop")
         except TextassayError as error:
             failed = Failed.of(error)
-        except Exception as error:
+        except Exception:
             # the other process has no other way to learn where a method's fault is
-            failed = Failed(type(error).__name__, traceback.format_exc())
+            failed = Failed(RuntimeError, traceback.format_exc())
         finally:
             logger.removeHandler(self._warnings)
             self._look_at_session()

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -335,6 +336,7 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
     """Write a run whose scores are calibrated; no model is asked."""
     from textassay.calibration.calibration import load as load_calibration
     from textassay.runtime.storage.run_files import latest_scores, read_manifest
+    from textassay.runtime.storage.run_folder import RunFolder
 
     if run.is_file():
         raise ConfigurationError(
@@ -356,40 +358,30 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
         )
     spec = {**manifest.get("spec", {}), "calibration": str(calibration.absolute())}
     made = {**manifest, "spec": spec, "calibrated_from": str(run.absolute())}
-    counts = asyncio.run(_write(run, read, made, out, allowed))
+    calibrated = outside = 0
+
+    async def write() -> None:
+        nonlocal calibrated, outside
+        async with RunFolder.create(out) as target:
+            target.write_manifest(made)
+            scores = latest_scores(run)
+            # a write per batch instead of one per score, and never the whole run in memory
+            while batch := [read.applied(s, allow_change=allowed) for s in islice(scores, _BATCH)]:
+                calibrated += sum(score.calibrated is not None for score in batch)
+                outside += sum(bool(score.outside) for score in batch)
+                await target.append(batch)
+            target.write_summary()
+
+    asyncio.run(write())
     if as_json:
-        content = {"out": str(out), "calibrated": counts[0], "outside": counts[1], "left": left}
+        content = {"out": str(out), "calibrated": calibrated, "outside": outside, "left": left}
         typer.echo(json.dumps(content))
     for name in left:
         say(f"{name}: {calibration} has no calibration for it; left unchanged", style="yellow")
-    say(f"{counts[0]} scores calibrated, written to {out}")
-    if counts[1]:
+    say(f"{calibrated} scores calibrated, written to {out}")
+    if outside:
         say(
-            f"{counts[1]} scores lie outside the range that had ratings: they are marked 'outside' "
+            f"{outside} scores lie outside the range that had ratings: they are marked 'outside' "
             "and have no calibrated value",
             style="yellow",
         )
-
-
-async def _write(
-    run: Path, read: Calibration, manifest: Mapping[str, Any], out: Path, allowed: bool
-) -> tuple[int, int]:
-    from textassay.runtime.storage.run_files import latest_scores
-    from textassay.runtime.storage.run_folder import RunFolder
-
-    calibrated = outside = 0
-    async with RunFolder.create(out) as target:
-        target.write_manifest(manifest)
-        batch = []
-        for score in latest_scores(run):
-            batch.append(read.applied(score, allow_change=allowed))
-            calibrated += batch[-1].calibrated is not None
-            outside += bool(batch[-1].outside)
-            # a write per batch instead of one per score, and never the whole run in memory
-            if len(batch) >= _BATCH:
-                await target.append(batch)
-                batch = []
-        if batch:
-            await target.append(batch)
-        target.write_summary()
-    return calibrated, outside
