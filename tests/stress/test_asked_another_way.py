@@ -14,7 +14,7 @@ from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressRun, read_result
 from textassay.stress.paraphrase import unlike
-from textassay.stress.run import reversed_labels
+from textassay.stress.runner import reversed_labels
 
 OUTPUT = re.compile(r"<output-[0-9a-f]{8}>\n(.*?)\n</output", re.DOTALL)
 

@@ -31,7 +31,7 @@ from textassay.stress.edits import (
     sentences,
     shuffled,
 )
-from textassay.stress.run import reversed_scale
+from textassay.stress.runner import reversed_scale
 
 TEXTS = st.text(st.sampled_from("ab .!?\n\"'*-\u2019\u201c\t1A"), max_size=80)
 

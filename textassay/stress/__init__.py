@@ -1,7 +1,7 @@
 """Stress tests of a judge: known edits of the user's texts, and their effect on the scores."""
 
 from textassay.stress.edits import FAMILIES, TESTS, chosen_tests
-from textassay.stress.run import StressPlan, StressRun, read_result
+from textassay.stress.runner import StressPlan, StressRun, read_result
 from textassay.stress.verdicts import Measured, StressResult, StressRow, gate, verdicts
 
 __all__ = [

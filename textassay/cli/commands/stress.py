@@ -15,7 +15,7 @@ from textassay.runtime.errors import ConfigurationError
 if TYPE_CHECKING:
     from textassay.cli.commands.score import ScoreCommand
     from textassay.evaluation.session import Session
-    from textassay.stress.run import StressPlan
+    from textassay.stress.runner import StressPlan
     from textassay.stress.verdicts import StressResult
 
 _STAGES = {
@@ -72,7 +72,7 @@ def stress(
             --limit 50
     """
     from textassay.cli.commands.score import build_command
-    from textassay.stress.run import StressPlan
+    from textassay.stress.runner import StressPlan
 
     typed = {"data": data, "method": method, "model": model, "out": out, **given}
     # the same keys as `score`, so that one config file serves both commands
@@ -94,7 +94,7 @@ def stress(
 
 async def resume_stress(command: ScoreCommand, *, as_json: bool) -> int:
     """Continue a stress run."""
-    from textassay.stress.run import StressPlan
+    from textassay.stress.runner import StressPlan
 
     request = command.request
     stage = (request.stress or {}).get("stage")
@@ -110,7 +110,7 @@ async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) ->
     """Run the tests, print the verdicts and return the exit status."""
     from textassay.cli.commands.score import exported, print_estimate
     from textassay.methods.method import max_calls
-    from textassay.stress.run import StressRun
+    from textassay.stress.runner import StressRun
 
     most_calls: int | None = None
 
