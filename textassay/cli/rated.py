@@ -1,4 +1,7 @@
-"""Scores, and the data and ratings that a command holds them against."""
+"""Scores, and the data and ratings that a command holds them against.
+
+What is heavy is imported where it is used, as in commands.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,6 @@ from typing import TYPE_CHECKING, Any
 from textassay.cli.console import say
 from textassay.cli.flags import cells_of, read_scales, with_config
 from textassay.evaluation.request import recorded_request
-from textassay.meta.score_files import (
-    holds_metrics,
-    labels_of_people,
-    labels_of_task,
-    read_labels,
-    read_with_labels,
-    refuse_other_labels,
-)
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, WithRatings
 from textassay.runtime.data.units import Paired
@@ -66,6 +61,7 @@ class Rated:
     @cached_property
     def declared(self) -> LabelSets:
         """Labels by name of the score: those of the run's aspects, and of the task."""
+        from textassay.meta.score_files import labels_of_task, read_labels, refuse_other_labels
         from textassay.methods.library import tasks
 
         labels = read_labels(self.scores)
@@ -103,6 +99,7 @@ class Rated:
     @cached_property
     def _read(self) -> tuple[dict[str, Judged], Examples, LabelSets]:
         from textassay.calibration.columns import read_judged
+        from textassay.meta.score_files import read_with_labels
 
         if self._picked == RANDOM:
             self._refuse_two_draws()
@@ -127,6 +124,8 @@ class Rated:
         The field map is that of DATA, so it is used if both are one file; marks of missing values
         are those of both.
         """
+        from textassay.meta.score_files import holds_metrics
+
         if not holds_metrics(self.scores):
             return self.scores
         reading = dict(self._reading)
@@ -140,6 +139,8 @@ class Rated:
         Labels are by default those that are declared.
         """
         if labels is None:
+            from textassay.meta.score_files import labels_of_people
+
             labels = LabelReader(labels_of_people(self.declared, self.aspect_map))
         run, data, reading = self._run, self.data, self._reading
         if data is None:

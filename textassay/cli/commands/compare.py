@@ -11,6 +11,7 @@ from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
+from textassay.cli.rated import Rated
 from textassay.runtime.data.tables import finite
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Note
@@ -136,7 +137,6 @@ class _Sides:
 
 def _runs(run_a: Path, run_b: Path, data: Path | None, given: flags.Given) -> _Sides:
     from textassay.calibration.columns import read_judged
-    from textassay.cli.rated import Rated
     from textassay.runtime.data.ratings import LabelReader
 
     first, second = Rated(run_a, data, given), Rated(run_b, data, given)
@@ -159,7 +159,6 @@ def _runs(run_a: Path, run_b: Path, data: Path | None, given: flags.Given) -> _S
 
 def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: flags.Given) -> _Sides:
     from textassay.calibration.compare_runs import of_system
-    from textassay.cli.rated import Rated
 
     rated = Rated(run, data, given)
     first, second = (of_system(rated.judged, rated.people, name) for name in systems)
@@ -193,7 +192,6 @@ def rank(
     """
     from textassay.calibration.ranking import rank_systems
     from textassay.cli.console import print_tables
-    from textassay.cli.rated import Rated
 
     flags.check_confidence(confidence)
     pairs = Rated(scores, data, given).comparisons(pair)
@@ -242,7 +240,6 @@ def meta(
         textassay meta runs/first data.jsonl --level dataset,group,system --json
         textassay meta runs/first rated.csv --field item=id --field coh=human.coherence
     """
-    from textassay.cli.rated import Rated
     from textassay.meta.score_files import read_judge, read_with_labels
     from textassay.meta.table import agreement_table
 
@@ -312,7 +309,6 @@ def alt_test(
     """
     from textassay.calibration.alternative_annotator import annotator_test, pooled_annotator_test
     from textassay.calibration.columns import one_signature
-    from textassay.cli.rated import Rated
 
     flags.check_confidence(confidence)
     if not 0 <= epsilon < 1:

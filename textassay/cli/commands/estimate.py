@@ -15,6 +15,7 @@ import typer
 from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
+from textassay.cli.rated import CHOSEN, Rated
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.table import Column, Note, Table, to_text
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from textassay.calibration.calibration import Calibration
     from textassay.calibration.columns import Columns
     from textassay.calibration.maps import Map
-    from textassay.cli.rated import Rated
 
 
 @command("estimate", panel=DECIDING)
@@ -57,7 +57,6 @@ def estimate(
     from textassay.calibration.columns import one_signature
     from textassay.calibration.estimate import estimate_means
     from textassay.calibration.means import weight_named
-    from textassay.cli.rated import CHOSEN, Rated
 
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
@@ -164,7 +163,6 @@ def label_plan(
     """
     from textassay.calibration.columns import one_signature
     from textassay.calibration.label_plan import first_rows, next_rows, plan_labels
-    from textassay.cli.rated import CHOSEN, Rated
 
     flags.check_confidence(confidence)
     if (next_ is None) != (out is None):
@@ -273,7 +271,6 @@ def calibrate(
     from textassay.calibration.calibration import curve_table, report_table
     from textassay.calibration.calibration import save as save_calibration
     from textassay.calibration.columns import assumptions
-    from textassay.cli.rated import CHOSEN, Rated
     from textassay.runtime.storage.files import check_new_folder
 
     allowed = flags.read_allow_change(given.get("set"))

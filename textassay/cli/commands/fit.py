@@ -12,6 +12,7 @@ from textassay.cli import flags
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import Style, print_tables, say, show_progress, show_steps
 from textassay.cli.exits import UNSCORED, Stopped, run_async
+from textassay.cli.rated import with_ratings
 from textassay.fitting.request import (
     KINDS,
     FitByModel,
@@ -106,7 +107,6 @@ def _execute(typed: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
 
 def _joined(typed: dict[str, Any]) -> dict[str, Any]:
     """Return the flags with the rated examples in place of the data and of how these are read."""
-    from textassay.cli.rated import with_ratings
     from textassay.runtime.data.dataset import Examples
 
     reading = {name: typed[name] for name in ("fields", "missing", "unit") if typed.get(name)}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
+from textassay.cli.rated import Rated
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Usage
 from textassay.table import Column, Note, Table
@@ -58,7 +59,6 @@ def cascade(
             cascades/first -o runs/new
     """
     from textassay.calibration.cascade import learn_rule
-    from textassay.cli.rated import Rated
     from textassay.learning.cascade import save
     from textassay.runtime.storage.files import check_new_folder
 
@@ -226,7 +226,6 @@ def jurors(
             output=jurors -o runs/jury
         textassay jurors runs/jury rated.jsonl
     """
-    from textassay.cli.rated import Rated
     from textassay.fitting.jurors import worth_table, worths
     from textassay.fitting.learn import Fitter, rating_scales, read_table
     from textassay.learning import NAMES

@@ -18,6 +18,7 @@ from textassay.cli import flags
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import run_async
+from textassay.cli.rated import shown_examples
 from textassay.listening import is_loopback
 from textassay.runtime.errors import UnknownName
 from textassay.table import printable
@@ -54,8 +55,6 @@ def show(
         textassay show runs/first doc-17-M3
         textassay show runs/first doc-17-M3 --prompts
     """
-    from textassay.cli.rated import shown_examples
-
     if prompts:
         ids = None if id_ is None else [id_]
         run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
@@ -198,7 +197,6 @@ def view(
         textassay view runs/first
         textassay view runs --port 8080
     """
-    from textassay.cli.rated import shown_examples
     from textassay.report.server import Viewer
 
     def started(address: str) -> None:
@@ -249,7 +247,6 @@ def report(
         textassay report runs/first runs/second --human ratings.jsonl --out report.html
     """
     from textassay.cli.console import say
-    from textassay.cli.rated import shown_examples
     from textassay.report import write_report
 
     shown = shown_examples(runs[0], human, given)
