@@ -32,11 +32,10 @@ from textassay.runtime.backends.local.llamacpp_library import (
 from textassay.runtime.backends.local.model import (
     AnyRequest,
     AnyResponse,
+    LoadedModel,
     LocalModel,
-    RequestReader,
     Rules,
     Task,
-    run_tasks,
 )
 from textassay.runtime.backends.local.tokens import ChatTemplate, PromptTokenizer
 from textassay.runtime.backends.local.work_queue import PrefixOrder, WorkQueue
@@ -56,24 +55,30 @@ the machine is busy or the caller does something else in between, and evaluating
 takes most models longer."""
 
 
-@dataclass
-class LoadedGGUF:
+class LoadedGGUF(LoadedModel):
     """A loaded file on its thread."""
 
-    weights: Weights
-    engine: LlamaEngine
-    tokenizer: PromptTokenizer
-    reader: RequestReader
-    digest: str
+    def __init__(self, rules: Rules, weights: Weights, engine: LlamaEngine, digest: str) -> None:
+        self.weights, self.engine, self.digest = weights, engine, digest
+        template = ChatTemplate(
+            weights.metadata.get("tokenizer.chat_template"),
+            file=weights.path.name,
+            bos="" if weights.bos is None else weights.text(weights.bos),
+            eos="" if weights.eos is None else weights.text(weights.eos),
+        )
+        self.tokenizer = PromptTokenizer(weights, template)
+        super().__init__(
+            rules,
+            weights,
+            self.tokenizer.prompt,
+            limit=engine.n_ctx,
+            grammar=lambda schema: partial(Grammar, weights, json_grammar(schema)),
+        )
 
     @property
     def evaluated_tokens(self) -> int:
         """Tokens really evaluated so far; prompts that share a prefix cost it once."""
         return self.engine.evaluated_tokens
-
-    def prepare(self, request: AnyRequest) -> Task:
-        """Tokenize a request."""
-        return self.reader.read(request)
 
     def run(
         self, tasks: Sequence[Task], abandoned: Callable[[], bool]
@@ -84,7 +89,7 @@ class LoadedGGUF:
         else:
             score = partial(score_together, self.engine)
             write = partial(write_together, self.engine)
-        return run_tasks(
+        return self.answers(
             tasks, partial(score, abandoned=abandoned), partial(write, abandoned=abandoned)
         )
 
@@ -145,15 +150,7 @@ class Loader:
         except BaseException:
             weights.close()
             raise
-        tokenizer = PromptTokenizer(weights, _template(weights))
-        reader = RequestReader(
-            self.rules,
-            weights,
-            tokenizer.prompt,
-            limit=engine.n_ctx,
-            grammar=lambda schema: partial(Grammar, weights, json_grammar(schema)),
-        )
-        return LoadedGGUF(weights, engine, tokenizer, reader, digest)
+        return LoadedGGUF(self.rules, weights, engine, digest)
 
     def _engine(self, weights: Weights) -> LlamaEngine:
         n_ctx = self._context(weights)
@@ -186,15 +183,6 @@ class Loader:
                 " trained on"
             )
         return wanted
-
-
-def _template(weights: Weights) -> ChatTemplate:
-    return ChatTemplate(
-        weights.metadata.get("tokenizer.chat_template"),
-        file=weights.path.name,
-        bos="" if weights.bos is None else weights.text(weights.bos),
-        eos="" if weights.eos is None else weights.text(weights.eos),
-    )
 
 
 def usable_cores() -> int:

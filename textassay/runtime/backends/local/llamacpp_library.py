@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.runtime.backends.local.tokens import Ids
+from textassay.runtime.backends.local.tokens import Ids, Vocabulary
 from textassay.runtime.errors import ConfigurationError, ModelNotFound, RequestRefused
 
 BEHIND_API = "model='openai/gpt-4.1-mini'"
@@ -178,7 +178,7 @@ KvType = Literal["f16", "f32"]
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-class Weights:
+class Weights(Vocabulary):
     """One loaded GGUF file."""
 
     def __init__(
@@ -250,6 +250,21 @@ class Weights:
         eos = int(lib.llama_vocab_eos(self.vocabulary))
         self.eos = eos if 0 <= eos < self.size else None
         self.adds_bos = bool(lib.llama_vocab_get_add_bos(self.vocabulary)) and self.bos is not None
+        user_defined = lib.LLAMA_TOKEN_ATTR_USER_DEFINED
+        kinds = lib.LLAMA_TOKEN_ATTR_CONTROL | lib.LLAMA_TOKEN_ATTR_UNKNOWN | user_defined
+        attributes = [lib.llama_vocab_get_attr(self.vocabulary, i) for i in range(self.size)]
+        texts = {
+            i: lib.llama_vocab_get_text(self.vocabulary, i)
+            for i in range(self.size)
+            if attributes[i] & kinds
+        }
+        self.special_texts = {
+            text.decode("utf-8", "replace"): i for i, text in texts.items() if text
+        }
+        # llama.cpp takes these for the token even in plain text
+        self.always_parsed = tuple(
+            text for text, i in self.special_texts.items() if attributes[i] & user_defined
+        )
 
     @cached_property
     def metadata(self) -> Mapping[str, str]:
@@ -279,35 +294,6 @@ class Weights:
         self._lib.llama_model_desc(self.handle, buffer, 256)
         return buffer.value.decode("utf-8", "replace")
 
-    @cached_property
-    def special_texts(self) -> Mapping[str, int]:
-        """Text of each control token and of each user-defined one, with its id.
-
-        These are parsed in templates only.
-        """
-        lib, tokens = self._lib, {}
-        kinds = (
-            lib.LLAMA_TOKEN_ATTR_CONTROL
-            | lib.LLAMA_TOKEN_ATTR_USER_DEFINED
-            | lib.LLAMA_TOKEN_ATTR_UNKNOWN
-        )
-        for token in range(self.size):
-            if lib.llama_vocab_get_attr(self.vocabulary, token) & kinds:
-                text = lib.llama_vocab_get_text(self.vocabulary, token)
-                if text:
-                    tokens[text.decode("utf-8", "replace")] = token
-        return tokens
-
-    @cached_property
-    def always_parsed(self) -> tuple[str, ...]:
-        """Texts of user-defined tokens, which llama.cpp takes for the token even in plain text."""
-        lib = self._lib
-        return tuple(
-            text
-            for text, token in self.special_texts.items()
-            if lib.llama_vocab_get_attr(self.vocabulary, token) & lib.LLAMA_TOKEN_ATTR_USER_DEFINED
-        )
-
     def strips(self, token: int) -> tuple[bool, bool]:
         """Return whether a special token swallows the white space before it, and after it."""
         attributes = self._lib.llama_vocab_get_attr(self.vocabulary, token)
@@ -315,14 +301,8 @@ class Weights:
             attributes & self._lib.LLAMA_TOKEN_ATTR_RSTRIP
         )
 
-    def encode(self, text: str) -> Ids:
-        """Return the ids of plain text: no BOS is added and no special token is read out of it."""
-        try:
-            data = text.encode()
-        except UnicodeEncodeError as error:
-            raise RequestRefused(
-                f"the text is not valid Unicode: {error.reason} at character {error.start}"
-            ) from error
+    def _encoded(self, text: str) -> Ids:
+        data = text.encode()
         # No token stands for less than a byte; the rest is for a space that is put in front.
         room = len(data) + 16
         buffer = np.empty(room, np.int32)
@@ -348,10 +328,6 @@ class Weights:
             if count >= 0:
                 return buffer.raw[:count]
             size = -count
-
-    def text(self, token: int) -> str:
-        """Return a token as text; bytes that are no whole character come out as U+FFFD."""
-        return self.piece(token).decode("utf-8", "replace")
 
     def close(self) -> None:
         """Free the model; safe to call twice."""

@@ -6,11 +6,11 @@ Requests become tasks of the loaded model: tokenized, cut to fit its context, an
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, Literal, Self, TypeVar, cast
 
-from textassay.runtime.backends.local import work_queue
 from textassay.runtime.backends.local.scoring import (
     ChoicesPlan,
     ContinuationPlan,
@@ -20,7 +20,7 @@ from textassay.runtime.backends.local.scoring import (
     Prompt,
     ScoringPlan,
 )
-from textassay.runtime.backends.local.tokens import Vocabulary, sort_key
+from textassay.runtime.backends.local.tokens import Vocabulary
 from textassay.runtime.backends.local.work_queue import WorkQueue
 from textassay.runtime.errors import (
     CapabilityError,
@@ -62,55 +62,12 @@ class Rules:
     seed: int | None
 
 
-@dataclass
-class ScoringTask:
-    """Scores given text."""
-
-    plan: ScoringPlan
-    rules: Rules
-    vocabulary: Vocabulary
-    truncated: int
-
-    def __len__(self) -> int:
-        return sum(evaluation.length for evaluation in self.plan.evaluations)
-
-    @property
-    def key(self) -> bytes:
-        """What tasks that share a prefix begin with."""
-        # The longest one decides what stays in the cache, and so what the next task can share.
-        return sort_key(max((one.ids for one in self.plan.evaluations), key=len))
-
-    def finish(self) -> AnyResponse:
-        """Return the answer, once evaluated."""
-        return self.plan.response(self.rules.name, self.vocabulary.text, self.truncated)
+Task = ScoringPlan | Generation
+"""What a request becomes: text to score, or answers to write."""
 
 
-@dataclass
-class WritingTask:
-    """Writes answers."""
-
-    generation: Generation
-    rules: Rules
-    truncated: int
-
-    def __len__(self) -> int:
-        return len(self.generation.ids) + self.generation.request.n
-
-    @property
-    def key(self) -> bytes:
-        """What tasks that share a prefix begin with."""
-        return sort_key(self.generation.ids)
-
-    def finish(self) -> Response:
-        """Return the answer, once written."""
-        return self.generation.response(self.rules.name, self.truncated)
-
-
-Task = ScoringTask | WritingTask
-
-
-class RequestReader:
-    """Turns requests into tasks for one loaded model.
+class LoadedModel(ABC):
+    """A loaded model on its thread: turns requests into tasks, and answers those of a batch.
 
     `limit` is its longest sequence in tokens, `longest_answer` the most tokens of an answer to a
     request that names no limit; `grammar` turns a JSON schema into what makes a grammar for each
@@ -128,25 +85,41 @@ class RequestReader:
         grammar: Callable[[Mapping[str, Any]], Callable[[], Grammar]] | None = None,
     ) -> None:
         self._rules, self._vocabulary, self._tokenize = rules, vocabulary, tokenize
-        self.limit = limit
+        self._limit = limit
         self._longest_answer, self._grammar = longest_answer or limit, grammar
 
-    def read(self, request: AnyRequest) -> Task:
+    @property
+    @abstractmethod
+    def evaluated_tokens(self) -> int:
+        """Tokens really evaluated so far; what tasks share counts once."""
+
+    @abstractmethod
+    def run(
+        self, tasks: Sequence[Task], abandoned: Callable[[], bool]
+    ) -> Sequence[AnyResponse | TextassayError]:
+        """Answer tasks together."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free the model."""
+
+    def prepare(self, request: AnyRequest) -> Task:
         """Return the task of a request, unless it cannot be answered."""
         if isinstance(request, Request):
             return self._writing(request)
         plan, truncated = fit_to_context(
-            request, self._plan, lambda plan: plan.length, limit=self.limit, rules=self._rules
+            request, self._plan, lambda plan: plan.length, limit=self._limit, rules=self._rules
         )
-        return ScoringTask(plan, self._rules, self._vocabulary, truncated)
+        plan.truncated = truncated
+        return plan
 
     def _plan(self, request: ChoicesRequest | ContinuationRequest) -> ScoringPlan:
         prompt = self._tokenize(request)
         if isinstance(request, ChoicesRequest):
             return ChoicesPlan(prompt, request.choices)
-        return ContinuationPlan(prompt, request.continuation)
+        return ContinuationPlan(prompt, request.continuation, self._vocabulary.text)
 
-    def _writing(self, request: Request) -> WritingTask:
+    def _writing(self, request: Request) -> Generation:
         answer = request.max_tokens or 1
 
         def length(prompt: Prompt) -> int:
@@ -155,10 +128,10 @@ class RequestReader:
             return max(encoded, answer) if encoded else len(prompt.ids) + answer
 
         prompt, truncated = fit_to_context(
-            request, self._tokenize, length, limit=self.limit, rules=self._rules
+            request, self._tokenize, length, limit=self._limit, rules=self._rules
         )
         ids = prompt.encoded if len(prompt.encoded) else prompt.ids
-        room = self.limit if len(prompt.encoded) else self.limit - len(ids)
+        room = self._limit if len(prompt.encoded) else self._limit - len(ids)
         schema = request.json_schema
         generation = Generation(
             self._vocabulary,
@@ -168,34 +141,29 @@ class RequestReader:
             seed=self._rules.seed,
             grammar=None if schema is None or self._grammar is None else self._grammar(schema),
         )
-        return WritingTask(generation, self._rules, truncated)
+        generation.truncated = truncated
+        return generation
 
+    def answers(
+        self,
+        tasks: Sequence[Task],
+        score: Callable[[list[Evaluation]], None],
+        write: Callable[[list[Generation]], None],
+    ) -> list[AnyResponse | TextassayError]:
+        """Evaluate tasks together; return their answers, or the error of one that failed."""
+        plans = [task for task in tasks if isinstance(task, ScoringPlan)]
+        if plans:
+            score([evaluation for plan in plans for evaluation in plan.evaluations])
+        generations = [task for task in tasks if isinstance(task, Generation)]
+        if generations:
+            write(generations)
+        return [self._answer(task) for task in tasks]
 
-def run_tasks(
-    tasks: Sequence[Task],
-    score: Callable[[list[Evaluation]], None],
-    write: Callable[[list[Generation]], None],
-) -> list[AnyResponse | TextassayError]:
-    """Evaluate tasks together; return their answers in order, the error of one that failed."""
-    evaluations = [
-        evaluation
-        for task in tasks
-        if isinstance(task, ScoringTask)
-        for evaluation in task.plan.evaluations
-    ]
-    if evaluations:
-        score(evaluations)
-    generations = [task.generation for task in tasks if isinstance(task, WritingTask)]
-    if generations:
-        write(generations)
-    return [_finished(task) for task in tasks]
-
-
-def _finished(task: Task) -> AnyResponse | TextassayError:
-    try:
-        return task.finish()
-    except TextassayError as error:  # such as a token that the model rules out
-        return error
+    def _answer(self, task: Task) -> AnyResponse | TextassayError:
+        try:
+            return task.response(self._rules.name)
+        except TextassayError as error:  # such as a token that the model rules out
+            return error
 
 
 # ---- fitting ----
@@ -292,16 +260,7 @@ def _cut(request: Q, kept: str) -> Q:
     return request.model_copy(update={"messages": tuple(messages)})
 
 
-class LocalEngine(work_queue.Engine, Protocol):
-    """A loaded model that answers requests."""
-
-    @property
-    def evaluated_tokens(self) -> int:
-        """Tokens really evaluated so far."""
-        ...
-
-
-E = TypeVar("E", bound=LocalEngine)
+E = TypeVar("E", bound=LoadedModel)
 
 
 class LocalModel(InProcessModel, Generic[E]):

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import codecs
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.runtime.backends.local.tokens import Ids, Vocabulary, common_prefix
+from textassay.runtime.backends.local.tokens import Ids, Vocabulary, common_prefix, sort_key
 from textassay.runtime.errors import (
     FatalModelError,
     MalformedResponse,
@@ -101,39 +102,60 @@ class Prompt(Protocol):
         ...
 
 
-class ContinuationPlan:
-    """How to score one given text."""
+class ScoringPlan(ABC):
+    """A tokenized request for scores: what to evaluate, and the answer that follows from it."""
 
-    def __init__(self, prompt: Prompt, continuation: str) -> None:
+    evaluations: list[Evaluation]
+    length: int
+    """Tokens that it needs in the context."""
+    truncated = 0
+    """Tokens of the source that were left out."""
+
+    def __len__(self) -> int:
+        return sum(evaluation.length for evaluation in self.evaluations)
+
+    @property
+    def key(self) -> bytes:
+        """What tasks that share a prefix begin with."""
+        # The longest one decides what stays in the cache, and so what the next task can share.
+        return sort_key(max((one.ids for one in self.evaluations), key=len))
+
+    @abstractmethod
+    def response(self, name: str) -> ChoicesResponse | ContinuationResponse:
+        """Return the answer, once evaluated."""
+
+    def _fields(self, name: str) -> dict[str, Any]:
+        usage = Usage(calls=1, prompt_tokens=self.length, cost=0.0)
+        return {"usage": usage, "model": name, "truncated_tokens": self.truncated}
+
+
+class ContinuationPlan(ScoringPlan):
+    """How to score one given text; `spell` gives the text of a token."""
+
+    def __init__(self, prompt: Prompt, continuation: str, spell: Callable[[int], str]) -> None:
         joint = prompt.followed_by(continuation)
         base = _base(prompt, [joint])
         if base == len(joint):
             raise RequestRefused(
                 f"the continuation {continuation[:40]!r} adds no token to the prompt"
             )
-        self.tokens = joint[base:]
+        self.tokens, self._spell = joint[base:], spell
         # Encoder and decoder have their own positions: the longer of the two must fit.
         self.length = max(len(joint), len(prompt.encoded))
         targets = [self.tokens[i : i + 1] for i in range(len(self.tokens))]
         self.evaluations = [Evaluation(joint[:-1], base - 1, targets, prompt.encoded)]
 
-    def response(
-        self, name: str, spell: Callable[[int], str], truncated: int
-    ) -> ContinuationResponse:
-        """Return the answer, once evaluated; `truncated` tokens of the source were left out."""
+    def response(self, name: str) -> ContinuationResponse:
+        """Return the answer, once evaluated."""
+        spelled = [self._spell(int(token)) for token in self.tokens]
         tokens = tuple(
-            TokenLogprob(
-                token=spell(int(token)), logprob=_finite(float(logprobs[0]), spell(int(token)))
-            )
-            for token, logprobs in zip(self.tokens, self.evaluations[0].logprobs, strict=True)
+            TokenLogprob(token=text, logprob=_finite(float(logprobs[0]), text))
+            for text, logprobs in zip(spelled, self.evaluations[0].logprobs, strict=True)
         )
-        usage = Usage(calls=1, prompt_tokens=self.length, cost=0.0)
-        return ContinuationResponse(
-            tokens=tokens, usage=usage, model=name, truncated_tokens=truncated
-        )
+        return ContinuationResponse(tokens=tokens, **self._fields(name))
 
 
-class ChoicesPlan:
+class ChoicesPlan(ScoringPlan):
     """How to score several given answers: a tree of token paths, each inner node evaluated once."""
 
     def __init__(self, prompt: Prompt, choices: Mapping[str, Sequence[str]]) -> None:
@@ -186,7 +208,7 @@ class ChoicesPlan:
         ]
         self.length = max(len(before) + max(map(len, self.owners)), len(encoded))
 
-    def response(self, name: str, _: Callable[[int], str], truncated: int) -> ChoicesResponse:
+    def response(self, name: str) -> ChoicesResponse:
         """Return the answer, once evaluated; a label of probability zero has `None`."""
         steps: dict[tuple[Path, int], float] = {}
         for inner, evaluation in zip(self._inner, self.evaluations, strict=True):
@@ -206,14 +228,7 @@ class ChoicesPlan:
             )
             for label in self.labels
         }
-        usage = Usage(calls=1, prompt_tokens=self.length, cost=0.0)
-        return ChoicesResponse(
-            logprobs=logprobs, usage=usage, model=name, truncated_tokens=truncated
-        )
-
-
-ScoringPlan = ContinuationPlan | ChoicesPlan
-"""A tokenized request for scores: what to evaluate, and the answer that follows from it."""
+        return ChoicesResponse(logprobs=logprobs, **self._fields(name))
 
 
 def _base(prompt: Prompt, joints: Sequence[Ids]) -> int:
@@ -469,6 +484,16 @@ class Generation:
         self.drafts: list[Draft] = []
         self.error: TextassayError | None = None
         """Why it failed, if it did beside others that did not."""
+        self.truncated = 0
+        """Tokens of the source that were left out."""
+
+    def __len__(self) -> int:
+        return len(self.ids) + self.request.n
+
+    @property
+    def key(self) -> bytes:
+        """What tasks that share a prefix begin with."""
+        return sort_key(self.ids)
 
     def begin(self) -> list[Draft]:
         """Begin all samples."""
@@ -485,7 +510,7 @@ class Generation:
             self.drafts.append(Draft(self._vocabulary, self.request, self._most, sampler))
         return self.drafts
 
-    def response(self, name: str, truncated: int) -> Response:
+    def response(self, name: str) -> Response:
         """Return the answers, once written, or raise why they could not be."""
         if self.error is not None:
             raise self.error
@@ -496,7 +521,7 @@ class Generation:
             cost=0.0,
         )
         samples = tuple(draft.sample() for draft in self.drafts)
-        return Response(samples=samples, usage=usage, model=name, truncated_tokens=truncated)
+        return Response(samples=samples, usage=usage, model=name, truncated_tokens=self.truncated)
 
     def close(self) -> None:
         """Free the grammars."""

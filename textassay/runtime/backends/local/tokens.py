@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jinja2
 import numpy as np
@@ -48,7 +49,7 @@ _PROBE = (
 )
 
 
-class Vocabulary(Protocol):
+class Vocabulary(ABC):
     """What a model knows of text: ids, and how text becomes ids and ids become text."""
 
     size: int
@@ -58,37 +59,38 @@ class Vocabulary(Protocol):
     """Whether training texts began with it."""
     end_ids: frozenset[int]
     """Tokens that end an answer."""
+    merges_pairs: bool
+    """Whether ids come from merging neighbors until no token of the vocabulary is made."""
+    special_texts: Mapping[str, int]
+    """Text of each token that is parsed in templates, with its id."""
+    always_parsed: Sequence[str]
+    """Those of them that are taken for one token wherever they stand."""
 
-    @property
-    def merges_pairs(self) -> bool:
-        """Whether ids come from merging neighbors until no token of the vocabulary is made."""
-        ...
-
-    @property
-    def special_texts(self) -> Mapping[str, int]:
-        """Text of each token that is parsed in templates, with its id."""
-        ...
-
-    @property
-    def always_parsed(self) -> Sequence[str]:
-        """Those of them that are taken for one token wherever they stand."""
-        ...
-
+    @abstractmethod
     def strips(self, token: int) -> tuple[bool, bool]:
         """Return whether a special token swallows the white space before it, and after it."""
-        ...
 
-    def encode(self, text: str) -> Ids:
-        """Return the ids of plain text, in which nothing is a control token."""
-        ...
-
+    @abstractmethod
     def piece(self, token: int, *, special: bool = True) -> bytes:
         """Return the bytes a token stands for; special ones give their name, or nothing."""
-        ...
+
+    @abstractmethod
+    def _encoded(self, text: str) -> Ids:
+        """Return the ids of a text that is valid Unicode."""
+
+    def encode(self, text: str) -> Ids:
+        """Return the ids of plain text: nothing is added, and nothing in it is a control token."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise RequestRefused(
+                f"the text is not valid Unicode: {error.reason} at character {error.start}"
+            ) from error
+        return self._encoded(text)
 
     def text(self, token: int) -> str:
         """Return a token as text; bytes that are no whole character come out as U+FFFD."""
-        ...
+        return self.piece(token).decode("utf-8", "replace")
 
 
 def common_prefix(one: Ids, other: Ids) -> int:
@@ -104,10 +106,6 @@ def sort_key(ids: Ids) -> bytes:
 
 
 # ---- chat templates ----
-
-
-class TemplateRefusal(Exception):
-    """Raised by a template that does not take these messages."""
 
 
 class ChatTemplate:
@@ -138,14 +136,7 @@ class ChatTemplate:
         turns = [{"role": message.role, "content": message.content} for message in messages]
         try:
             return self._template.render(messages=turns, add_generation_prompt=True, **self._tokens)
-        except (
-            jinja2.TemplateError,
-            TemplateRefusal,
-            TypeError,
-            ValueError,
-            KeyError,
-            OverflowError,
-        ) as error:
+        except (jinja2.TemplateError, TypeError, ValueError, KeyError, OverflowError) as error:
             roles = ", ".join(message.role for message in messages)
             raise RequestRefused(
                 f"the chat template of {self._file!r} refuses messages of the roles {roles}:"
@@ -171,7 +162,7 @@ def _to_json(value: Any, indent: int | None = None) -> str:
 
 
 def _refuse(message: str) -> None:
-    raise TemplateRefusal(message)
+    raise jinja2.TemplateError(message)
 
 
 # ---- prompts ----
@@ -198,7 +189,7 @@ class TokenizedPrompt:
         border = self._tokenizer.last_border(self._text)
         if not border:
             return self._head, self._text
-        rest = self._tokenizer.after_border(self._text, border)
+        rest = self._tokenizer.encoder.after_border(self._text, border)
         changing = len(self._tokenizer.plain(rest, remember=False))
         return self.ids[: len(self.ids) - changing], rest
 
@@ -223,7 +214,7 @@ class PromptTokenizer:
         # another.
         names = sorted((text for text in self._special if len(text) > 1), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, names))) if names else None
-        self._encoder = PrefixEncoder(vocabulary)
+        self.encoder = PrefixEncoder(vocabulary)
 
     def prompt(self, request: Prompted) -> TokenizedPrompt:
         """Tokenize a request's prompt or messages."""
@@ -243,7 +234,7 @@ class PromptTokenizer:
         `remember` says whether texts to come may begin like this one.
         """
         if self._pattern is None or not self._has_parsed_names(text):
-            return self._encoder.encode(text, remember=remember)
+            return self.encoder.encode(text, remember=remember)
         # The library takes user-defined tokens out of any text; cut in two, their names stay text
         pieces, start = [], 0
         for match in self._pattern.finditer(text):
@@ -259,11 +250,7 @@ class PromptTokenizer:
 
     def last_border(self, text: str) -> int:
         """Return up to where the ids of a text do not depend on what follows, or 0."""
-        return 0 if self._has_parsed_names(text) else self._encoder.last_border(text)
-
-    def after_border(self, text: str, border: int) -> str:
-        """Return what to tokenize in place of `text[border:]`."""
-        return self._encoder.after_border(text, border)
+        return 0 if self._has_parsed_names(text) else self.encoder.last_border(text)
 
     def _messages(self, messages: Sequence[ChatMessage]) -> tuple[list[Ids], str]:
         """Return the ids up to the last control token of the chat, and the plain text after it."""

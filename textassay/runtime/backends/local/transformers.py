@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,21 +27,19 @@ from textassay.runtime.backends.local.files import folder_digest, locate_folder
 from textassay.runtime.backends.local.model import (
     AnyRequest,
     AnyResponse,
+    LoadedModel,
     LocalModel,
-    RequestReader,
     Rules,
     Task,
     Truncate,
-    run_tasks,
 )
 from textassay.runtime.backends.local.scoring import Draft, Evaluation, Generation, Prompt
-from textassay.runtime.backends.local.tokens import ChatTemplate, Ids, PromptTokenizer
+from textassay.runtime.backends.local.tokens import ChatTemplate, Ids, PromptTokenizer, Vocabulary
 from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
     FatalModelError,
-    RequestRefused,
     TextassayError,
 )
 from textassay.runtime.model import Capabilities, Prompted, Request, Response
@@ -102,7 +99,7 @@ def quiet(transformers: Any) -> Iterator[None]:
             log.enable_progress_bar()
 
 
-class Vocabulary:
+class TransformersVocabulary(Vocabulary):
     """The vocabulary of a fast tokenizer: text to token ids and back.
 
     Evaluated text is data: the name of a control token inside it stays text.
@@ -125,47 +122,28 @@ class Vocabulary:
         eos = tokenizer.eos_token_id
         self.eos = eos if isinstance(eos, int) else None
         self.end_ids = frozenset(() if self.eos is None else (self.eos,))
-
-    @property
-    def special_texts(self) -> Mapping[str, int]:
-        """Text of each token that was added to the vocabulary, with its id."""
-        return {token.content: number for number, token in self._added.items() if token.content}
-
-    @cached_property
-    def always_parsed(self) -> tuple[str, ...]:
-        """Texts of added tokens that are not special: they are taken for the token in any text."""
-        return tuple(token.content for token in self._added.values() if not token.special)
+        added = self._added.items()
+        self.special_texts = {token.content: number for number, token in added if token.content}
+        self.always_parsed = [token.content for _, token in added if not token.special]
+        description = json.loads(backend.to_str())
+        # pairs are merged (BPE), and nothing rewrites the text before that
+        is_bpe = description["model"]["type"] == "BPE"
+        self.merges_pairs = is_bpe and description.get("normalizer") is None
+        self._byte_level = '"type": "ByteLevel"' in json.dumps(description.get("decoder"))
 
     def strips(self, token: int) -> tuple[bool, bool]:
         """Return whether a special token swallows the white space before it, and after it."""
         return bool(self._added[token].lstrip), bool(self._added[token].rstrip)
 
-    @cached_property
-    def merges_pairs(self) -> bool:
-        """Whether tokens are merged from pairs (BPE) and nothing rewrites the text before that."""
-        parsed = json.loads(self._backend.to_str())
-        return bool(parsed["model"]["type"] == "BPE" and parsed.get("normalizer") is None)
-
-    def encode(self, text: str) -> Ids:
-        """Return the ids of plain text: nothing is added, no special token is read out of it."""
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise RequestRefused(
-                f"the text is not valid Unicode: {error.reason} at character {error.start}"
-            ) from error
+    def _encoded(self, text: str) -> Ids:
         # Set each time: the backend is shared with transformers, which sets it for its own calls.
         self._backend.encode_special_tokens = True
         self._backend.no_truncation()
         self._backend.no_padding()
         return np.array(self._backend.encode(text, add_special_tokens=False).ids, np.int32)
 
-    def text(self, token: int) -> str:
-        """Return a token's text, for people."""
-        return self.piece(token, special=True).decode("utf-8", "replace")
-
-    def piece(self, token: int, *, special: bool = False) -> bytes:
-        """Return the bytes that a token adds to a text; none for a special one unless asked for."""
+    def piece(self, token: int, *, special: bool = True) -> bytes:
+        """Return the bytes a token stands for; special ones give their name, or nothing."""
         if token in self._added and self._added[token].special and not special:
             return b""
         name = self._backend.id_to_token(token)
@@ -178,18 +156,6 @@ class Vocabulary:
         if match := _BYTE.match(name):
             return bytes([int(match[1], 16)])
         return str(name).replace("\u2581", " ").encode()
-
-    @cached_property
-    def _byte_level(self) -> bool:
-        return self._kind("decoder", "ByteLevel")
-
-    @cached_property
-    def _description(self) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads(self._backend.to_str())
-        return {name: parsed.get(name) for name in ("pre_tokenizer", "decoder")}
-
-    def _kind(self, part: str, kind: str) -> bool:
-        return f'"type": "{kind}"' in json.dumps(self._description[part])
 
     def _added_around(self, text: str) -> tuple[list[int], list[int]]:
         """Return the ids that the tokenizer's own template puts before and after a text."""
@@ -219,7 +185,7 @@ class LoadedTransformer:
     torch: Any
     model: Any
     """The module, in evaluation mode."""
-    vocabulary: Vocabulary
+    vocabulary: TransformersVocabulary
     is_encoder_decoder: bool
     start: int | None
     """Token that begins the decoder's text; `None` for decoder-only models."""
@@ -242,7 +208,9 @@ def load(
     place = None if device_map else device_named(torch, settings.device)
     kind = "AutoModelForSeq2SeqLM" if encoder_decoder else "AutoModelForCausalLM"
     with quiet(transformers):
-        vocabulary = Vocabulary(read_tokenizer(transformers, folder, label), label=label)
+        vocabulary = TransformersVocabulary(
+            read_tokenizer(transformers, folder, label), label=label
+        )
         model = read_weights(
             getattr(transformers, kind),
             folder,
@@ -647,30 +615,45 @@ class EncodedPrompt:
         return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
 
 
-@dataclass
-class LoadedModel:
+class LoadedTransformers(LoadedModel):
     """A loaded model on its thread."""
 
-    loaded: LoadedTransformer
-    engine: TransformersEngine
-    reader: RequestReader
-    digest: str
+    def __init__(
+        self, rules: Rules, loaded: LoadedTransformer, digest: str, *, batch_tokens: int
+    ) -> None:
+        self.loaded, self.digest = loaded, digest
+        self.engine = TransformersEngine(loaded, batch_tokens=batch_tokens)
+        vocabulary = loaded.vocabulary
+        plain = PLAIN_TEMPLATE if loaded.is_encoder_decoder else None
+        template = ChatTemplate(
+            vocabulary.tokenizer.chat_template or plain,
+            file=rules.name,
+            bos=vocabulary.tokenizer.bos_token or "",
+            eos=vocabulary.tokenizer.eos_token or "",
+        )
+        tokenizer = PromptTokenizer(vocabulary, template)
+
+        def tokenize(request: Prompted) -> Prompt:
+            prompt = tokenizer.prompt(request)
+            if loaded.is_encoder_decoder:
+                return EncodedPrompt(loaded, tokenizer, prompt.ids)
+            return prompt
+
+        super().__init__(
+            rules, vocabulary, tokenize, limit=loaded.length, longest_answer=MAX_ANSWER
+        )
 
     @property
     def evaluated_tokens(self) -> int:
         """Tokens evaluated so far; what the rows of a batch share counts once."""
         return self.engine.evaluated_tokens
 
-    def prepare(self, request: AnyRequest) -> Task:
-        """Tokenize a request."""
-        return self.reader.read(request)
-
     def run(
         self, tasks: Sequence[Task], abandoned: Callable[[], bool]
     ) -> list[AnyResponse | TextassayError]:
         """Evaluate a batch; if memory runs out, its halves."""
         try:
-            return run_tasks(tasks, self.engine.score, self.engine.generate)
+            return self.answers(tasks, self.engine.score, self.engine.generate)
         except self.loaded.torch.OutOfMemoryError as error:
             if len(tasks) == 1:
                 raise ConfigurationError(
@@ -695,35 +678,17 @@ class Loader:
     settings: TransformersSettings
     n_ctx: int | None
 
-    def __call__(self) -> LoadedModel:
+    def __call__(self) -> LoadedTransformers:
         """Load, or raise what `LocalModel.open` raises."""
         folder = locate_folder(self.spec)
         digest = folder_digest(folder)
         loaded = load(folder, self.settings, label=self.rules.name, n_ctx=self.n_ctx)
-        vocabulary = loaded.vocabulary
-        plain = PLAIN_TEMPLATE if loaded.is_encoder_decoder else None
-        template = ChatTemplate(
-            vocabulary.tokenizer.chat_template or plain,
-            file=self.rules.name,
-            bos=vocabulary.tokenizer.bos_token or "",
-            eos=vocabulary.tokenizer.eos_token or "",
+        return LoadedTransformers(
+            self.rules, loaded, digest, batch_tokens=self.settings.batch_tokens
         )
-        tokenizer = PromptTokenizer(vocabulary, template)
-
-        def tokenize(request: Prompted) -> Prompt:
-            prompt = tokenizer.prompt(request)
-            if loaded.is_encoder_decoder:
-                return EncodedPrompt(loaded, tokenizer, prompt.ids)
-            return prompt
-
-        reader = RequestReader(
-            self.rules, vocabulary, tokenize, limit=loaded.length, longest_answer=MAX_ANSWER
-        )
-        engine = TransformersEngine(loaded, batch_tokens=self.settings.batch_tokens)
-        return LoadedModel(loaded, engine, reader, digest)
 
 
-class TransformersModel(LocalModel[LoadedModel]):
+class TransformersModel(LocalModel[LoadedTransformers]):
     """A model of the transformers library on one thread of its own.
 
     The first use, or `open`, loads it.
@@ -757,7 +722,7 @@ class TransformersModel(LocalModel[LoadedModel]):
     ) -> None:
         own = TransformersSettings(**settings)
         self._loader = Loader(Rules(name, truncate, seed), spec, own, n_ctx)
-        queue = WorkQueue[LoadedModel, AnyRequest, AnyResponse](
+        queue = WorkQueue[LoadedTransformers, AnyRequest, AnyResponse](
             self._loader, LengthOrder(batch_tokens=own.batch_tokens), name=name
         )
         super().__init__(name, queue)
