@@ -45,60 +45,52 @@ MAX_TOKENS = 10_000_000
 
 
 class _Format(NamedTuple):
-    """Where one format has its counts.
+    """Where one format has its counts; of several places, the first that has one counts.
 
-    Of several names, the first that is there counts. `_inside` are names in the objects that the
-    format divides prompt and completion into.
+    A place is a name, behind that of the object that it stands in.
     """
 
     prompt: str
     completion: str
     total: str
-    prompt_parts: str = ""
-    completion_parts: str = ""
-    reasoning_inside: tuple[str, ...] = ()
     reasoning: tuple[str, ...] = ()
-    cached_inside: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
-    written_inside: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     beside: Literal["nothing", "cache", "reasoning"] = "nothing"
     """What is counted beside prompt and completion, if no total tells."""
 
 
 _FORMATS = (
-    # OpenAI's chats, all that copy them, and litellm's own form
+    # OpenAI's chats, all that copy them (DeepSeek, Hugging Face, Mistral), and litellm's own form
     _Format(
         prompt="prompt_tokens",
         completion="completion_tokens",
         total="total_tokens",
-        prompt_parts="prompt_tokens_details",
-        completion_parts="completion_tokens_details",
-        reasoning_inside=("reasoning_tokens",),
-        reasoning=("reasoning_tokens",),
-        cached_inside=("cached_tokens",),
-        # DeepSeek, litellm, Hugging Face, Mistral
+        reasoning=("completion_tokens_details.reasoning_tokens", "reasoning_tokens"),
         cached=(
+            "prompt_tokens_details.cached_tokens",
             "prompt_cache_hit_tokens",
             "cache_read_input_tokens",
             "cached_tokens",
             "num_cached_tokens",
         ),
-        written_inside=("cache_write_tokens", "cache_creation_tokens"),
-        written=("cache_creation_input_tokens",),
+        written=(
+            "prompt_tokens_details.cache_write_tokens",
+            "prompt_tokens_details.cache_creation_tokens",
+            "cache_creation_input_tokens",
+        ),
     ),
     # Anthropic, whose input leaves out what is cached, and OpenAI's Responses, whose does not
     _Format(
         prompt="input_tokens",
         completion="output_tokens",
         total="total_tokens",
-        prompt_parts="input_tokens_details",
-        completion_parts="output_tokens_details",
-        reasoning_inside=("reasoning_tokens", "thinking_tokens"),
-        cached_inside=("cached_tokens",),
-        cached=("cache_read_input_tokens",),
-        written_inside=("cache_write_tokens",),
-        written=("cache_creation_input_tokens",),
+        reasoning=(
+            "output_tokens_details.reasoning_tokens",
+            "output_tokens_details.thinking_tokens",
+        ),
+        cached=("input_tokens_details.cached_tokens", "cache_read_input_tokens"),
+        written=("input_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
         beside="cache",
     ),
     # Gemini
@@ -127,17 +119,13 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
     prompt, completion = _count(counts[form.prompt]), _count(counts.get(form.completion))
     if prompt is None or completion is None:
         return Usage(calls=1, cost=None)
-    inside = counts.get(form.completion_parts)
-    reasoning = _first(inside, form.reasoning_inside) or _first(counts, form.reasoning)
-    inside = counts.get(form.prompt_parts)
-    cached = _first(inside, form.cached_inside) or _first(counts, form.cached)
-    written = _first(inside, form.written_inside) or _first(counts, form.written)
+    reasoning = _first(counts, form.reasoning)
+    cached, written = _first(counts, form.cached), _first(counts, form.written)
     total = _count(counts.get(form.total))
     if total:
         beside = total - prompt - completion
     else:
-        beside = cached + written if form.beside == "cache" else 0
-        beside = reasoning if form.beside == "reasoning" else beside
+        beside = {"nothing": 0, "cache": cached + written, "reasoning": reasoning}[form.beside]
     if beside > 0:
         if beside == cached + written != reasoning:
             prompt += beside
@@ -174,12 +162,13 @@ def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
     return type(value) is dict or isinstance(value, Mapping)
 
 
-def _first(counts: Any, names: Sequence[str]) -> int:
-    """Return the first count of these that is there and not 0."""
-    if counts and is_object(counts):
-        for name in names:
-            if (value := counts.get(name)) and (count := _count(value)):
-                return count
+def _first(counts: Mapping[str, Any], places: Sequence[str]) -> int:
+    """Return the first count at these places that is there and not 0."""
+    for place in places:
+        part, _, name = place.rpartition(".")
+        inside = counts.get(part) if part else counts
+        if is_object(inside) and (count := _count(inside.get(name))):
+            return count
     return 0
 
 
@@ -189,13 +178,8 @@ def _count(value: Any) -> int | None:
         return value
     if value is None:
         return 0
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 0 <= value <= MAX_TOKENS
-    ):
-        return None
-    return int(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if is_number and 0 <= value <= MAX_TOKENS else None
 
 
 MAX_THOUGHT = 20_000
@@ -223,13 +207,8 @@ _END_OF_TEXT = re.compile(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_t
 def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:
     """Return the thought in a text, `None` if there is none, and the answer without it."""
     # nearly every answer ends here, so this is no loop
-    if not (
-        "hink" in text
-        or "HINK" in text
-        or "hought" in text
-        or "<|channel|>" in text
-        or "assistantfinal" in text
-    ):
+    signs = "hink" in text or "HINK" in text or "hought" in text
+    if not (signs or "<|channel|>" in text or "assistantfinal" in text):
         return None, text
     thought, answer = _split_channels(text)
     if thought is not None:

@@ -74,20 +74,14 @@ FORMS = (
 def _direct(name: str, rest: str, settings: Settings) -> Model:
     from textassay.runtime.backends.direct import DirectModel
 
-    return DirectModel(name, **_server(name, settings))
-
-
-def _responses(name: str, rest: str, settings: Settings) -> Model:
-    from textassay.runtime.backends.direct import DirectModel
-
-    return DirectModel(name, **_server(name, settings), responses=True)
-
-
-def _server(name: str, settings: Settings) -> dict[str, Any]:
     if settings.api_base is None:
         raise ConfigurationError(
             f"model {name!r} needs api_base=, such as http://127.0.0.1:8000/v1"
         )
+    return DirectModel(name, **_server(settings), responses=name.startswith("responses/"))
+
+
+def _server(settings: Settings) -> dict[str, Any]:
     return {
         "api_base": settings.api_base,
         "api_key": api_key_of(settings),
@@ -127,7 +121,7 @@ def _replay(name: str, rest: str, settings: Settings) -> Model:
 
 BACKENDS: dict[str, Callable[[str, str, Settings], Model]] = {
     "direct": _direct,
-    "responses": _responses,
+    "responses": _direct,
     "llamacpp": _llamacpp,
     "transformers": _transformers,
     "replay": _replay,
@@ -155,13 +149,7 @@ def open_backend(name: str, settings: Settings) -> Model:
         return open_plugin(point, name, settings)
     from textassay.runtime.backends.litellm import LiteLLMModel
 
-    return LiteLLMModel(
-        name,
-        api_base=settings.api_base,
-        api_key=api_key_of(settings),
-        price=settings.price,
-        endpoint=endpoint_of(settings),
-    )
+    return LiteLLMModel(name, **_server(settings))
 
 
 async def load_backend(name: str) -> None:

@@ -6,7 +6,9 @@ Errors are translated by `http_errors.py`, bodies by `openai_format.py`.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -17,13 +19,13 @@ from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_format import (
     choices_as_request,
+    echo_fields,
     read_choices,
     read_continuation,
 )
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
-    ContentRefused,
     MalformedResponse,
     RequestRefused,
 )
@@ -118,18 +120,14 @@ class DirectModel:
         payload = await self._post(
             "/chat/completions" if request.messages else "/completions", body
         )
-        try:
+        with self._naming_server():
             return openai_format.read_response(payload, request, self.price)
-        except (MalformedResponse, ContentRefused, CapabilityError) as error:
-            self._name_server(error)
 
     async def _respond(self, request: Request) -> Response:
         body = {"model": self._model, **responses_format.request_fields(request)}
         payload = await self._post(responses_format.PATH, body)
-        try:
+        with self._naming_server():
             return responses_format.read_response(payload, request, self.price)
-        except (MalformedResponse, ContentRefused, CapabilityError) as error:
-            self._name_server(error)
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         """Return the probabilities of choices that are among the 20 likeliest first tokens."""
@@ -138,36 +136,9 @@ class DirectModel:
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return the log-probabilities of a given text, from a completion that echoes it."""
-        if request.prompt is None or self._uses_responses:
-            raise CapabilityError(
-                f"{self._base} can score the likelihood of a text only after a plain prompt, not a"
-                " chat"
-            )
-        # Sent as one text, since the server tokenizes it as a whole; where the continuation begins
-        # is found by the places of the tokens.
-        full = request.prompt + request.continuation
-        body = {
-            "model": self._model,
-            "prompt": full,
-            "temperature": 0.0,
-            "echo": True,
-            "logprobs": 1,
-        }
-        payload = await self._echoed(body)
+        fields = echo_fields(request, self._base, takes_prompts=not self._uses_responses)
         try:
-            tokens = read_continuation(payload, request.prompt, request.continuation)
-        except (MalformedResponse, CapabilityError, RequestRefused) as error:
-            self._name_server(error)
-        usage = read_usage(payload, self.price)
-        return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
-
-    async def _echoed(self, body: Json) -> Any:
-        """Request the echo and one new token.
-
-        Some servers take 0 new tokens to mean as many as there is room for.
-        """
-        try:
-            return await self._post("/completions", body | {"max_tokens": 1})
+            payload = await self._post("/completions", {"model": self._model, **fields})
         except RequestRefused as error:
             message = str(error).lower()
             if "echo" in message or "logprob" in message:
@@ -175,6 +146,10 @@ class DirectModel:
                     f"{error}; this server cannot score the likelihood of a given text"
                 ) from error
             raise
+        with self._naming_server():
+            tokens = read_continuation(payload, request.prompt or "", request.continuation)
+        usage = read_usage(payload, self.price)
+        return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
     async def aclose(self) -> None:
         """Close all connections; safe to call twice."""
@@ -188,10 +163,14 @@ class DirectModel:
             raise http_errors.from_error_payload(payload, where=self._base, secret=secrets)
         return payload
 
-    def _name_server(self, error: Exception) -> NoReturn:
-        """Raise the same error with the server named in front."""
-        error.args = (f"{self._base}: {http_errors.scrub(str(error), self._http.secrets)}",)
-        raise error
+    @contextmanager
+    def _naming_server(self) -> Iterator[None]:
+        """Put the server in front of what an answer is refused for."""
+        try:
+            yield
+        except (MalformedResponse, CapabilityError, RequestRefused) as error:
+            error.args = (f"{self._base}: {http_errors.scrub(str(error), self._http.secrets)}",)
+            raise
 
 
 def _names_responses(error: RequestRefused) -> bool:

@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from textassay.runtime.calls.adaptation import EFFORTS, Adaptation, AdaptingModel, adaptation_of
 from textassay.runtime.calls.budget import estimate_tokens
@@ -69,12 +69,8 @@ class Finding(Message):
     """What was seen, in one sentence."""
 
 
-class Form(Protocol):
-    """Makes a request in the form that a model accepts."""
-
-    def __call__(self, text: str | None = None, **fields: object) -> Request:
-        """Return a request with this text, or a short one, and these fields."""
-        ...
+Form = Callable[..., Request]
+"""Makes a request of a text, or a short one, and fields, in the form that a model accepts."""
 
 
 def as_chat(text: str | None = None, **fields: object) -> Request:
@@ -93,14 +89,18 @@ Observed = tuple[ProbeResult, str]
 Probe = Callable[[Model, Form], Awaitable[Observed]]
 
 
+async def _text(model: Model, request: Request) -> str:
+    return (await model.generate(request)).samples[0].text
+
+
 async def _answers_chat(model: Model, form: Form) -> Observed:
-    response = await model.generate(Request(messages=_CHAT, max_tokens=8))
-    return "yes", f"answers messages ({len(response.samples[0].text)} characters)"
+    text = await _text(model, as_chat(max_tokens=8))
+    return "yes", f"answers messages ({len(text)} characters)"
 
 
 async def _answers_prompt(model: Model, form: Form) -> Observed:
-    response = await model.generate(Request(prompt=_PROMPT, max_tokens=4))
-    return "yes", f"continues a plain prompt ({len(response.samples[0].text)} characters)"
+    text = await _text(model, as_prompt(max_tokens=4))
+    return "yes", f"continues a plain prompt ({len(text)} characters)"
 
 
 async def _several(model: Model, form: Form) -> Observed:
@@ -113,12 +113,10 @@ async def _several(model: Model, form: Form) -> Observed:
 async def _varies(model: Model, form: Form) -> Observed:
     """Three samples at temperature 1: a server that ignores the temperature gives one text."""
     request = form(temperature=1.0, max_tokens=24)
-    texts: list[str] = []
-    for draw in range(3):
-        response = await model.generate(request.model_copy(update={"draw": draw}))
-        texts.append(response.samples[0].text)
-    if len(set(texts)) > 1:
-        return "yes", f"{len(set(texts))} different texts in 3 samples at temperature 1"
+    draws = [request.model_copy(update={"draw": draw}) for draw in range(3)]
+    different = len({await _text(model, draw) for draw in draws})
+    if different > 1:
+        return "yes", f"{different} different texts in 3 samples at temperature 1"
     return "unknown", (
         "3 samples at temperature 1 are equal: samples may add nothing to one answer, "
         "as when the server ignores the temperature"
@@ -126,12 +124,10 @@ async def _varies(model: Model, form: Form) -> Observed:
 
 
 async def _seeded(model: Model, form: Form) -> Observed:
-    async def text(seed: int | None) -> str:
-        request = form(temperature=1.0, max_tokens=24, seed=seed)
-        return (await model.generate(request)).samples[0].text
-
     # Several other seeds: two of them may give the same short answer by chance.
-    first, again, other, third = await text(7), await text(7), await text(8), await text(9)
+    first, again, other, third = [
+        await _text(model, form(temperature=1.0, max_tokens=24, seed=seed)) for seed in (7, 7, 8, 9)
+    ]
     if first != again:
         return "no", "equal seeds gave different answers"
     if first == other == third:
@@ -157,19 +153,15 @@ async def _tells_logprobs(model: Model, form: Form) -> Observed:
 
 
 async def _json(model: Model, form: Form) -> Observed:
-    response = await model.generate(form(max_tokens=64, json_schema=_SCHEMA))
-    text = response.samples[0].text
+    text = await _text(model, form(max_tokens=64, json_schema=_SCHEMA))
     try:
         answer = json.loads(text)
     except json.JSONDecodeError:
         return "wrong", f"the answer is not JSON: {text[:40]!r}"
     # Valid JSON is not enough: many servers accept a schema and only ask the model for JSON.
     kept = isinstance(answer, dict) and list(answer) == ["rating"] and answer["rating"] in (1, 2, 3)
-    detail = (
-        "the answer satisfies the schema"
-        if kept
-        else f"the answer breaks the schema: {text[:40]!r}"
-    )
+    detail = "satisfies the schema" if kept else f"breaks the schema: {text[:40]!r}"
+    detail = f"the answer {detail}"
     adaptation = adaptation_of(model)
     if adaptation is not None and "json_schema" in adaptation.learned.unsent:
         return "no", f"schemas are refused; asked for in words, {detail}"
@@ -178,20 +170,15 @@ async def _json(model: Model, form: Form) -> Observed:
 
 async def _choices(model: Model, form: Form) -> Observed:
     scorer = scoring(model, "choices")
-    forms = {"yes": ("yes", "Yes"), "no": ("no", "No")}
-    chat = form().messages
-    request = (
-        ChoicesRequest(messages=chat, choices=forms)
-        if chat
-        else ChoicesRequest(prompt=_PROMPT, choices=forms)
+    short = form()
+    choices = {"yes": ("yes", "Yes"), "no": ("no", "No")}
+    answer = await scorer.choices(
+        ChoicesRequest(messages=short.messages, prompt=short.prompt, choices=choices)
     )
-    answer = await scorer.choices(request)
-    known = [label for label, logprob in answer.logprobs.items() if logprob is not None]
+    known = {label: lp for label, lp in answer.logprobs.items() if lp is not None}
     if not known:
         return "no", "neither yes nor no is among what is reported"
-    total = math.fsum(
-        math.exp(logprob) for logprob in answer.logprobs.values() if logprob is not None
-    )
+    total = math.fsum(map(math.exp, known.values()))
     verdict: ProbeResult = "yes" if total <= 1.001 else "wrong"
     return verdict, f"{' and '.join(known)} have {total:.3g} of the probability"
 
@@ -200,14 +187,13 @@ async def _continues(model: Model, form: Form) -> Observed:
     """Teacher forcing: two greedy tokens must get the log-probabilities they were sampled with."""
     scorer = scoring(model, "continuation")
     sampled = await _sampled_logprobs(model, Request(prompt=_PROMPT, max_tokens=2, logprobs=0))
-    if sampled and len(sampled) == 2 and "\ufffd" not in "".join(token.token for token in sampled):
-        given = await scorer.continuation(
-            ContinuationRequest(
-                prompt=_PROMPT, continuation="".join(token.token for token in sampled)
-            )
-        )
+    tokens = [token.token for token in sampled]
+    text = "".join(tokens)
+    if len(tokens) == 2 and "\ufffd" not in text:
+        request = ContinuationRequest(prompt=_PROMPT, continuation=text)
+        given = await scorer.continuation(request)
         # Text may be tokenized otherwise than it was sampled; then there is nothing to compare.
-        if [token.token for token in given.tokens] == [token.token for token in sampled]:
+        if [token.token for token in given.tokens] == tokens:
             return _aligned(sampled, given.tokens)
     return await _greedy_is_likeliest(model)
 
@@ -230,20 +216,13 @@ async def _greedy_is_likeliest(model: Model) -> Observed:
     For models that return no log-probabilities to compare with.
     """
     scorer = scoring(model, "continuation")
-    greedy = (await model.generate(Request(prompt=_PROMPT, max_tokens=1))).samples[0].text
+    greedy = await _text(model, as_prompt(max_tokens=1))
     if not greedy or "\ufffd" in greedy:
         detail = "log-probabilities come back, but there is no greedy token to compare them with"
         return "unknown", detail
-    words = [
-        greedy,
-        *(word for word in (" zebra", " seven", " of", "!", " quickly") if word != greedy),
-    ]
-    firsts = [
-        (await scorer.continuation(ContinuationRequest(prompt=_PROMPT, continuation=word)))
-        .tokens[0]
-        .logprob
-        for word in words
-    ]
+    words = list(dict.fromkeys((greedy, " zebra", " seven", " of", "!", " quickly")))
+    requests = [ContinuationRequest(prompt=_PROMPT, continuation=word) for word in words]
+    firsts = [(await scorer.continuation(one)).tokens[0].logprob for one in requests]
     if max(firsts[1:]) > firsts[0] + TOLERANCE:
         return "wrong", (
             f"another word gets a higher log-probability than the greedy {greedy!r}: positions do"
@@ -271,8 +250,7 @@ async def _context(model: Model, form: Form) -> Observed:
 
 
 async def _sampled_logprobs(model: Model, request: Request) -> tuple[TokenLogprob, ...]:
-    response: Response = await model.generate(request)
-    return response.samples[0].logprobs or ()
+    return (await model.generate(request)).samples[0].logprobs or ()
 
 
 PROBES: dict[str, Probe] = {
@@ -363,12 +341,10 @@ async def _effort(model: AdaptingModel, form: Form) -> Observed:
             )
     if not (named or taken):
         return "no", "every level is refused"
-    if named:
-        levels = f"takes {', '.join(level for level in EFFORTS if level in (*named, *taken))}"
+    if not named and len(taken) == len(ENDS):
+        levels = "refuses neither none nor max, and may ignore both"
     else:
-        levels = f"takes {taken[0]}"
-        if len(taken) == len(ENDS):
-            levels = "refuses neither none nor max, and may ignore both"
+        levels = f"takes {', '.join(level for level in EFFORTS if level in (*named, *taken))}"
     return "yes", levels + switches_off
 
 
@@ -436,16 +412,11 @@ async def examine(model: Model) -> list[Finding]:
         if ability == "chat" and finding.verdict != "yes":
             form = as_prompt
         findings.append(finding)
-    if isinstance(model, AdaptingModel):
-        findings += await _examine_thinking(model, form)
-    return findings
-
-
-async def _examine_thinking(model: AdaptingModel, form: Form) -> list[Finding]:
-    findings = []
-    for ability, probe in THINKING_PROBES.items():
+    if not isinstance(model, AdaptingModel):
+        return findings
+    for ability, thinking_probe in THINKING_PROBES.items():
         began = time.monotonic()
-        findings.append(await _probed(ability, probe(model, form)))
+        findings.append(await _probed(ability, thinking_probe(model, form)))
         if ability == "thinks":
             seconds = f"{time.monotonic() - began:.1f} s for a short answer"
             findings.append(Finding(ability="latency", verdict="yes", detail=seconds))
@@ -466,10 +437,8 @@ async def examine_batches(model: Model) -> list[Finding]:
 def plain_text(heading: str, findings: Sequence[Finding]) -> str:
     """Return findings as lines for a terminal below a heading, abilities aligned."""
     width = max(len(finding.ability) for finding in findings)
-    lines = [
-        f"{finding.ability:{width}}  {finding.verdict:7}  {finding.detail}" for finding in findings
-    ]
-    return "\n".join([heading, *(f"  {line}" for line in lines)])
+    lines = [f"  {one.ability:{width}}  {one.verdict:7}  {one.detail}" for one in findings]
+    return "\n".join([heading, *lines])
 
 
 async def _probed(ability: str, probe: Awaitable[Observed]) -> Finding:

@@ -6,7 +6,6 @@ of requests. What a server said is quoted in part only, made printable, and free
 
 from __future__ import annotations
 
-import asyncio
 import email.utils
 import errno
 import re
@@ -295,45 +294,37 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = None) -
     # Libraries wrap each other's exceptions, and which is outermost changes between versions: all
     # of them are looked at, the most telling kind first.
     behind = list(causes(error))
+
+    def is_any(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in behind)
+
     named = next((cause for cause in behind if _is_transport(cause)), error)
     # aiohttp names its TLS setting for plain HTTP as well
     text = str(named).replace(" ssl:default", "")
     what = quote(text or type(named).__name__, secret)
-    numbers = {number for cause in behind for number in (_errno(cause),) if number is not None}
-    if (
-        any(isinstance(c, asyncio.TimeoutError | TimeoutError) for c in behind)
-        or errno.ETIMEDOUT in numbers
-    ):
+    numbers = {
+        cause.errno
+        for cause in behind
+        if isinstance(cause, OSError) and not isinstance(cause, socket.gaierror)
+    }
+    if is_any(TimeoutError) or errno.ETIMEDOUT in numbers:
         return TimedOut(f"no answer from {where}: {what}")
     if numbers & _OUT_OF_SOCKETS:
         return ConnectionFailed(
             f"no socket left to ask {where}: {what}; lower concurrency= or raise `ulimit -n`"
         )
-    if any(
-        isinstance(c, ssl.SSLCertVerificationError | aiohttp.ClientConnectorCertificateError)
-        for c in behind
-    ):
+    if is_any(ssl.SSLCertVerificationError, aiohttp.ClientConnectorCertificateError):
         return NothingListening(f"cannot trust the certificate of {where}: {what}")
+    dropped = ConnectionFailed(f"{where} dropped the connection: {what}")
     if numbers & _RESET:
-        return ConnectionFailed(f"{where} dropped the connection: {what}")
-    if any(
-        isinstance(c, ConnectionRefusedError | socket.gaierror | aiohttp.ClientConnectorError)
-        for c in behind
-    ):
+        return dropped
+    if is_any(ConnectionRefusedError, socket.gaierror, aiohttp.ClientConnectorError):
         return NothingListening(
             f"nothing answers at {where}: {what} (is the server running, is api_base= right?)"
         )
-    if any(isinstance(c, aiohttp.ClientResponseError) for c in behind):
+    if is_any(aiohttp.ClientResponseError):
         return MalformedResponse(f"{where} does not answer in HTTP: {what}")
-    return ConnectionFailed(f"{where} dropped the connection: {what}")
-
-
-def _errno(error: BaseException) -> int | None:
-    return (
-        error.errno
-        if isinstance(error, OSError) and not isinstance(error, socket.gaierror)
-        else None
-    )
+    return dropped
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

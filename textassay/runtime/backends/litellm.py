@@ -17,8 +17,9 @@ import re
 import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import httpx
 import orjson
@@ -29,6 +30,7 @@ from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_format import (
     choices_as_request,
+    echo_fields,
     read_choices,
     read_continuation,
 )
@@ -212,33 +214,12 @@ validated."""
 _PARTS = "Pydantic serializer warnings"
 """What pydantic says of contents that are parts, each time that litellm copies an answer."""
 _OWN_PROMPT_PROVIDERS = ("openai", "text-completion-openai")
-_CLIENT_PROVIDERS = frozenset(
-    {
-        "amazon_nova",
-        "anthropic",
-        "cohere",
-        "cohere_chat",
-        "cometapi",
-        "databricks",
-        "deepseek",
-        "fireworks_ai",
-        "gemini",
-        "groq",
-        "hosted_vllm",
-        "huggingface",
-        "minimax",
-        "mistral",
-        "ollama",
-        "ollama_chat",
-        "openrouter",
-        "together_ai",
-        "vercel_ai_gateway",
-        "vertex_ai",
-        "vertex_ai_beta",
-        "watsonx",
-        "xai",
-    }
-)
+_CLIENT_PROVIDERS = {
+    "amazon_nova", "anthropic", "cohere", "cohere_chat", "cometapi", "databricks",
+    "deepseek", "fireworks_ai", "gemini", "groq", "hosted_vllm", "huggingface", "minimax",
+    "mistral", "ollama", "ollama_chat", "openrouter", "together_ai", "vercel_ai_gateway",
+    "vertex_ai", "vertex_ai_beta", "watsonx", "xai",
+}  # fmt: skip
 """Providers that litellm asks through its own HTTP handler, which may be given to it."""
 # litellm shares its clients among all models of the process; the last one that is open closes them.
 _open_models: set[int] = set()
@@ -303,16 +284,11 @@ class LiteLLMModel:
         """
         if self._price is not None:
             return self._price
-        prompt, completion, cached = (
-            self._model_info.get(name)
-            for name in (
-                "input_cost_per_token",
-                "output_cost_per_token",
-                "cache_read_input_token_cost",
-            )
-        )
+        info = self._model_info
+        prompt, completion = info.get("input_cost_per_token"), info.get("output_cost_per_token")
         if not prompt and not completion:
             return None
+        cached = info.get("cache_read_input_token_cost")
         price = (1e6 * (prompt or 0.0), 1e6 * (completion or 0.0))
         return price if cached is None else (*price, 1e6 * cached)
 
@@ -395,10 +371,8 @@ class LiteLLMModel:
             # tools are no servers of litellm's, for which it would import a package it lacks
             body["_skip_mcp_handler"] = True
         payload, cost = await self._ask(body, request.extra)
-        try:
+        with self._naming_model(cost):
             response = openai_format.read_response(payload, request, self._price)
-        except (MalformedResponse, ContentRefused, CapabilityError) as error:
-            self._name_model(error, cost)
         if self._price or cost is None:
             return response
         return response.model_copy(update={"usage": _with_cost(response.usage, cost)})
@@ -409,22 +383,9 @@ class LiteLLMModel:
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return the log-probabilities of a given text, from a completion that echoes it."""
-        if request.prompt is None:
-            raise CapabilityError(
-                f"{self.name} can score the likelihood of a text only after a plain prompt, not a "
-                "chat"
-            )
-        body: Json = {
-            "prompt": request.prompt + request.continuation,
-            "temperature": 0.0,
-            "echo": True,
-            "logprobs": 1,
-        }
-        payload, cost = await self._ask(body | {"max_tokens": 1})
-        try:
-            tokens = read_continuation(payload, request.prompt, request.continuation)
-        except (MalformedResponse, RequestRefused, CapabilityError) as error:
-            self._name_model(error, cost)
+        payload, cost = await self._ask(echo_fields(request, self.name))
+        with self._naming_model(cost):
+            tokens = read_continuation(payload, request.prompt or "", request.continuation)
         usage = _with_cost(read_usage(payload, self._price), cost)
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
@@ -478,12 +439,9 @@ class LiteLLMModel:
 
         OpenAI's client wants one also for servers that want none.
         """
+        if self._http.has_login:  # it is sent instead, so that not even a key of the environment is
+            return "none" if self._uses_openai_client else None
         provider = self._model_and_provider[1]
-        if (
-            self._http.has_login
-        ):  # which is sent instead, so that even a key of the environment is not
-            is_openai = provider in _OWN_PROMPT_PROVIDERS or self._is_openai_like(provider)
-            return "none" if is_openai else None
         own_server = self._api_base is not None and provider in _OWN_PROMPT_PROVIDERS
         return "none" if own_server and not PROVIDERS["openai"].key else None
 
@@ -494,15 +452,14 @@ class LiteLLMModel:
 
         Providers whose code takes none keep litellm's own, which follows redirects.
         """
-        provider = self._model_and_provider[1]
         if plain and not self._takes_prompts:
             raise CapabilityError(
                 f"{self.name} takes chats only; direct/NAME with api_base= takes plain prompts"
             )
-        if plain or provider in _OWN_PROMPT_PROVIDERS or self._is_openai_like(provider):
+        if plain or self._uses_openai_client:
             self._openai = self._openai or self._openai_client()
             return self._openai
-        if provider in _CLIENT_PROVIDERS:
+        if self._model_and_provider[1] in _CLIENT_PROVIDERS:
             self._handler = self._handler or self._http_handler()
             return self._handler
         return None
@@ -512,15 +469,15 @@ class LiteLLMModel:
 
         As arguments of their own, litellm takes some for itself, such as `metadata`.
         """
-        provider = self._model_and_provider[1]
-        if extra and (provider in _OWN_PROMPT_PROVIDERS or self._is_openai_like(provider)):
-            return {"extra_body": extra}
-        return extra
+        return {"extra_body": extra} if extra and self._uses_openai_client else extra
 
-    def _is_openai_like(self, provider: str) -> bool:
-        known = load_litellm().openai_compatible_providers
-        return provider not in _CLIENT_PROVIDERS and (
-            provider == "custom_openai" or provider in known
+    @property
+    def _uses_openai_client(self) -> bool:
+        """Whether litellm asks through the client of OpenAI's library."""
+        provider = self._model_and_provider[1]
+        known = ("custom_openai", *load_litellm().openai_compatible_providers)
+        return provider in _OWN_PROMPT_PROVIDERS or (
+            provider in known and provider not in _CLIENT_PROVIDERS
         )
 
     def _openai_client(self) -> Any:
@@ -548,18 +505,21 @@ class LiteLLMModel:
 
         return AsyncHTTPHandler(transport=self._transport(), follow_redirects=False)
 
-    def _transport(self) -> Any:
-
+    def _transport(self) -> ClientTransport:
         # a key that has a header of its own is sent nowhere else, nor is one beside a login
         left_out = ("authorization",) if self._authorizes else ()
         return ClientTransport(self._http, where=self.name, left_out=left_out)
 
-    def _name_model(self, error: Exception, cost: float | None) -> NoReturn:
-        """Raise the same error with the model named in front, and what the answer cost."""
-        error.args = (f"{self.name}: {self._errors.scrub(str(error))}",)
-        if isinstance(error, ModelError) and error.usage and not self._price:
-            error.usage = _with_cost(error.usage, cost)
-        raise error from None
+    @contextmanager
+    def _naming_model(self, cost: float | None) -> Iterator[None]:
+        """Put the model in front of what an answer is refused for, and tell what it cost."""
+        try:
+            yield
+        except (MalformedResponse, CapabilityError, RequestRefused) as error:
+            error.args = (f"{self.name}: {self._errors.scrub(str(error))}",)
+            if isinstance(error, ModelError) and error.usage and not self._price:
+                error.usage = _with_cost(error.usage, cost)
+            raise error from None
 
 
 def _with_cost(usage: Usage, cost: float | None) -> Usage:

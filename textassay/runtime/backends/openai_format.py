@@ -38,6 +38,7 @@ from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
+    ContinuationRequest,
     FinishReason,
     Json,
     Prompted,
@@ -442,6 +443,21 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
 def _log_sum(logprobs: Sequence[float]) -> float:
     highest = max(logprobs)
     return min(0.0, highest + math.log(math.fsum(math.exp(lp - highest) for lp in logprobs)))
+
+
+def echo_fields(request: ContinuationRequest, where: str, *, takes_prompts: bool = True) -> Json:
+    """Return the fields that ask for an echo of prompt and continuation, and one new token.
+
+    Some servers take 0 new tokens to mean as many as there is room for.
+    """
+    if request.prompt is None or not takes_prompts:
+        raise CapabilityError(
+            f"{where} can score the likelihood of a text only after a plain prompt, not a chat"
+        )
+    # Sent as one text, since the server tokenizes it as a whole; where the continuation begins
+    # is found by the places of the tokens.
+    full = request.prompt + request.continuation
+    return {"prompt": full, "temperature": 0.0, "echo": True, "logprobs": 1, "max_tokens": 1}
 
 
 def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[TokenLogprob, ...]:

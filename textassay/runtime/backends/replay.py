@@ -17,7 +17,6 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.model import (
     AnyRequest,
-    AnyResponse,
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
@@ -93,21 +92,18 @@ class RecordedModel:
         key = request_key(self._key, request)
         value = self._answers.get(key)
         if value is not None:
-            return cast(A, self._decoded(key, value))
+            try:
+                return cast(A, decode_answer(value))
+            except ValueError as error:
+                raise StorageError(
+                    f"the kept answer {key} in {self._answers.place} cannot be used: {error}"
+                ) from error
         start = request.text[:80].encode("unicode_escape").decode("ascii")
         raise RequestRefused(
             f"{self._answers.place} contains no answer of {self.name} to this request (it begins "
             f"{start!r}); a replay answers only what was asked with the same prompt, sampling and "
             "model"
         )
-
-    def _decoded(self, key: str, value: bytes) -> AnyResponse:
-        try:
-            return decode_answer(value)
-        except ValueError as error:
-            raise StorageError(
-                f"the kept answer {key} in {self._answers.place} cannot be used: {error}"
-            ) from error
 
     async def generate(self, request: Request) -> Response:
         """Return the recorded answer; refuse what the run never asked."""

@@ -152,12 +152,7 @@ class ScriptedModel:
         Raises:
             CapabilityError: There is no such function.
         """
-        self._note(request)
-        if self._choices is None:
-            raise CapabilityError(f"scripted model {self.name!r} was given no function for choices")
-        answer = await _awaited(self._choices(request))
-        if isinstance(answer, BaseException):
-            raise answer
+        answer = await self._scored(request, self._choices, "choices")
         if isinstance(answer, ChoicesResponse):
             return answer
         return ChoicesResponse(logprobs=answer, usage=self._usage(request, ()), model=self.name)
@@ -168,19 +163,23 @@ class ScriptedModel:
         Raises:
             CapabilityError: There is no such function.
         """
-        self._note(request)
-        if self._continuation is None:
-            raise CapabilityError(
-                f"scripted model {self.name!r} was given no function for continuations"
-            )
-        answer = await _awaited(self._continuation(request))
-        if isinstance(answer, BaseException):
-            raise answer
+        answer = await self._scored(request, self._continuation, "continuations")
         if isinstance(answer, ContinuationResponse):
             return answer
         return ContinuationResponse(
             tokens=tuple(answer), usage=self._usage(request, ()), model=self.name
         )
+
+    async def _scored(
+        self, request: AnyRequest, function: Callable[[Any], Any] | None, what: str
+    ) -> Any:
+        self._note(request)
+        if function is None:
+            raise CapabilityError(f"scripted model {self.name!r} was given no function for {what}")
+        answer = await _awaited(function(request))
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     async def aclose(self) -> None:
         """Refuse further requests."""
@@ -245,16 +244,13 @@ class DryRunModel:
         return self._real.capabilities
 
     def _usage(self, prompt_tokens: int, answer_tokens: int, thought_tokens: int = 0) -> Usage:
-        cost = None
-        completion_tokens = answer_tokens + thought_tokens
-        if self._price is not None:
-            cost = cost_at(self._price, prompt_tokens, completion_tokens)
+        completed, price = answer_tokens + thought_tokens, self._price
         return Usage(
             calls=1,
             prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
+            completion_tokens=completed,
             reasoning_tokens=thought_tokens,
-            cost=cost,
+            cost=None if price is None else cost_at(price, prompt_tokens, completed),
         )
 
     async def generate(self, request: Request) -> Response:

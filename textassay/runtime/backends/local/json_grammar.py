@@ -211,16 +211,10 @@ class _Writer:
                 return r'"{" ws "}"' if self.primitive("ws") else ""
             return self.primitive("object")
         self.primitive("ws")
-        pairs = [
-            (
-                (
-                    f'{_literal(name, place)} ws ":" ws'
-                    f" {self._named(sub, f'{place}/properties/{name}', depth + 1)}"
-                ),
-                name in required,
-            )
-            for name, sub in properties.items()
-        ]
+        pairs = []
+        for name, sub in properties.items():
+            value = self._named(sub, f"{place}/properties/{name}", depth + 1)
+            pairs.append((f'{_literal(name, place)} ws ":" ws {value}', name in required))
         return f'"{{" ws {self._pairs(pairs)} ws "}}"'
 
     def _pairs(self, pairs: list[tuple[str, bool]]) -> str:
@@ -266,15 +260,9 @@ class _Writer:
                 raise _Unusable(f"{place}/{word} is not a number")
         if kind == "integer":
             return self._integers(schema, place)
-        low, high = schema.get("minimum"), schema.get("maximum")
-        if (
-            keys & {"exclusiveMinimum", "exclusiveMaximum"}
-            or low is None
-            or high is None
-            or low < 0
-            or low % 1
-            or high % 1
-        ):
+        low, high = schema.get("minimum", -1), schema.get("maximum", -1)
+        is_whole = low >= 0 and high >= 0 and not (low % 1 or high % 1)
+        if keys & {"exclusiveMinimum", "exclusiveMaximum"} or not is_whole:
             raise _Unusable(
                 f"{place}: a number needs both minimum and maximum, whole and not negative, or "
                 "neither"
@@ -308,7 +296,7 @@ class _Writer:
             )
         if ref not in self._refs:
             target: Any = self._schema
-            for step in ref.removeprefix("#").split("/")[1:]:
+            for step in ref[1:].split("/")[1:]:
                 step = step.replace("~1", "/").replace("~0", "~")
                 if not isinstance(target, Mapping) or step not in target:
                     raise _Unusable(f"{place}/$ref is {ref!r}, which does not exist")
@@ -358,11 +346,7 @@ class _Writer:
     ) -> tuple[int, int | None]:
         least, most = schema.get(low, 0), schema.get(high)
         for word, value in ((low, least), (high, 0 if most is None else most)):
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int)
-                or not 0 <= value <= _MAX_REPEATS
-            ):
+            if type(value) is not int or not 0 <= value <= _MAX_REPEATS:
                 raise _Unusable(f"{place}/{word} must be a whole number from 0 to {_MAX_REPEATS}")
         if most is not None and most < least:
             raise _Unusable(f"{place}/{high} is below {low}")

@@ -84,13 +84,12 @@ class LoadedGGUF(LoadedModel):
         self, tasks: Sequence[Task], abandoned: Callable[[], bool]
     ) -> list[AnyResponse | TextassayError]:
         """Answer requests: several in shared batches in throughput mode, else the only one."""
-        if self.engine.sequences == 1:
-            score, write = self.engine.score, self.engine.write
-        else:
-            score = partial(score_together, self.engine)
-            write = partial(write_together, self.engine)
+        exact = self.engine.sequences == 1
+        score = self.engine.score if exact else partial(score_together, self.engine)
         return self.answers(
-            tasks, partial(score, abandoned=abandoned), partial(write, abandoned=abandoned)
+            tasks,
+            partial(score, abandoned=abandoned),
+            partial(write_together, self.engine, abandoned=abandoned),
         )
 
     def close(self) -> None:

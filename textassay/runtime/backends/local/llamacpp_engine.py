@@ -6,11 +6,11 @@ sequence was cut), a batch of few rows (see `plan_batches`), company in the batc
 repacked for the CPU (see `Weights`). Sampled tokens are decoded one by one, so they are forgotten
 when their request ends.
 
-Throughput mode (`score_together`, `write_together`) is for GPUs, where one short sequence leaves
-most of the chip idle. What shares a batch changes the rounding, so scores differ a little from
-exact mode's and between runs. Texts to score are taken in groups: sequence 0 evaluates what a group
-shares, and the others start as copies of it. Answers are written side by side, each on a sequence
-of its own.
+Throughput mode is for GPUs, where one short sequence leaves most of the chip idle. What shares a
+batch changes the rounding, so scores differ a little from exact mode's and between runs. Texts to
+score are taken in groups (`score_together`): sequence 0 evaluates what a group shares, and the
+others start as copies of it. Answers are written side by side (`write_together`), each on a
+sequence of its own.
 """
 
 from __future__ import annotations
@@ -175,35 +175,6 @@ class LlamaEngine:
         for evaluation in evaluations:
             for position, rows in self.rows(evaluation.ids, evaluation.first, abandoned):
                 evaluation.take(position, rows)
-
-    def write(self, generations: list[Generation], abandoned: Callable[[], bool] = never) -> None:
-        """Write all samples one after the other on the first sequence.
-
-        A prompt is evaluated once.
-        """
-        for generation in generations:
-            try:
-                for draft in generation.begin():
-                    row = self.last_row(generation.ids, abandoned)
-                    try:
-                        self._grow(draft, row, len(generation.ids), abandoned)
-                    finally:
-                        # Sampled tokens went through the kernels for single rows: nothing may be
-                        # built upon them.
-                        self.rewind(0, len(generation.ids))
-            finally:
-                generation.close()
-
-    def _grow(
-        self, draft: Draft, row: LogitRow, position: int, abandoned: Callable[[], bool]
-    ) -> None:
-        while (token := draft.grow(row)) is not None:
-            if abandoned():
-                raise Abandoned
-            self.batch.clear()
-            self.batch.add(0, np.array([token], np.int32), position, position)
-            row = self.decode()[0]
-            position += 1
 
     def rows(
         self, ids: Ids, first: int, abandoned: Callable[[], bool] = never, *, sequence: int = 0
@@ -431,7 +402,8 @@ def write_together(
 ) -> None:
     """Write all samples of all requests; a sequence that has finished takes the next one at once.
 
-    A request that fails keeps its error and leaves the others alone.
+    Exact mode has one sequence, and so writes one after the other. A request that fails keeps its
+    error and leaves the others alone.
     """
     waiting: deque[_Waiting] = deque()
     for generation in generations:

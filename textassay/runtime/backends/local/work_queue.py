@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -82,20 +83,25 @@ class Entry(Generic[Item, Result]):
             self.future.set_result(result)
 
 
-class Order(Protocol):
+class Order(ABC):
     """Prepared requests that wait, and in which order and batches they run."""
 
-    def __len__(self) -> int: ...
+    def __init__(self) -> None:
+        self._sorted: list[tuple[Any, int, Entry[Any, Any]]] = []
 
-    def __iter__(self) -> Iterator[Entry[Any, Any]]: ...
+    def __len__(self) -> int:
+        return len(self._sorted)
 
-    def add(self, entry: Entry[Any, Any], /) -> None:
+    def __iter__(self) -> Iterator[Entry[Any, Any]]:
+        return (entry for _, _, entry in self._sorted)
+
+    @abstractmethod
+    def add(self, entry: Entry[Any, Any]) -> None:
         """Add a request."""
-        ...
 
+    @abstractmethod
     def take(self) -> list[Entry[Any, Any]]:
         """Take the next batch; canceled requests are dropped, so it may be empty."""
-        ...
 
 
 class WorkQueue(Generic[E, Item, Result]):
@@ -299,7 +305,7 @@ class WorkQueue(Generic[E, Item, Result]):
         return ModelClosed(f"model {self._name!r} was closed before it answered")
 
 
-class PrefixOrder:
+class PrefixOrder(Order):
     """Next goes what shares the longest prefix with what ran last, then its neighbors in order.
 
     Once in `PATIENCE` turns the request goes first that has waited longest, if it has waited that
@@ -307,17 +313,11 @@ class PrefixOrder:
     """
 
     def __init__(self, most: int = 1) -> None:
+        super().__init__()
         self._most = most  # that run together
-        self._sorted: list[tuple[bytes, int, Entry[Any, Any]]] = []
         self._arrivals: deque[tuple[int, bytes, Entry[Any, Any]]] = deque()
         self._last = b""
         self._turn = self._last_preferred = 0
-
-    def __len__(self) -> int:
-        return len(self._sorted)
-
-    def __iter__(self) -> Iterator[Entry[Any, Any]]:
-        return (entry for _, _, entry in self._sorted)
 
     def add(self, entry: Entry[Any, Any]) -> None:
         """Add a request."""
@@ -361,7 +361,7 @@ class PrefixOrder:
         return max(places, key=lambda place: _shared(self._last, self._sorted[place][0]))
 
 
-class LengthOrder:
+class LengthOrder(Order):
     """Batches of like length, sized by tokens with padding.
 
     Every batch holds the oldest waiting request, so none starves, and its nearest neighbors in
@@ -370,14 +370,8 @@ class LengthOrder:
     """
 
     def __init__(self, *, batch_tokens: int = 8192, batch_size: int = 256) -> None:
+        super().__init__()
         self._batch_tokens, self._batch_size = batch_tokens, batch_size
-        self._sorted: list[tuple[int, int, Entry[Any, Any]]] = []  # by length
-
-    def __len__(self) -> int:
-        return len(self._sorted)
-
-    def __iter__(self) -> Iterator[Entry[Any, Any]]:
-        return (entry for _, _, entry in self._sorted)
 
     def add(self, entry: Entry[Any, Any]) -> None:
         """Add a request."""
