@@ -140,6 +140,9 @@ def _quoted_body(text: str) -> Mapping[str, Any] | None:
     return None
 
 
+_CODES = ("code", "type", "status")
+
+
 def _of_value(payload: Any, depth: int) -> ErrorBody:
     # Google's API wraps an error in a list of one.
     while isinstance(payload, list) and payload:
@@ -148,16 +151,9 @@ def _of_value(payload: Any, depth: int) -> ErrorBody:
         return ErrorBody(str(payload))
     error = payload.get("error", payload)
     if not isinstance(error, dict):
-        codes = [str(payload[k]) for k in ("error_type", "code") if payload.get(k) is not None]
+        codes = _values(payload, "error_type", "code")
         return _within(ErrorBody(str(error), " ".join(codes)), depth)
-    inner = error.get("innererror")
-    layers = [error, inner if isinstance(inner, dict) else {}]
-    codes = [
-        str(layer[k])
-        for layer in layers
-        for k in ("code", "type", "status")
-        if layer.get(k) is not None
-    ]
+    codes = _values(error, *_CODES) + _values(error.get("innererror"), *_CODES)
     message = error.get("message") or error.get("detail") or payload.get("detail")
     if isinstance(message, list) and message and isinstance(message[0], dict):
         message = _of_validation(message[0], codes)
@@ -176,13 +172,19 @@ def _of_value(payload: Any, depth: int) -> ErrorBody:
     return _within(found, depth)
 
 
+def _values(layer: Any, *names: str) -> list[str]:
+    """Return the fields of an object that are there."""
+    fields = layer if isinstance(layer, dict) else {}
+    return [str(fields[name]) for name in names if fields.get(name) is not None]
+
+
 def _within(found: ErrorBody, depth: int) -> ErrorBody:
     """Return what the message says that may itself be, or quote, a body."""
     return _joined(found, _of_text(found.message, depth - 1)) if depth else found
 
 
 def _joined(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:
-    codes = " ".join(part for part in (outer.codes, inner.codes) if part)
+    codes = f"{outer.codes} {inner.codes}".strip()
     return ErrorBody(inner.message, codes, inner.param or outer.param)
 
 
@@ -410,16 +412,9 @@ def _mentions(text: str) -> tuple[_Mention, ...]:
     for match in _NAME.finditer(text):
         start, end = match.span()
         is_aside = any(first <= start < last for first, last in asides)
+        is_aside = is_aside or _SUGGESTED_BEFORE.match(text, end) is not None
         is_marked = text[:start][-1:] in ("'", '"', "`") or text[end : end + 1] in tuple("'\"`=:")
-        found.append(
-            _Mention(
-                _name_in(match),
-                start,
-                end,
-                is_aside or _SUGGESTED_BEFORE.match(text, end) is not None,
-                is_marked,
-            )
-        )
+        found.append(_Mention(_name_in(match), start, end, is_aside, is_marked))
     return tuple(sorted(found, key=lambda m: (m.is_aside, m.name in _ENGLISH and not m.is_marked)))
 
 
@@ -480,10 +475,9 @@ def _is_other_fault(error: ErrorBody, text: str, mentions: tuple[_Mention, ...])
 # --- the API, and the messages ------------------------------------------------------------------
 
 _ENDPOINT = lazy_pattern(
-    r"\b(?:v1/)?(?:(chat/completions|chat completions)|(completions?)|(responses))"
-    r"(?: (?:api|endpoint))?\b"
+    r"\b(?:v1/)?(chat[/ ]completions|completions?|responses)(?: (?:api|endpoint))?\b"
 )
-_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
+_PATHS = {"chat": "/v1/chat/completions", "comp": "/v1/completions", "resp": "/v1/responses"}
 _ENDPOINT_CUE = lazy_pattern(
     r"\b(not|unsupported|instead of|rather than)\b|(n't)\b"
     r"|\b(?:only|use|mean|via|through|try|switch|available)\b"
@@ -498,7 +492,7 @@ def _api(text: str) -> Refusal | None:
             continue  # completions as such
         cues = list(_ENDPOINT_CUE.finditer(text, max(0, match.start() - 40), match.start()))
         if cues and not (cues[-1][1] or cues[-1][2]):
-            target = _PATHS[next(i for i, part in enumerate(match.groups()) if part)]
+            target = _PATHS[match[1][:4]]
     return None if target is None else Refusal("api", "model", instead=target)
 
 
@@ -520,19 +514,16 @@ def _messages(fault: _Fault) -> Refusal | None:
         return None
     if _PREFILL.search(fault.text) and "empty" not in fault.text:
         return Refusal("prefill", "messages")
-    if _ROLE_FIELD in fault.names or "must alternate" in fault.text:
-        return Refusal("role", "messages")
-    if _ROLE.search(fault.text) and _DENIAL.search(fault.text):
+    is_denied = _ROLE.search(fault.text) and _DENIAL.search(fault.text)
+    if is_denied or _ROLE_FIELD in fault.names or "must alternate" in fault.text:
         return Refusal("role", "messages")
     return None
 
 
 # --- effort and thinking ------------------------------------------------------------------------
 
-_LEVEL = r"(?:none|minimal|low|medium|high|xhigh|max|default)"
-_LISTED = (
-    r"['\"`]?\b(?:none|minimal|low|medium|high|xhigh|max|default|disabled?|auto|off|on)\b['\"`]?"
-)
+_LEVEL = f"(?:{'|'.join(LEVELS)})"
+_LISTED = rf"['\"`]?\b(?:{'|'.join(LEVELS)}|disabled?|auto|off|on)\b['\"`]?"
 _LEVELS_LISTED = lazy_pattern(
     rf"{_LISTED}(?:\s*(?:,\s*(?:and|or)\b|,|/|\||\band\b|\bor\b)\s*{_LISTED})*"
 )
@@ -795,11 +786,8 @@ def _rename(fault: _Fault) -> Refusal | None:
         same = [name for name in fault.names if name in family]
         if fault.main in family and len(same) == 2 and not re.search(r"\bboth\b", fault.text):
             old, new = same
-            if (
-                new == "max_tokens"
-                and not fault.param
-                and not any(m.is_aside for m in fault.mentions)
-            ):
+            tells = fault.param or any(mention.is_aside for mention in fault.mentions)
+            if new == "max_tokens" and not tells:
                 old, new = new, old  # the older name is the refused one, if nothing else tells
             return Refusal("rename", old, instead=new)
     return None
