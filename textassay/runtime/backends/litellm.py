@@ -35,6 +35,7 @@ from textassay.runtime.backends.openai_format import (
     read_continuation,
 )
 from textassay.runtime.backends.refusals import read_refusal
+from textassay.runtime.calls.masking import known_secrets
 from textassay.runtime.errors import (
     AuthenticationFailed,
     CapabilityError,
@@ -68,7 +69,6 @@ _LITELLM_WORDS = re.compile(r"^(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?"
 _NO_KEY = re.compile(r"(?i)\bmissing (?:credentials|(?:\w+ ){0,3}api[ _]key)")
 # anthropic does not support parameters: ['n', 'logprobs'], for model=...
 _UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
-_SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _ASK_INSTEAD = {
     "n": "n=1",
     "logprobs": "samples if the method takes them: n=20",
@@ -92,12 +92,8 @@ class LiteLLMErrors:
         if own is not None:  # raised by our own client, inside litellm
             own.args = (self.scrub(str(own)),)
             return own
-        words = (
-            str(error)[:MAX_MESSAGE_LENGTH]
-            .partition("Traceback (most recent call last)")[0]
-            .rstrip()
-        )
-        words = _LITELLM_WORDS.sub("", words)
+        words = str(error)[:MAX_MESSAGE_LENGTH].partition("Traceback (most recent call last)")[0]
+        words = _LITELLM_WORDS.sub("", words.rstrip())
         text = self.scrub(words)
         if type(error).__name__ == "ImageFetchError":
             return CapabilityError(
@@ -138,20 +134,20 @@ class LiteLLMErrors:
             return AuthenticationFailed(
                 f"{self.name}: no key: {http_errors.quote(text)}; or use api_key_env=NAME"
             )
-        if not http_errors.is_transport(error):
+        is_transport = http_errors.is_transport(error)
+        unreadable = "Empty or invalid response" in text
+        if not is_transport:
             # litellm maps levels of effort by its own tables, and raises what it cannot map
             refused = http_errors.request_refused(f"{self.name}: {text}", 400, text)
             if refused.refusal is not None:
                 return refused
-        # an untrusted certificate is a ValueError, too
-        unreadable = any(isinstance(cause, ValueError) for cause in http_errors.causes(error))
-        if (
-            unreadable and not http_errors.is_transport(error)
-        ) or "Empty or invalid response" in text:
+            causes = http_errors.causes(error)
+            unreadable = unreadable or any(isinstance(cause, ValueError) for cause in causes)
+        if unreadable:
             return MalformedResponse(
                 f"{self.name} answered no valid JSON: {http_errors.quote(text)}"
             )
-        if http_errors.is_transport(error):
+        if is_transport:
             return http_errors.from_exception(
                 error, where=self._api_base or self.name, secret=self._secrets
             )
@@ -188,10 +184,7 @@ class LiteLLMErrors:
         return http_errors.scrub(text[:MAX_MESSAGE_LENGTH], self._known_secrets())
 
     def _known_secrets(self) -> list[str]:
-        found = [
-            v for name, v in os.environ.items() if len(v) >= 12 and _SECRET_VARIABLE.search(name)
-        ]
-        return [*self._secrets, *found]
+        return [*self._secrets, *known_secrets((), os.environ)]
 
 
 def _body(error: BaseException) -> Mapping[str, Any] | None:
@@ -337,9 +330,7 @@ class LiteLLMModel:
         model, provider = self._model_and_provider
         try:
             return dict(litellm.get_model_info(model, custom_llm_provider=provider))
-        except (
-            Exception
-        ) as error:  # litellm raises a bare Exception or a class of its own, by version
+        except Exception as error:  # a bare one, or a class of litellm's own, by version
             if "mapped" not in str(error):
                 raise
             return {}
@@ -409,9 +400,8 @@ class LiteLLMModel:
         """Return the answer as JSON values, and its cost in US dollars by litellm's table."""
         if self._closed:
             raise ModelClosed(f"model {self.name!r} was used after it was closed")
-        litellm = (
-            load_litellm() if "litellm" in sys.modules else await asyncio.to_thread(load_litellm)
-        )
+        is_there = "litellm" in sys.modules
+        litellm = load_litellm() if is_there else await asyncio.to_thread(load_litellm)
         _open_models.add(id(self))
         fixed: Json = {"model": self.name, "max_retries": 0, "num_retries": 0, "drop_params": False}
         try:
@@ -421,15 +411,12 @@ class LiteLLMModel:
                 "client": self._client(plain="prompt" in body),
                 **self._further(extra or {}),
             }
-            if "prompt" in body:
-                answer = await litellm.atext_completion(**fixed, **address, **body)
-            else:
-                answer = await litellm.acompletion(**fixed, **address, **body)
+            ask = litellm.atext_completion if "prompt" in body else litellm.acompletion
+            answer = await ask(**fixed, **address, **body)
         except TextassayError:
             raise
-        except (
-            Exception
-        ) as error:  # whatever a provider's code raises becomes ours here, and nowhere else
+        # whatever a provider's code raises becomes ours here, and nowhere else
+        except Exception as error:
             raise self._errors.translate(error, body, litellm.exceptions) from None
         return answer.model_dump(), answer._hidden_params.get("response_cost")
 
@@ -544,9 +531,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request."""
         body = await request.aread()
-        headers = {
-            name: value for name, value in request.headers.items() if name not in self._left_out
-        }
+        headers = {k: v for k, v in request.headers.items() if k not in self._left_out}
         limit = (request.extensions.get("timeout") or {}).get("read")
         try:
             # The library's own time limit is handed to the transport rather than kept by httpx.

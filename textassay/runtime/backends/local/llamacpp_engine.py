@@ -18,7 +18,6 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -405,10 +404,10 @@ def write_together(
     Exact mode has one sequence, and so writes one after the other. A request that fails keeps its
     error and leaves the others alone.
     """
-    waiting: deque[_Waiting] = deque()
+    waiting: deque[_Sample] = deque()
     for generation in generations:
         try:
-            waiting.extend(_Waiting(generation, draft) for draft in generation.begin())
+            waiting.extend(_Sample(generation, draft) for draft in generation.begin())
         except TextassayError as error:
             generation.error = error
     try:
@@ -418,26 +417,15 @@ def write_together(
             generation.close()
 
 
-class _Waiting(NamedTuple):
-    """A sample that is still to be written."""
+class _Sample(NamedTuple):
+    """A sample to write, and the request that it belongs to."""
 
     generation: Generation
     draft: Draft
 
 
-@dataclass
-class _Growing:
-    """A sample being written on a sequence, with its next token to decode."""
-
-    sample: _Waiting
-    token: int
-    position: int
-
-
-def _write_all(
-    engine: LlamaEngine, waiting: deque[_Waiting], abandoned: Callable[[], bool]
-) -> None:
-    growing: dict[int, _Growing] = {}
+def _write_all(engine: LlamaEngine, waiting: deque[_Sample], abandoned: Callable[[], bool]) -> None:
+    growing: dict[int, _Sample] = {}
     first_rows: dict[int, LogitRow] = {}  # what follows each prompt, for its further samples
     try:
         while waiting or growing:
@@ -453,13 +441,12 @@ def _write_all(
                 sequence = max(free, key=lambda s: common_prefix(engine.cached[s], ids))
                 known = first_rows.get(request)
                 row = first_rows[request] = _begin(engine, sequence, ids, known, abandoned)
-                token = _grown(sample, row)
-                if token is not None:
-                    growing[sequence] = _Growing(sample, token, len(ids))
+                if _goes_on(sample, row):
+                    growing[sequence] = sample
             _step(engine, growing)
     finally:
-        for sequence, one in growing.items():
-            engine.rewind(sequence, len(one.sample.generation.ids))
+        for sequence, sample in growing.items():
+            engine.rewind(sequence, len(sample.generation.ids))
 
 
 def _begin(
@@ -483,28 +470,26 @@ def _begin(
     return engine.last_row(ids, abandoned, sequence=sequence)
 
 
-def _step(engine: LlamaEngine, growing: dict[int, _Growing]) -> None:
+def _step(engine: LlamaEngine, growing: dict[int, _Sample]) -> None:
     """Decode one token of every sample; those that are finished leave their sequence."""
     if not growing:
         return
     engine.batch.clear()
-    for sequence, one in growing.items():
-        engine.batch.add(sequence, np.array([one.token], np.int32), one.position, one.position)
-    for row, (sequence, one) in zip(engine.decode(), list(growing.items()), strict=True):
-        token = _grown(one.sample, row)
-        if token is None:
+    for sequence, sample in growing.items():
+        position = len(sample.generation.ids) + len(sample.draft.tokens) - 1
+        token = np.array(sample.draft.tokens[-1:], np.int32)
+        engine.batch.add(sequence, token, position, position)
+    for row, (sequence, sample) in zip(engine.decode(), list(growing.items()), strict=True):
+        if not _goes_on(sample, row):
             del growing[sequence]
-            engine.rewind(sequence, len(one.sample.generation.ids))
-        else:
-            growing[sequence] = _Growing(one.sample, token, one.position + 1)
+            engine.rewind(sequence, len(sample.generation.ids))
 
 
-def _grown(sample: _Waiting, row: LogitRow) -> int | None:
-    """Return the sample's next token, `None` if it is finished or its request has failed."""
-    if sample.generation.error is not None:
-        return None
-    try:
-        return sample.draft.grow(row)
-    except TextassayError as error:  # belongs to this request alone
-        sample.generation.error = error
-        return None
+def _goes_on(sample: _Sample, row: LogitRow) -> bool:
+    """Grow a sample by a token; return whether it goes on, and its request has not failed."""
+    if sample.generation.error is None:
+        try:
+            return sample.draft.grow(row) is not None
+        except TextassayError as error:  # belongs to this request alone
+            sample.generation.error = error
+    return False

@@ -277,22 +277,15 @@ class Weights(Vocabulary):
         return values
 
     def _meta(self, read: Any, index: int) -> str:
-        size = 1024
-        while True:
-            buffer = ctypes.create_string_buffer(size)
-            # Returns the length that the text has, however small the buffer (a chat template has
-            # many kilobytes).
-            needed = read(self.handle, index, buffer, size)
-            if needed < size:
-                return buffer.value.decode("utf-8", "replace")
-            size = needed + 1
+        written = _written(lambda buffer, size: read(self.handle, index, buffer, size), 1024)
+        return written.decode("utf-8", "replace")
 
     @cached_property
     def quantisation(self) -> str:
         """llama.cpp's description of size and quantization, such as `llama 8B Q4_K - Medium`."""
-        buffer = ctypes.create_string_buffer(256)
-        self._lib.llama_model_desc(self.handle, buffer, 256)
-        return buffer.value.decode("utf-8", "replace")
+        describe = self._lib.llama_model_desc
+        written = _written(lambda buffer, size: describe(self.handle, buffer, size), 256)
+        return written.decode("utf-8", "replace")
 
     def strips(self, token: int) -> tuple[bool, bool]:
         """Return whether a special token swallows the white space before it, and after it."""
@@ -321,19 +314,27 @@ class Weights(Vocabulary):
 
         Special tokens give their name, or nothing if not `special`.
         """
-        size = 64
-        while True:
-            buffer = ctypes.create_string_buffer(size)
-            count = self._lib.llama_token_to_piece(self.vocabulary, token, buffer, size, 0, special)
-            if count >= 0:
-                return buffer.raw[:count]
-            size = -count
+        spell, vocabulary = self._lib.llama_token_to_piece, self.vocabulary
+        return _written(lambda buffer, size: spell(vocabulary, token, buffer, size, 0, special), 64)
 
     def close(self) -> None:
         """Free the model; safe to call twice."""
         if self.handle:
             self._lib.llama_model_free(self.handle)
             self.handle = None
+
+
+def _written(write: Callable[[Any, int], int], size: int) -> bytes:
+    """Return what a function of llama.cpp writes into a buffer, which is made as large as it takes.
+
+    Where the buffer is too small, it returns the length that it needs, some functions as negative.
+    """
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        length = abs(write(buffer, size))
+        if length < size:
+            return buffer.raw[:length]
+        size = length + 1
 
 
 def check_memory(

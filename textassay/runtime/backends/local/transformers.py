@@ -549,7 +549,8 @@ class _Writer:
         if engine.loaded.is_encoder_decoder:
             from transformers import DynamicCache, EncoderDecoderCache
 
-            self._hidden, self._mask, _ = _rows(engine._encode(self._prompts), index)
+            hidden, mask, rows = engine._encode(self._prompts)
+            self._hidden, self._mask = hidden[rows[index]], mask[rows[index]]
             self._past = EncoderDecoderCache(DynamicCache(), DynamicCache())
             start = engine.loaded.start
             tokens = torch.full((len(index), 1), start, device=engine.loaded.device)
@@ -583,12 +584,6 @@ class _Writer:
         self._mask = self._mask[index]
         if self._engine.loaded.is_encoder_decoder:
             self._hidden = self._hidden[index]
-
-
-def _rows(encoded: tuple[Any, Any, Any], index: Any) -> tuple[Any, Any, Any]:
-    """Return hidden states and mask for each answer, given those of the distinct prompts."""
-    hidden, mask, rows = encoded
-    return hidden[rows[index]], mask[rows[index]], rows
 
 
 MAX_ANSWER = 1024
