@@ -44,7 +44,8 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).parents[3]
 SHOW_OPENMP = """
 import os, sys
-from textassay.runtime.backends import doctor, llamacpp
+from textassay.runtime.backends import doctor
+from textassay.runtime.backends.local import llamacpp
 from textassay.runtime.backends.local.llamacpp_library import library
 print("before", [n for n in ("llama_cpp", "huggingface_hub") if n in sys.modules])
 library()
