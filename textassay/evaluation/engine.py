@@ -34,7 +34,7 @@ from textassay.runtime.calls.budget import track_usage
 from textassay.runtime.concurrency import run_workers
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import left_out
-from textassay.runtime.data.tables import short_repr
+from textassay.runtime.errors import short_repr
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
 from textassay.runtime.graph import Graph
 from textassay.runtime.messages import (

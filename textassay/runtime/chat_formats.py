@@ -16,6 +16,7 @@ from textassay.runtime.conversation import (
     as_json_text,
     passages_text,
 )
+from textassay.runtime.errors import short_repr
 from textassay.runtime.images import ImageReader, is_image_name, is_image_part
 
 _ROLES = {
@@ -96,7 +97,7 @@ def read_messages(value: Any, images: ImageReader | None = None) -> tuple[Conver
         if not isinstance(item, Mapping) or not _is_message(item):
             raise ValueError(
                 f"message {number} should be an object with a role and its content, in the form of"
-                f" OpenAI, Inspect, Ragas, LangChain or DeepEval, not {_short(item)}"
+                f" OpenAI, Inspect, Ragas, LangChain or DeepEval, not {short_repr(item)}"
             )
         try:
             messages += _messages_of(item, images)
@@ -112,7 +113,7 @@ def read_passages(value: Any) -> tuple[Passage, ...]:
     """
     items = [value] if isinstance(value, str | Mapping | Passage) else value
     if not isinstance(items, list | tuple):
-        raise ValueError(f"should be a text or a list of passages, not {_short(value)}")
+        raise ValueError(f"should be a text or a list of passages, not {short_repr(value)}")
     passages: list[Passage] = []
     for number, item in enumerate(items, start=1):
         if item is None:
@@ -120,7 +121,8 @@ def read_passages(value: Any) -> tuple[Passage, ...]:
         text = _passage_text(item)
         if text is None:
             raise ValueError(
-                f"passage {number} should be a text, or an object with a text, not {_short(item)}"
+                f"passage {number} should be a text, or an object with a text, not"
+                f" {short_repr(item)}"
             )
         if isinstance(item, Mapping) and any(item.get(name) for name in _IMAGES):
             raise ValueError(
@@ -140,7 +142,7 @@ def read_tools(value: Any) -> str:
         return f"Tools:\n{value}"
     items = [value] if isinstance(value, Mapping) else value
     if not isinstance(items, list | tuple):
-        raise ValueError(f"should be a list of tools, not {_short(value)}")
+        raise ValueError(f"should be a list of tools, not {short_repr(value)}")
     lines = []
     for item in items:
         tool = _inner(item, "tool")
@@ -288,8 +290,8 @@ def _attached_images(item: Mapping[str, Any]) -> list[Any]:
         if isinstance(one, Mapping):
             named = next((one[name] for name in ("name", "filename", "url") if one.get(name)), None)
         raise ValueError(
-            f"has the attachment {_short(named or one)}, which is no image and would not be shown;"
-            " put its text into the message, or remove it"
+            f"has the attachment {short_repr(named or one)}, which is no image and would not be"
+            " shown; put its text into the message, or remove it"
         )
     return attached
 
@@ -459,8 +461,3 @@ def _is_number(value: Any) -> bool:
 
 def _text_or_none(value: Any) -> str | None:
     return None if value is None or isinstance(value, list | dict) else str(value)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

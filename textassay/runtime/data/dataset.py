@@ -21,16 +21,9 @@ import orjson
 from textassay.runtime.conversation import CONVERSATION_CHARS, LEAST_CHARS, left_out
 from textassay.runtime.data.fields import FieldReader, with_means
 from textassay.runtime.data.ratings import RATER, LabelReader, one_row_per_example
-from textassay.runtime.data.tables import (
-    KEYED,
-    FieldError,
-    Table,
-    open_table,
-    short_repr,
-    to_json_value,
-)
+from textassay.runtime.data.tables import KEYED, FieldError, Table, open_table, to_json_value
 from textassay.runtime.data.units import OTHER_OUTPUT, UNITS, Unit, in_units
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError, DataError, short_repr
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets
 from textassay.runtime.messages import Example, Message
@@ -184,16 +177,21 @@ class Examples:
             self._labels = labels.marking(missing) if missing else labels
         else:
             self._labels = LabelReader(labels, missing)
-        self._reader = FieldReader(
-            {theirs: ours for theirs, ours in self._fields.items() if ours != RATER},
-            needs_output=needs_output,
-            conversation_chars=self._chars,
-            labels=self._labels,
-            folder=self._folder,
+        self._reader = self._reader_of(
+            {theirs: ours for theirs, ours in self._fields.items() if ours != RATER}
         )
         self._state: object = None
         self._info: DataInfo | None = None
         self._kept: list[Example] | None = None
+
+    def _reader_of(self, fields: Mapping[str, str]) -> FieldReader:
+        return FieldReader(
+            fields,
+            needs_output=self._needs_output,
+            conversation_chars=self._chars,
+            labels=self._labels,
+            folder=self._folder,
+        )
 
     @property
     def name(self) -> str:
@@ -228,13 +226,7 @@ class Examples:
         joined = one_row_per_example(self._table, self._fields, self._labels)
         if joined is not None:
             self._table = joined
-            self._reader = FieldReader(
-                joined.fields,
-                needs_output=self._needs_output,
-                conversation_chars=self._chars,
-                labels=self._labels,
-                folder=self._folder,
-            )
+            self._reader = self._reader_of(joined.fields)
         elif RATER in self._fields.values():
             raise DataError(
                 f"{self.name}: the field map names a column of raters, but the rows have no 'id'"
@@ -306,12 +298,13 @@ class Examples:
 
     def _survey(self) -> DataInfo:
         content, ids = hashlib.sha256(), bytearray()
-        compared = shortened = rubrics = circular = with_images = without_answer = 0
+        counts: Counter[str] = Counter()
         circle: tuple[str, ...] = ()
         image_files: dict[str, str] = {}
         self._reader.not_shown.clear()
         shapes: Counter[tuple[bool, ...]] = Counter()
-        human, metrics = dict[str, int](), dict[str, int]()
+        human: Counter[str] = Counter()
+        metrics: Counter[str] = Counter()
         kept: list[Example] | None = []
         room = MAX_KEPT_BYTES
         for number, row, example in self._read():
@@ -334,23 +327,23 @@ class Examples:
             ids += hashlib.blake2b(values["id"].encode(), digest_size=16).digest()
             shapes[tuple(map(bool, _optional(values)))] += 1
             if values["meta"]:
-                compared += isinstance(values["meta"].get(OTHER_OUTPUT), str)
+                counts["compared"] += isinstance(values["meta"].get(OTHER_OUTPUT), str)
             if values["rubric"]:
-                rubrics += 1
+                counts["rubrics"] += 1
                 if found := circle_of(values["rubric"]):
-                    circular, circle = circular + 1, circle or found
+                    counts["circular"] += 1
+                    circle = circle or found
             if values["passages"]:
-                without_answer += not values["output"]
+                counts["without_answer"] += not values["output"]
             if values["images"]:
-                with_images += 1
+                counts["images"] += 1
                 _list_images(values["images"], image_files)
                 room -= sum(len(image.place) for image in values["images"])
             if values["messages"]:
-                shortened += left_out(values["source"]) is not None
-            if values["human"]:
-                _count(values["human"], human)
-            if values["metrics"]:
-                _count(values["metrics"], metrics)
+                counts["shortened"] += left_out(values["source"]) is not None
+            for rating, names in ((values["human"], human), (values["metrics"], metrics)):
+                if rating:
+                    names.update(name for name, value in rating.items() if value is not None)
         self._refuse_whole(ids)
         self._kept = kept
         return DataInfo(
@@ -361,18 +354,13 @@ class Examples:
                 name: sum(count for shape, count in shapes.items() if shape[at])
                 for at, name in enumerate(OPTIONAL)
             },
-            human=human,
-            metrics=metrics,
-            compared=compared,
-            rubrics=rubrics,
-            circular=circular,
+            human=dict(human),
+            metrics=dict(metrics),
             circle=circle,
-            shortened=shortened,
-            images=with_images,
             image_files=image_files,
             not_shown=dict(self._reader.not_shown),
-            without_answer=without_answer,
             unit=self._unit,
+            **counts,
         )
 
     def _refuse_whole(self, ids: bytearray) -> None:
@@ -458,12 +446,6 @@ def _list_images(images: Iterable[Image], files: dict[str, str]) -> None:
         is_file = image.digest is not None and not image.place.startswith("data:")
         if is_file and len(files) < MAX_LISTED_IMAGES:
             files[image.name] = str(image.digest)
-
-
-def _count(values: Mapping[str, float | None], counts: dict[str, int]) -> None:
-    for name, value in values.items():
-        if value is not None:
-            counts[name] = counts.get(name, 0) + 1
 
 
 def _first_repeat(ids: bytearray) -> tuple[int, int] | None:

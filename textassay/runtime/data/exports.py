@@ -23,8 +23,8 @@ from types import ModuleType
 from typing import Any
 
 from textassay.runtime.chat_formats import looks_like_messages, message_text
-from textassay.runtime.data.tables import MAX_LINE, FieldError, short_repr
-from textassay.runtime.errors import DataError, UnknownName
+from textassay.runtime.data.tables import MAX_LINE, FieldError
+from textassay.runtime.errors import DataError, UnknownName, short_repr
 
 Row = Mapping[str, Any]
 

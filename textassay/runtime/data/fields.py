@@ -40,9 +40,8 @@ from textassay.runtime.data.tables import (
     advice,
     cell_from_text,
     json_cell,
-    short_repr,
 )
-from textassay.runtime.errors import DataError
+from textassay.runtime.errors import DataError, short_repr
 from textassay.runtime.images import ENDINGS, ImageReader, as_texts
 from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example, content_id

@@ -40,86 +40,32 @@ NAMES = (*Example.model_fields, "tools", "tools_called")
 messages."""
 ALIASES = {
     "output": (
-        "response",
-        "hypothesis",
-        "summary",
-        "prediction",
-        "actual_output",
-        "system_output",
-        "model_output",
-        "actualOutput",
+        "response hypothesis summary prediction actual_output system_output model_output"
+        " actualOutput"
     ),
-    "source": (
-        "document",
-        "input",
-        "article",
-        "question",
-        "prompt",
-        "query",
-        "src",
-        "source_text",
-        "dialogue",
-        "user_input",
-    ),
-    "context": RETRIEVED,
+    "source": "document input article question prompt query src source_text dialogue user_input",
+    "context": " ".join(RETRIEVED),
     "messages": (
-        "turns",
-        "conversation",
-        "conversations",
-        "chat",
-        "chat_history",
-        "history",
-        "transcript",
-        "trajectory",
-        "traj",
+        "turns conversation conversations chat chat_history history transcript trajectory traj"
     ),
     "images": (
-        "image",
-        "image_url",
-        "image_urls",
-        "image_path",
-        "image_paths",
-        "image_file",
-        "image_files",
-        "img",
-        "img_path",
-        "imgs",
-        "picture",
-        "pictures",
+        "image image_url image_urls image_path image_paths image_file image_files img img_path imgs"
+        " picture pictures"
     ),
-    "tools": ("available_tools", "tool_definitions"),
-    "tools_called": ("toolsCalled", "tool_calls"),
-    "rubric": ("rubrics", "rubric_items"),
+    "tools": "available_tools tool_definitions",
+    "tools_called": "toolsCalled tool_calls",
+    "rubric": "rubrics rubric_items",
     "references": (
-        "reference",
-        "expected",
-        "expected_output",
-        "expectedOutput",
-        "expected_outcome",
-        "expectedOutcome",
-        "target",
-        "ground_truth",
-        "ground_truths",
-        "gold",
-        "ref",
-        "refs",
+        "reference expected expected_output expectedOutput expected_outcome expectedOutcome target"
+        " ground_truth ground_truths gold ref refs"
     ),
 }
 """Names that other tools use, by ours."""
 LAST_RESORT = {
-    "output": (
-        "text",
-        "answer",
-        "reply",
-        "completion",
-        "generated_text",
-        "generation",
-        "translation",
-        "candidate",
-    ),
-    "source": ("instruction", "instructions", "scenario"),
-    "system": ("version", "model", "model_name", "system_name"),
-    "group": ("group_id", "source_id", "doc_id", "document_id"),
+    "output": "text answer reply completion generated_text generation translation candidate",
+    "source": "instruction instructions scenario",
+    "system": "version model model_name system_name",
+    "group": "group_id source_id doc_id document_id",
 }
 """Names that often mean something else: they count only if no other column claims the field, the
 first listed before the others."""
@@ -149,10 +95,7 @@ LOOKS_LIKE = {
         " transcript turns trajectory trace traces thread",
         "observations intermediate_steps steps spans events logs",
     ),
-    "images": (
-        "image images img imgs picture pictures photo photos screenshot screenshots",
-        "",
-    ),
+    "images": ("image images img imgs picture pictures photo photos screenshot screenshots", ""),
     "tools": ("tool tools", "functions"),
     "calls": ("", "function_calls actions"),
     "references": (
@@ -180,11 +123,11 @@ WHERE = frozenset(["url", "urls", "uri", "path", "paths", "file", "files"])
 MEASURES = frozenset(["n", "num", "is", "has", "avg", "mean", "max", "min", "total"])
 
 MEANING = {
-    **{alias: (name, 2) for name, aliases in ALIASES.items() for alias in aliases},
+    **{alias: (name, 2) for name, aliases in ALIASES.items() for alias in aliases.split()},
     **{
         alias: (name, 3 + place)
         for name, aliases in LAST_RESORT.items()
-        for place, alias in enumerate(aliases)
+        for place, alias in enumerate(aliases.split())
     },
 }
 """What an alias means, and the rank of its claim."""

@@ -28,7 +28,7 @@ from typing import IO, Any, Literal, Protocol
 import orjson
 from pydantic import BaseModel
 
-from textassay.runtime.errors import DataError
+from textassay.runtime.errors import DataError, short_repr
 
 Numbered = tuple[int, Any]
 """A row and where it stands, counted from 1."""
@@ -61,59 +61,35 @@ class Table(Protocol):
         ...
 
 
-class Restartable:
-    """An iterable that starts afresh each time."""
-
-    def __init__(self, start: Any) -> None:
-        self._start = start
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._start())
-
-
 class Rows:
-    """Rows in memory."""
+    """Rows in memory, which `start` goes through from the beginning each time."""
 
     unit: Literal["line", "row"] = "row"
-    decimal: Decimal | None = None
     is_plain = False
 
-    def __init__(self, rows: Iterable[Any], name: str) -> None:
-        self.name, self._rows = name, rows
+    def __init__(
+        self, name: str, start: Callable[[], Iterable[Any]], decimal: Decimal | None = None
+    ) -> None:
+        self.name, self._start, self.decimal = name, start, decimal
 
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows."""
-        return enumerate(self._rows, start=1)
+        return enumerate(self._start(), start=1)
 
     def state(self) -> object:
         """Return nothing: rows in memory are their owner's business."""
         return None
 
 
-class TableColumns(Rows):
-    """A polars frame or an arrow table, row by row; may have been read from CSV."""
-
-    decimal = "."
-
-
-class Frame(Rows):
-    """A pandas data frame, which may have been read from CSV; its index is no data."""
-
-    decimal = "."
-
-    def __init__(self, frame: Any, name: str) -> None:
-        self._columns = [str(column) for column in frame.columns]
-        refuse_duplicate_columns(self._columns, name)
-        # `itertuples` without names keeps columns whose names are no identifiers.
-        super().__init__(Restartable(lambda: frame.itertuples(index=False, name=None)), name)
-
-    def rows(self) -> Iterator[Numbered]:
-        """Yield the rows as mappings."""
-        for number, cells in super().rows():
-            yield number, dict(zip(self._columns, cells, strict=True))
+def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a pandas data frame, whose index is no data."""
+    columns = list(map(str, frame.columns))
+    # `itertuples` without names keeps columns whose names are no identifiers
+    for cells in frame.itertuples(index=False, name=None):
+        yield dict(zip(columns, cells, strict=True))
 
 
-def rows_of_batches(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def _batch_rows(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
     """Yield the rows of arrow's record batches."""
     for batch in batches:
         yield from batch.to_pylist()
@@ -147,15 +123,15 @@ def open_table(source: Any) -> Table:
     if isinstance(source, str | os.PathLike):
         return _open_file(Path(source))
     kind = type(source).__name__
-    # Recognized by their methods, so that neither pandas nor polars nor arrow need be installed.
+    # Recognized by their methods, so that neither pandas nor polars nor arrow need be installed;
+    # all of them may have been read from CSV.
     if hasattr(source, "columns") and hasattr(source, "itertuples"):
-        return Frame(source, kind)
+        refuse_duplicate_columns(map(str, source.columns), kind)
+        return Rows(kind, lambda: _frame_rows(source), ".")
     if hasattr(source, "columns") and hasattr(source, "iter_rows"):
-        return TableColumns(Restartable(lambda: source.iter_rows(named=True)), kind)
+        return Rows(kind, lambda: source.iter_rows(named=True), ".")
     if hasattr(source, "to_batches") and hasattr(source, "schema"):
-        return TableColumns(
-            Restartable(lambda: rows_of_batches(source.to_batches(max_chunksize=_BATCH))), kind
-        )
+        return Rows(kind, lambda: _batch_rows(source.to_batches(max_chunksize=_BATCH)), ".")
     if isinstance(source, Mapping):
         parts = list(source.values())
         if len(parts) == 1 and hasattr(parts[0], "column_names"):  # a DatasetDict of one split
@@ -170,7 +146,8 @@ def open_table(source: Any) -> Table:
         raise DataError(
             f"{kind} contains no rows; give a path, a table, or a list of examples or dicts{hint}"
         )
-    return Rows(list(source) if iter(source) is source else source, kind)
+    rows = list(source) if iter(source) is source else source
+    return Rows(kind, lambda: rows)
 
 
 class _File:
@@ -409,7 +386,7 @@ class Parquet(_File):
         try:
             with pyarrow.parquet.ParquetFile(self.path) as file:
                 refuse_duplicate_columns(file.schema_arrow.names, self.name)
-                yield from enumerate(rows_of_batches(file.iter_batches(batch_size=_BATCH)), start=1)
+                yield from enumerate(_batch_rows(file.iter_batches(batch_size=_BATCH)), start=1)
         except (pyarrow.ArrowException, OSError) as error:
             raise DataError(
                 f"{self.name}: cannot be read as parquet: {short_repr(str(error))}"
@@ -606,12 +583,6 @@ def _finite(number: float) -> float:
     elif not math.isfinite(number):
         raise ValueError(f"should be a finite number (null if it is missing), not {number!r}")
     return number
-
-
-def short_repr(value: Any) -> str:
-    """Return a value as an error may show it: short, on one line."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 Decimal = Literal[".", ","]
