@@ -23,8 +23,7 @@ from textassay.demo import BUNDLED_TASKS, data_file
 from textassay.evaluation.api import open_evaluation
 from textassay.methods import METHODS
 from textassay.methods.fusion_eval import FusionEval
-from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.units import Paired
+from textassay.runtime.data.dataset import Examples, Paired
 from textassay.runtime.messages import Example, Message
 
 COMMAND = "python -m benchmarks.method_costs"

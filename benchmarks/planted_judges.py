@@ -17,7 +17,7 @@ from textassay.evaluation.request import RunRequest
 from textassay.meta.correlation import Floats
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.data.units import OTHER_OUTPUT
+from textassay.runtime.data.dataset import OTHER_OUTPUT
 from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import Capabilities, Request
 from textassay.runtime.settings import Settings

@@ -14,7 +14,7 @@ from textassay.agents.reading.ratings import NoRating, parse_choice
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data import Examples
-from textassay.runtime.data.units import Paired
+from textassay.runtime.data.dataset import Paired
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Assignment, Example, Failure
 

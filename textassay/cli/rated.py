@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from textassay.cli.console import say
 from textassay.cli.flags import cells_of, read_scales, with_config
 from textassay.evaluation.request import recorded_request
-from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.dataset import Examples, Paired
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, WithRatings
-from textassay.runtime.data.units import Paired
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
 from textassay.runtime.messages import Example

@@ -20,7 +20,7 @@ from textassay.evaluation.session import Session, finish, open_session, writing_
 from textassay.methods.library import tasks
 from textassay.methods.method import Method, TaskMethod
 from textassay.runtime.connected import ConnectedModel
-from textassay.runtime.data.units import Unit
+from textassay.runtime.data.dataset import Unit
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph
 from textassay.runtime.messages import Aspect, Assignment, How, Score

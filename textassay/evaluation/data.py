@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, Self
 from textassay.evaluation.request import RunRequest, Shard
 from textassay.methods.library.tasks import load
 from textassay.prompts import TASKS
-from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.data.units import Paired
+from textassay.runtime.data.dataset import DataInfo, Examples, Paired
 from textassay.runtime.labels import LabelScale
 from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.storage.answers import AnswerStore

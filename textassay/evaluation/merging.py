@@ -19,7 +19,7 @@ from typing import Any
 from textassay.evaluation.data import judged_bounds, open_examples
 from textassay.evaluation.manifest import changed, check_manifest
 from textassay.evaluation.request import Shard, recorded_request
-from textassay.runtime.batches.book import read_records
+from textassay.runtime.batches.batch import read_records
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import without_order

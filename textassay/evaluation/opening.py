@@ -27,7 +27,7 @@ from textassay.tools.tool import Tool
 
 if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import BatchRounds
-    from textassay.runtime.batches.book import BatchBook
+    from textassay.runtime.batches.batch import BatchBook
 
 _log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ async def open_book(
     """Open the journal of batches in a folder, if any model is asked through batches."""
     if not batched:
         return None
-    from textassay.runtime.batches.book import BatchBook
+    from textassay.runtime.batches.batch import BatchBook
 
     book = await in_thread(lambda: BatchBook(folder))
     stack.push_async_callback(book.aclose)

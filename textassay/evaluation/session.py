@@ -55,7 +55,7 @@ from textassay.tools.tool import Tool, prepare_tools
 
 if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import BatchRounds
-    from textassay.runtime.batches.book import BatchBook
+    from textassay.runtime.batches.batch import BatchBook
 
 MAX_WAITING = 50_000
 """Examples in work at once if a model is asked through batches: the largest batch of most

@@ -30,8 +30,7 @@ from textassay.fitting.request import (
     fit_request,
 )
 from textassay.methods.fitted.features import ScoreSource
-from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.units import Unit
+from textassay.runtime.data.dataset import Examples, Unit
 from textassay.runtime.errors import (
     ConfigurationError,
     DataError,

@@ -16,7 +16,6 @@ from textassay.runtime.conversation import (
     as_json_text,
     passages_text,
 )
-from textassay.runtime.errors import short_repr
 from textassay.runtime.images import ImageReader, is_image_name, is_image_part
 
 _ROLES = {
@@ -461,3 +460,9 @@ def _is_number(value: Any) -> bool:
 
 def _text_or_none(value: Any) -> str | None:
     return None if value is None or isinstance(value, list | dict) else str(value)
+
+
+def short_repr(value: Any) -> str:
+    """Return a value as an error may show it: short, on one line."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -44,7 +44,7 @@ from textassay.runtime.storage.redis import RedisStore
 
 if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import BatchRounds
-    from textassay.runtime.batches.book import BatchBook
+    from textassay.runtime.batches.batch import BatchBook
     from textassay.runtime.batches.dialect import Dialect
     from textassay.runtime.batches.model import BatchedModel, BatchQueue
     from textassay.runtime.calls.redis_limits import SharedLimiter
@@ -291,7 +291,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         return queue
 
     def _open_dialect(self) -> Dialect:
-        from textassay.runtime.batches.providers import open_dialect
+        from textassay.runtime.batches.model import open_dialect
 
         return open_dialect(
             self.backend.name,

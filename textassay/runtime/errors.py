@@ -115,12 +115,6 @@ def _form(name: str) -> str:
     return name.casefold().replace("_", "-").replace(" ", "-")
 
 
-def short_repr(value: object) -> str:
-    """Return a value as an error may show it: short, on one line."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 class PromptError(ConfigurationError):
     """A prompt file is missing or does not render."""
 

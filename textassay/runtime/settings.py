@@ -363,23 +363,20 @@ class Settings(EndpointSettings):
                 raise ValueError(f"models.{role}: {place_of(first['loc'])}{reason}") from error
         return self
 
-    @field_validator("limits", "cache")
-    @classmethod
-    def _addresses_hold_no_secret(cls, given: str | Path | None) -> str | Path | None:
-        return redis_address(given) if is_redis(given) else given
-
     @field_validator("limits")
     @classmethod
     def _limits_are_in_redis(cls, given: str | None) -> str | None:
         if given is not None and not is_redis(given):
             raise ValueError(f"limits are shared through Redis, at {REDIS_FORM}")
-        return given
+        return None if given is None else redis_address(given)
 
     @field_validator("cache")
     @classmethod
     def _cache_is_a_folder_or_redis(cls, given: str | Path | None) -> str | Path | None:
-        if not isinstance(given, str) or is_redis(given):
+        if not isinstance(given, str):
             return given
+        if is_redis(given):
+            return redis_address(given)
         # taken for a folder, answers would be kept where nobody expects them
         if re.match(r"[A-Za-z][\w+.-]+://", given):  # one letter is a drive of Windows
             raise ValueError(f"answers are kept in a folder or in Redis, at {REDIS_FORM}")
@@ -392,19 +389,11 @@ class Settings(EndpointSettings):
         return None if given is None else given.absolute()
 
     @model_validator(mode="after")
-    def _one_kind_of_cache(self) -> Self:
+    def _go_together(self) -> Self:
         if self.no_cache and self.cache is not None:
             raise ValueError("`cache` and `no_cache` exclude each other")
-        return self
-
-    @model_validator(mode="after")
-    def _batches_are_at_one_place(self) -> Self:
         if self.batch and self.endpoints:
             raise ValueError("`batch` goes with one endpoint: leave out endpoints")
-        return self
-
-    @model_validator(mode="after")
-    def _batches_are_kept(self) -> Self:
         if self.batch and self.no_cache:
             raise ValueError("`batch` needs a place for its answers: leave out `no_cache`")
         if not self.batch and not any(own.get("batch") for own in self.roles.values()):

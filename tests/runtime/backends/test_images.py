@@ -15,7 +15,7 @@ from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.openai_format import choices_as_request
 from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
-from textassay.runtime.batches.providers import open_dialect
+from textassay.runtime.batches.model import open_dialect
 from textassay.runtime.calls.budget import TokenForecast
 from textassay.runtime.calls.retry import probe_like
 from textassay.runtime.images import IMAGE_TOKENS, Image, ImageReader

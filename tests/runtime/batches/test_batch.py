@@ -15,11 +15,15 @@ import pytest
 from tests.batch_server import Faults, serve_batches
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.batches.batch import Availability, BatchContext, BatchUnfinished, PollPolicy
-from textassay.runtime.batches.book import BatchBook
+from textassay.runtime.batches.batch import (
+    Availability,
+    BatchBook,
+    BatchContext,
+    BatchUnfinished,
+    PollPolicy,
+)
 from textassay.runtime.batches.dialect import FileUnread
-from textassay.runtime.batches.model import BatchQueue
-from textassay.runtime.batches.providers import open_dialect
+from textassay.runtime.batches.model import BatchQueue, open_dialect
 from textassay.runtime.calls.cache import Keys, encode_answer
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.connected import connect

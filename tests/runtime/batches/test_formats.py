@@ -14,7 +14,7 @@ from textassay.runtime import errors
 from textassay.runtime.backends import responses_format
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.batches.dialect import Dialect
-from textassay.runtime.batches.providers import open_dialect
+from textassay.runtime.batches.model import open_dialect
 from textassay.runtime.errors import CapabilityError, RequestRefused
 from textassay.runtime.model import ChatMessage, Function, Request, Sample
 

@@ -20,11 +20,10 @@ from textassay.runtime.backends.doctor import examine_batches
 from textassay.runtime.backends.endpoint import PROVIDERS as KNOWN
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.batches.book import BatchBook
+from textassay.runtime.batches.batch import BatchBook
 from textassay.runtime.batches.dialect import BatchRecord
-from textassay.runtime.batches.model import BatchesSubmitted
+from textassay.runtime.batches.model import BatchesSubmitted, batch_address, open_dialect
 from textassay.runtime.batches.openai import result_in
-from textassay.runtime.batches.providers import batch_address, open_dialect
 from textassay.runtime.connected import connect
 from textassay.runtime.errors import (
     ConfigurationError,

@@ -103,7 +103,7 @@ def _suited_methods(findings: Sequence[Finding]) -> Finding:
 async def _in_batches(model: ConnectedModel) -> list[Finding]:
     """Probe through the provider's batches; their journal and answers are discarded."""
     from textassay.runtime.backends.doctor import examine_batches
-    from textassay.runtime.batches.book import BatchBook
+    from textassay.runtime.batches.batch import BatchBook
     from textassay.runtime.storage.answers import DiskStore
 
     with tempfile.TemporaryDirectory() as folder:

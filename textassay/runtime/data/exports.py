@@ -22,9 +22,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from textassay.runtime.chat_formats import looks_like_messages, message_text
+from textassay.runtime.chat_formats import looks_like_messages, message_text, short_repr
 from textassay.runtime.data.tables import MAX_LINE, FieldError
-from textassay.runtime.errors import DataError, UnknownName, short_repr
+from textassay.runtime.errors import DataError, UnknownName
 
 Row = Mapping[str, Any]
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.exports import Row, reader_for
 from textassay.runtime.data.material import (
@@ -41,7 +42,7 @@ from textassay.runtime.data.tables import (
     cell_from_text,
     json_cell,
 )
-from textassay.runtime.errors import DataError, short_repr
+from textassay.runtime.errors import DataError
 from textassay.runtime.images import ENDINGS, ImageReader, as_texts
 from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example, content_id

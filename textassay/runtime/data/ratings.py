@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 import orjson
 
+from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.tables import FieldError, Numbered, Table, advice, finite, number_in
-from textassay.runtime.errors import DataError, short_repr
+from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, LabelSets, known_pair, member_name, number_of
 from textassay.runtime.messages import Example
 

@@ -28,7 +28,8 @@ from typing import IO, Any, Literal, Protocol
 import orjson
 from pydantic import BaseModel
 
-from textassay.runtime.errors import DataError, short_repr
+from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.errors import DataError
 
 Numbered = tuple[int, Any]
 """A row and where it stands, counted from 1."""
