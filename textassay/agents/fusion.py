@@ -30,7 +30,7 @@ from textassay.agents.ask import (
     truncation_note,
 )
 from textassay.agents.prompt_template import Prompt
-from textassay.agents.reading.lists import PlanReading, parse_plan
+from textassay.agents.reading.lists import parse_plan
 from textassay.agents.reading.ratings import DECLINED, JointAnswer, NoRating, Rating, parse_joint
 from textassay.agents.scorer import whole_lines
 from textassay.meta.correlation import pearson
@@ -183,15 +183,18 @@ class Planner:
         criteria = criteria_of(aspects)
         names = tuple(aspect.name for aspect in criteria)
         tools = tuple(tool.name for tool in self.tools)
+        read = partial(refuse_filtered, what="the plan")
+        dry_run_answer = self._dry_run_answer(criteria)
         prompt = self.ask.render(criteria=criteria, tools=self.tools)
         for _ in range(self.repairs + 1):
-            answer = await self._ask(prompt, criteria)
+            answer = await self.ask.answer(prompt, read, dry_run_answer=dry_run_answer)
             text = answer.samples[0].text.strip()
             reading = parse_plan(text, names, tools)
             cut = ("does not come to an end",) if answer.cut else ()
             problems = (*reading.problems, *cut)
             if not problems:
-                return _plan(reading, aspects, text)
+                serving = {a.name: reading.assistants.get(a.name, ()) for a in aspects}
+                return Plan(assistants=serving, steps=reading.steps, text=text)
             # The chat continues with the unusable plan and its faults rather than from the start:
             # the same question mostly gets the same answer.
             values = {"problems": problems, "criteria": names, "tools": tools}
@@ -200,21 +203,12 @@ class Planner:
             problem="the plan " + "; it ".join(problems), text=text[:MAX_PLAN_QUOTED]
         )
 
-    async def _ask(self, prompt: Prompt, criteria: tuple[Aspect, ...]) -> Parsed[None]:
-        read = partial(refuse_filtered, what="the plan")
-        return await self.ask.answer(prompt, read, dry_run_answer=self._dry_run_answer(criteria))
-
     def _dry_run_answer(self, criteria: tuple[Aspect, ...]) -> str:
         first = self.tools[0].name if self.tools else "none"
         lines = [f"- {aspect.name}: {first}" for aspect in criteria]
         texts = [step.format(aspect.name) for aspect in criteria for step in _STEPS]
         steps = [f"{number}. {step}" for number, step in enumerate(texts, start=1)]
         return "\n".join(["Assistant evaluators:", *lines, "", "Steps:", *steps])
-
-
-def _plan(reading: PlanReading, aspects: tuple[Aspect, ...], text: str) -> Plan:
-    assistants = {aspect.name: reading.assistants.get(aspect.name, ()) for aspect in aspects}
-    return Plan(assistants=assistants, steps=reading.steps, text=text)
 
 
 MIN_RATED = 3

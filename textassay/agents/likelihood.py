@@ -284,7 +284,6 @@ class PassageWriter:
         demonstrations: Examples shown before, by aspect id; they are not judged themselves.
         first_reference: Whether references after the first are left out.
         alone: Whether to ask for the text's probability by itself as well.
-        printed: Whether prompts go out byte by byte as a paper prints them.
     """
 
     template: PromptTemplate
@@ -297,7 +296,11 @@ class PassageWriter:
     demonstrations: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
     first_reference: bool = False
     alone: bool = False
-    printed: bool = False
+
+    @property
+    def printed(self) -> bool:
+        """Whether prompts go out byte by byte as a paper prints them."""
+        return self.template.profile.printed
 
     async def __call__(self, example: Example, aspect: Aspect) -> Passages:
         """Return the passages, or why there are none.

@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import Field
 
-from textassay.agents.ask import Ask, Parsed, refuse_filtered
-from textassay.agents.prompt_template import Prompt, PromptPart, Task, as_noun
+from textassay.agents.ask import Ask, refuse_filtered
+from textassay.agents.prompt_template import PromptPart, Task, as_noun
 from textassay.agents.reading.lists import Listing, parse_listing
 from textassay.agents.reading.ratings import MAX_QUOTED
 from textassay.runtime.concurrency import gather
@@ -230,14 +230,20 @@ class Decomposer:
             shown["known"] = tuple(known)
         unwanted = [aspect.name, as_noun(aspect).name, *(one.name for one in known)]
         prompt = self.ask.render(aspect=aspect, count=self.count, **shown)
+        dry_run_answer = _dry_run_answer(aspect, self.count, "?" if self.questions else ".")
         best, notes = Listing(()), list[Json]()
         for attempt in range(self.repairs + 1):
-            answer = await self._ask(prompt, aspect, unwanted)
+            answer = await self.ask.answer(
+                prompt,
+                lambda sample: self._read(sample, aspect, unwanted),
+                max_tokens=TOKENS_BESIDE + self.count * TOKENS_PER_ENTRY,
+                dry_run_answer=dry_run_answer,
+            )
             text, listing = answer.samples[0].text, answer.read[0]
             # A repair can be worse than what it repairs; the fullest list is kept.
             if attempt == 0 or len(listing.entries) > len(best.entries):
                 best = listing
-            if self._suffices(listing):
+            if len(listing.entries) >= (self.count if self.exact else 1):
                 break
             problem = (
                 f"{len(listing.entries)} of {self.count} usable" if listing.entries else "no list"
@@ -263,19 +269,6 @@ class Decomposer:
             for entry in best.entries
         )
         return Decomposition(of=aspect, aspects=parts, notes=(*notes, *best.dropped))
-
-    def _suffices(self, listing: Listing) -> bool:
-        return len(listing.entries) >= (self.count if self.exact else 1)
-
-    async def _ask(
-        self, prompt: Prompt, aspect: Aspect, unwanted: Sequence[str]
-    ) -> Parsed[Listing]:
-        return await self.ask.answer(
-            prompt,
-            lambda sample: self._read(sample, aspect, unwanted),
-            max_tokens=TOKENS_BESIDE + self.count * TOKENS_PER_ENTRY,
-            dry_run_answer=_dry_run_answer(aspect, self.count, "?" if self.questions else "."),
-        )
 
     def _read(self, sample: Sample, aspect: Aspect, unwanted: Sequence[str]) -> Listing:
         refuse_filtered(sample, f"the parts of {aspect.name!r}")

@@ -196,17 +196,12 @@ class Profile(Message):
         """Return the prompt that replaces a built-in one, or the built-in one itself."""
         return self.prompts.get(name, name)
 
-    def shows_as_is(self, task: Task) -> bool:
-        """Return whether a task's texts are shown as they are, with nothing to prepare."""
-        is_plain = self.text == "as-is" and self.lines == "kept"
-        return is_plain and task.name not in self.conversations
-
     def prepare(self, example: Example, task: Task) -> Example:
         """Return the example with its texts as the model is shown them."""
-        if self.shows_as_is(task):
+        talk = task.name in self.conversations
+        if self.text == "as-is" and self.lines == "kept" and not talk:
             return example
         source, output = example.source, example.output
-        talk = task.name in self.conversations
         if source is not None and talk:
             source, output = _unlabeled(source, output)
             source = self._turns(source)
@@ -359,13 +354,7 @@ class PromptTemplate:
 
     def prepare(self, example: Example) -> Example:
         """Return the example with its texts as this model is shown them."""
-        if self._shows_as_is:
-            return example
         return self.profile.prepare(example, self.task)
-
-    @cached_property
-    def _shows_as_is(self) -> bool:
-        return self.profile.shows_as_is(self.task)
 
     def prepare_text(self, text: str) -> str:
         """Return one text as this model is shown it."""

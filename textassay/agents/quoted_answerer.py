@@ -98,6 +98,13 @@ class _AsksForQuotations:
     retries: int = 1
     question_counts: bool = True
 
+    def _schema(self, schema: Json) -> Json | None:
+        """Return the schema if the model is known to follow one.
+
+        A server that merely ignores it gives lines, which are read as well.
+        """
+        return schema if self.ask.model.capabilities.json_schema is True else None
+
     def _ask_about(self, example: Example) -> Ask:
         """Return how to ask: with notes on what is evidence beside the names of the texts."""
         notes: dict[str, list[str]] = {}
@@ -137,17 +144,13 @@ class QuotedAnswerer(_AsksForQuotations):
         example = self.ask.prepare(example)
         if not example.output.strip():
             return QuotedAnswer(question=question, problem="EmptyOutput")
-        ask = self._ask_about(example)
-        # Only if it is known: a server that merely ignores the schema gives lines, which are read
-        # as well.
-        structured = self.ask.model.capabilities.json_schema is True
         answers = await self.ask.until_usable(
-            ask.render(example, question=question),
+            self._ask_about(example).render(example, question=question),
             read_quoted,
             _problem,
             retries=self.retries,
             form="json",
-            json_schema=SCHEMA if structured else None,
+            json_schema=self._schema(SCHEMA),
             dry_run_answer=DRY_RUN_ANSWER,
         )
         last = answers[-1]
@@ -184,7 +187,6 @@ class JointAnswerer(_AsksForQuotations):
             empty = (QuotedAnswer(question=one, problem="EmptyOutput") for one in questions)
             return QuotedAnswers(items=tuple(empty))
         ask = self._ask_about(example)
-        structured = self.ask.model.capabilities.json_schema is True
         found: dict[int, QuotedAnswer] = {}
         usage, left, prompt = NO_USAGE, list(range(len(questions))), None
         for _ in range(self.retries + 1):
@@ -194,7 +196,7 @@ class JointAnswerer(_AsksForQuotations):
                 prompt,
                 partial(read_several, count=len(left)),
                 max_tokens=MAX_TOKENS * len(left),
-                json_schema=JOINT_SCHEMA if structured else None,
+                json_schema=self._schema(JOINT_SCHEMA),
                 dry_run_answer=_dry_run_answers(len(left)),
             )
             usage += answer.usage

@@ -342,9 +342,8 @@ class Scorer:
             return False
         if isinstance(rating, NoRating):
             return True
-        return (
-            self.how != "logprob" and not sample.text[rating.span[1] :].strip()
-        )  # "4" may have become "4.5"
+        # "4" may have become "4.5"
+        return self.how != "logprob" and not sample.text[rating.span[1] :].strip()
 
     def _from_labels(
         self, sample: Sample, rating: Rating, aspect: Aspect, about: dict[str, Any]
@@ -633,21 +632,18 @@ class JointScorer:
         )
 
     async def _ask(self, prompt: Prompt, aspects: tuple[Aspect, ...]) -> Parsed[JointAnswer]:
+        schema = object_schema(**{_key(a): score_schema(a.scale, self.form) for a in aspects})
         return await self.ask.answer(
             prompt,
             lambda sample: self._read(sample, aspects),
             max_tokens=self.max_tokens or TOKENS_BESIDE + TOKENS_PER_RATING * len(aspects),
-            json_schema=self._schema(aspects) if self.asks_for_json else None,
+            json_schema=schema if self.asks_for_json else None,
             dry_run_answer=self._dry_run_answer(aspects),
         )
 
     def _read(self, sample: Sample, aspects: tuple[Aspect, ...]) -> JointAnswer:
         refuse_filtered(sample)
         return parse_joint(whole_lines(sample), aspects, self.form)
-
-    def _schema(self, aspects: tuple[Aspect, ...]) -> Json:
-        fields = {_key(aspect): score_schema(aspect.scale, self.form) for aspect in aspects}
-        return object_schema(**fields)
 
     def _dry_run_answer(self, aspects: tuple[Aspect, ...]) -> str:
         labels = [points_of(aspect.scale, self.form) for aspect in aspects]

@@ -169,8 +169,10 @@ class Checklist(PromptMethod):
         else:
             prompt = JOINT_PROMPT if self._asks_jointly and options.prompt is None else None
             ask = self.ask(prompt, max_tokens=MAX_TOKENS)
+        writer = self._writer.digest if self._writer is not None else ""
+        variant = (writer, sorted(options.weights.items()), self._required)
         self.prompt_digest = ask.digest(
-            ask.layout, options.pattern, self._task.digest, self.locked, self._variant
+            ask.layout, options.pattern, self._task.digest, self.locked, variant
         )
         self.signature = ask.signature(
             self.name,
@@ -286,7 +288,6 @@ class Checklist(PromptMethod):
     async def _total(
         self, example: Example, aspect: Aspect, verdicts: list[Score | Failure]
     ) -> Score:
-        """Return the share of a rubric's points."""
         signature = signature_of_parts(self.signature, verdicts)
         total = RubricTotal(signature, self._required, self.options.total)
         return await total(example, aspect, verdicts)
@@ -380,12 +381,6 @@ class Checklist(PromptMethod):
         if not self._given:
             return ""
         return trees.tree_digest(question for items in self._given.values() for question in items)
-
-    @property
-    def _variant(self) -> tuple[object, ...]:
-        weights = sorted(self.options.weights.items())
-        writer = self._writer.digest if self._writer is not None else ""
-        return (writer, weights, self._required)
 
     @property
     def _required(self) -> float:

@@ -147,11 +147,17 @@ class ClaimCheck(PromptMethod):
         self._task = self._task.model_copy(update={"aspects": _judged(self._task)})
         self._splitter = self._make_splitter()
         self._verifier = self._make_verifier()
-        self.prompt_digest = prompt_digest(self._prompts, *self._variants)
+        # tools and the sentences of a text ask no model
+        asks: list[Ask | None] = [
+            getattr(agent, "ask", None) for agent in (self._verifier, self._splitter)
+        ]
+        prompts = tuple(ask.prompt for ask in asks if ask)
+        models = dict.fromkeys(ask.model.name for ask in asks if ask)
+        self.prompt_digest = prompt_digest(prompts, *self._variants)
         self.signature = "|".join(
             [
                 f"method:{self.name}",
-                f"model:{self._model_name}",
+                f"model:{'+'.join(models) or '-'}",
                 f"prompt:{self.prompt_digest}",
                 f"layout:{self.options.prompt_layout}",
                 f"verify:{self.tools[0].name if self.tools else self.options.verify}",
@@ -230,20 +236,6 @@ class ClaimCheck(PromptMethod):
                 " claims; leave it out"
             )
         return tool
-
-    @property
-    def _model_name(self) -> str:
-        """Names of the models that are asked, the judge's first."""
-        judge = None if isinstance(self._verifier, ToolVerifier) else self._verifier.ask.model.name
-        splitter = self._splitter
-        writer = splitter.ask.model.name if isinstance(splitter, ClaimSplitter) else None
-        return "+".join(dict.fromkeys(name for name in (judge, writer) if name)) or "-"
-
-    @property
-    def _prompts(self) -> tuple[str, ...]:
-        """The prompt files that are sent."""
-        judged = () if isinstance(self._verifier, ToolVerifier) else (self._verifier.ask.prompt,)
-        return (*judged, SPLIT_PROMPT) if self.options.split == "model" else judged
 
     @property
     def _variants(self) -> tuple[object, ...]:
@@ -589,7 +581,9 @@ class SupportedFraction:
             "usage": claims.usage + score.usage,
         }
         if score.value is not None:
-            value = score.value * self._penalty(len(claims.items))
+            value = score.value
+            if self.gamma:  # for a text with few claims (FActScore, its length penalty)
+                value *= math.exp(min(0.0, 1 - self.gamma / len(claims.items)))
             update["value"] = value if aspect.higher_is_better else 1.0 - value
         return score.model_copy(update=update)
 
@@ -597,10 +591,6 @@ class SupportedFraction:
         if isinstance(verdict, Failure) or verdict.value is None or self.support != "fraction":
             return verdict
         return verdict.model_copy(update={"value": float(verdict.value > SUPPORTED)})
-
-    def _penalty(self, claims: int) -> float:
-        """Return the factor for a text with so few claims (FActScore, its length penalty)."""
-        return math.exp(min(0.0, 1 - self.gamma / claims)) if self.gamma else 1.0
 
 
 def _notes(claims: Claims, verdicts: list[Score | Failure]) -> tuple[Json, ...]:

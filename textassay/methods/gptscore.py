@@ -141,7 +141,6 @@ class GPTScore(PromptMethod):
             demonstrations=demonstrations,
             first_reference=self.over_references == "first",
             alone=bool(options.pmi),
-            printed=profile.printed,
         )
         variants = (options.instruction, options.combine, tables, file, self._task.digest)
         self._sign(ask, scored, variants, _counts(self._task.aspects, demonstrations))

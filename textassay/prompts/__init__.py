@@ -31,28 +31,14 @@ __all__ = [
 ]  # fmt: skip
 
 READY_TASKS = (
-    "rag",
-    "rag-reference",
-    "conversation",
-    "conversation-turn",
-    "agent",
-    "safety",
-    "code-review",
-)
+    "rag", "rag-reference", "conversation", "conversation-turn", "agent", "safety", "code-review",
+)  # fmt: skip
 """Those of the packaged tasks that are of no paper."""
 
 TASKS = (
-    "summarization",
-    "dialogue",
-    "data-to-text",
-    "translation",
-    "general",
-    "fed-turn",
-    "fed-dialog",
-    "story",
-    "mqm",
-    *READY_TASKS,
-)
+    "summarization", "dialogue", "data-to-text", "translation", "general", "fed-turn",
+    "fed-dialog", "story", "mqm", *READY_TASKS,
+)  # fmt: skip
 """Names of the packaged tasks: what is judged in a kind of text, and what its parts are called."""
 
 TREES = ("dialogue", "summarization", "data-to-text")
@@ -60,13 +46,9 @@ TREES = ("dialogue", "summarization", "data-to-text")
 the same name."""
 
 CHECKLISTS = (
-    "dialogue",
-    "summarization",
-    "data-to-text",
-    "translation",
-    "dialogue-all",
+    "dialogue", "summarization", "data-to-text", "translation", "dialogue-all",
     "summarization-all",
-)
+)  # fmt: skip
 """Names of the packaged checklists: CheckEval's questions, with more of them in those that end in
 `-all`; each is for the task that its name begins with."""
 

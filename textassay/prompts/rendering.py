@@ -128,7 +128,7 @@ def files(name: str) -> dict[str, str]:
         PromptFault: One of them is missing or no valid template.
     """
     sources = {name: _source(name)}
-    for part in _parts(name):
+    for part in filter(None, meta.find_referenced_templates(_parsed(name))):
         # The same order as the loader's: a part beside the file goes before one of the package.
         beside = _path(name).with_name(part)
         ours = beside.parent == FOLDER or not beside.is_file()
@@ -173,12 +173,6 @@ def _parsed(name: str) -> nodes.Template:
         return _environment(_path(name).parent).parse(_source(name))
     except TemplateError as error:
         raise PromptFault(f"prompt {name!r} is not a valid template: {error}") from error
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    """Return the names of the files that a prompt's file uses."""
-    named = meta.find_referenced_templates(_parsed(name))
-    return tuple(part for part in named if part is not None)
 
 
 @cache

@@ -102,10 +102,6 @@ def _integer(digits: str) -> float:
     return int(digits) if len(digits) <= _MAX_DIGITS else float(digits[:_MAX_DIGITS])
 
 
-def _no_number(_: str) -> None:
-    return None
-
-
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_constant=_no_number, strict=False
+    object_pairs_hook=_object, parse_int=_integer, parse_constant=lambda _: None, strict=False
 )

@@ -115,15 +115,8 @@ def _definition(raw: str) -> str:
 
 
 _NAME_KEYS = (
-    "name",
-    "aspect",
-    "criterion",
-    "criteria",
-    "metric",
-    "title",
-    "sub_criterion",
-    "subcriterion",
-)
+    "name", "aspect", "criterion", "criteria", "metric", "title", "sub_criterion", "subcriterion",
+)  # fmt: skip
 _DEFINITION_KEYS = ("definition", "description", "explanation", "meaning", "question")
 # {"result": {"aspects": [...]}}: deeper than this is no wrapping but content
 _WRAPPERS = 3
@@ -135,12 +128,9 @@ def _from_json(text: str) -> list[tuple[str, str]] | None:
     for part in find_json(text):
         value = part.value
         for _ in range(_WRAPPERS):  # {"aspects": [...]}
-            if (
-                isinstance(value, dict)
-                and len(value) == 1
-                and isinstance(inner := next(iter(value.values())), list | dict)
-            ):
-                value = inner
+            if isinstance(value, dict) and len(value) == 1:
+                (inner,) = value.values()
+                value = inner if isinstance(inner, list | dict) else value
         if isinstance(value, list) and any(isinstance(item, dict) for item in value):
             return [_json_entry(item) for item in value]
         if isinstance(value, dict):
@@ -231,12 +221,8 @@ def _from_lines(text: str) -> list[tuple[str, str]]:
     items: list[list[str]] = []
     continues = False
     for line in lines:
-        if (
-            line.kind == kind
-            and line.indent <= indent
-            and line.whole
-            and not _LABEL.match(line.name)
-        ):
+        is_outer = line.kind == kind and line.indent <= indent and line.whole
+        if is_outer and not _LABEL.match(line.name):
             if line.name or kind != "plain":
                 items.append([line.name, line.definition] if line.name else ["", line.whole])
                 continues = True
@@ -245,9 +231,8 @@ def _from_lines(text: str) -> list[tuple[str, str]]:
         elif line.whole and line.indent < indent:  # a title between two groups of entries
             continues = False
         elif not line.whole:
-            continues = (
-                bool(items) and not items[-1][1]
-            )  # a definition may follow a heading after a blank line
+            # a definition may follow a heading after a blank line
+            continues = bool(items) and not items[-1][1]
         elif items and (continues or line.kind != "plain"):
             items[-1][1] += " " + line.whole
     return [(name, definition) for name, definition in items]
@@ -256,10 +241,8 @@ def _from_lines(text: str) -> list[tuple[str, str]]:
 def _kind_of_entries(lines: list[_Line]) -> tuple[str, int]:
     """Return the kind of line that opens an entry, and how far at most it is indented."""
     candidates = [line for line in lines if not _LABEL.match(line.name)]
-    for complete in (
-        True,
-        False,
-    ):  # entries with their definition on the same line are the surest sign
+    # entries with their definition on the same line are the surest sign
+    for complete in (True, False):
         counted = Counter(
             line.kind
             for line in candidates
@@ -285,11 +268,8 @@ def _read_line(line: str) -> _Line:
         if kind == "plain" and not definition:  # "Here are five aspects:"
             name = ""
     else:
-        name = (
-            rest
-            if kind != "plain" and len(rest) <= MAX_NAME and not re.search(r"[.!?]\s*\Z", rest)
-            else ""
-        )
+        is_name = kind != "plain" and len(rest) <= MAX_NAME
+        name = rest if is_name and not re.search(r"[.!?]\s*\Z", rest) else ""
         definition = ""
     return _Line(kind, indent, name, definition, rest)
 
@@ -356,9 +336,8 @@ def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> 
     reply = text[:MAX_ANSWER]
     for line in _lines_of_json(reply) or reply.splitlines():
         reader.read(line)
-    missing = [name for name in criteria if name not in reader.assistants]
     problems = [*reader.problems]
-    if missing:
+    if missing := [name for name in criteria if name not in reader.assistants]:
         problems.append(f"does not say which assistant evaluators serve {', '.join(missing)}")
     if not reader.steps:
         problems.append("has no numbered steps")
@@ -465,11 +444,8 @@ class _Reader:
         if self._open is not None and matching(name, self._tools):
             self._add(self._open, name)
             return True
-        if (
-            pair
-            and pair["items"].strip()
-            and all(self._known(item) for item in _split(pair["items"]))
-        ):
+        items = pair["items"] if pair else ""
+        if items.strip() and all(map(self._known, _split(items))):
             self.problems.append(
                 f"names the criterion {name[:QUOTED_NAME]!r}, which does not exist"
             )

@@ -464,11 +464,9 @@ def _agreed(read: list[Rating | NoRating], missing: NoRating) -> float | NoRatin
         return NoRating(
             "Contradictory", f"the answer rates this aspect more than once, as {listed}"
         )
-    return (
-        values.pop()
-        if values
-        else next((item for item in read if isinstance(item, NoRating)), missing)
-    )
+    if values:
+        return values.pop()
+    return next((item for item in read if isinstance(item, NoRating)), missing)
 
 
 # score-of-fluency, fluency-score: slugs of "Score of fluency" and "Fluency score"

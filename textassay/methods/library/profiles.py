@@ -51,17 +51,9 @@ OF_MODELS = ("embedded",)
 JUDGE = "scorer"
 """Role of the judge in all methods that have a model write anything."""
 REPLACEABLE = (
-    "llm_score",
-    "llm_score_cot",
-    "g_eval",
-    "hd_eval",
-    "coascore",
-    "coascore_ratings",
-    "fusion_eval",
-    "decomp_eval",
-    "gptscore",
-    "gptscore_question",
-)
+    "llm_score", "llm_score_cot", "g_eval", "hd_eval", "coascore", "coascore_ratings",
+    "fusion_eval", "decomp_eval", "gptscore", "gptscore_question",
+)  # fmt: skip
 """Prompts that a profile may replace: those that judges are asked with."""
 ASK_FOR_WORDS = ("llm_score", "llm_score_cot", "coascore")
 """Built-in prompts that want words before the rating, so that no label can come next."""
