@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.calibration.cascade import learn_rule
+from textassay.calibration.calibration import learn_rule
 from textassay.calibration.columns import Columns, join_columns, read_judged
 from textassay.calibration.maps import Scales
 from textassay.learning import split_rows
-from textassay.meta.people import People
+from textassay.meta.records import People
 
 Floats = NDArray[np.float64]
 SCALES = Scales((1, 5), (1, 5))

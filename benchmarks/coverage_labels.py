@@ -27,8 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textassay import meta
-from textassay.meta.label_measures import MIN_SOURCES, agreement_at, compare_labels, mean_interval
-from textassay.meta.label_sets import set_agreement
+from textassay.meta.labels import (
+    MIN_SOURCES,
+    agreement_at,
+    compare_labels,
+    mean_interval,
+    set_agreement,
+)
 from textassay.runtime.errors import DataError
 
 SOURCES, SIZES, ERRORS = (8, 15, 30, 100), (1, 8), (1, 3, 10, 30)

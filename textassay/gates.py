@@ -32,7 +32,7 @@ from textassay.calibration.means import Estimate, mean_over_groups
 from textassay.evaluation.api import ModelsByRole, evaluate
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
-from textassay.meta.people import People
+from textassay.meta.records import People
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.budget import Budget

@@ -9,7 +9,7 @@ import pytest
 from tests.calibration.columns import SCALES, columns_of
 from tests.cli.harness import textassay
 from textassay import evaluate
-from textassay.calibration.cascade import learn_rule, upper_bound
+from textassay.calibration.calibration import learn_rule, upper_bound
 from textassay.cli.commands.score import print_result
 from textassay.evaluation.manifest import changed
 from textassay.learning.cascade import Cascade, Rule, load, save

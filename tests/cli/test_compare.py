@@ -12,7 +12,7 @@ from tests.cli import harness
 from tests.cli.harness import document, read_lines, textassay, write_examples, write_lines
 from textassay.calibration import compare_runs
 from textassay.calibration.columns import Judged
-from textassay.meta.people import People
+from textassay.meta.records import People
 
 
 def write_run(folder, rows, values):

@@ -25,7 +25,7 @@ from textassay import (
 )
 from textassay.calibration import estimate_means, join_columns, read_judged, scales_of
 from textassay.meta import agreement_table
-from textassay.meta.people import People
+from textassay.meta.records import People
 from textassay.methods.fitted.evaluator import Evaluator
 from textassay.runtime.data import Examples
 from textassay.runtime.errors import ConfigurationError

@@ -141,7 +141,7 @@ def panel(seed, *, documents=20, systems=5, decimals=None):
     return scores.ravel(), human.ravel(), groups, np.tile(np.arange(systems), documents)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", ["dataset", "group"])
 @pytest.mark.parametrize("decimals", [0, None])
 def test_a_resample_equals_the_coefficient_of_its_rows(level, decimals):
     scores, human, groups, systems = panel(1, documents=12, decimals=decimals)

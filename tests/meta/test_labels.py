@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from benchmarks.coverage_labels import KINDS, draw, try_once
 from textassay import meta
 from textassay.calibration.compare_runs import label_difference
-from textassay.meta.label_measures import (
+from textassay.meta.labels import (
     agreement_at,
     best_threshold,
     compare_labels,
     mean_interval,
+    set_agreement,
     span_of,
 )
-from textassay.meta.label_sets import set_agreement
-from textassay.meta.people import People
+from textassay.meta.records import People
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, labels_given
 

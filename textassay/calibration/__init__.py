@@ -57,7 +57,7 @@ from textassay.calibration.means import (
     rogan_gladen,
 )
 from textassay.calibration.ranking import RankDifference, Ranking, RankRow, rank_systems
-from textassay.meta.people import People
+from textassay.meta.records import People
 
 __all__ = [
     "AltTest",

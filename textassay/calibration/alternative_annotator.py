@@ -20,8 +20,8 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -32,7 +32,7 @@ from textassay.calibration.maps import Scales, grid_of, learn_map
 from textassay.calibration.means import Estimate, Linearized
 from textassay.learning.splits import folds
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.raters import RaterAgreement, rater_agreement
+from textassay.meta.raters import RaterAgreement, rater_agreement, rating_table
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.table import Alert, Column, Displayed, Note, Table
 
@@ -104,6 +104,10 @@ class Standing:
     def passes(self) -> bool:
         """Whether it passes the published test: omega of at least one half."""
         return self.omega >= PASSING
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {"omega": self.omega, "rho": self.rho, "passes": self.passes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +207,12 @@ class _Trial:
 
     def __init__(self, ratings: Floats, units: Codes, epsilon: float, metric: str) -> None:
         self.units, self._ratings, self._epsilon = units, ratings, epsilon
-        self._against: Callable[[Floats, int], Floats] = (
-            self._distance if metric == "rmse" else self._match
-        )
+        self._is_match = metric == "match"
         given = ~np.isnan(ratings)
         shared = (given & (given.sum(axis=1, keepdims=True) > 1)).sum(axis=0)
         self.tested = tuple(int(r) for r in np.flatnonzero(shared >= MIN_ITEMS))
         self.skipped = tuple(int(r) + 1 for r in np.flatnonzero((shared > 0) & (shared < 30)))
-        _refuse_untestable(given, shared, units, self.tested)
+        _refuse_untestable(shared, units, self.tested)
         # how near each rater is to the others does not depend on who is tested: computed once, it
         # serves the judge, every constant and every further measure
         self._rows = {r: np.flatnonzero(given[:, r] & (given.sum(axis=1) > 1)) for r in self.tested}
@@ -274,21 +276,18 @@ class _Trial:
             total[rows] += (self._against(scores, rater) >= self._own[rater]) / len(rows)
         return total
 
-    def _others(self, rater: int) -> Floats:
-        others = self._ratings[self._rows[rater]].copy()
+    def _against(self, scores: Floats, rater: int) -> Floats:
+        """Return how near scores are to the other raters of each item.
+
+        The share who gave the same label, or the negative root mean squared distance.
+        """
+        rows = self._rows[rater]
+        others = self._ratings[rows].copy()
         others[:, rater] = np.nan
-        return others
-
-    def _distance(self, scores: Floats, rater: int) -> Floats:
-        """Return the negative root mean squared distance to the other raters, per item."""
-        gap = (self._others(rater) - scores[self._rows[rater], None]) ** 2
-        return np.asarray(-np.sqrt(np.nanmean(gap, axis=1)))
-
-    def _match(self, scores: Floats, rater: int) -> Floats:
-        """Return the share of the other raters who gave the same label, per item."""
-        others = self._others(rater)
-        same = np.where(np.isnan(others), np.nan, others == scores[self._rows[rater], None])
-        return np.asarray(np.nanmean(same, axis=1))
+        if self._is_match:
+            same = np.where(np.isnan(others), np.nan, others == scores[rows, None])
+            return np.asarray(np.nanmean(same, axis=1))
+        return np.asarray(-np.sqrt(np.nanmean((others - scores[rows, None]) ** 2, axis=1)))
 
 
 def _frequent(ratings: Floats) -> Floats:
@@ -297,9 +296,7 @@ def _frequent(ratings: Floats) -> Floats:
     return np.asarray(np.sort(values[np.argsort(-counts, kind="stable")[:_MAX_CONSTANTS]]))
 
 
-def _refuse_untestable(
-    given: np.ndarray[Any, np.dtype[np.bool_]], shared: Codes, units: Codes, tested: tuple[int, ...]
-) -> None:
+def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...]) -> None:
     if int((shared > 0).sum()) < 2:
         raise DataError(
             "the alternative annotator test leaves one rater out and compares with the others, and "
@@ -361,8 +358,7 @@ class AnnotatorTest(Displayed):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        test, constant = self.test, self.test.constant
-        values = list(test.constant_values)
+        test, values = self.test, list(self.test.constant_values)
         return {
             "score": self.score,
             "human": self.human,
@@ -371,17 +367,15 @@ class AnnotatorTest(Displayed):
             "groups": test.groups,
             "epsilon": self.epsilon,
             "metric": self.metric,
-            "omega": test.judge.omega,
-            "rho": test.judge.rho,
-            "passes": test.judge.passes,
-            "constant": {"value": values[0] if len(values) == 1 else values, **_as_dict(constant)},
-            "trivial": {name: _as_dict(one) for name, one in test.others.items()},
+            **test.judge.as_dict(),
+            "constant": {
+                "value": values[0] if len(values) == 1 else values,
+                **test.constant.as_dict(),
+            },
+            "trivial": {name: one.as_dict() for name, one in test.others.items()},
             "over_constant": test.over_constant.as_dict(),
             "may_stand_in": test.may_stand_in,
-            "per_rater": [
-                {"rater": one.rater, "n": one.n, "rho": one.rho, "p": one.p, "wins": one.wins}
-                for one in test.judge.per_rater
-            ],
+            "per_rater": [asdict(one) for one in test.judge.per_rater],
             "raters_skipped": list(test.skipped),
             "agreement": None if self.agreement is None else self.agreement.as_dict(),
         }
@@ -397,11 +391,8 @@ class AnnotatorTest(Displayed):
         )  # fmt: skip
         tables = [Table(_COLUMNS, [row], tuple(self._notes()), "the judge and the best constant")]
         if self.agreement is not None:
-            own = self.agreement
-            pairs = (own.between_raters, own.judge_rater, own.ceiling, own.judge_others)
-            rhos = (None if pair is None else pair.spearman for pair in pairs)
             # that of `textassay meta --raters` and `annotate`
-            alpha = own.alpha["ordinal"]
+            alpha, rhos = self.agreement.alpha["ordinal"], self.agreement.rank_correlations
             title = "agreement of raters with each other and with the judge"
             tables.append(Table(_AGREEMENT, [(self.score, alpha, *rhos)], title=title))
         return tables
@@ -451,28 +442,23 @@ def annotator_test(
         DataError: There are no single ratings, the scale is unbounded, or as `alt_test`.
     """
     scores = _on_raters_scale(columns, scales)
-    # exact matches need labels; a number of words read as a rating is not one
-    measures = {} if metric == "match" else _length(columns, scales, seed)
     test = alt_test(
         scores,
         columns.raters,
         None if rows_independent else columns.groups,
         epsilon=epsilon,
         metric=metric,
-        measures=measures,
+        # exact matches need labels; a number of words read as a rating is not one
+        measures={} if metric == "match" else _length(columns, scales, seed),
         confidence=confidence,
         seed=seed,
     )
-    return AnnotatorTest(
-        columns.score,
-        columns.human,
-        # without a field 'group' each row got a source of its own: reporting their number would
-        # suggest that sources were known
-        test if rows_independent or columns.has_groups else replace(test, groups=None),
-        epsilon,
-        metric,
-        rater_agreement(columns.raters, judge=scores),
-    )
+    # without a field 'group' each row got a source of its own: reporting their number would suggest
+    # that sources were known
+    if not columns.has_groups:
+        test = replace(test, groups=None)
+    agreement = rater_agreement(columns.raters, judge=scores)
+    return AnnotatorTest(columns.score, columns.human, test, epsilon, metric, agreement)
 
 
 def pooled_annotator_test(
@@ -489,15 +475,10 @@ def pooled_annotator_test(
     Raises:
         DataError: As `annotator_test`.
     """
-    width = max(columns.raters.shape[1] for columns, _ in tables)
-    # aspects may have different numbers of raters; a column of NaN is a rater without ratings
-    ratings = [
-        np.pad(c.raters, ((0, 0), (0, width - c.raters.shape[1])), constant_values=np.nan)
-        for c, _ in tables
-    ]
     test = alt_test(
         np.concatenate([_on_raters_scale(*table) for table in tables]),
-        np.concatenate(ratings),
+        # aspects may have different numbers of raters
+        rating_table([row for c, _ in tables for row in c.raters]),
         None if rows_independent else np.concatenate([c.groups for c, _ in tables]),
         epsilon=epsilon,
         metric=metric,
@@ -535,7 +516,3 @@ def _length(columns: Columns, scales: Scales, seed: int) -> dict[str, Floats]:
 
 def _constant(test: AltTest) -> str:
     return " ".join(f"{value:g}" for value in test.constant_values)
-
-
-def _as_dict(standing: Standing) -> dict[str, Any]:
-    return {"omega": standing.omega, "rho": standing.rho, "passes": standing.passes}

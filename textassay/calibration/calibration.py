@@ -3,10 +3,19 @@
     calibration.json   one map per aspect, with a digest over all of it, bound to the judge
     report.json        how well it works on other sources, and the same as text in report.txt
 
+And which scores of a cheap judge may stand, with a bound on how often people disagree (a cascade).
+Half of the rated sources calibrate the judge; the other half choose the length up to which its
+intervals count as narrow. For each length that is tried, the share of decided rows on which
+people's rating is further than a tolerance from the calibrated score gets an upper bound; the
+longest that keeps the bound below the accepted risk is taken.
+
 Knows columns and files; nothing of models.
 
 References:
-    Brier, "Verification of forecasts expressed in terms of probability" (1950).
+    Brier, "Verification of forecasts expressed in terms of probability" (1950);
+    Jung, Brahman and Choi, "Trust or escalate: LLM judges with provable guarantees for human
+    agreement" (2024, arXiv 2407.18370), for the cascade and the choice by tests;
+    Geifman and El-Yaniv, "Selective classification for deep neural networks" (2017).
 """
 
 from __future__ import annotations
@@ -16,28 +25,30 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from textassay.calibration.columns import Columns, one_signature
 from textassay.calibration.maps import (
-    MAX_DENOMINATOR,
     Grid,
+    Isotonic,
     LearnedMap,
     Map,
+    Ordinal,
     Scales,
     ScoreRanges,
-    check_map,
+    distance_to_hold,
     fit_cells,
     grid_of,
-    is_rising,
     learn_map,
-    read_map,
 )
-from textassay.learning.splits import Mask, folds
+from textassay.learning.cascade import Rule
+from textassay.learning.splits import Mask, folds, split_rows
 from textassay.meta.correlation import Codes, Floats, kendall, pearson, spearman
-from textassay.meta.label_measures import mean_interval
+from textassay.meta.intervals import t_quantile
+from textassay.meta.labels import mean_interval
 from textassay.runtime.errors import ConfigurationError, DataError, StorageError
 from textassay.runtime.messages import Score
 from textassay.runtime.storage.files import (
@@ -79,7 +90,7 @@ class Calibrated:
     values: Floats
     low: Floats
     high: Floats
-    outside: np.ndarray[Any, np.dtype[np.bool_]]
+    outside: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +103,8 @@ class AspectCalibration:
         kind: Kind of the map.
         map: From scores to ratings.
         cells: Half-widths of the intervals.
-        grid: Where ratings can lie.
         coverage: Share of new rows that their intervals are to hold.
+        grid: Where ratings can lie.
         range: Lowest and highest score that has ratings.
         scales: Ranges of judge and raters.
         n: Rated rows behind it.
@@ -104,12 +115,12 @@ class AspectCalibration:
     aspect: str
     human: str
     kind: str
-    map: Map
-    cells: ScoreRanges
+    map: Annotated[Map, Field(discriminator="kind")]
+    cells: Annotated[ScoreRanges, Field(alias="intervals")]
+    coverage: Annotated[float, Field(gt=0, lt=1)]
     grid: Grid
-    coverage: float
     range: tuple[float, float]
-    scales: Scales
+    scales: Annotated[Scales, Field(alias="scale")]
     n: int
     groups: int
     signature: str
@@ -126,73 +137,46 @@ class AspectCalibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values; an infinite half-width is `None`."""
-        return {
-            "aspect": self.aspect,
-            "human": self.human,
-            "kind": self.kind,
-            "map": self.map.to_dict(),
-            "intervals": self.cells.to_dict(),
-            "coverage": self.coverage,
-            "grid": {"low": self.grid.low, "high": self.grid.high, "steps": self.grid.steps},
-            "range": list(self.range),
-            "scale": {
-                "judge": None if self.scales.judge is None else list(self.scales.judge),
-                "raters": list(self.scales.raters),
-            },
-            "n": self.n,
-            "groups": self.groups,
-            "signature": self.signature,
-        }
+        content: dict[str, Any] = _ASPECT.dump_python(self, mode="json", by_alias=True)
+        return content
 
 
-def read_aspect(content: dict[str, Any]) -> AspectCalibration:
-    """Read what `to_dict` returned."""
-    try:
-        grid, scale = content["grid"], content["scale"]
-        judge = scale["judge"]
-        made = AspectCalibration(
-            aspect=content["aspect"],
-            human=content["human"],
-            kind=content["kind"],
-            map=read_map(content["map"]),
-            cells=ScoreRanges.from_dict(content["intervals"]),
-            grid=Grid(grid["low"], grid["high"], grid["steps"]),
-            coverage=content["coverage"],
-            range=(content["range"][0], content["range"][1]),
-            scales=Scales(
-                None if judge is None else (judge[0], judge[1]),
-                (scale["raters"][0], scale["raters"][1]),
-            ),
-            n=content["n"],
-            groups=content["groups"],
-            signature=content["signature"],
-        )
-        _check(made)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise DataError(f"a calibration is damaged: {error!r}") from error
-    return made
+_ASPECT = TypeAdapter(AspectCalibration)
 
 
-def _check(made: AspectCalibration) -> None:
+def _checked(made: AspectCalibration) -> AspectCalibration:
     """Raise ValueError unless what was read could have been learned.
 
     The folder may come from somebody else, and its digest is no proof of anything.
     """
     low, high = made.scales.raters
-    scales = [made.scales.raters, *([made.scales.judge] if made.scales.judge else [])]
-    if not all(is_rising(np.array(scale, float)) for scale in scales):
+    judge, cells, grid = made.scales.judge, made.cells, made.grid
+    if not low < high or (judge is not None and not judge[0] < judge[1]):
         raise ValueError("a scale is not ascending")
-    check_map(made.map, made.scales.raters)
-    cells, grid = made.cells, made.grid
-    lengths = {len(cells.edges) + 1, len(cells.below), len(cells.above), len(cells.rows)}
-    if len(lengths) > 1 or not is_rising(cells.edges):
+    if not _could_be_learned(made.map, low, high):
+        raise ValueError("its map was not learned from ratings on the raters' scale")
+    if len({len(cells.edges) + 1, len(cells.below), len(cells.above), len(cells.rows)}) > 1:
         raise ValueError("its intervals do not fit their ranges of scores")
-    if not ((cells.below >= 0).all() and (cells.above >= 0).all()):
-        raise ValueError("an interval has a negative width")
-    if not (low <= grid.low <= grid.high <= high and 0 <= grid.steps <= MAX_DENOMINATOR):
+    if not low <= grid.low <= grid.high <= high:
         raise ValueError("its grid of ratings is not on the raters' scale")
-    if not (0 < made.coverage < 1 and made.range[0] <= made.range[1]):
-        raise ValueError("its coverage is not a share, or its range is empty")
+    if not made.range[0] <= made.range[1]:
+        raise ValueError("its range is empty")
+    return made
+
+
+def _could_be_learned(made: Map, low: float, high: float) -> bool:
+    if isinstance(made, Isotonic):
+        levels, steps = made.ratings, np.diff(made.ratings)
+        is_sound = len(levels) == len(made.scores) and bool(
+            (steps >= 0).all() or (steps <= 0).all()
+        )
+    elif isinstance(made, Ordinal):
+        levels, steps = made.grid, np.diff(made.thresholds)
+        is_sound = len(made.thresholds) == len(levels) - 1 and bool((steps >= 0).all())
+    else:
+        levels, is_sound = np.array([made.low, made.high]), made.low <= made.high
+    # means of ratings may be off by rounding
+    return is_sound and bool(((levels >= low - 1e-9) & (levels <= high + 1e-9)).all())
 
 
 def calibrate(
@@ -226,41 +210,54 @@ def calibrate(
             f"a coverage must be between 0 and 1, such as 0.9, not {coverage!r}"
         )
     signature = one_signature(columns, allow_change=allow_change)
-    x, y, groups = columns.pairs
-    grid, weights = grid_of(y, scales.raters), _weights(columns)
-    learned = learn_map(x, y, groups, scales=scales, weights=weights, method=method, seed=seed)
-    # residuals of the map on its own training rows are too small; cross-fitted values err as they
-    # will on new sources, which is what the intervals must hold
-    cells = fit_cells(
-        x, y, learned.cross_fitted, groups, grid=grid, coverage=coverage, weights=weights
-    )
-    made = AspectCalibration(
-        aspect=columns.score,
-        human=columns.human,
-        kind=learned.kind,
-        map=learned.map,
-        cells=cells,
-        grid=grid,
-        coverage=coverage,
-        range=(float(x.min()), float(x.max())),
-        scales=scales,
-        n=len(x),
-        groups=len(np.unique(groups)),
-        signature=signature,
-    )
+    (x, y, groups), weights = columns.pairs, _weights(columns)
+    made, learned = _learn(columns, scales, method, coverage, seed, weights, signature)
     report = {
         "aspect": columns.score,
         "human": columns.human,
-        "kind": learned.kind,
+        "kind": made.kind,
         "n": made.n,
         "groups": made.groups,
         "mean_squared_error": dict(learned.errors),
         "weighted": weights is not None,
         "agreement": _agreement(x, y, learned),
         "probability": probability_report(x, y, groups, scales, learned, seed),
-        "held_out": _held_out(x, y, groups, weights, scales, learned.kind, grid, coverage, seed),
+        "held_out": _held_out(made, x, y, groups, weights, seed),
     }
     return made, report
+
+
+def _learn(
+    columns: Columns,
+    scales: Scales,
+    method: str,
+    coverage: float,
+    seed: int,
+    weights: Floats | None,
+    signature: str,
+) -> tuple[AspectCalibration, LearnedMap]:
+    x, y, groups = columns.pairs
+    grid = grid_of(y, scales.raters)
+    learned = learn_map(x, y, groups, scales=scales, weights=weights, method=method, seed=seed)
+    made = AspectCalibration(
+        aspect=columns.score,
+        human=columns.human,
+        kind=learned.map.kind,
+        map=learned.map,
+        # residuals of the map on its own training rows are too small; cross-fitted values err as
+        # they will on new sources, which is what the intervals must hold
+        cells=fit_cells(
+            x, y, learned.cross_fitted, groups, grid=grid, coverage=coverage, weights=weights
+        ),
+        coverage=coverage,
+        grid=grid,
+        range=(float(x.min()), float(x.max())),
+        scales=scales,
+        n=len(x),
+        groups=len(np.unique(groups)),
+        signature=signature,
+    )
+    return made, learned
 
 
 def probability_report(
@@ -348,7 +345,7 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         )
     held_out = report["held_out"]
     promise = f"intervals for {coverage:.0%} of the ratings"
-    if held_out is None or held_out["calibrated"] is None:
+    if held_out is None:
         notes.append(
             f"{promise}: too few sources to tell, and to give intervals narrower than the scale"
         )
@@ -394,41 +391,26 @@ def _agreement(x: Floats, y: Floats, learned: LearnedMap) -> dict[str, Any]:
 
 
 def _held_out(
-    x: Floats,
-    y: Floats,
-    groups: Codes,
-    weights: Floats | None,
-    scales: Scales,
-    kind: str,
-    grid: Grid,
-    coverage: float,
-    seed: int,
+    made: AspectCalibration, x: Floats, y: Floats, groups: Codes, weights: Floats | None, seed: int
 ) -> dict[str, Any] | None:
     """Return coverage and width of the intervals on sources that had no part in them.
 
     The raw scores' intervals are returned for comparison: the score plus and minus one distance
     for all.
     """
+    scales, grid, coverage = made.scales, made.grid, made.coverage
     fold = folds(groups, _OUTER_FOLDS, seed=seed + 1)
-    inside = np.zeros((2, len(x)), bool)
-    widths = np.full((2, len(x)), np.nan)
-    raw = scales.on_raters_scale(x)
+    names, raw = ("calibrated", "raw"), scales.on_raters_scale(x)
+    inside, widths = np.zeros((2, len(x)), bool), np.full((2, len(x)), np.nan)
     for number in range(int(fold.max()) + 1):
         test, train = fold == number, fold != number
         own = None if weights is None else weights[train]
+        rows = x[train], y[train], groups[train]
         try:
             # map and intervals are learned again without the test sources; taking the map from all
             # rows and only the intervals from the training ones would let test ratings shape their
             # own prediction
-            learned = learn_map(
-                x[train],
-                y[train],
-                groups[train],
-                scales=scales,
-                weights=own,
-                method=kind,
-                seed=seed,
-            )
+            learned = learn_map(*rows, scales=scales, weights=own, method=made.kind, seed=seed)
         except DataError:
             # too few or constant rows remain: nothing can be measured on held-out ones
             return None
@@ -438,48 +420,24 @@ def _held_out(
         )  # fmt: skip
         ends = [cells.around(x[test], learned.map.predict(x[test]), grid)]
         if raw is not None:
-            ends.append(_raw_bounds(raw, y, groups, train, test, grid, coverage))
+            errors = np.round(y[train] - raw[train], 9)
+            half = distance_to_hold(errors, groups[train], coverage)
+            ends.append(grid.outward(raw[test] - half, raw[test] + half))
         for at, (low, high) in enumerate(ends):
             # ends on thirds or twelfths of a point are not exact in binary; a rating on the end is
             # inside
             inside[at, test] = (y[test] >= low - 1e-9) & (y[test] <= high + 1e-9)
             widths[at, test] = high - low
     return {
-        **_coverage(inside, widths, weights),
-        "of": scales.raters[1] - scales.raters[0],
-    }
-
-
-def _coverage(inside: Mask, widths: Floats, weights: Floats | None) -> dict[str, Any]:
-    """Return coverage and mean width of calibrated and raw intervals, each of shape (2, n)."""
-    return {
-        name: (
-            None
-            # raw scores have no interval if the judge's scale is unknown: no number rather than a
-            # guess
-            if np.isnan(widths[at]).any()
-            else {
-                "coverage": float(np.average(inside[at], weights=weights)),
-                "mean_width": float(np.average(widths[at], weights=weights)),
-            }
-        )
-        for at, name in enumerate(("calibrated", "raw"))
-    }
-
-
-def _raw_bounds(
-    raw: Floats, y: Floats, groups: Codes, train: Any, test: Any, grid: Grid, coverage: float
-) -> tuple[Floats, Floats]:
-    anywhere = Grid(grid.low, grid.high, 0)
-    # constant scores make one cell of all rows, and zeros as calibrated values make the residuals
-    # the raw errors, which must not be clipped to the range of ratings
-    flat = np.zeros(int(train.sum()))
-    cells = fit_cells(
-        flat, y[train] - raw[train], flat, groups[train],
-        grid=Grid(-math.inf, math.inf, 0), coverage=coverage,
-    )  # fmt: skip
-    half = max(cells.below[0], cells.above[0])
-    return (grid if grid.steps else anywhere).outward(raw[test] - half, raw[test] + half)
+        name: {
+            "coverage": float(np.average(inside[at], weights=weights)),
+            "mean_width": float(np.average(widths[at], weights=weights)),
+        }
+        # raw scores have no interval if the judge's scale is unknown: no number rather than a guess
+        if name == "calibrated" or raw is not None
+        else None
+        for at, name in enumerate(names)
+    } | {"of": scales.raters[1] - scales.raters[0]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,7 +449,7 @@ class Calibration:
         sources: Digests of the sources whose ratings it was learned from.
     """
 
-    aspects: tuple[AspectCalibration, ...]
+    aspects: tuple[Annotated[AspectCalibration, AfterValidator(_checked)], ...]
     sources: frozenset[str]
 
     def of(self, aspect: str) -> AspectCalibration | None:
@@ -590,12 +548,139 @@ def load(folder: str | Path) -> Calibration:
         missing=f"{folder} contains no {FILE}; make a calibration with textassay calibrate",
         repair="calibrate again",
     )
-    aspects, sources = content.get("aspects"), content.get("sources")
-    if not isinstance(aspects, list) or not isinstance(sources, list):
-        raise DataError(f"{path} contains no calibration")
-    return Calibration(tuple(read_aspect(one) for one in aspects), frozenset(sources))
+    try:
+        return _CALIBRATION.validate_python(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DataError(f"{path}: a calibration is damaged: {where}: {first['msg']}") from error
+
+
+_CALIBRATION = TypeAdapter(Calibration)
 
 
 def source_digest(source: str) -> str:
     """Return 12 hex digits that stand for a source, so that its ratings are known again."""
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+MAX_LENGTHS = 8
+"""Lengths of intervals that are tried; each costs confidence."""
+MIN_SOURCES = 20
+"""Rated sources below which no bound can be promised."""
+COVERAGE = 0.9
+"""Share of ratings that the intervals hold whose lengths are compared."""
+_POINTS = 201
+"""Points at which a map is written down."""
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One length of intervals."""
+
+    length: float
+    """Greatest length with which a score stands."""
+    share: float
+    """Share of the rows on which the cheap judge then decides."""
+    disagreement: float | None
+    """Share of those on which people disagree; `None` without any."""
+    bound: float
+    """Upper bound of it in new sources."""
+
+
+def learn_rule(
+    columns: Columns,
+    *,
+    scales: Scales,
+    tolerance: float,
+    risk: float = 0.2,
+    confidence: float = 0.95,
+    method: str = "auto",
+    seed: int = 0,
+) -> tuple[Rule, tuple[Tried, ...]]:
+    """Learn when the cheap judge decides on one aspect."""
+    for name, value in (("risk", risk), ("confidence", confidence)):
+        if not 0 < value < 1:
+            raise ConfigurationError(f"{name} must be between 0 and 1, not {value:g}")
+    if not tolerance > 0:
+        raise ConfigurationError(f"the tolerance must be above 0, not {tolerance:g}")
+    rated = columns.only(columns.rated)
+    sources = len(np.unique(rated.groups))
+    if sources < MIN_SOURCES:
+        raise DataError(
+            f"{columns.score}: {sources} rated sources are too few for a bound; rate at least"
+            f" {MIN_SOURCES}"
+        )
+    signature = one_signature(columns)
+    codes = np.unique(rated.groups, return_inverse=True)[1]
+    first = split_rows(codes, 0.5, seed=seed)
+    made, _ = _learn(rated.only(first), scales, method, COVERAGE, seed, None, signature)
+    rest, grid = rated.only(~first), np.linspace(*made.range, _POINTS)
+    lengths = made.cells.below + made.cells.above
+    own = lengths[np.searchsorted(made.cells.edges, rest.scores, side="right")]
+    # a score outside the range that was calibrated never stands
+    own = np.where((rest.scores < made.range[0]) | (rest.scores > made.range[1]), np.inf, own)
+    wrong = np.abs(made.map.predict(rest.scores) - rest.ratings) > tolerance + _ROUNDING
+    candidates = _candidates(lengths)
+    # for all lengths together (Bonferroni): the best of several looks better than it is
+    level = 1 - (1 - confidence) / max(1, len(candidates))
+    tried = tuple(_try(length, own, wrong, rest.groups, level) for length in candidates)
+    good = [one for one in tried if one.bound <= risk]
+    best = max(good, key=lambda one: one.length) if good else None
+    intervals = made.to_dict()["intervals"]
+    rule = Rule(
+        aspect=columns.score,
+        signature=signature,
+        scale=scales.raters,
+        scores=tuple(grid.tolist()),
+        ratings=tuple(made.map.predict(grid).tolist()),
+        **{name: tuple(intervals[name]) for name in ("edges", "below", "above")},
+        limit=None if best is None else best.length,
+        tolerance=tolerance,
+        risk=risk,
+        confidence=confidence,
+        bound=None if best is None else best.bound,
+        share=0.0 if best is None else best.share,
+    )
+    return rule, tried
+
+
+def _candidates(lengths: Floats) -> list[float]:
+    """Return the lengths to try: those that occur, thinned out evenly if they are many."""
+    found = np.unique(lengths[np.isfinite(lengths)])
+    at = np.unique(np.linspace(0, len(found) - 1, min(len(found), MAX_LENGTHS)).round().astype(int))
+    return [float(found[i]) for i in at] if len(found) else []
+
+
+def _try(length: float, own: Floats, wrong: Any, groups: Codes, level: float) -> Tried:
+    stands = own <= length + _ROUNDING
+    share = float(stands.mean())
+    if not stands.any():
+        return Tried(length, share, None, math.inf)
+    bound = upper_bound(stands, wrong, groups, level)
+    return Tried(length, share, float(wrong[stands].mean()), bound)
+
+
+def upper_bound(stands: Any, wrong: Any, groups: Codes, level: float) -> float:
+    """Return a bound of the share of wrong rows among those that stand, in new sources.
+
+    The share is a ratio of sums over sources. To the rated sources one is added of which all rows
+    are wrong, so that no bound is 0 because nothing was wrong yet; and the variance counts twice,
+    since the share in as many new sources varies as much as that in the rated ones.
+    """
+    codes = np.unique(groups, return_inverse=True)[1]
+    rows = np.bincount(codes, weights=stands.astype(float))
+    errors = np.bincount(codes, weights=(stands & wrong).astype(float))
+    rows, errors = rows[rows > 0], errors[rows > 0]
+    if len(rows) < 2:
+        return math.inf
+    mean = rows.mean()
+    rows, errors = np.append(rows, mean), np.append(errors, mean)
+    share = errors.sum() / rows.sum()
+    count = len(rows)
+    influence = (errors - share * rows) / rows.sum()
+    variance = float(influence @ influence) * count / (count - 1)
+    # one-sided: t_quantile is that of a symmetric interval
+    quantile = t_quantile(count - 1, 2 * level - 1)
+    return float(share + quantile * math.sqrt(2 * variance))

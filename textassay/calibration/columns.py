@@ -9,34 +9,36 @@ labels have been drawn by chance; every refusal says what is wrong and what to d
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from textassay.calibration.maps import Scales
-from textassay.learning.splits import group_codes
+from textassay.learning.splits import Mask, group_codes
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.people import People, check_probability, refuse_other_ids
-from textassay.meta.score_files import (
+from textassay.meta.records import (
+    AspectMap,
+    People,
+    check_probability,
     pair_names,
     read_labels,
     read_score_lines,
+    refuse_other_ids,
     refuse_several_judges,
 )
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.data.ratings import LabelReader
+from textassay.runtime.data.tables import JsonLines
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import YES_NO, LabelSets, member_name
 from textassay.table import Note
 
 RatingScale = tuple[float, float]
-AspectMap = Iterable[str] | Mapping[str, str]
 Labels = Literal["random", "chosen"]
 MAX_UNSCORED = 0.05
 """Share of rows without a score above which bounds are reported."""
@@ -88,7 +90,18 @@ def read_judged(
     labels = reader.declared
     judged: dict[str, Judged] = {}
     for row in read_score_lines(path, reader):
-        _add(judged, row.aspect, row.id, row.value, row.fields)
+        own = judged.setdefault(row.aspect, Judged())
+        # score files are journals: a resumed run appends a new line for an id that failed before,
+        # and the last line counts, so its earlier outcome must not be counted among the unscored
+        own.values[row.id] = row.value
+        own.outcomes.pop(row.id, None)
+        if row.value is None:
+            own.outcomes[row.id] = str(row.fields.get("outcome") or "unscored")
+            continue
+        own.signatures[str(row.fields.get("signature") or "")] = None
+        scale = row.fields.get("scale")
+        ends = scale if isinstance(scale, list) and len(scale) == 2 else None
+        own.scales[None if ends is None else (float(ends[0]), float(ends[1]))] = None
     if not judged:
         raise DataError(f"{path} contains no scores")
     for name, one in judged.items():
@@ -122,23 +135,6 @@ def with_labels(judged: Mapping[str, Judged], labels: LabelSets) -> dict[str, Ju
         else:
             found[name] = replace(one, labels=scale.names if scale else ())
     return found
-
-
-def _add(
-    columns: dict[str, Judged], aspect: str, id_: str, value: float | None, row: dict[str, Any]
-) -> None:
-    judged = columns.setdefault(aspect, Judged())
-    # score files are journals: a resumed run appends a new line for an id that failed before, and
-    # the last line counts, so its earlier outcome must not be counted among the unscored
-    judged.values[id_] = value
-    judged.outcomes.pop(id_, None)
-    if value is None:
-        judged.outcomes[id_] = str(row.get("outcome") or "unscored")
-        return
-    judged.signatures[str(row.get("signature") or "")] = None
-    scale = row.get("scale")
-    ends = scale if isinstance(scale, list) and len(scale) == 2 else None
-    judged.scales[None if ends is None else (float(ends[0]), float(ends[1]))] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +179,12 @@ class Columns:
     unknown: int
 
     @property
-    def scored(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def scored(self) -> Mask:
         """Whether each row has a score, shape (n,)."""
         return ~np.isnan(self.scores)
 
     @property
-    def rated(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def rated(self) -> Mask:
         """Whether each row has both a score and a rating, shape (n,)."""
         return ~np.isnan(self.ratings) & self.scored
 
@@ -207,19 +203,16 @@ class Columns:
             text = f"{self.score}: {self.unjudged} rows of the data have no score and were left out"
             yield Note(text, warning=True)
 
-    def only(self, rows: np.ndarray[Any, np.dtype[np.bool_]]) -> Columns:
+    def only(self, rows: Mask) -> Columns:
         """Return some of the rows; codes of sources stay what they are."""
         at = np.flatnonzero(rows).tolist()
+        arrays = ("scores", "ratings", "raters", "groups", "words", "probabilities")
+        parts = {name: getattr(self, name) for name in arrays}
         return replace(
             self,
             ids=[self.ids[i] for i in at],
-            scores=self.scores[rows],
-            ratings=self.ratings[rows],
-            raters=self.raters[rows],
-            groups=self.groups[rows],
             systems=[self.systems[i] for i in at],
-            words=self.words[rows],
-            probabilities=None if self.probabilities is None else self.probabilities[rows],
+            **{name: part[rows] for name, part in parts.items() if part is not None},
         )
 
 
@@ -248,52 +241,46 @@ def join_columns(
     refuse_other_ids(scored, people.ids)
     unknown = len(scored.difference(people.ids))
     codes, probabilities = group_codes(people.groups), people.probabilities(plan)
-    return [
-        _joined(score, human, scores[score], people, codes, probabilities, unknown)
-        for score, human in pairs
-    ]
-
-
-def _joined(
-    score: str,
-    human: str,
-    judged: Judged,
-    people: People,
-    codes: Codes,
-    probabilities: Floats | None,
-    unknown: int,
-) -> Columns:
-    at = [row for row, id_ in enumerate(people.ids) if id_ in judged.values]
-    ids = [people.ids[row] for row in at]
-    values = (judged.values[id_] for id_ in ids)
-    ratings = people.ratings(human)[at]
-    # a rated row of unknown probability has no inverse-probability weight; dropping it would bias
-    # the mean silently
-    drawn = None if probabilities is None else probabilities[at]
-    if drawn is not None and (lost := np.isnan(drawn) & ~np.isnan(ratings)).any():
-        raise DataError(
-            f"example {ids[int(np.flatnonzero(lost)[0])]!r} is rated and others have a "
-            f"{PROBABILITY}, but it has none; give it to every rated row, 1 if it was certain to "
-            "be rated, or the label plan (labels=FILE)"
+    tables = []
+    for score, human in pairs:
+        judged = scores[score]
+        at = [row for row, id_ in enumerate(people.ids) if id_ in judged.values]
+        ids = [people.ids[row] for row in at]
+        values = (judged.values[id_] for id_ in ids)
+        ratings, drawn = people.ratings(human)[at], None
+        if probabilities is not None:
+            drawn = probabilities[at]
+            # a rated row of unknown probability has no inverse-probability weight; dropping it
+            # would bias the mean silently
+            if (lost := np.isnan(drawn) & ~np.isnan(ratings)).any():
+                raise DataError(
+                    f"example {ids[int(np.flatnonzero(lost)[0])]!r} is rated and others have a "
+                    f"{PROBABILITY}, but it has none; give it to every rated row, 1 if it was"
+                    " certain to be rated, or the label plan (labels=FILE)"
+                )
+        tables.append(
+            Columns(
+                score=score,
+                human=human,
+                ids=ids,
+                scores=np.array([np.nan if value is None else value for value in values]),
+                ratings=ratings,
+                raters=people.raters(human)[at],
+                groups=codes[at],
+                has_groups=people.has_groups,
+                systems=[people.systems[row] for row in at],
+                words=np.array([people.words[row] for row in at], float),
+                probabilities=drawn,
+                scale=judged.scale,
+                signatures=tuple(judged.signatures),
+                outcomes=dict(
+                    Counter(judged.outcomes[id_] for id_ in ids if id_ in judged.outcomes)
+                ),
+                unjudged=len(people.ids) - len(ids),
+                unknown=unknown,
+            )
         )
-    return Columns(
-        score=score,
-        human=human,
-        ids=ids,
-        scores=np.array([np.nan if value is None else value for value in values]),
-        ratings=ratings,
-        raters=people.raters(human)[at],
-        groups=codes[at],
-        has_groups=people.has_groups,
-        systems=[people.systems[row] for row in at],
-        words=np.array([people.words[row] for row in at], float),
-        probabilities=drawn,
-        scale=judged.scale,
-        signatures=tuple(judged.signatures),
-        outcomes=dict(Counter(judged.outcomes[id_] for id_ in ids if id_ in judged.outcomes)),
-        unjudged=len(people.ids) - len(ids),
-        unknown=unknown,
-    )
+    return tables
 
 
 def read_plan(path: str | Path) -> dict[str, float]:
@@ -303,28 +290,21 @@ def read_plan(path: str | Path) -> dict[str, float]:
         DataError: The file cannot be read, or a line has no usable `id` and `sampling_probability`.
     """
     probabilities: dict[str, float] = {}
-    for number, row in _plan_lines(Path(path)):
-        value = check_probability(str(row.get("id")), row.get(PROBABILITY))
-        if value is None or not isinstance(row.get("id"), str):
+    try:
+        rows = list(JsonLines(Path(path)).rows())
+    except DataError as error:
+        if isinstance(error.__cause__, OSError):
+            raise DataError(f"cannot read the label plan {path}: {error.__cause__}") from error
+        raise
+    for number, row in rows:
+        own = row if isinstance(row, dict) else {}
+        value = check_probability(str(own.get("id")), own.get(PROBABILITY))
+        if value is None or not isinstance(own.get("id"), str):
             raise DataError(f"{path}, line {number}: needs an id and a {PROBABILITY}")
-        probabilities[row["id"]] = value
+        probabilities[own["id"]] = value
     if not probabilities:
         raise DataError(f"{path} contains no lines with an id and a {PROBABILITY}")
     return probabilities
-
-
-def _plan_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read the label plan {path}: {error}") from error
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{path}, line {number}: not a JSON value: {error}") from error
-            yield number, row if isinstance(row, dict) else {}
 
 
 def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
@@ -366,13 +346,9 @@ def one_signature(columns: Columns, *, allow_change: bool | None = None) -> str:
     Unless `allow_change`, which is `None` where users cannot ask for it.
     """
     if not allow_change:
-        refuse_several_judges(
-            columns.score,
-            columns.signatures,
-            ""
-            if allow_change is None
-            else ", or set allow_change=true if the differences do not matter",
-        )
+        way_out = ", or set allow_change=true if the differences do not matter"
+        otherwise = "" if allow_change is None else way_out
+        refuse_several_judges(columns.score, columns.signatures, otherwise)
     return columns.signatures[0] if columns.signatures else ""
 
 

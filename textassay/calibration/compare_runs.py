@@ -32,14 +32,15 @@ from textassay.learning.splits import group_codes
 from textassay.meta.agreement import Difference
 from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
-from textassay.meta.label_measures import compare_labels
-from textassay.meta.people import People, some_ids
-from textassay.meta.score_files import (
+from textassay.meta.labels import compare_labels
+from textassay.meta.records import (
+    People,
     Recorded,
     read_labels,
     read_scores,
     refuse_other_labels,
     refuse_several_judges,
+    some_ids,
 )
 from textassay.meta.table import measure_name
 from textassay.runtime.data.dataset import Examples
@@ -69,8 +70,7 @@ _AGREEMENT = (
 )  # fmt: skip
 
 
-FEW_SOURCES = 40
-DOUBTFUL_P = 0.015
+FEW_SOURCES, DOUBTFUL_P = 40, 0.015
 """With fewer sources, differences of mean 0 with a long tail (lognormal) give a p-value below .05
 too often; one below this number they give in 4 to 6 % of 1,500 draws with 8 to 30 sources."""
 
@@ -123,24 +123,22 @@ def paired_difference(
     # what is flipped is what a source adds to the mean: its own mean, or the sum of its rows
     parts = np.asarray(np.bincount(groups, weights=delta, minlength=count)[sizes > 0], float)
     flipped = parts if weight == "texts" else parts / sizes[sizes > 0]
+    p = None
+    if difference.clusters > 1:
+        # skewed differences are not as likely to have the other sign though their mean be 0: flips
+        # alone find one too often then; the interval's test allows for skewness
+        p = max(sign_flip_p(flipped, seed=seed), difference.p_value() or 0.0)
     return PairedDifference(
         n=len(delta),
         groups=difference.clusters,
         a=mean_over(weight, a, groups, count).value,
         b=mean_over(weight, b, groups, count).value,
         difference=difference,
-        p=_p_value(flipped, difference, seed) if difference.clusters > 1 else None,
+        p=p,
         wins=int((delta > 0).sum()),
         ties=int((delta == 0).sum()),
         losses=int((delta < 0).sum()),
     )
-
-
-def _p_value(flipped: Floats, difference: Linearized, seed: int) -> float:
-    """Return the larger p-value of the two that a skewed or a symmetric difference has."""
-    # skewed differences are not as likely to have the other sign though their mean be 0: flips
-    # alone find one too often then; the interval's test allows for skewness
-    return max(sign_flip_p(flipped, seed=seed), difference.p_value() or 0.0)
 
 
 def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
@@ -301,9 +299,8 @@ def compare_runs(
         if one is not None
         for id_, group in zip(one.ids, one.groups, strict=True)
     }
-    rows = [
-        _row(name, a[name], b[name], sources, unpaired, confidence, seed, weight) for name in names
-    ]
+    options = _Options(sources, unpaired, confidence, seed, weight)
+    rows = [_if_same_scale(options.compare(name, a[name], b[name])) for name in names]
     # the family is what the caller asked for: more aspects mean more chances of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
@@ -316,15 +313,16 @@ def compare_systems(
     sides = {system: of_system(scores, people, system) for system in systems}
     pairs = list(combinations(systems, 2))
     rows = [compare_runs(sides[a], sides[b], people, **options) for a, b in pairs]
-    found = list[SystemDifference]()
-    for at, aspect in enumerate(scores):
-        found += adjust_p(
+    return [
+        difference
+        for at, aspect in enumerate(scores)
+        for difference in adjust_p(
             [
                 SystemDifference(aspect, a, b, row[at].difference, row[at].p)
                 for (a, b), row in zip(pairs, rows, strict=True)
             ]
         )
-    return found
+    ]
 
 
 def agreement_difference(
@@ -354,9 +352,7 @@ def agreement_difference(
             bootstrap=bootstrap,
             seed=seed,
         )
-        for coefficient in COEFFICIENTS:
-            delta: Difference = getattr(both, coefficient)
-            rows.append(_agreement_row(name, coefficient, both.n, delta))
+        rows += [_agreement_row(name, one, both.n, getattr(both, one)) for one in COEFFICIENTS]
     return rows
 
 
@@ -461,9 +457,13 @@ def comparison_tables(
          row.ties, row.losses)
         for row in rows
     ]  # fmt: skip
-    over = dict.fromkeys(MEANS_OVER[row.over] for row in rows)
-    notes = [Note(line) for line in over]
-    notes += [*_notes_on_sources(people), *(note for row in rows for note in _notes(row))]
+    notes = [Note(line) for line in dict.fromkeys(MEANS_OVER[row.over] for row in rows)]
+    own = "every text counts as a source of its own"
+    if people is None:
+        notes.append(Note(f"{own}; give DATA to pair by source"))
+    elif not people.has_groups:
+        notes.append(Note(f"{own}: the data have no field 'group'"))
+    notes += [note for row in rows for note in _notes(row)]
     by_text = [row.aspect for row in rows if row.paired_by == "text"]
     unrated = [] if people is None else [name for name in by_text if name not in people.aspects]
     if unrated:
@@ -472,9 +472,7 @@ def comparison_tables(
     paired = all(row.paired_by for row in rows)
     title = "differences of a and b, " + ("paired by source" if paired else "independent samples")
     tables = [Table(_COLUMNS, lines, tuple(notes), title)]
-    if agreement:
-        tables.append(_agreement_table(agreement))
-    return tables
+    return [*tables, _agreement_table(agreement)] if agreement else tables
 
 
 def _agreement_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
@@ -492,14 +490,6 @@ def _agreement_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
         )
         notes.append(Note(text, warning=True))
     return Table(_AGREEMENT, lines, tuple(notes), title="agreement with people")
-
-
-def _notes_on_sources(people: People | None) -> Iterator[Note]:
-    own = "every text counts as a source of its own"
-    if people is None:
-        yield Note(f"{own}; give DATA to pair by source")
-    elif all(group is None for group in people.groups):
-        yield Note(f"{own}: the data have no field 'group'")
 
 
 def _notes(row: CompareRow) -> Iterator[Note]:
@@ -557,52 +547,81 @@ def gate(rows: Iterable[CompareRow], fail_below: float) -> GateVerdict:
     return verdict
 
 
-def _row(
-    aspect: str,
-    a: Judged,
-    b: Judged,
-    sources: Mapping[str, str | None],
-    unpaired: bool,
-    confidence: float,
-    seed: int,
-    weight: Weight,
-) -> CompareRow:
-    for which, judged in (("first", a), ("second", b)):
-        refuse_several_judges(aspect, judged.signatures, f" (those of the {which} run)")
-    shared = [id_ for id_ in a.values if id_ in b.values]
-    if not shared:
-        first, second = _by_source(a, sources), _by_source(b, sources)
-        if first.values.keys() & second.values.keys():
-            row = _row(aspect, first, second, {}, unpaired, confidence, seed, "sources")
-            return replace(row, paired_by="source")
-        if unpaired:
-            return _independent(aspect, a, b, sources, confidence, weight)
-        raise DataError(
-            f"the runs share no id on {aspect!r}: the first has {some_ids(a.values)}, the second "
-            f"{some_ids(b.values)}. Versions of a system are paired if their texts have the same "
-            "ids or the same sources, so give each row an 'id' or a 'group' that names its source"
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """How two runs are compared on each aspect."""
+
+    sources: Mapping[str, str | None]
+    unpaired: bool
+    confidence: float
+    seed: int
+    weight: Weight
+
+    def compare(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
+        for which, judged in (("first", a), ("second", b)):
+            refuse_several_judges(aspect, judged.signatures, f" (those of the {which} run)")
+        shared = [id_ for id_ in a.values if id_ in b.values]
+        if not shared:
+            first, second = _by_source(a, self.sources), _by_source(b, self.sources)
+            if first.values.keys() & second.values.keys():
+                by_source = replace(self, sources={}, weight="sources")
+                return replace(by_source.compare(aspect, first, second), paired_by="source")
+            if self.unpaired:
+                return self._independent(aspect, a, b)
+            raise DataError(
+                f"the runs share no id on {aspect!r}: the first has {some_ids(a.values)}, the "
+                f"second {some_ids(b.values)}. Versions of a system are paired if their texts have "
+                "the same ids or the same sources, so give each row an 'id' or a 'group' that names"
+                " its source"
+            )
+        # a text that one run left unscored is left out on both sides: counting it on one would
+        # compare means over different texts
+        both = ((id_, a.values[id_], b.values[id_]) for id_ in shared)
+        pairs = [(id_, x, y) for id_, x, y in both if x is not None and y is not None]
+        if not pairs:
+            raise DataError(
+                f"no text has a score of {aspect!r} in both runs; all are unscored in one"
+            )
+        found = paired_difference(
+            np.array([x for _, x, _ in pairs]),
+            np.array([y for *_, y in pairs]),
+            group_codes(self.sources.get(id_) for id_, *_ in pairs),
+            seed=self.seed,
+            weight=self.weight,
         )
-    # a text that one run left unscored is left out on both sides: counting it on one would compare
-    # means over different texts
-    both = ((id_, a.values[id_], b.values[id_]) for id_ in shared)
-    pairs = [(id_, x, y) for id_, x, y in both if x is not None and y is not None]
-    if not pairs:
-        raise DataError(f"no text has a score of {aspect!r} in both runs; all are unscored in one")
-    found = paired_difference(
-        np.array([x for _, x, _ in pairs]),
-        np.array([y for *_, y in pairs]),
-        group_codes(sources.get(id_) for id_, *_ in pairs),
-        seed=seed,
-        weight=weight,
-    )
-    row = CompareRow(
-        aspect=aspect, n=found.n, groups=found.groups, a=found.a, b=found.b,
-        difference=found.difference.estimate(confidence), p=found.p, p_holm=None, wins=found.wins,
-        ties=found.ties, losses=found.losses, unscored=len(shared) - len(pairs),
-        signatures=("; ".join(a.signatures), "; ".join(b.signatures)), scales=(a.scale, b.scale),
-        over=weight,
-    )  # fmt: skip
-    return _if_same_scale(row)
+        return CompareRow(
+            aspect=aspect, n=found.n, groups=found.groups, a=found.a, b=found.b,
+            difference=found.difference.estimate(self.confidence), p=found.p, wins=found.wins,
+            ties=found.ties, losses=found.losses, unscored=len(shared) - len(pairs),
+            **self._about(a, b),
+        )  # fmt: skip
+
+    def _independent(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
+        """Compare means over different sources; the variances of both add up."""
+        scored = [{id_: x for id_, x in one.values.items() if x is not None} for one in (a, b)]
+        for which, values in zip(("first", "second"), scored, strict=True):
+            if not values:
+                raise DataError(f"no text of the {which} run has a score of {aspect!r}")
+        codes = group_codes(self.sources.get(id_) for values in scored for id_ in values)
+        cut, count = len(scored[0]), int(codes.max()) + 1
+        first, second = (
+            mean_over(self.weight, np.array(list(values.values())), own, count)
+            for values, own in zip(scored, (codes[:cut], codes[cut:]), strict=True)
+        )
+        difference = first.minus(second)
+        return CompareRow(
+            aspect=aspect, n=len(codes), groups=count, a=first.value, b=second.value,
+            difference=difference.estimate(self.confidence), p=difference.p_value(), wins=None,
+            ties=None, losses=None, unscored=len(a.values) + len(b.values) - len(codes),
+            paired_by=None, **self._about(a, b),
+        )  # fmt: skip
+
+    def _about(self, a: Judged, b: Judged) -> dict[str, Any]:
+        signatures = "; ".join(a.signatures), "; ".join(b.signatures)
+        return {
+            "p_holm": None, "signatures": signatures, "scales": (a.scale, b.scale),
+            "over": self.weight,
+        }  # fmt: skip
 
 
 def _if_same_scale(row: CompareRow) -> CompareRow:
@@ -624,35 +643,3 @@ def _by_source(judged: Judged, sources: Mapping[str, str | None]) -> Judged:
             scored.setdefault(group, []).extend([] if value is None else [value])
     values = {name: math.fsum(own) / len(own) if own else None for name, own in scored.items()}
     return replace(judged, values=values)
-
-
-def _independent(
-    aspect: str,
-    a: Judged,
-    b: Judged,
-    sources: Mapping[str, str | None],
-    confidence: float,
-    weight: Weight,
-) -> CompareRow:
-    """Compare means over different sources; the variances of both add up."""
-    scored = [
-        {id_: value for id_, value in one.values.items() if value is not None} for one in (a, b)
-    ]
-    for which, values in zip(("first", "second"), scored, strict=True):
-        if not values:
-            raise DataError(f"no text of the {which} run has a score of {aspect!r}")
-    codes = group_codes(sources.get(id_) for values in scored for id_ in values)
-    cut, count = len(scored[0]), int(codes.max()) + 1
-    first, second = (
-        mean_over(weight, np.array(list(values.values())), own, count)
-        for values, own in zip(scored, (codes[:cut], codes[cut:]), strict=True)
-    )
-    difference = first.minus(second)
-    row = CompareRow(
-        aspect=aspect, n=len(codes), groups=count, a=first.value, b=second.value,
-        difference=difference.estimate(confidence), p=difference.p_value(), p_holm=None, wins=None,
-        ties=None, losses=None, unscored=len(a.values) + len(b.values) - len(codes),
-        signatures=("; ".join(a.signatures), "; ".join(b.signatures)), scales=(a.scale, b.scale),
-        over=weight, paired_by=None,
-    )  # fmt: skip
-    return _if_same_scale(row)

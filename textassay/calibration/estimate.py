@@ -5,7 +5,7 @@ Judge only, labels only, and corrected.
 Knows columns. A mean is over sources, each counting the same however many texts it has, or over
 texts; with sources of unequal size these are two numbers. The corrected estimate takes the judge's
 cross-fitted calibrated scores and moves their mean by the error on the rated rows (see
-`correction`).
+`means`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -36,12 +35,14 @@ from textassay.calibration.means import (
     paired_ranks,
     rank_range,
     rated_range,
+    ratio_of_variances,
     rogan_gladen,
     row_weights,
     weighted_mean,
 )
+from textassay.learning.splits import Mask
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.intervals import effective_number
+from textassay.meta.intervals import commonest, effective_number
 from textassay.table import Alert, Column, Displayed, Note, Table
 
 _MEANS = (
@@ -65,7 +66,6 @@ the size of a source, 95 % intervals hold 92 to 93 % there in simulations."""
 _UNEQUAL = 0.75
 """Share of the number of sources below which Kish's number speaks of unequal sizes."""
 _ALPHA = 0.05
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,18 +246,6 @@ def estimate_means(
     return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind, confidence, weight)
 
 
-class _Commonest(NamedTuple):
-    """The commonest rating, its share of all, and the codes of sources with another one."""
-
-    grade: float
-    share: float
-    others: Codes
-
-    def is_end_of(self, scale: tuple[float, float]) -> bool:
-        """Return whether most ratings are this end of the scale."""
-        return self.share > MOSTLY and self.grade in scale
-
-
 class _Work:
     """Scored rows with their calibrated scores."""
 
@@ -283,10 +271,10 @@ class _Work:
             self.f = learned.predict_unseen(scored.scores)
             # a rated row's value comes from folds without its source: with in-sample values the
             # errors on rated rows, and so the correction and its interval, would be too small
-            self.f[rated], self.kind = learned.cross_fitted, learned.kind
+            self.f[rated], self.kind = learned.cross_fitted, learned.map.kind
         else:
             refuse_unlearnable(x, y, at)
-            self.f, self.kind = calibration.predict(scored.scores), calibration.to_dict()["kind"]
+            self.f, self.kind = calibration.predict(scored.scores), calibration.kind
         drawn = scored.probabilities
         self.range = rated_range(x, None if drawn is None else drawn[rated])
         self.names = sorted({name for name in scored.systems if name is not None})
@@ -300,12 +288,10 @@ class _Work:
 
     def row(self, system: str | None, inside: Mask) -> tuple[EstimateRow, Linearized | None]:
         """Return the estimates of one mean, and its linearization, `None` if refused."""
-        scored, y, groups = self.columns, self.y[inside], self.groups[inside]
-        rated = ~np.isnan(y)
-        own = len(np.unique(groups[rated]))
-        outside, sparse = (
-            share(scored.scores[inside]) for share in (self.range.outside, self.range.sparse)
-        )
+        part = self.columns.only(inside)
+        _, y, at = part.pairs
+        own = len(np.unique(at))
+        outside, sparse = self.range.outside(part.scores), self.range.sparse(part.scores)
         # with fewer rated sources of its own, the system's error would be estimated worse than by
         # that of all systems
         corrected = self._corrected(inside) if own >= MIN_OWN or system is None else None
@@ -314,44 +300,43 @@ class _Work:
         # together, if they were drawn from all
         if refused is None and (corrected is None or system is None):
             refused = self.range.refusal_of_few(sparse)
-        method = "borrowed" if corrected is None else "ppi++"
-        point = self._borrowed(inside) if corrected is None else corrected.corrected
-        # for yes/no answers the classical correction for prevalence replaces PPI++ if its
-        # denominator is safely away from 0
-        if corrected is not None and (share := self._yes_no(inside)) is not None:
-            method, point = "rogan-gladen", share
+        if corrected is None:
+            method, point = "borrowed", self._borrowed(inside)
+            drawn = None if part.probabilities is None else part.probabilities[part.rated]
+            labels = self._mean(y, at, drawn) if own else None
+        else:
+            method, point, labels = "ppi++", corrected.corrected, corrected.labels_only
+            # for yes/no answers the classical correction for prevalence replaces PPI++ if its
+            # denominator is safely away from 0
+            if (share := self._yes_no(inside)) is not None:
+                method, point = "rogan-gladen", share
         # ratings that are mostly an end of the scale can deviate to one side only
-        one_tailed = method != "rogan-gladen" and self._mostly(
-            self.of_all if corrected is None else inside
-        ).is_end_of(self.scales.raters)
-        estimate = partial(self._estimate, one_tailed=one_tailed)
-        drawn = None if scored.probabilities is None else scored.probabilities[inside][rated]
-        labels = self._mean(y[rated], groups[rated], drawn) if rated.any() else None
-        if corrected is not None:
-            labels = corrected.labels_only
+        grade, share_of_it = commonest(self.columns.pairs[1] if corrected is None else y)
+        is_end = share_of_it > MOSTLY and grade in self.scales.raters
+        one_tailed = method != "rogan-gladen" and is_end
+        estimate = NO_ESTIMATE if refused else self._estimate(point, one_tailed=one_tailed)
+        # Rogan and Gladen's variance has a floor of its own
+        no_warnings = self.chosen or method == "rogan-gladen"
         return EstimateRow(
-            aspect=scored.score,
-            human=scored.human,
+            aspect=part.score,
+            human=part.human,
             system=system,
-            n=int(inside.sum()),
-            groups=len(np.unique(groups)),
-            rated=int(rated.sum()),
+            n=len(part.ids),
+            groups=len(np.unique(part.groups)),
+            rated=len(y),
             rated_groups=own,
-            judge_only=self._judge_only(scored.scores[inside], groups),
-            labels_only=estimate(labels),
-            corrected=NO_ESTIMATE if refused else estimate(point),
-            weight=None if corrected is None or method != "ppi++" else corrected.weight,
-            worth=None if corrected is None or labels is None else _worth(labels, point),
+            judge_only=self._judge_only(part),
+            labels_only=self._estimate(labels, one_tailed=one_tailed),
+            corrected=estimate,
+            weight=corrected.weight if corrected is not None and method == "ppi++" else None,
+            worth=None if corrected is None else ratio_of_variances(corrected.labels_only, point),
             method=method,
-            unscored=self._unscored(system, None if refused else estimate(point)),
+            unscored=self._unscored(system, estimate),
             outside=outside,
             sparse=sparse,
             refused=refused,
             over=self.over,
-            # Rogan and Gladen's variance has a floor of its own
-            warnings=()
-            if self.chosen or method == "rogan-gladen"
-            else tuple(self._warnings(inside, corrected)),
+            warnings=() if no_warnings else tuple(self._warnings(inside, corrected)),
         ), (None if refused else point)
 
     def differences(self, points: dict[str, Linearized]) -> list[SystemDifference]:
@@ -372,27 +357,27 @@ class _Work:
 
         Scores count on sources that both systems have, ratings on those where both are rated.
         """
+        sides = [self.of(name) for name in (a, b)]
+        is_by_source = self.over == "sources" or all(
+            of_one_size(self.groups[inside]) for inside in sides
+        )
         # a source's plain mean over its rated rows is biased if rows were drawn with unequal
         # probability, and a mean over texts is one over sources only if all have as many
-        if self.columns.probabilities is not None or not self._sources_count_the_same(a, b):
+        if self.columns.probabilities is not None or not is_by_source:
             return None
-        sides = [self._by_source(self.of(name)) for name in (a, b)]
-        f, y = sides[0][0] - sides[1][0], sides[0][1] - sides[1][1]
+        (f_a, y_a), (f_b, y_b) = (self._by_source(inside) for inside in sides)
+        f, y = f_a - f_b, y_a - y_b
         here = np.flatnonzero(~np.isnan(f))
         if (~np.isnan(y)).sum() < MIN_OWN:
             return None
         return correct_mean(f[here], y[here], here, count=self.count).corrected
 
-    def _sources_count_the_same(self, *systems: str) -> bool:
-        return self.over == "sources" or all(
-            of_one_size(self.groups[self.of(name)]) for name in systems
-        )
-
     def _by_source(self, inside: Mask) -> tuple[Floats, Floats]:
         """Return each source's mean calibrated score and mean rating, NaN if it has none."""
-        groups, y = self.groups[inside], self.y[inside]
-        return _means(self.f[inside], groups, self.count), _means(
-            y[~np.isnan(y)], groups[~np.isnan(y)], self.count
+        rated = inside & ~np.isnan(self.y)
+        return (
+            _means(self.f[inside], self.groups[inside], self.count),
+            _means(self.y[rated], self.groups[rated], self.count),
         )
 
     def _corrected(self, inside: Mask) -> Corrected:
@@ -416,7 +401,7 @@ class _Work:
         """Yield why intervals from these ratings would be too narrow."""
         if corrected is None:  # borrowed: the error is that of all ratings
             inside, corrected = self.of_all, self._corrected(self.of_all)
-        labels, most = corrected.labels_only, self._mostly(inside)
+        labels, (_, y, groups) = corrected.labels_only, self.columns.only(inside).pairs
         if labels.shares is None:
             return
         # not Kish's number itself: it is large in those very draws that lack the large sources
@@ -427,53 +412,44 @@ class _Work:
                 " needed): the intervals are too narrow if large sources are rated unlike small"
                 " ones; rate more sources"
             )
-        worth = effective_number(labels.shares[most.others])
-        if most.share > MOSTLY and worth < MIN_OTHER:
+        grade, share = commonest(y)
+        worth = effective_number(labels.shares[np.unique(groups[y != grade])])
+        if share > MOSTLY and worth < MIN_OTHER:
             yield (
-                f"{most.share:.0%} of the ratings are {most.grade:g}, and sources with another one "
+                f"{share:.0%} of the ratings are {grade:g}, and sources with another one "
                 f"weigh as much as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the"
-                f" intervals are too narrow, and too near {most.grade:g}; rate more sources"
+                f" intervals are too narrow, and too near {grade:g}; rate more sources"
             )
-
-    def _mostly(self, inside: Mask) -> _Commonest:
-        rated = inside & ~np.isnan(self.y)
-        y, groups = self.y[rated], self.groups[rated]
-        grades, counts = np.unique(y, return_counts=True)
-        grade = float(grades[counts.argmax()])
-        return _Commonest(grade, float(counts.max()) / len(y), np.unique(groups[y != grade]))
 
     def _borrowed(self, inside: Mask) -> Linearized:
         """Return the calibrated mean, moved by the error on the rated rows of all systems."""
-        judge = self._mean(self.f[inside], self.groups[inside])
+        judge, residual = self._mean(self.f[inside], self.groups[inside]), self._residual
         return Linearized(
-            judge.value + self._residual.value,
-            judge.influence + self._residual.influence,
+            judge.value + residual.value,
+            judge.influence + residual.influence,
             # the smaller count, that is the wider interval: rated sources are nearly always the
             # fewer
-            min(judge.clusters, self._residual.clusters),
-            shares=self._residual.shares,
+            min(judge.clusters, residual.clusters),
+            shares=residual.shares,
         )
 
     def _yes_no(self, inside: Mask) -> Linearized | None:
-        scores, y = self.columns.scores[inside], self.y[inside]
-        given = y[~np.isnan(y)]
-        if self.columns.probabilities is not None or not (_binary(scores) and _binary(given)):
+        part = self.columns.only(inside)
+        binary = all(np.isin(side, (0, 1)).all() for side in (part.scores, part.pairs[1]))
+        if part.probabilities is not None or not binary:
             return None
         prevalence = rogan_gladen(
-            scores,
-            y,
-            self.groups[inside],
-            confidence=self.confidence,
-            count=self.count,
-            weight=self.over,
-        )
+            part.scores, part.ratings, part.groups,
+            confidence=self.confidence, count=self.count, weight=self.over,
+        )  # fmt: skip
         return prevalence.share if prevalence is not None and prevalence.usable else None
 
-    def _judge_only(self, scores: Floats, groups: Codes) -> Estimate:
-        on_scale = self.scales.on_raters_scale(scores)
+    def _judge_only(self, part: Columns) -> Estimate:
+        on_scale = self.scales.on_raters_scale(part.scores)
         if on_scale is None:
             return NO_ESTIMATE
-        return self._mean(on_scale, groups).estimate(self.confidence).clipped(*self.scales.raters)
+        mean = self._mean(on_scale, part.groups).estimate(self.confidence)
+        return mean.clipped(*self.scales.raters)
 
     def _estimate(self, linearized: Linearized | None, *, one_tailed: bool) -> Estimate:
         if linearized is None:
@@ -484,27 +460,23 @@ class _Work:
         promised = not self.chosen and (linearized.clusters < 2 or linearized.variance > 0)
         return estimate if promised else Estimate(estimate.value)
 
-    def _unscored(self, system: str | None, corrected: Estimate | None) -> dict[str, Any]:
+    def _unscored(self, system: str | None, corrected: Estimate) -> dict[str, Any]:
         """Return counts of rows without a score, and bounds on the mean if they are many."""
         everyone = self.all
-        inside = ~everyone.scored
-        whole = len(everyone.ids)
-        if system is not None:
-            mine = np.array([name == system for name in everyone.systems])
-            inside, whole = inside & mine, int(mine.sum())
+        mine = np.array([system is None or name == system for name in everyone.systems])
+        inside = mine & ~everyone.scored
+        share = float(inside.sum()) / int(mine.sum())
         y = everyone.ratings[inside]
-        y, share = y[~np.isnan(y)], float(inside.sum()) / whole
+        y = y[~np.isnan(y)]
         summary: dict[str, Any] = {"n": int(inside.sum()), "share": share, "rated": len(y)}
         summary["mean_rating"] = math.fsum(y) / len(y) if len(y) else None
-        if share > MAX_UNSCORED and corrected is not None and corrected.value is not None:
-            low, high = self.scales.raters
-            ends = (
-                (corrected.low, corrected.high)
-                if corrected.low is not None
-                else (corrected.value,) * 2
+        if share > MAX_UNSCORED and corrected.value is not None:
+            lowest, highest = (
+                corrected.value if end is None else end for end in (corrected.low, corrected.high)
             )
-            summary["worst_case"] = (ends[0] or 0.0) * (1 - share) + low * share
-            summary["best_case"] = (ends[1] or 0.0) * (1 - share) + high * share
+            low, high = self.scales.raters
+            summary["worst_case"] = lowest * (1 - share) + low * share
+            summary["best_case"] = highest * (1 - share) + high * share
         return summary
 
 
@@ -522,17 +494,7 @@ def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> lis
     return [replace(row, rank=rank_of.get(row.system)) for row in rows]
 
 
-def _worth(labels: Linearized, corrected: Linearized) -> float | None:
-    if labels.clusters < 2 or corrected.clusters < 2 or corrected.variance <= 0:
-        return None
-    return labels.variance / corrected.variance
-
-
 def _means(values: Floats, groups: Codes, count: int) -> Floats:
     sizes = np.bincount(groups, minlength=count)
     sums = np.bincount(groups, weights=values, minlength=count)
     return np.asarray(np.divide(sums, sizes, out=np.full(count, np.nan), where=sizes > 0))
-
-
-def _binary(values: Floats) -> bool:
-    return bool(np.isin(values, (0.0, 1.0)).all())

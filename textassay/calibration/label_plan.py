@@ -2,7 +2,7 @@
 
 Knows columns. Rows are drawn by chance within strata of the judge's score, more of them where
 people and judge were far apart, and each row's probability of having been drawn is kept, so that
-the estimate stays right (see `correction`).
+the estimate stays right (see `means`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import numpy as np
 
 from textassay.calibration.columns import Columns, Judged
 from textassay.calibration.maps import Scales, learn_map
+from textassay.learning.splits import Mask
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import t_quantile
-from textassay.meta.people import People
+from textassay.meta.records import People
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Column, Displayed, Note, Table
@@ -32,7 +33,6 @@ LOOKING = (
     "after every batch, until it says what one hopes for, misses far more often than it promises"
 )
 """What to know of looking at an estimate again and again."""
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _COLUMNS = (
     Column("score", "score"), Column("rated", "rated", "count"),
     Column("sources", "sources", "count"), Column("half_width", "half-width now", "number"),
@@ -116,9 +116,10 @@ def plan_labels(
     x, y, groups = columns.pairs
     learned = learn_map(x, y, groups, scales=scales, seed=seed)
     # rated rows alone: their calibrated scores are cross-fitted, as those of the estimate are
-    parts = _parts(y, learned.cross_fitted, groups)
+    between, within = _parts(y, learned.cross_fitted, groups)
     _, codes, sizes = np.unique(scored.groups, return_inverse=True, return_counts=True)
-    forecast = _Forecast(sizes, np.bincount(codes[rated], minlength=len(sizes)), parts, confidence)
+    rated_of = np.bincount(codes[rated], minlength=len(sizes))
+    forecast = _Forecast(sizes, rated_of, between, within, confidence)
     now, total = len(x), len(scored.ids)
     needed, without = (forecast.least(half_width, with_judge=one) for one in (True, False))
     return LabelPlan(
@@ -149,16 +150,11 @@ class _Component:
         return self.ratings - 2 * weight * self.both + weight**2 * self.scores
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """How ratings and scores vary between sources, and within them."""
+def _parts(ratings: Floats, scores: Floats, groups: Codes) -> tuple[_Component, _Component]:
+    """Return how ratings and scores vary between sources, and within them.
 
-    between: _Component
-    within: _Component
-
-
-def _parts(ratings: Floats, scores: Floats, groups: Codes) -> _Parts:
-    """Split variances by one-way analysis with sources of unequal size."""
+    By one-way analysis of variance with sources of unequal size.
+    """
     _, at, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     table = np.stack([ratings, scores], axis=1)
     table = table - table.mean(axis=0)
@@ -167,12 +163,12 @@ def _parts(ratings: Floats, scores: Floats, groups: Codes) -> _Parts:
     means = sums / sizes[:, None]
     spare, whole = len(ratings) - len(sizes), max(len(sizes) - 1, 1)
     if spare == 0:
-        return _Parts(_component(table.T @ table / whole), _Component(0.0, 0.0, 0.0))
+        return _component(table.T @ table / whole), _Component(0.0, 0.0, 0.0)
     apart = table - means[at]
     within = apart.T @ apart / spare
     size = (len(ratings) - float((sizes**2).sum()) / len(ratings)) / whole
     between = ((means * sizes[:, None]).T @ means / whole - within) / size
-    return _Parts(_component(between), _component(within))
+    return _component(between), _component(within)
 
 
 def _component(matrix: Floats) -> _Component:
@@ -188,18 +184,17 @@ class _Forecast:
 
     sizes: Codes
     rated: Codes
-    parts: _Parts
+    between: _Component
+    within: _Component
     confidence: float
 
     def half_width(self, count: int, *, with_judge: bool = True) -> float:
         """Return the half-width with `count` rated rows, those to come drawn over all sources."""
-        between, within = self.parts.between, self.parts.within
+        between, within = self.between, self.within
         # ratings of every row would still be those of a sample of sources; the judge narrows only
         # what rating a part of the rows adds to that
-        all_sources, all_rows = (
-            1 / len(self.sizes),
-            float((1 / self.sizes).mean() / len(self.sizes)),
-        )
+        all_sources = 1 / len(self.sizes)
+        all_rows = float((1 / self.sizes).mean() / len(self.sizes))
         of_sources, of_rows = self._weights(count)
         some, few = max(0.0, of_sources - all_sources), max(0.0, of_rows - all_rows)
         weight = 0.0
@@ -325,27 +320,18 @@ def next_rows(
     # total probability, not by that of the last draw
     probability = before + (1 - before) * later
     order = np.concatenate([np.flatnonzero(chosen), np.flatnonzero(rated)])
-    earlier, unscored = columns.probabilities, ~columns.scored & ~np.isnan(columns.ratings)
-    all_alike = float(rated.mean())
-    return [
-        {
-            "id": scored.ids[row],
-            "score": float(scored.scores[row]),
-            "stratum": int(strata[row]),
-            PROBABILITY: float(probability[row]),
-            "rated": bool(rated[row]),
-        }
-        for row in order.tolist()
-    ] + [
-        {
-            "id": columns.ids[row],
-            "score": None,
-            "stratum": None,
-            PROBABILITY: all_alike if earlier is None else float(earlier[row]),
-            "rated": True,
-        }
-        for row in np.flatnonzero(unscored).tolist()
-    ]
+    earlier = columns.probabilities
+    if earlier is None:
+        earlier = np.full(len(columns.ids), rated.mean())
+    unscored = np.flatnonzero(~columns.scored & ~np.isnan(columns.ratings))
+    rows: list[tuple[Any, ...]] = [
+        (scored.ids[at], float(scored.scores[at]), int(strata[at]), float(probability[at]),
+         bool(rated[at]))
+        for at in order.tolist()
+    ]  # fmt: skip
+    rows += [(columns.ids[at], None, None, float(earlier[at]), True) for at in unscored.tolist()]
+    names = ("id", "score", "stratum", PROBABILITY, "rated")
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def _strata(scores: Floats) -> Codes:

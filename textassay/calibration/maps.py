@@ -23,11 +23,12 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import numpy as np
+from pydantic import AfterValidator, Field, PlainSerializer
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
@@ -46,217 +47,32 @@ MIN_ISOTONIC, MIN_LINEAR = (60, 8), (20, 4)
 _FOLDS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Isotonic:
-    """A monotone curve: equal on a pooled block of scores, straight between blocks.
-
-    Attributes:
-        scores: Judge's scores at the ends of the blocks, increasing, shape (knots,).
-        ratings: Rating at each of them, monotone, shape (knots,).
-    """
-
-    scores: Floats
-    ratings: Floats
-
-    def predict(self, scores: Floats) -> Floats:
-        """Return ratings, shape (n,); beyond the ends the value at the end, NaN if unscored."""
-        return np.asarray(np.interp(scores, self.scores, self.ratings))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {
-            "kind": "isotonic",
-            "scores": self.scores.tolist(),
-            "ratings": self.ratings.tolist(),
-        }
+def _rising(values: Floats) -> Floats:
+    if not (np.diff(values) > 0).all():
+        raise ValueError("numbers must rise")
+    return values
 
 
-@dataclass(frozen=True, slots=True)
-class ClippedLine:
-    """A straight line, clipped to the ratings that it was learned from.
-
-    Attributes:
-        slope: Points of rating per point of score.
-        intercept: Rating at a score of 0.
-        low: Lowest value it returns.
-        high: Highest value it returns.
-        kind: `linear`, or `shift` if the slope was given by the scales rather than learned.
-    """
-
-    slope: float
-    intercept: float
-    low: float
-    high: float
-    kind: str = "linear"
-
-    def predict(self, scores: Floats) -> Floats:
-        """Return ratings, shape (n,); NaN if unscored."""
-        return np.asarray(np.clip(self.intercept + self.slope * scores, self.low, self.high))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {
-            "kind": self.kind,
-            "slope": self.slope,
-            "intercept": self.intercept,
-            "low": self.low,
-            "high": self.high,
-        }
+def _distances(values: list[float | None]) -> Floats:
+    return np.array([math.inf if one is None else one for one in values], float)
 
 
-def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats | None = None) -> Isotonic:
-    """Return the monotone curve with the least squared error, by pool adjacent violators.
-
-    It falls if scores and ratings are negatively correlated, as with an error rate.
-    """
-    weight = np.ones(len(scores)) if weights is None else weights
-    # rows of equal score are pooled first: a function of the score gives them one rating anyway,
-    # and pool adjacent violators would otherwise depend on their order
-    levels, at = np.unique(scores, return_inverse=True)
-    counts = np.bincount(at, weights=weight)
-    means = np.bincount(at, weights=weight * ratings) / counts
-    fitted = isotonic_regression(means, weights=counts, increasing=_rises(scores, ratings)).x
-    # only the ends of a flat block are kept; points inside add nothing to the interpolation
-    edge = np.ones(len(levels), bool)
-    edge[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
-    return Isotonic(levels[edge], fitted[edge])
-
-
-def fit_line(
-    scores: Floats,
-    ratings: Floats,
-    weights: Floats | None = None,
-    *,
-    bounds: tuple[float, float],
-) -> ClippedLine:
-    """Return the least squares line; flat at the mean rating if the scores are constant."""
-    weight = np.ones(len(scores)) if weights is None else weights
-    middle, level = (float(np.average(one, weights=weights)) for one in (scores, ratings))
-    centered = scores - middle
-    square = float(weight * centered @ centered)
-    slope = float(weight * centered @ ratings) / square if square > 0 else 0.0
-    return ClippedLine(slope, level - slope * middle, *bounds)
-
-
-def fit_shift(
-    scores: Floats,
-    ratings: Floats,
-    weights: Floats | None = None,
-    *,
-    bounds: tuple[float, float],
-    slope: float = 1.0,
-) -> ClippedLine:
-    """Return the line of a given slope that goes through the means."""
-    middle, level = (float(np.average(one, weights=weights)) for one in (scores, ratings))
-    return ClippedLine(slope, level - slope * middle, *bounds, kind="shift")
-
-
-def _rises(scores: Floats, ratings: Floats) -> bool:
-    # the sign of the covariance fixes the direction beforehand: fitting both and taking the better
-    # would find a monotone trend in noise
-    return float((scores - scores.mean()) @ (ratings - ratings.mean())) >= 0
-
-
-@dataclass(frozen=True, slots=True)
-class Ordinal:
-    """A proportional odds model.
-
-    Attributes:
-        grid: Ratings that raters gave, increasing, shape (k,).
-        thresholds: Increasing, shape (k - 1,).
-        slope: Log odds of a higher rating per point of score.
-    """
-
-    grid: Floats
-    thresholds: Floats
-    slope: float
-
-    def distribution(self, scores: Floats) -> Floats:
-        """Return the probability of each rating, shape (n, k); a row sums to 1."""
-        below = expit(self.thresholds[None, :] - self.slope * np.asarray(scores)[:, None])
-        padded = np.concatenate([np.zeros((len(below), 1)), below, np.ones((len(below), 1))], 1)
-        return np.asarray(np.diff(padded, axis=1))
-
-    def predict(self, scores: Floats) -> Floats:
-        """Return the expected rating, shape (n,)."""
-        return np.asarray(self.distribution(scores) @ self.grid)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {
-            "kind": "ordinal",
-            "grid": self.grid.tolist(),
-            "thresholds": self.thresholds.tolist(),
-            "slope": self.slope,
-        }
-
-
-def fit_ordinal(scores: Floats, ratings: Floats, weights: Floats | None = None) -> Ordinal:
-    """Return the model of the highest likelihood."""
-    grid, codes = np.unique(ratings, return_inverse=True)
-    if len(grid) == 1:
-        return Ordinal(grid, np.empty(0), 0.0)
-    weight = np.ones(len(codes)) if weights is None else weights
-    # standardized scores make the penalty mean the same on any scale of the judge
-    center, spread = float(scores.mean()), float(scores.std()) or 1.0
-    cells, cell_of = np.unique(scores, return_inverse=True)
-    counts = np.zeros((len(cells), len(grid)))
-    np.add.at(counts, (cell_of, codes), weight)
-    model = _Likelihood((cells - center) / spread, counts)
-    solution = minimize(model, model.start(), jac=True, method="L-BFGS-B")
-    thresholds, slope = model.unpack(solution.x)
-    return Ordinal(grid, thresholds + slope * center / spread, slope / spread)
-
-
-class _Likelihood:
-    """Negative log-likelihood over counts by score and rating, with its gradient."""
-
-    def __init__(self, scores: Floats, counts: Floats) -> None:
-        self._scores, self._counts, self._total = scores, counts, counts.sum()
-
-    def start(self) -> Floats:
-        shares = np.cumsum(self._counts.sum(axis=0))[:-1] / self._total
-        thresholds = np.log(shares / (1 - shares))
-        # steps in log space keep the thresholds increasing whatever the optimizer tries, so no
-        # constraint is needed
-        return np.concatenate([thresholds[:1], np.log(np.diff(thresholds)), [0.0]])
-
-    @staticmethod
-    def unpack(packed: Floats) -> tuple[Floats, float]:
-        # thresholds that are e^30 apart separate two ratings completely; trial steps of the line
-        # search beyond that could only overflow
-        steps = np.concatenate([packed[:1], np.exp(np.minimum(packed[1:-1], 30.0))])
-        return np.cumsum(steps), float(packed[-1])
-
-    def __call__(self, packed: Floats) -> tuple[float, Floats]:
-        thresholds, slope = self.unpack(packed)
-        below = expit(thresholds[None, :] - slope * self._scores[:, None])
-        edge = np.zeros((len(below), 1))
-        padded = np.concatenate([edge, below, edge + 1], axis=1)
-        shares = np.maximum(np.diff(padded, axis=1), 1e-12)
-        value = -float((self._counts * np.log(shares)).sum()) / self._total
-        ratio, density = self._counts / shares, below * (1 - below)
-        by_threshold = -(ratio[:, :-1] - ratio[:, 1:]) * density / self._total
-        first = by_threshold.sum(axis=0)
-        # a step moves its own threshold and every later one
-        steps = np.concatenate([[1.0], np.exp(np.minimum(packed[1:-1], 30.0))])
-        gradient = np.append(
-            np.cumsum(first[::-1])[::-1] * steps,
-            -(by_threshold.sum(axis=1) @ self._scores) + _PENALTY * slope,
-        )
-        return value + _PENALTY * slope**2 / 2, gradient
-
-
-class Map(Protocol):
-    """A function from a judge's scores to ratings."""
-
-    def predict(self, scores: Floats) -> Floats:
-        """Return ratings, shape (n,)."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values; `kind` names the map."""
-        ...
+# arrays as a file of JSON holds them; an infinite distance is null there
+if TYPE_CHECKING:
+    Numbers = Floats
+    RisingNumbers = Floats
+    Distances = Floats
+    Counts = Codes
+else:
+    Finite = Annotated[float, Field(allow_inf_nan=False)]
+    Numbers = Annotated[list[Finite], AfterValidator(np.array), PlainSerializer(np.ndarray.tolist)]
+    RisingNumbers = Annotated[Numbers, AfterValidator(_rising)]
+    Counts = Annotated[list[int], AfterValidator(np.array), PlainSerializer(np.ndarray.tolist)]
+    Distances = Annotated[
+        list[Annotated[float, Field(ge=0)] | None],
+        AfterValidator(_distances),
+        PlainSerializer(lambda values: [None if math.isinf(one) else float(one) for one in values]),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +101,160 @@ class Scales:
         return self.raters[0] + self.slope * (scores - self.judge[0])
 
 
-_Fit = Callable[[Floats, Floats, Floats | None, Scales], Map]
+@dataclass(frozen=True, slots=True)
+class Isotonic:
+    """A monotone curve: equal on a pooled block of scores, straight between blocks.
+
+    Attributes:
+        scores: Judge's scores at the ends of the blocks, increasing, shape (knots,).
+        ratings: Rating at each of them, monotone, shape (knots,).
+    """
+
+    kind: Literal["isotonic"] = field(default="isotonic", kw_only=True)
+    scores: RisingNumbers
+    ratings: Numbers
+
+    def predict(self, scores: Floats) -> Floats:
+        """Return ratings, shape (n,); beyond the ends the value at the end, NaN if unscored."""
+        return np.asarray(np.interp(scores, self.scores, self.ratings))
+
+
+@dataclass(frozen=True, slots=True)
+class ClippedLine:
+    """A straight line, clipped to the ratings that it was learned from.
+
+    Attributes:
+        kind: `linear`, or `shift` if the slope was given by the scales rather than learned.
+        slope: Points of rating per point of score.
+        intercept: Rating at a score of 0.
+        low: Lowest value it returns.
+        high: Highest value it returns.
+    """
+
+    kind: Literal["linear", "shift"] = field(default="linear", kw_only=True)
+    slope: Annotated[float, Field(allow_inf_nan=False)]
+    intercept: Annotated[float, Field(allow_inf_nan=False)]
+    low: float
+    high: float
+
+    def predict(self, scores: Floats) -> Floats:
+        """Return ratings, shape (n,); NaN if unscored."""
+        return np.asarray(np.clip(self.intercept + self.slope * scores, self.low, self.high))
+
+
+def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats) -> Isotonic:
+    """Return the monotone curve with the least squared error, by pool adjacent violators.
+
+    It falls if scores and ratings are negatively correlated, as with an error rate.
+    """
+    # rows of equal score are pooled first: a function of the score gives them one rating anyway,
+    # and pool adjacent violators would otherwise depend on their order
+    levels, at = np.unique(scores, return_inverse=True)
+    counts = np.bincount(at, weights=weights)
+    means = np.bincount(at, weights=weights * ratings) / counts
+    # the sign of the covariance fixes the direction beforehand: fitting both and taking the better
+    # would find a monotone trend in noise
+    rises = float((scores - scores.mean()) @ (ratings - ratings.mean())) >= 0
+    fitted = isotonic_regression(means, weights=counts, increasing=rises).x
+    # only the ends of a flat block are kept; points inside add nothing to the interpolation
+    edge = np.ones(len(levels), bool)
+    edge[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
+    return Isotonic(levels[edge], fitted[edge])
+
+
+def fit_line(
+    scores: Floats,
+    ratings: Floats,
+    weights: Floats,
+    scales: Scales,
+    kind: Literal["linear", "shift"],
+) -> ClippedLine:
+    """Return the least squares line, or for a shift that of the scales' slope through the means.
+
+    Flat at the mean rating if the scores are constant.
+    """
+    middle, level = (float(np.average(one, weights=weights)) for one in (scores, ratings))
+    if kind == "shift":
+        slope = scales.slope or 1.0
+    else:
+        centered = scores - middle
+        square = float(weights * centered @ centered)
+        slope = float(weights * centered @ ratings) / square if square > 0 else 0.0
+    return ClippedLine(slope, level - slope * middle, *scales.raters, kind=kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordinal:
+    """A proportional odds model.
+
+    Attributes:
+        grid: Ratings that raters gave, increasing, shape (k,).
+        thresholds: Increasing, shape (k - 1,).
+        slope: Log odds of a higher rating per point of score.
+    """
+
+    kind: Literal["ordinal"] = field(default="ordinal", kw_only=True)
+    grid: RisingNumbers
+    thresholds: Numbers
+    slope: Annotated[float, Field(allow_inf_nan=False)]
+
+    def distribution(self, scores: Floats) -> Floats:
+        """Return the probability of each rating, shape (n, k); a row sums to 1."""
+        below = expit(self.thresholds[None, :] - self.slope * np.asarray(scores)[:, None])
+        return np.asarray(np.diff(below, axis=1, prepend=0.0, append=1.0))
+
+    def predict(self, scores: Floats) -> Floats:
+        """Return the expected rating, shape (n,)."""
+        return np.asarray(self.distribution(scores) @ self.grid)
+
+
+def fit_ordinal(scores: Floats, ratings: Floats, weights: Floats) -> Ordinal:
+    """Return the model of the highest likelihood."""
+    grid, codes = np.unique(ratings, return_inverse=True)
+    if len(grid) == 1:
+        return Ordinal(grid, np.empty(0), 0.0)
+    # standardized scores make the penalty mean the same on any scale of the judge
+    center, spread = float(scores.mean()), float(scores.std()) or 1.0
+    cells, cell_of = np.unique(scores, return_inverse=True)
+    counts = np.zeros((len(cells), len(grid)))
+    np.add.at(counts, (cell_of, codes), weights)
+    shares = np.cumsum(counts.sum(axis=0))[:-1] / counts.sum()
+    start = np.log(shares / (1 - shares))
+    # steps in log space keep the thresholds increasing whatever the optimizer tries, so no
+    # constraint is needed
+    packed = np.concatenate([start[:1], np.log(np.diff(start)), [0.0]])
+    standardized = (cells - center) / spread
+    found = minimize(_loss, packed, args=(standardized, counts), jac=True, method="L-BFGS-B").x
+    thresholds, slope = np.cumsum(_steps(found)), float(found[-1])
+    return Ordinal(grid, thresholds + slope * center / spread, slope / spread)
+
+
+def _steps(packed: Floats) -> Floats:
+    """Return the first threshold, and the distance of each further one from that before it."""
+    # thresholds that are e^30 apart separate two ratings completely; trial steps of the line search
+    # beyond that could only overflow
+    return np.concatenate([packed[:1], np.exp(np.minimum(packed[1:-1], 30.0))])
+
+
+def _loss(packed: Floats, scores: Floats, counts: Floats) -> tuple[float, Floats]:
+    """Return the negative log-likelihood of counts by score and rating, with its gradient."""
+    steps, slope, total = _steps(packed), float(packed[-1]), counts.sum()
+    below = expit(np.cumsum(steps)[None, :] - slope * scores[:, None])
+    shares = np.maximum(np.diff(below, axis=1, prepend=0.0, append=1.0), 1e-12)
+    value = -float((counts * np.log(shares)).sum()) / total
+    ratio, density = counts / shares, below * (1 - below)
+    by_threshold = -(ratio[:, :-1] - ratio[:, 1:]) * density / total
+    first = by_threshold.sum(axis=0)
+    gradient = np.append(
+        # a step moves its own threshold and every later one
+        np.cumsum(first[::-1])[::-1] * np.concatenate([[1.0], steps[1:]]),
+        -(by_threshold.sum(axis=1) @ scores) + _PENALTY * slope,
+    )
+    return value + _PENALTY * slope**2 / 2, gradient
+
+
+Map = Isotonic | ClippedLine | Ordinal
+"""A function from a judge's scores to ratings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,14 +263,12 @@ class LearnedMap:
 
     Attributes:
         map: Learned from all rows.
-        kind: `isotonic`, `linear`, `shift` or `ordinal`.
         cross_fitted: Value of each row by a map learned from other sources, shape (n,).
         parts: The maps behind `cross_fitted`, one per fold.
         errors: Mean squared error over held-out sources by kind, for those that were compared.
     """
 
     map: Map
-    kind: str
     cross_fitted: Floats
     parts: tuple[Map, ...]
     errors: Mapping[str, float]
@@ -337,19 +304,32 @@ def learn_map(
     # source it learned from would look better than it is on new ones
     fold = folds(groups, _FOLDS, seed=seed)
     names = _candidates(method, len(scores), len(np.unique(groups)), scales)
-    fitted = {
-        name: _cross_fit(_FITS[name], scores, ratings, weights, fold, scales) for name in names
-    }
-    squared = {name: (values - ratings) ** 2 for name, (values, _) in fitted.items()}
+    weights = np.ones(len(scores)) if weights is None else weights
+    parts, values, squared = dict[str, list[Map]](), dict[str, Floats](), dict[str, Floats]()
+    for name in names:
+        parts[name], values[name] = [], np.empty(len(scores))
+        for number in range(int(fold.max()) + 1):
+            held_out = fold == number
+            seen = ~held_out
+            part = _fit(name, scores[seen], ratings[seen], weights[seen], scales)
+            parts[name].append(part)
+            values[name][held_out] = part.predict(scores[held_out])
+        squared[name] = (values[name] - ratings) ** 2
     chosen = _unless_clearly_better(names[0], squared, groups)
-    values, parts = fitted[chosen]
     return LearnedMap(
-        map=_FITS[chosen](scores, ratings, weights, scales),
-        kind=chosen,
-        cross_fitted=values,
-        parts=parts,
+        map=_fit(chosen, scores, ratings, weights, scales),
+        cross_fitted=values[chosen],
+        parts=tuple(parts[chosen]),
         errors={name: float(errors.mean()) for name, errors in squared.items()},
     )
+
+
+def _fit(kind: str, scores: Floats, ratings: Floats, weights: Floats, scales: Scales) -> Map:
+    if kind == "isotonic":
+        return fit_isotonic(scores, ratings, weights)
+    if kind == "ordinal":
+        return fit_ordinal(scores, ratings, weights)
+    return fit_line(scores, ratings, weights, scales, "shift" if kind == "shift" else "linear")
 
 
 def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
@@ -376,53 +356,6 @@ def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
         )
 
 
-def read_map(content: Mapping[str, Any]) -> Map:
-    """Read what `to_dict` returned."""
-    try:
-        kind = content["kind"]
-        if kind == "isotonic":
-            return Isotonic(np.array(content["scores"], float), np.array(content["ratings"], float))
-        if kind in ("linear", "shift"):
-            slope, intercept, low, high = (
-                float(content[name]) for name in ("slope", "intercept", "low", "high")
-            )
-            return ClippedLine(slope, intercept, low, high, kind=kind)
-        if kind == "ordinal":
-            return Ordinal(
-                np.array(content["grid"], float),
-                np.array(content["thresholds"], float),
-                float(content["slope"]),
-            )
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"a calibration map is damaged: {error}") from error
-    raise DataError(f"there is no calibration map of the kind {kind!r}")
-
-
-def check_map(made: Map, raters: tuple[float, float]) -> None:
-    """Raise ValueError unless a map that was read could have been learned from ratings."""
-    levels, is_sound = np.array([math.nan]), False
-    if isinstance(made, Isotonic):
-        levels, steps = made.ratings, np.diff(made.ratings)
-        is_monotone = bool((steps >= 0).all() or (steps <= 0).all())
-        is_sound = is_rising(made.scores) and len(levels) == len(made.scores) and is_monotone
-    elif isinstance(made, ClippedLine):
-        levels = np.array([made.low, made.high])
-        is_sound = made.low <= made.high and math.isfinite(made.slope + made.intercept)
-    elif isinstance(made, Ordinal):
-        levels, steps = made.grid, np.diff(made.thresholds)
-        is_sound = is_rising(levels) and len(made.thresholds) == len(levels) - 1
-        is_sound = is_sound and bool((steps >= 0).all()) and math.isfinite(made.slope)
-    # means of ratings may be off by rounding
-    is_within = bool(((levels >= raters[0] - 1e-9) & (levels <= raters[1] + 1e-9)).all())
-    if not (is_sound and is_within):
-        raise ValueError("its map was not learned from ratings on the raters' scale")
-
-
-def is_rising(values: Floats) -> bool:
-    """Return whether values, shape (n,), are finite and strictly increasing."""
-    return values.ndim == 1 and bool(np.isfinite(values).all() and (np.diff(values) > 0).all())
-
-
 def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[str, ...]:
     """Return the kinds to compare, the one that is taken unless another is clearly better first."""
     if method != "auto":
@@ -442,23 +375,6 @@ def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[st
     return shift
 
 
-def _cross_fit(
-    fit: _Fit,
-    scores: Floats,
-    ratings: Floats,
-    weights: Floats | None,
-    fold: Codes,
-    scales: Scales,
-) -> tuple[Floats, tuple[Map, ...]]:
-    values, parts = np.empty(len(scores)), []
-    for number in range(int(fold.max()) + 1):
-        outside = fold == number
-        own = None if weights is None else weights[~outside]
-        parts.append(fit(scores[~outside], ratings[~outside], own, scales))
-        values[outside] = parts[-1].predict(scores[outside])
-    return values, tuple(parts)
-
-
 def _unless_clearly_better(first: str, squared: Mapping[str, Floats], groups: Codes) -> str:
     """Return the kind of least error, or the first if it is no more than a standard error worse."""
     best = min(squared, key=lambda name: float(squared[name].mean()))
@@ -468,18 +384,6 @@ def _unless_clearly_better(first: str, squared: Mapping[str, Floats], groups: Co
     present = np.bincount(groups) > 0
     error = float(worse[present].std() * np.sqrt(present.sum())) / len(groups)
     return first if float(worse.sum()) / len(groups) <= error else best
-
-
-_FITS: Mapping[str, _Fit] = {
-    "isotonic": lambda scores, ratings, weights, _: fit_isotonic(scores, ratings, weights),
-    "linear": lambda scores, ratings, weights, scales: fit_line(
-        scores, ratings, weights, bounds=scales.raters
-    ),
-    "shift": lambda scores, ratings, weights, scales: fit_shift(
-        scores, ratings, weights, bounds=scales.raters, slope=scales.slope or 1.0
-    ),
-    "ordinal": lambda scores, ratings, weights, _: fit_ordinal(scores, ratings, weights),
-}
 
 
 MIN_CELL = 30
@@ -503,29 +407,10 @@ class ScoreRanges:
         rows: Rated rows in each, shape (cells,).
     """
 
-    edges: Floats
-    below: Floats
-    above: Floats
-    rows: Codes
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values; an infinite distance is `None`."""
-        below, above = (
-            [None if math.isinf(one) else float(one) for one in distances]
-            for distances in (self.below, self.above)
-        )
-        edges, rows = self.edges.tolist(), self.rows.tolist()
-        return {"edges": edges, "below": below, "above": above, "rows": rows}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> ScoreRanges:
-        """Read what `to_dict` returned."""
-        below, above = (
-            np.array([math.inf if one is None else one for one in content[name]], float)
-            for name in ("below", "above")
-        )
-        edges, rows = np.array(content["edges"], float), np.array(content["rows"], np.intp)
-        return cls(edges, below, above, rows)
+    edges: RisingNumbers
+    below: Distances
+    above: Distances
+    rows: Counts
 
     def around(self, scores: Floats, calibrated: Floats, grid: Grid) -> tuple[Floats, Floats]:
         """Return the ends of the interval of each score, on the grid, shape (n,) each."""
@@ -547,7 +432,7 @@ class Grid:
 
     low: float
     high: float
-    steps: int
+    steps: Annotated[int, Field(ge=0, le=MAX_DENOMINATOR)]
 
     def outward(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Return ends clipped to the grid and moved outward to the next values on it."""
@@ -598,14 +483,14 @@ def fit_cells(
     cell, edges = _assign_cells(scores)
     # equal steps of the grid must be equal numbers, because `_reached` collects them into blocks
     residuals = np.round(ratings - grid.nearest(calibrated), 9)
-    shortest = _shortest if grid.steps else _symmetric
+    ends_of = _shortest if grid.steps else _symmetric
     rows = np.bincount(cell, minlength=len(edges) + 1)
-    ends = np.tile(shortest(residuals, groups, coverage, weights), (len(rows), 1))
+    ends = np.tile(ends_of(residuals, groups, coverage, weights), (len(rows), 1))
     # with fewer rows the ends of a 90% interval would rest on two or three residuals
     for number in np.flatnonzero(rows >= MIN_CELL):
         inside = cell == number
         given = None if weights is None else weights[inside]
-        own = shortest(residuals[inside], groups[inside], coverage, given)
+        own = ends_of(residuals[inside], groups[inside], coverage, given)
         # 30 rows of a few sources leave the quantile at infinity; the distances over all rows are
         # less exact here, but finite
         if np.isfinite(own).all():
@@ -616,11 +501,17 @@ def fit_cells(
 def _symmetric(
     residuals: Floats, groups: Codes, coverage: float, weights: Floats | None
 ) -> tuple[float, float]:
+    distance = distance_to_hold(residuals, groups, coverage, weights)
+    return distance, distance
+
+
+def distance_to_hold(
+    residuals: Floats, groups: Codes, coverage: float, weights: Floats | None = None
+) -> float:
     """Return the distance, down and up, that holds a row of a new source with this probability."""
     levels, reached = _reached(np.abs(residuals), groups, weights)
     first = int(np.searchsorted(reached, coverage - _ROUNDING))
-    distance = float(levels[first]) if first < len(levels) else float("inf")
-    return distance, distance
+    return float(levels[first]) if first < len(levels) else math.inf
 
 
 def _shortest(
@@ -633,7 +524,7 @@ def _shortest(
     """
     levels, reached = _reached(residuals, groups, weights)
     if reached[-1] < coverage - _ROUNDING:
-        return float("inf"), float("inf")
+        return math.inf, math.inf
     before = np.concatenate([[0.0], reached[:-1]])
     ends = np.searchsorted(reached, before + coverage - _TOLERANCE - _ROUNDING)
     # every block is tried as the lower end; `ends` is the first upper end that holds enough

@@ -311,24 +311,23 @@ def difference_table(differences: Iterable[SystemDifference], title: str) -> Tab
     return Table(_DIFFERENCES, lines, title=title)
 
 
-def tie_groups(values: Sequence[float], differ: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the best and worst rank of each item that the tests leave open; rank 1 is highest."""
-    above, below = [0] * len(values), [0] * len(values)
-    for a, b in differ:
-        lower, higher = (a, b) if values[a] < values[b] else (b, a)
-        above[lower] += 1
-        below[higher] += 1
-    return [(1 + above[at], len(values) - below[at]) for at in range(len(values))]
-
-
 def paired_ranks(
     values: Sequence[float], tests: Sequence[tuple[int, int, float | None]], alpha: float
 ) -> list[tuple[int, int]] | None:
-    """Return best and worst rank of each item by tests of pairs; `None` if none could be tested."""
+    """Return the best and worst rank of each item that tests of pairs leave open; 1 is highest.
+
+    `None` if no pair could be tested.
+    """
     # without any test every rank would be open, which would read like a finding
     if all(p is None for *_, p in tests):
         return None
-    return tie_groups(values, [(a, b) for a, b, p in tests if p is not None and p < alpha])
+    above, below = [0] * len(values), [0] * len(values)
+    for a, b, p in tests:
+        if p is not None and p < alpha:
+            lower, higher = (a, b) if values[a] < values[b] else (b, a)
+            above[lower] += 1
+            below[higher] += 1
+    return [(1 + up, len(values) - down) for up, down in zip(above, below, strict=True)]
 
 
 def rank_range(rank: tuple[int, int] | None) -> str | None:
@@ -413,8 +412,14 @@ def correct_mean(
         labels.clusters,
         shares=labels.shares,
     )
-    worth = labels.variance / corrected.variance if corrected.variance > 0 else None
-    return Corrected(judge, labels, corrected, weight_of_judge, worth)
+    return Corrected(
+        judge, labels, corrected, weight_of_judge, ratio_of_variances(labels, corrected)
+    )
+
+
+def ratio_of_variances(labels: Linearized, corrected: Linearized) -> float | None:
+    """Return how many ratings one rating is worth with the judge's help; `None` if undefined."""
+    return labels.variance / corrected.variance if corrected.variance > 0 else None
 
 
 def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
@@ -461,15 +466,11 @@ def _whole_groups(
     sizes = np.bincount(groups)
     rated_sums = np.bincount(groups, weights=rated)
     whole, none = (rated_sums == sizes) & (sizes > 0), (rated_sums == 0) & (sizes > 0)
-    if (whole | none | (sizes == 0)).all() and none.any():
-        sums = np.bincount(groups, weights=np.where(rated, ratings, 0.0))
-        judged = np.bincount(groups, weights=scores)
-        return (
-            sums[whole] / sizes[whole],
-            judged[whole] / sizes[whole],
-            judged[none] / sizes[none],
-        )
-    return None
+    if not (whole | none | (sizes == 0)).all() or not none.any():
+        return None
+    sums = np.bincount(groups, weights=np.where(rated, ratings, 0.0))
+    judged = np.bincount(groups, weights=scores)
+    return sums[whole] / sizes[whole], judged[whole] / sizes[whole], judged[none] / sizes[none]
 
 
 @dataclass(frozen=True, slots=True)
@@ -544,9 +545,8 @@ def rogan_gladen(
     influence = (
         positive.influence - share * sensitivity.influence + (1 - share) * specificity.influence
     ) / youden.value
-    unseen = (share / youden.value) ** 2 * _unseen(sensitivity) + (
-        (1 - share) / youden.value
-    ) ** 2 * _unseen(specificity)
+    unseen = (share / youden.value) ** 2 * _unseen(sensitivity)
+    unseen += ((1 - share) / youden.value) ** 2 * _unseen(specificity)
     spread = youden.estimate(confidence)
     return Prevalence(
         share=Linearized(share, influence, clusters, unseen, shares),
@@ -602,25 +602,23 @@ class RatedRange:
         # of exchangeable rows, 2 / (labels + 1) fall outside the rated range by chance; refusing
         # starts at three times that, so that small samples are not refused for being small
         limit = max(MAX_SHARE_OUT_OF_RANGE, _CHANCE_OUTSIDE / (self.labels + 1))
-        if outside <= limit:
-            return None
-        return (
-            f"{outside:.0%} of its scores lie outside {self.low:g} to {self.high:g}, where there "
-            f"are ratings (at most {limit:.0%}): how the judge errs there is unknown; rate some"
-        )
+        return _refusal(outside, limit, (self.low, self.high), "there are ratings")
 
     def refusal_of_few(self, sparse: float) -> str | None:
         """Return why a mean is refused that rests on ratings which are not its own."""
         # one rating at the far end of a range makes it long, and says next to nothing about a
         # system whose scores pile up there
         limit = max(MAX_SHARE_OUT_OF_RANGE, _TIMES_CHANCE * self.by_chance)
-        if sparse <= limit:
-            return None
-        return (
-            f"{sparse:.0%} of its scores lie outside {self.ends[0]:g} to {self.ends[1]:g}, where "
-            f"fewer than {FEW} texts are rated (at most {limit:.0%}): how the judge errs there is "
-            "unknown; rate some"
-        )
+        return _refusal(sparse, limit, self.ends, f"fewer than {FEW} texts are rated")
+
+
+def _refusal(share: float, limit: float, ends: tuple[float, float], what: str) -> str | None:
+    if share <= limit:
+        return None
+    return (
+        f"{share:.0%} of its scores lie outside {ends[0]:g} to {ends[1]:g}, where {what} (at most"
+        f" {limit:.0%}): how the judge errs there is unknown; rate some"
+    )
 
 
 def rated_range(scores: Floats, probabilities: Floats | None = None) -> RatedRange:
@@ -628,15 +626,10 @@ def rated_range(scores: Floats, probabilities: Floats | None = None) -> RatedRan
     ordered = np.sort(scores)
     # with fewer than 16 the two ends would cross, and the range be empty
     at = min(FEW, (len(ordered) + 1) // 2) - 1
-    ends = float(ordered[at]), float(ordered[-1 - at])
+    low, first, last, high = (float(ordered[i]) for i in (0, at, -1 - at, -1))
     weights = None if probabilities is None else 1 / probabilities
-    return RatedRange(
-        low=float(ordered[0]),
-        high=float(ordered[-1]),
-        ends=ends,
-        by_chance=_beyond(scores, ends, weights),
-        labels=len(ordered),
-    )
+    by_chance = _beyond(scores, (first, last), weights)
+    return RatedRange(low, high, (first, last), by_chance, len(ordered))
 
 
 def _beyond(scores: Floats, ends: tuple[float, float], weights: Floats | None = None) -> float:

@@ -17,7 +17,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ from textassay.calibration.means import (
 )
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.score_files import RecordedRow, read_score_lines, refuse_several_judges
+from textassay.meta.records import read_score_lines, refuse_several_judges
 from textassay.runtime.data.dataset import OTHER_SYSTEM
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
@@ -229,16 +229,33 @@ def _ranked(
     strengths = fit_strengths(table)
     rates = [table.win_rate(at) for at in range(len(names))]
     flipped = np.array([id_ in judged.flipped for id_ in scored])
-    rows = [
-        _row(aspect, name, at, table, flipped, rates[at], strengths, confidence)
-        for at, name in enumerate(names)
-    ]
     # a system that won every comparison has no finite strength; win rates still order the systems
     order = strengths or rates
+    values = [one.value for one in order]
     differences = _differences(aspect, names, order, strengths is not None, confidence)
+    tests = [(code[one.a], code[one.b], one.p_holm) for one in differences]
+    ranks = paired_ranks(values, tests, _ALPHA)
+    rows = []
+    for at in sorted(range(len(names)), key=lambda at: -values[at]):
+        inside = (table.first == at) | (table.second == at)
+        own = np.where(table.first == at, table.values, 1 - table.values)[inside]
+        row = RankRow(
+            aspect=aspect,
+            system=names[at],
+            n=int(inside.sum()),
+            groups=rates[at].clusters,
+            wins=int((own > 0.5).sum()),
+            ties=int((own == 0.5).sum()),
+            losses=int((own < 0.5).sum()),
+            flips=int(flipped[inside].sum()),
+            win_rate=_estimate(rates[at], confidence).clipped(0, 1),
+            strength=NO_ESTIMATE if strengths is None else _estimate(strengths[at], confidence),
+            rank=None if ranks is None else ranks[at],
+        )
+        rows.append(row)
     return Ranking(
         aspect=aspect,
-        rows=_in_order(rows, [one.value for one in order], names, differences),
+        rows=tuple(rows),
         differences=tuple(differences),
         n=len(scored),
         flips=int(flipped.sum()),
@@ -259,32 +276,6 @@ def _refuse_unconnected(aspect: str, table: Comparisons, names: list[str]) -> No
     )
 
 
-def _row(
-    aspect: str,
-    name: str,
-    at: int,
-    table: Comparisons,
-    flipped: np.ndarray[Any, np.dtype[np.bool_]],
-    rate: Linearized,
-    strengths: tuple[Linearized, ...] | None,
-    confidence: float,
-) -> RankRow:
-    inside = (table.first == at) | (table.second == at)
-    own = np.where(table.first == at, table.values, 1 - table.values)[inside]
-    return RankRow(
-        aspect=aspect,
-        system=name,
-        n=int(inside.sum()),
-        groups=rate.clusters,
-        wins=int((own > 0.5).sum()),
-        ties=int((own == 0.5).sum()),
-        losses=int((own < 0.5).sum()),
-        flips=int(flipped[inside].sum()),
-        win_rate=_estimate(rate, confidence).clipped(0, 1),
-        strength=NO_ESTIMATE if strengths is None else _estimate(strengths[at], confidence),
-    )
-
-
 def _differences(
     aspect: str, names: list[str], order: Any, by_model: bool, confidence: float
 ) -> list[RankDifference]:
@@ -297,17 +288,6 @@ def _differences(
         estimate, p = _estimate(delta, confidence), delta.p_value()
         differences.append(RankDifference(aspect, names[a], names[b], estimate, p, wins=wins))
     return adjust_p(differences)
-
-
-def _in_order(
-    rows: list[RankRow], values: list[float], names: list[str], differences: list[RankDifference]
-) -> tuple[RankRow, ...]:
-    code = {name: at for at, name in enumerate(names)}
-    ranks = paired_ranks(
-        values, [(code[one.a], code[one.b], one.p_holm) for one in differences], _ALPHA
-    )
-    ranked = [row if ranks is None else replace(row, rank=ranks[at]) for at, row in enumerate(rows)]
-    return tuple(ranked[at] for at in sorted(range(len(rows)), key=lambda at: -values[at]))
 
 
 def _estimate(linearized: Linearized, confidence: float) -> Estimate:
@@ -360,8 +340,22 @@ def read_comparisons(scores: str | Path, known: Mapping[str, ComparedPair]) -> d
     seen = None
     for row in read_score_lines(scores):
         seen = row.id
-        if row.id in known:
-            _keep(judged.setdefault(row.aspect, Choices()), row, scores)
+        if row.id not in known:
+            continue
+        if row.value is not None and not 0 <= row.value <= 1:
+            raise ConfigurationError(
+                f"{scores} has the score {row.value:g} at {row.id!r}, but a comparison must be 0,"
+                " 0.5 or 1; rank needs a run of method=pairwise"
+            )
+        own = judged.setdefault(row.aspect, Choices())
+        own.values[row.id] = row.value
+        # a later line replaces an earlier one of the same id, with its evidence
+        own.flipped.discard(row.id)
+        if row.value is not None:
+            own.signatures[str(row.fields.get("signature") or "")] = None
+            evidence = row.fields.get("evidence") or ()
+            if any(isinstance(one, dict) and one.get("flipped") for one in evidence):
+                own.flipped.add(row.id)
     if seen is None:
         raise DataError(f"{scores} contains no scores")
     if not judged:
@@ -371,23 +365,6 @@ def read_comparisons(scores: str | Path, known: Mapping[str, ComparedPair]) -> d
             "a run with pair=system needs it here too unless it is a run folder"
         )
     return judged
-
-
-def _keep(judged: Choices, row: RecordedRow, scores: str | Path) -> None:
-    if row.value is not None and not 0 <= row.value <= 1:
-        raise ConfigurationError(
-            f"{scores} has the score {row.value:g} at {row.id!r}, but a comparison must be 0, 0.5 "
-            "or 1; rank needs a run of method=pairwise"
-        )
-    judged.values[row.id] = row.value
-    # a later line replaces an earlier one of the same id, with its evidence
-    judged.flipped.discard(row.id)
-    if row.value is None:
-        return
-    judged.signatures[str(row.fields.get("signature") or "")] = None
-    evidence = row.fields.get("evidence") or ()
-    if any(isinstance(one, dict) and one.get("flipped") for one in evidence):
-        judged.flipped.add(row.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,7 +394,8 @@ class Comparisons:
 
     def connected(self) -> Codes:
         """Return the component of each system; systems compared, even via others, share one."""
-        return self._parts(np.ones(len(self.values), bool), np.ones(len(self.values), bool), "weak")
+        anything = np.ones(len(self.values), bool)
+        return self._components(anything, anything, "weak")
 
     def has_strengths(self) -> bool:
         """Return whether the likelihood has its maximum at finite strengths (Ford's condition).
@@ -425,9 +403,9 @@ class Comparisons:
         In every split of the systems into two, some system of each side has to win, or tie, against
         one of the other side.
         """
-        return bool((self._parts(self.values > 0, self.values < 1, "strong") == 0).all())
+        return not self._components(self.values > 0, self.values < 1, "strong").any()
 
-    def _parts(self, won: np.ndarray, lost: np.ndarray, connection: str) -> Codes:
+    def _components(self, won: np.ndarray, lost: np.ndarray, connection: str) -> Codes:
         winners = np.concatenate([self.first[won], self.second[lost]])
         losers = np.concatenate([self.second[won], self.first[lost]])
         shape = (self.systems, self.systems)

@@ -23,7 +23,7 @@ from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 if TYPE_CHECKING:
     from textassay.calibration.columns import Columns, Judged
     from textassay.calibration.maps import Scales
-    from textassay.meta.people import People
+    from textassay.meta.records import People
 
 CHOSEN, RANDOM = "chosen", "random"
 """How the rated rows were picked; any other word is the file of a label plan."""
@@ -60,7 +60,7 @@ class Rated:
     @cached_property
     def declared(self) -> LabelSets:
         """Labels by name of the score: those of the run's aspects, and of the task."""
-        from textassay.meta.score_files import labels_of_task, read_labels, refuse_other_labels
+        from textassay.meta.records import labels_of_task, read_labels, refuse_other_labels
         from textassay.methods.library import tasks
 
         labels = read_labels(self.scores)
@@ -85,7 +85,7 @@ class Rated:
     @cached_property
     def people(self) -> People:
         """The human ratings."""
-        from textassay.meta.people import People
+        from textassay.meta.records import People
 
         return People(self._read[1])
 
@@ -98,7 +98,7 @@ class Rated:
     @cached_property
     def _read(self) -> tuple[dict[str, Judged], Examples, LabelSets]:
         from textassay.calibration.columns import read_judged
-        from textassay.meta.score_files import read_with_labels
+        from textassay.meta.records import read_with_labels
 
         if self._picked == RANDOM:
             self._refuse_two_draws()
@@ -123,7 +123,7 @@ class Rated:
         The field map is that of DATA, so it is used if both are one file; marks of missing values
         are those of both.
         """
-        from textassay.meta.score_files import holds_metrics
+        from textassay.meta.records import holds_metrics
 
         if not holds_metrics(self.scores):
             return self.scores
@@ -138,7 +138,7 @@ class Rated:
         Labels are by default those that are declared.
         """
         if labels is None:
-            from textassay.meta.score_files import labels_of_people
+            from textassay.meta.records import labels_of_people
 
             labels = LabelReader(labels_of_people(self.declared, self.aspect_map))
         run, data, reading = self._run, self.data, self._reading

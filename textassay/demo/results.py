@@ -28,7 +28,7 @@ from textassay.calibration import (
     scales_of,
 )
 from textassay.demo.recipes import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
-from textassay.meta.score_files import Recorded, read_scores
+from textassay.meta.records import Recorded, read_scores
 from textassay.meta.table import agreement_table
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Usage

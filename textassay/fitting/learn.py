@@ -47,7 +47,7 @@ from textassay.learning.splits import (
 from textassay.learning.training import Floats, HeldOut, find_leaks
 from textassay.meta.agreement import compute_agreement
 from textassay.meta.correlation import pair_up
-from textassay.meta.score_files import Recorded
+from textassay.meta.records import Recorded
 from textassay.methods.fitted.features import matching_names, read_row, source_label
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.ratings import rater_of

@@ -1,6 +1,6 @@
 """When a cheap judge's score may stand, and when a strong judge is asked: the rule and its folder.
 
-Knows numbers and one sealed file; `calibration.cascade` learns the rule, `methods.jury` follows it.
+Knows numbers and one sealed file; `calibration` learns the rule, `methods.jury` follows it.
 
     cascade.json   a rule per aspect, bound to the cheap judge, with a digest over all of it
 """

@@ -18,9 +18,9 @@ from textassay.meta.agreement import (
     williams,
 )
 from textassay.meta.correlation import LEVELS, Level, kendall, pearson, spearman
-from textassay.meta.label_measures import LabelAgreement, Measure, label_agreement
+from textassay.meta.labels import LabelAgreement, Measure, label_agreement
 from textassay.meta.raters import RaterAgreement, krippendorff_alpha, rater_agreement
-from textassay.meta.score_files import read_scores
+from textassay.meta.records import read_scores
 from textassay.meta.table import AgreementTable, TableRow, agreement_table
 
 __all__ = [

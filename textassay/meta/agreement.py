@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 
 from textassay.meta.correlation import (
     COEFFICIENTS,
+    Codes,
     Coefficient,
     Floats,
     Level,
@@ -46,7 +47,6 @@ from textassay.meta.intervals import (
     MIN_GROUPS,
     MIN_SYSTEMS,
     Interval,
-    Intervals,
     degrees_of_freedom,
     intervals_at,
     is_unequal,
@@ -154,13 +154,11 @@ def compute_agreement(
         groups = len(per_group["pearson"]) - skipped
     else:
         coefficients = dataset_level(pairs) if level == "dataset" else system_level(pairs)
-    spans = (
-        Intervals(ci={})
-        if not bootstrap
-        else intervals_at(
+    spans = None
+    if bootstrap:
+        spans = intervals_at(
             pairs, level, coefficients, per_group=per_group, resamples=bootstrap, seed=seed
         )
-    )
     return Agreement(
         level=level,
         n=len(pairs.scores),
@@ -171,12 +169,12 @@ def compute_agreement(
         pearson=coefficients["pearson"],
         spearman=coefficients["spearman"],
         kendall=coefficients["kendall"],
-        ci=spans.ci if bootstrap else None,
-        note=spans.note,
+        ci=None if spans is None else spans.ci,
+        note=None if spans is None else spans.note,
     )
 
 
-def _count_codes(codes: np.ndarray[tuple[int], np.dtype[np.intp]] | None) -> int | None:
+def _count_codes(codes: Codes | None) -> int | None:
     return None if codes is None else int(codes.max(initial=-1)) + 1
 
 
@@ -274,39 +272,35 @@ def compare(
     first, second = _same_rows(a, b, human, groups, systems, level)
     points = [compute_agreement(pairs, level) for pairs in (first, second)]
     # at system level a point is a system: what varies from one set of systems to another
-    units = [_system_means_as_rows(p) if level == "system" else p for p in (first, second)]
-    unit_level: Level = "dataset" if level == "system" else level
-    errors, df, least_p = _errors(units, unit_level, bootstrap, seed)
-    enough = number_of_groups(units[0]) >= (MIN_SYSTEMS if level == "system" else MIN_GROUPS)
+    rows, unit_level, least = len(first.scores), level, MIN_GROUPS
+    if level == "system":
+        first, second = _system_means_as_rows(first), _system_means_as_rows(second)
+        unit_level, least = "dataset", MIN_SYSTEMS
+    errors, df, least_p = _errors(first, second, unit_level, bootstrap, seed)
+    enough = number_of_groups(first) >= least
     differences: dict[Coefficient, Difference] = {}
     for name in COEFFICIENTS:
         a_value, b_value = (getattr(point, name) for point in points)
         error = errors[name] if enough else None
-        test = _compute_williams(first, second, level) if name == "pearson" else None
+        test = _compute_williams(first, second, unit_level) if name == "pearson" else None
         differences[name] = _difference(a_value, b_value, error, df, least_p=least_p, test=test)
-    return Comparison(
-        level=level,
-        n=len(first.scores),
-        pearson=differences["pearson"],
-        spearman=differences["spearman"],
-        kendall=differences["kendall"],
-    )
+    return Comparison(level=level, n=rows, **differences)
 
 
 def _errors(
-    units: Sequence[Pairs], level: Level, resamples: int, seed: int
+    first: Pairs, second: Pairs, level: Level, resamples: int, seed: int
 ) -> tuple[dict[Coefficient, float | None], float, float]:
     """Return standard errors of the differences, their degrees of freedom and the least p-value."""
-    count = number_of_groups(units[0])
-    df = degrees_of_freedom(units[0]) if level == "dataset" else count - 1.0
+    count = number_of_groups(first)
+    df = degrees_of_freedom(first) if level == "dataset" else count - 1.0
     # resamples that miss the few large groups vary too little; among more groups than resamples
     # none carries that much
-    if level == "dataset" and is_unequal(units[0]) and count <= resamples:
-        a, b = (without_each_group(pairs) for pairs in units)
+    if level == "dataset" and is_unequal(first) and count <= resamples:
+        a, b = without_each_group(first), without_each_group(second)
         return {n: jackknife_error(_without_rounding(a[n] - b[n])) for n in COEFFICIENTS}, df, 0.0
     # the same seed draws the same groups on both sides, so what a resample does to both cancels in
     # the difference of the two
-    a, b = (resampled(pairs, level, resamples=resamples, seed=seed) for pairs in units)
+    a, b = (resampled(pairs, level, resamples=resamples, seed=seed) for pairs in (first, second))
     errors = {n: standard_error(_without_rounding(a[n] - b[n]), count) for n in COEFFICIENTS}
     # so many resamples cannot show less
     return errors, df, 2 / (resamples + 1)
@@ -363,18 +357,12 @@ def _same_rows(
     return first, second
 
 
-def difference_between(
-    a: float | None,
-    b: float | None,
-    drawn: Floats,
-    groups: int,
-    test: WilliamsTest | None = None,
-) -> Difference:
+def difference_between(a: float | None, b: float | None, drawn: Floats, groups: int) -> Difference:
     """Return the difference of two coefficients with interval and p-value."""
     drawn = _without_rounding(drawn)
     error = standard_error(drawn, groups) if groups >= MIN_GROUPS else None
     # so many resamples cannot show less
-    return _difference(a, b, error, groups - 1, least_p=2 / (len(drawn) + 1), test=test)
+    return _difference(a, b, error, groups - 1, least_p=2 / (len(drawn) + 1))
 
 
 def _without_rounding(differences: Floats) -> Floats:
@@ -388,7 +376,7 @@ def _difference(
     df: float,
     *,
     least_p: float,
-    test: WilliamsTest | None,
+    test: WilliamsTest | None = None,
 ) -> Difference:
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)
@@ -422,13 +410,8 @@ def _system_means_as_rows(pairs: Pairs) -> Pairs:
 
 def _compute_williams(first: Pairs, second: Pairs, level: Level) -> WilliamsTest | None:
     # see the module's docstring: rows of one group break the test's assumption
-    shared = first.groups is not None and number_of_groups(first) < len(first.scores)
-    if level == "group" or (level == "dataset" and shared):
+    if level == "group" or number_of_groups(first) < len(first.scores):
         return None
-    sides = [
-        system_means(pairs) if level == "system" else (pairs.scores, pairs.human)
-        for pairs in (first, second)
-    ]
-    (a, human), (b, _) = sides
+    (a, human), b = (first.scores, first.human), second.scores
     r_a, r_b, r_ab = pearson(a, human), pearson(b, human), pearson(a, b)
     return None if r_a is None or r_b is None or r_ab is None else williams(r_a, r_b, r_ab, len(a))

@@ -100,7 +100,8 @@ def kendall_rows(x: Floats, y: Floats) -> Floats:
     """
     rows, n = x.shape
     if n > _PAIRWISE_UP_TO:
-        return np.array([_kendall_by_inversions(x[i], y[i]) for i in range(rows)], float)
+        each = (Cells(*row).coefficients(np.ones((n, 1))) for row in zip(x, y, strict=True))
+        return np.array([one["kendall"][0] for one in each], float)
     # the pairwise array has n * n numbers per row; chunks bound the memory
     step = max(1, _NUMBERS_AT_ONCE // max(n * n, 1))
     parts = [_kendall_by_pairs(x[i : i + step], y[i : i + step]) for i in range(0, rows, step)]
@@ -167,15 +168,8 @@ def _kendall_by_pairs(x: Floats, y: Floats) -> Floats:
     return tau
 
 
-def _kendall_by_inversions(x: Floats, y: Floats) -> float:
-    cells = Cells(x, y)
-    return float(cells.kendall(cells.weighted(np.ones((len(x), 1))))[0])
-
-
 class Cells:
-    """Two arrays as a sparse contingency table.
-
-    Its filled cells, ready for coefficients under many sets of weights.
+    """Two arrays as the filled cells of a contingency table, for coefficients under many weights.
 
     Rows with equal (x, y) share a cell, so scores on a scale of few values need few of them. A
     weight is how often a row counts, such as how often a resample has drawn it; results are those
@@ -183,10 +177,9 @@ class Cells:
     """
 
     def __init__(self, x: Floats, y: Floats) -> None:
-        rx, ry = dense_ranks(x), dense_ranks(y)
-        if rx.max(initial=0) < ry.max(
-            initial=0
-        ):  # inversions are counted in the side with fewer values
+        rx, ry = (np.unique(side, return_inverse=True)[1] for side in (x, y))
+        # inversions are counted in the side with fewer values
+        if rx.max(initial=0) < ry.max(initial=0):
             x, y, rx, ry = y, x, ry, rx
         self._rows = np.lexsort((ry, rx))
         rx, ry = rx[self._rows], ry[self._rows]
@@ -199,62 +192,34 @@ class Cells:
         self._y_starts = np.flatnonzero(np.r_[True, np.diff(self._ry[self._by_y]) != 0])
         self._inversions = InversionCounter(self._ry)
 
-    def weighted(self, weights: Floats) -> WeightedCells:
-        """Return the sums that the coefficients need under integer weights of shape (n, b).
+    def coefficients(self, weights: Floats) -> dict[Coefficient, Floats]:
+        """Return each coefficient for each column of integer weights of shape (n, b), shape (b,).
 
-        The result has one column per set of weights.
+        NaN if a side is constant.
         """
         cells = np.add.reduceat(weights[self._rows], self._starts, axis=0)
-        return WeightedCells(
-            cells=cells,
-            x=np.add.reduceat(cells, self._x_starts, axis=0),
-            y=np.add.reduceat(cells[self._by_y], self._y_starts, axis=0),
-        )
-
-    def pearson(self, sample: WeightedCells) -> Floats:
-        """Return Pearson's r for each column of weights, shape (b,).
-
-        NaN if a side is constant.
-        """
+        x = np.add.reduceat(cells, self._x_starts, axis=0)
+        y = np.add.reduceat(cells[self._by_y], self._y_starts, axis=0)
+        defined = ((x > 0).sum(axis=0) > 1) & ((y > 0).sum(axis=0) > 1)
+        total = cells.sum(axis=0)
         # a column without any weight is undefined anyway, and must not divide 0 by 0
-        total = np.maximum(sample.cells.sum(axis=0), 1.0)
-        dx, dy = (side[:, None] - side @ sample.cells / total for side in self._values)
-        sxx = np.einsum("ij,ij,ij->j", sample.cells, dx, dx)
-        syy = np.einsum("ij,ij,ij->j", sample.cells, dy, dy)
-        sxy = np.einsum("ij,ij,ij->j", sample.cells, dx, dy)
-        return _bounded_ratio(sxy, sxx, syy, sample.varies)
-
-    def spearman(self, sample: WeightedCells) -> Floats:
-        """Return Spearman's rho for each column of weights, shape (b,).
-
-        NaN if a side is constant.
-        """
-        rx, ry = _centered_ranks(sample.x), _centered_ranks(sample.y)
-        sxx = np.einsum("ij,ij,ij->j", sample.x, rx, rx)
-        syy = np.einsum("ij,ij,ij->j", sample.y, ry, ry)
-        sxy = np.einsum("ij,ij,ij->j", sample.cells, rx[self._rx], ry[self._ry])
-        return _bounded_ratio(sxy, sxx, syy, sample.varies)
-
-    def kendall(self, sample: WeightedCells) -> Floats:
-        """Return Kendall's tau-b for each column of weights, shape (b,).
-
-        NaN if a side is constant.
-        """
-        total = sample.cells.sum(axis=0)
+        dx, dy = (side[:, None] - side @ cells / np.maximum(total, 1.0) for side in self._values)
+        rx, ry = _centered_ranks(x), _centered_ranks(y)
+        rx_of_cells, ry_of_cells = rx[self._rx], ry[self._ry]
         pairs = total * (total - 1) / 2
-        tied_x, tied_y, tied_both = _tied(sample.x), _tied(sample.y), _tied(sample.cells)
-        discordant = self._inversions.count(sample.cells)
+        tied_x, tied_y, tied_both = _tied(x), _tied(y), _tied(cells)
         # concordant minus discordant; pairs tied on both sides were subtracted twice
-        s = pairs - tied_x - tied_y + tied_both - 2 * discordant
-        return _bounded_ratio(s, pairs - tied_x, pairs - tied_y, sample.varies)
+        s = pairs - tied_x - tied_y + tied_both - 2 * self._inversions.count(cells)
+        sums: dict[Coefficient, tuple[Floats, Floats, Floats]] = {
+            "pearson": (_sum(cells, dx, dy), _sum(cells, dx, dx), _sum(cells, dy, dy)),
+            "spearman": (_sum(cells, rx_of_cells, ry_of_cells), _sum(x, rx, rx), _sum(y, ry, ry)),
+            "kendall": (s, pairs - tied_x, pairs - tied_y),
+        }
+        return {name: _bounded_ratio(*own, defined) for name, own in sums.items()}
 
 
-class WeightedCells:
-    """Summed weights of a table's cells and margins, shape (cells or values, b)."""
-
-    def __init__(self, *, cells: Floats, x: Floats, y: Floats) -> None:
-        self.cells, self.x, self.y = cells, x, y
-        self.varies = ((x > 0).sum(axis=0) > 1) & ((y > 0).sum(axis=0) > 1)
+def _sum(weights: Floats, a: Floats, b: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij,ij->j", weights, a, b))
 
 
 def _bounded_ratio(
@@ -278,9 +243,7 @@ def _tied(weights: Floats) -> Floats:
 
 
 def centered(rows: Floats) -> Floats:
-    """Return rows of shape (rows, n) with mean 0 and no magnitude above 2.
-
-    All scaled, so only ratios mean anything.
+    """Return rows of shape (rows, n) with mean 0, scaled so that no magnitude is above 2.
 
     Done twice, so that numbers of any size, and such as differ in their last digits only, keep what
     tells them apart.
@@ -349,11 +312,6 @@ def average_ranks(values: Floats) -> Floats:
     ranks = np.empty(values.shape)
     np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=-1)
     return ranks
-
-
-def dense_ranks(values: Floats) -> Codes:
-    """Return ranks from 0 without holes, equal numbers sharing a rank; shape (n,)."""
-    return np.unique(values, return_inverse=True)[1]
 
 
 Level = Literal["dataset", "group", "system"]

@@ -29,7 +29,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,7 +37,6 @@ import numpy as np
 from textassay.meta.correlation import (
     COEFFICIENTS,
     MIN_POINTS,
-    ROWS,
     Cells,
     Codes,
     Coefficient,
@@ -48,14 +47,11 @@ from textassay.meta.correlation import (
     rows_by_code,
     system_means,
 )
-from textassay.runtime.errors import ConfigurationError
 
 CONFIDENCE = 0.95
-"""Nominal coverage of an interval."""
+"""Nominal coverage of the intervals."""
 _CHUNK = 200_000
 """Numbers per temporary array: what fits a core's cache is fastest."""
-_DIGITS = 12
-"""Digits of resampled system means that count; below them lies rounding, which would break ties."""
 
 Interval = tuple[float, float]
 MIN_GROUPS = 5
@@ -105,7 +101,6 @@ def intervals_at(
     per_group: dict[Coefficient, Floats] | None = None,
     resamples: int,
     seed: int,
-    confidence: float = CONFIDENCE,
 ) -> Intervals:
     """Return an interval for each coefficient, or a note that says why none can hold."""
     if level == "system" and (systems := len(system_means(pairs)[0])) < MIN_POINTS:
@@ -116,10 +111,10 @@ def intervals_at(
     if all(value is None for value in point.values()):
         return Intervals(note="the coefficients are undefined: a side is constant, or too few rows")
     if level == "group" and per_group is not None:
-        return _over_groups(point, per_group, confidence)
+        return _over_groups(point, per_group)
     if level == "system":
-        return _over_systems(pairs, point, confidence)
-    return _over_rows(pairs, point, resamples, seed, confidence)
+        return _over_systems(pairs, point)
+    return _over_rows(pairs, point, resamples, seed)
 
 
 def t_quantile(df: float, confidence: float) -> float:
@@ -136,11 +131,14 @@ def effective_number(weights: Floats) -> float:
     return round(float(weights.sum()) ** 2 / square, 9) if square else 0.0
 
 
+def sources_of(pairs: Pairs) -> Codes:
+    """Return the code of each row's group; without groups each row is one."""
+    return np.arange(len(pairs.scores)) if pairs.groups is None else pairs.groups
+
+
 def number_of_groups(pairs: Pairs) -> int:
     """Return the number of groups, or of rows if there are no groups."""
-    if pairs.groups is None:
-        return len(pairs.scores)
-    return int(pairs.groups.max(initial=-1)) + 1
+    return int(sources_of(pairs).max(initial=-1)) + 1
 
 
 def too_few_groups(pairs: Pairs) -> str | None:
@@ -155,11 +153,7 @@ def _too_few(kind: str, count: int, needed: int) -> str:
 
 
 def _over_rows(
-    pairs: Pairs,
-    point: dict[Coefficient, float | None],
-    resamples: int,
-    seed: int,
-    confidence: float,
+    pairs: Pairs, point: dict[Coefficient, float | None], resamples: int, seed: int
 ) -> Intervals:
     if (note := too_few_groups(pairs)) is not None:
         return Intervals(note=note)
@@ -170,7 +164,7 @@ def _over_rows(
     else:
         drawn = resampled(pairs, "dataset", resamples=resamples, seed=seed)
         errors |= {n: standard_error(_z(v), groups) for n, v in drawn.items()}
-    ci = {n: _around(value, errors[n], df, confidence) for n, value in point.items()}
+    ci = {n: _around(value, errors[n], df) for n, value in point.items()}
     if all(span is None for span in ci.values()):
         note = (
             "no interval: the coefficients are at the end of their range, or undefined without some"
@@ -192,35 +186,36 @@ def degrees_of_freedom(pairs: Pairs) -> float:
     return max(1.0, effective_number(np.bincount(pairs.groups).astype(float)) - 1)
 
 
+def commonest(values: Floats) -> tuple[float, float]:
+    """Return the value that occurs most often, and its share."""
+    distinct, counts = np.unique(values, return_counts=True)
+    return float(distinct[counts.argmax()]), float(counts.max()) / len(values)
+
+
 def _mostly_equal(pairs: Pairs) -> str | None:
     """Return why intervals from ratings that are mostly equal are too narrow."""
-    ratings, counts = np.unique(pairs.human, return_counts=True)
-    commonest, share = float(ratings[counts.argmax()]), float(counts.max()) / len(pairs.human)
-    groups = pairs.groups if pairs.groups is not None else np.arange(len(pairs.human))
+    rating, share = commonest(pairs.human)
+    groups = sources_of(pairs)
     sizes = np.bincount(groups).astype(float)
-    worth = effective_number(sizes[np.unique(groups[pairs.human != commonest])])
+    worth = effective_number(sizes[np.unique(groups[pairs.human != rating])])
     if share <= MOSTLY or worth >= MIN_OTHER:
         return None
     return (
-        f"{share:.0%} of the ratings are {commonest:g}, and groups with another one weigh as much"
+        f"{share:.0%} of the ratings are {rating:g}, and groups with another one weigh as much"
         f" as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the intervals are too"
         " narrow; rate more groups"
     )
 
 
-def coefficient_interval(
-    value: float | None, drawn: Floats, groups: int, confidence: float = CONFIDENCE
-) -> Interval | None:
+def coefficient_interval(value: float | None, drawn: Floats, groups: int) -> Interval | None:
     """Return the interval of a correlation by Student's t on Fisher's z scale."""
     if value is None or groups < MIN_GROUPS:
         return None
     # groups are what is sampled, so they, not rows, give the degrees of freedom
-    return _around(value, standard_error(_z(drawn), groups), groups - 1, confidence)
+    return _around(value, standard_error(_z(drawn), groups), groups - 1)
 
 
-def _around(
-    value: float | None, error: float | None, df: float, confidence: float
-) -> Interval | None:
+def _around(value: float | None, error: float | None, df: float) -> Interval | None:
     """Return the interval of a correlation with an error on Fisher's z scale."""
     # Fisher's z is close to normal with a spread that hardly depends on r, so a symmetric t
     # interval is taken there and carried back; on r itself it could leave -1 to 1
@@ -228,7 +223,7 @@ def _around(
         return None
     if abs(value) >= _CERTAIN:  # an exact relation, which has no place on the z scale
         return (value, value) if error < 1 - _CERTAIN else None
-    half = t_quantile(df, confidence) * error
+    half = t_quantile(df, CONFIDENCE) * error
     return math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
 
 
@@ -254,9 +249,7 @@ def _z(values: Floats) -> Floats:
 
 
 def _over_groups(
-    point: dict[Coefficient, float | None],
-    per_group: dict[Coefficient, Floats],
-    confidence: float,
+    point: dict[Coefficient, float | None], per_group: dict[Coefficient, Floats]
 ) -> Intervals:
     ci: dict[Coefficient, Interval | None] = {}
     for name, value in point.items():
@@ -265,15 +258,13 @@ def _over_groups(
             return Intervals(
                 note=_too_few("groups with a coefficient", len(defined), MIN_DEFINED_GROUPS)
             )
-        half = t_quantile(len(defined) - 1, confidence) * float(np.std(defined, ddof=1))
+        half = t_quantile(len(defined) - 1, CONFIDENCE) * float(np.std(defined, ddof=1))
         half /= math.sqrt(len(defined))
         ci[name] = max(-1.0, value - half), min(1.0, value + half)
     return Intervals(ci)
 
 
-def _over_systems(
-    pairs: Pairs, point: dict[Coefficient, float | None], confidence: float
-) -> Intervals:
+def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Intervals:
     x, y = system_means(pairs)
     systems = len(x)
     if systems < MIN_SYSTEMS:
@@ -298,7 +289,7 @@ def _over_systems(
             ci[name] = None
             continue
         z = math.atanh(max(-_Z_SYSTEM, min(_Z_SYSTEM, value)))
-        half = t_quantile(systems - 2, confidence) * errors[name]
+        half = t_quantile(systems - 2, CONFIDENCE) * errors[name]
         # only the end away from 0 is moved: noise in the means can hide agreement but not create
         # it
         low, high = sorted((0.0, shift if value >= 0 else -shift))
@@ -350,22 +341,26 @@ def _noise(values: Floats, pairs: Pairs, systems: Codes) -> float:
 def resampled(
     pairs: Pairs, level: Level, *, resamples: int, seed: int
 ) -> dict[Coefficient, Floats]:
-    """Return each coefficient in each resample, shape (resamples,).
+    """Return each coefficient in each resample, shape (resamples,); NaN if it is undefined there.
 
-    NaN if it is undefined there.
+    The level is `dataset` or `group`.
     """
-    if resamples < 1:
-        raise ConfigurationError(f"a bootstrap needs at least 1 resample, not {resamples}")
-    # whole groups are drawn: drawing rows would treat texts of one source as independent and give
-    # intervals that are too narrow
-    groups = pairs.groups if pairs.groups is not None else np.arange(len(pairs.scores))
-    count = int(groups.max(initial=-1)) + 1
+    count, rng = number_of_groups(pairs), np.random.default_rng(seed)
     if count < 2:
         return {name: np.full(resamples, np.nan) for name in COEFFICIENTS}
-    draw = {"dataset": _resample_dataset, "group": _resample_groups, "system": _resample_means}[
-        level
-    ]
-    chunks = list(draw(pairs, groups, count, resamples, np.random.default_rng(seed)))
+    # whole groups are drawn: drawing rows would treat texts of one source as independent and give
+    # intervals that are too narrow
+    groups, of_rows = sources_of(pairs), level == "dataset"
+    values = Cells(pairs.scores, pairs.human).coefficients if of_rows else _means_over_groups(pairs)
+    step = max(16, _CHUNK // (len(groups) if of_rows else count))
+    chunks = []
+    for start in range(0, resamples, step):
+        counts = draw_counts(count, min(step, resamples - start), rng)
+        chunks.append(values(counts[groups] if of_rows else counts))
+    return _concatenated(chunks)
+
+
+def _concatenated(chunks: Sequence[dict[Coefficient, Floats]]) -> dict[Coefficient, Floats]:
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in COEFFICIENTS}
 
 
@@ -378,100 +373,30 @@ def draw_counts(groups: int, resamples: int, rng: np.random.Generator) -> Floats
     return np.ascontiguousarray(counts.reshape(resamples, groups).T, dtype=float)
 
 
-def _counts_in_chunks(
-    groups: int, rows: int, resamples: int, rng: np.random.Generator
-) -> Iterator[Floats]:
-    step = max(16, _CHUNK // max(rows, groups, 1))
-    for start in range(0, resamples, step):
-        yield draw_counts(groups, min(step, resamples - start), rng)
-
-
-def _resample_dataset(
-    pairs: Pairs, groups: Codes, count: int, resamples: int, rng: np.random.Generator
-) -> Iterator[dict[Coefficient, Floats]]:
-    cells = Cells(pairs.scores, pairs.human)
-    for counts in _counts_in_chunks(count, len(groups), resamples, rng):
-        sample = cells.weighted(counts[groups])
-        yield {
-            "pearson": cells.pearson(sample),
-            "spearman": cells.spearman(sample),
-            "kendall": cells.kendall(sample),
-        }
-
-
-def without_each_group(pairs: Pairs) -> dict[Coefficient, Floats]:
-    """Return each coefficient without the rows of each group, shape (groups,); NaN if undefined."""
-    groups = pairs.groups if pairs.groups is not None else np.arange(len(pairs.scores))
-    cells, count = Cells(pairs.scores, pairs.human), number_of_groups(pairs)
-    step = max(16, _CHUNK // max(len(groups), 1))
-    values: dict[Coefficient, list[Floats]] = {name: [] for name in COEFFICIENTS}
-    for start in range(0, count, step):
-        # one column per group that is left out: its rows count 0 times, all others once
-        out = np.arange(start, min(start + step, count))
-        sample = cells.weighted((groups[:, None] != out).astype(float))
-        values["pearson"].append(cells.pearson(sample))
-        values["spearman"].append(cells.spearman(sample))
-        values["kendall"].append(cells.kendall(sample))
-    return {name: np.concatenate(parts) for name, parts in values.items()}
-
-
-def _resample_groups(
-    pairs: Pairs, groups: Codes, count: int, resamples: int, rng: np.random.Generator
-) -> Iterator[dict[Coefficient, Floats]]:
+def _means_over_groups(pairs: Pairs) -> Callable[[Floats], dict[Coefficient, Floats]]:
+    """Return what computes the coefficients of groups that count so often in each resample."""
     # a group's coefficient does not change between resamples, only how often it counts
     per_group = group_coefficients(pairs)
     defined = ~np.isnan(per_group["pearson"])
     values = np.stack([np.where(defined, per_group[name], 0.0) for name in COEFFICIENTS])
-    for counts in _counts_in_chunks(count, count, resamples, rng):
+
+    def means(counts: Floats) -> dict[Coefficient, Floats]:
         used = defined.astype(float) @ counts
-        means = np.divide(
-            values @ counts, used, out=np.full((len(values), len(used)), np.nan), where=used > 0
-        )
-        yield dict(zip(COEFFICIENTS, means, strict=True))
+        empty = np.full((len(values), len(used)), np.nan)
+        found = np.divide(values @ counts, used, out=empty, where=used > 0)
+        return dict(zip(COEFFICIENTS, found, strict=True))
+
+    return means
 
 
-def _resample_means(
-    pairs: Pairs, groups: Codes, count: int, resamples: int, rng: np.random.Generator
-) -> Iterator[dict[Coefficient, Floats]]:
-    if pairs.systems is None:
-        raise ConfigurationError("level 'system' needs the system of each row; give systems")
-    systems = int(pairs.systems.max(initial=-1)) + 1
-    cell = groups * systems + pairs.systems
-    tables = [
-        np.bincount(cell, weights=weights, minlength=count * systems).reshape(count, systems).T
-        for weights in (
-            np.ones(len(cell)),
-            # sums of deviations instead of values: with a large offset, sums would lose the digits
-            # in which the systems differ
-            pairs.scores - pairs.scores.mean(),
-            pairs.human - pairs.human.mean(),
-        )
-    ]
-    for counts in _counts_in_chunks(count, systems * systems, resamples, rng):
-        rows, x, y = (np.ascontiguousarray((table @ counts).T) for table in tables)
-        yield _resample_systems(rows, x, y)
-
-
-def _resample_systems(rows: Floats, x: Floats, y: Floats) -> dict[Coefficient, Floats]:
-    """Return the coefficients over system means in each resample.
-
-    Systems without a drawn row are left out there.
-    """
-    draws = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
-    # resamples that lack the same systems are computed together, on arrays without gaps
-    present, pattern = np.unique(rows > 0, axis=0, return_inverse=True)
-    for number, systems in enumerate(present):
-        same = np.flatnonzero(pattern.ravel() == number)
-        if np.count_nonzero(systems) < 2:
-            continue
-        block = np.ix_(same, systems)
-        x_means, y_means = _snapped(x[block] / rows[block]), _snapped(y[block] / rows[block])
-        for name in COEFFICIENTS:
-            draws[name][same] = ROWS[name](x_means, y_means)
-    return draws
-
-
-def _snapped(means: Floats) -> Floats:
-    """Round relative to the largest value, so that means differing by rounding errors are ties."""
-    largest = float(np.abs(means).max(initial=0.0))
-    return np.round(means / largest, _DIGITS) if largest > 0 else means
+def without_each_group(pairs: Pairs) -> dict[Coefficient, Floats]:
+    """Return each coefficient without the rows of each group, shape (groups,); NaN if undefined."""
+    groups, count = sources_of(pairs), number_of_groups(pairs)
+    cells = Cells(pairs.scores, pairs.human)
+    step = max(16, _CHUNK // max(len(groups), 1))
+    chunks = []
+    for start in range(0, count, step):
+        # one column per group that is left out: its rows count 0 times, all others once
+        out = np.arange(start, min(start + step, count))
+        chunks.append(cells.coefficients((groups[:, None] != out).astype(float)))
+    return _concatenated(chunks)

@@ -15,7 +15,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Literal, get_args
@@ -51,11 +51,11 @@ class PairAgreement:
     """
 
     n: int
-    same: float | None
-    mean_difference: float | None
-    pearson: float | None
-    spearman: float | None
-    kendall: float | None
+    same: float | None = None
+    mean_difference: float | None = None
+    pearson: float | None = None
+    spearman: float | None = None
+    kendall: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,12 @@ class RaterAgreement:
     judge_rater: PairAgreement | None = None
     judge_others: PairAgreement | None = None
 
+    @property
+    def rank_correlations(self) -> tuple[float | None, ...]:
+        """Spearman's rho of two raters, of judge and rater, and of either with the others."""
+        pairs = (self.between_raters, self.judge_rater, self.ceiling, self.judge_others)
+        return tuple(None if pair is None else pair.spearman for pair in pairs)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the figures as JSON values; what is undefined is `None`."""
         return asdict(self)
@@ -91,15 +97,12 @@ class RaterAgreement:
 
 def rating_table(ratings: RatingsLike) -> Floats:
     """Return ratings as an array of shape (items, raters), with NaN in the gaps."""
-    if isinstance(ratings, np.ndarray):
-        rows: Sequence[Any] = [ratings] if ratings.ndim == 1 else list(ratings)
-        if ratings.ndim == 1:
-            raise DataError(
-                "ratings must have two dimensions, items and raters; reshape one column "
-                "with ratings[:, None]"
-            )
-    else:
-        rows = list(ratings)  # type: ignore[arg-type]  # nested sequences, checked below
+    if isinstance(ratings, np.ndarray) and ratings.ndim == 1:
+        raise DataError(
+            "ratings must have two dimensions, items and raters; reshape one column "
+            "with ratings[:, None]"
+        )
+    rows: Sequence[Any] = list(ratings)  # type: ignore[arg-type]  # nested sequences, checked below
     try:
         width = max((len(row) for row in rows), default=0)
         table = np.full((len(rows), width), np.nan)
@@ -185,7 +188,7 @@ def pair_agreement(a: ArrayLike, b: ArrayLike) -> PairAgreement:
     both = ~np.isnan(x) & ~np.isnan(y)
     x, y = x[both], y[both]
     if not len(x):
-        return PairAgreement(0, None, None, None, None, None)
+        return PairAgreement(0)
     return PairAgreement(
         n=len(x),
         same=float(np.mean(x == y)),
@@ -253,10 +256,14 @@ def rater_agreement(
 
     def mean(pairs: Iterable[tuple[Floats, Floats]]) -> PairAgreement | None:
         found = _mean(pair_agreement(x, y) for x, y in pairs)
-        return _same_only(found) if found is not None and is_nominal else found
+        # means of numbers and their order say nothing of names
+        return PairAgreement(found.n, found.same) if found is not None and is_nominal else found
 
-    # labels without an order have no mean that a rater could agree with
-    others = None if is_nominal else mean_of_others(table)
+    def with_others(of: Callable[[int], Floats]) -> PairAgreement | None:
+        # labels without an order have no mean that a rater could agree with
+        return None if is_nominal else mean((of(k), others[:, k]) for k in columns)
+
+    others = mean_of_others(table)
     return RaterAgreement(
         raters=table.shape[1],
         items=int(given.any(axis=1).sum()),
@@ -268,19 +275,10 @@ def rater_agreement(
             for level in MEASUREMENTS
         },
         between_raters=mean((table[:, a], table[:, b]) for a, b in combinations(columns, 2)),
-        ceiling=None if others is None else mean((table[:, k], others[:, k]) for k in columns),
+        ceiling=with_others(lambda k: table[:, k]),
         judge_rater=None if scores is None else mean((scores, table[:, k]) for k in columns),
-        judge_others=(
-            None
-            if scores is None or others is None
-            else mean((scores, others[:, k]) for k in columns)
-        ),
+        judge_others=None if scores is None else with_others(lambda _: scores),
     )
-
-
-def _same_only(pair: PairAgreement) -> PairAgreement:
-    """Return an agreement without what means of numbers and their order say."""
-    return PairAgreement(pair.n, pair.same, None, None, None, None)
 
 
 def _mean(pairs: Iterator[PairAgreement]) -> PairAgreement | None:

@@ -6,7 +6,7 @@ measures of labels. Knows scores by id and examples; nothing of runs, methods or
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,24 +15,26 @@ import numpy as np
 
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import COEFFICIENTS, LEVELS, Coefficient, Level
-from textassay.meta.label_measures import (
+from textassay.meta.labels import (
     LabelAgreement,
     Measure,
+    SetAgreement,
     Threshold,
     agreement_at,
     label_agreement,
+    set_agreement,
 )
-from textassay.meta.label_sets import SetAgreement, set_agreement
-from textassay.meta.people import People, refuse_other_ids
-from textassay.meta.raters import RaterAgreement, rater_agreement
-from textassay.meta.score_files import (
+from textassay.meta.raters import MEASUREMENTS, PairAgreement, RaterAgreement, rater_agreement
+from textassay.meta.records import (
     HasScores,
+    People,
     Recorded,
     is_of_criteria,
     pair_names,
     read_labels,
     read_with_labels,
     recorded,
+    refuse_other_ids,
 )
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import LabelReader
@@ -47,22 +49,23 @@ from textassay.runtime.labels import (
 )
 from textassay.table import Cell, Column, Displayed, Interval, Note, Table
 
-_COLUMNS = (
-    Column("score", "score"), Column("human", "human"), Column("level", "level"),
+_PAIR = Column("score", "score"), Column("human", "human")
+_COUNTS = (
     Column("n", "n", "count"), Column("coverage", "coverage", "number"),
-    Column("groups", "groups", "count"), *(Column(c, c, "interval") for c in COEFFICIENTS),
+    Column("groups", "groups", "count"),
+)  # fmt: skip
+_RATED = Column("raters", "raters", "count"), Column("items", "items", "count")
+_COLUMNS = (
+    *_PAIR, Column("level", "level"), *_COUNTS, *(Column(c, c, "interval") for c in COEFFICIENTS),
 )  # fmt: skip
 _RATERS = (
-    Column("score", "score"), Column("human", "human"), Column("raters", "raters", "count"),
-    Column("items", "items", "count"), Column("alpha", "alpha (ordinal)", "number"),
+    *_PAIR, *_RATED, Column("alpha", "alpha (ordinal)", "number"),
     Column("between_raters", "rater-rater", "number"),
     Column("judge_rater", "judge-rater", "number"), Column("ceiling", "rater-others", "number"),
     Column("judge_others", "judge-others", "number"),
 )  # fmt: skip
 _LABEL_COLUMNS = (
-    Column("score", "score"), Column("human", "human"), Column("measure", "measure"),
-    Column("n", "n", "count"), Column("coverage", "coverage", "number"),
-    Column("groups", "groups", "count"), Column("value", "value", "interval"),
+    *_PAIR, Column("measure", "measure"), *_COUNTS, Column("value", "value", "interval"),
     Column("constant", "best constant", "number"),
 )  # fmt: skip
 _MEASURES = {
@@ -78,58 +81,53 @@ _SETS = {
     "alpha_masi": "alpha (MASI)",
 }  # fmt: skip
 _LABEL_RATERS = (
-    Column("score", "score"), Column("human", "human"), Column("raters", "raters", "count"),
-    Column("items", "items", "count"), Column("alpha", "alpha (nominal)", "number"),
+    *_PAIR, *_RATED, Column("alpha", "alpha (nominal)", "number"),
     Column("ordinal", "alpha (ordinal)", "number"),
     Column("between_raters", "rater-rater, same", "number"),
     Column("judge_rater", "judge-rater, same", "number"),
 )  # fmt: skip
 _AMONG_RATERS = (
-    Column("human", "human"), Column("raters", "raters", "count"),
-    Column("items", "items", "count"), Column("nominal", "alpha (nominal)", "number"),
-    Column("ordinal", "alpha (ordinal)", "number"),
-    Column("interval", "alpha (interval)", "number"), Column("same", "same", "number"),
-    Column("distance", "distance", "number"), Column("spearman", "rho", "number"),
+    _PAIR[1], *_RATED, *(Column(one, f"alpha ({one})", "number") for one in MEASUREMENTS),
+    Column("same", "same", "number"), Column("distance", "distance", "number"),
+    Column("spearman", "rho", "number"),
 )  # fmt: skip
 _CONSTANT = "best constant: what a judge that always gives the same {} reaches"
 
 
 @dataclass(frozen=True, slots=True)
-class TableRow:
-    """Agreement of one score with one human aspect at one level.
+class _Row:
+    """What was found for one score and the human aspect it is compared with.
 
     Attributes:
         aspect: Name of the score.
-        human: Name of the human aspect it is compared with.
+        human: Name of the human aspect.
         agreement: What was found.
     """
 
     aspect: str
     human: str
-    agreement: Agreement
+    agreement: Any
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values; what is undefined is `None`."""
-        return {"aspect": self.aspect, "human": self.human, **asdict(self.agreement)}
+        content = asdict(self)
+        own = content.pop("agreement")
+        names = {name: content.pop(name) for name in ("aspect", "human")}
+        return {**names, **own, **content}
 
 
 @dataclass(frozen=True, slots=True)
-class RaterRow:
-    """Agreement among the raters of one human aspect, and of one score with them.
+class TableRow(_Row):
+    """Agreement of one score with one human aspect at one level."""
 
-    Attributes:
-        aspect: Name of the score.
-        human: Name of the human aspect.
-        agreement: What was found, over the rows that have a score.
-    """
+    agreement: Agreement
 
-    aspect: str
-    human: str
+
+@dataclass(frozen=True, slots=True)
+class RaterRow(_Row):
+    """Agreement among raters, and of one score with them, over the rows that have a score."""
+
     agreement: RaterAgreement
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row as JSON values; what is undefined is `None`."""
-        return {"aspect": self.aspect, "human": self.human, **asdict(self.agreement)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +154,13 @@ class AgreementTable(Displayed):
         With `labels`, `sets` and `raters` if there are any; rows of labels have their measures,
         too.
         """
-        rows = flat_rows((row.as_dict() for row in self.rows), self.labels)
-        content: dict[str, Any] = {"rows": rows}
-        if self.labels:
-            content["labels"] = [row.as_dict() for row in self.labels]
-        if self.sets:
-            content["sets"] = [row.as_dict() for row in self.sets]
-        if self.raters is not None:
-            content["raters"] = [row.as_dict() for row in self.raters]
-        return content
+        rows = _flat_rows((row.as_dict() for row in self.rows), self.labels)
+        parts = {"labels": self.labels or None, "sets": self.sets or None, "raters": self.raters}
+        return {"rows": rows} | {
+            name: [row.as_dict() for row in part]
+            for name, part in parts.items()
+            if part is not None
+        }
 
     def tables(self) -> list[Table]:
         """Return agreement with people, of labels, and among raters if asked for."""
@@ -176,26 +172,18 @@ class AgreementTable(Displayed):
         notes = tuple(self._notes())
         tables = [Table(_COLUMNS, rows, notes, "agreement with people")] if rows or notes else []
         tables += [table for row in self.labels for table in label_tables(row)]
-        tables += [table for row in self.sets for table in set_tables(row)]
+        tables += [table for row in self.sets for table in _set_tables(row)]
         if self.raters is not None:
             tables += self._rater_tables(self.raters)
         return tables
 
     def _rater_tables(self, rows: Sequence[RaterRow]) -> Iterator[Table]:
         """Yield agreement among raters on ratings, and on labels."""
-        ordered = {
-            (row.aspect, row.human): row.agreement.ordered or len(row.agreement.labels) == 2
-            for row in self.labels
-            if row.threshold is None
-        }
-        if ratings := [row for row in rows if (row.aspect, row.human) not in ordered]:
-            yield _rater_table(ratings)
-        if on_labels := [
-            (row.aspect, row.human, row.agreement, ordered[row.aspect, row.human])
-            for row in rows
-            if (row.aspect, row.human) in ordered
-        ]:
-            yield rater_table(on_labels)
+        labels = {(row.aspect, row.human) for row in self.labels if row.threshold is None}
+        for draw, is_of_labels in ((_rater_table, False), (_label_rater_table, True)):
+            own = [row for row in rows if ((row.aspect, row.human) in labels) == is_of_labels]
+            if own:
+                yield draw(own)
 
     def _notes(self) -> Iterator[Note]:
         """Yield what `2 (-1)` groups mean, and why intervals are missing."""
@@ -222,10 +210,9 @@ def _rater_table(rows: Sequence[RaterRow]) -> Table:
     """Return agreement among people beside that with the judge: alpha, and Spearman's rho."""
     lines = []
     for row in rows:
-        own = row.agreement
-        pairs = (own.between_raters, own.judge_rater, own.ceiling, own.judge_others)
-        rhos = (None if pair is None else pair.spearman for pair in pairs)
-        lines.append((row.aspect, row.human, own.raters, own.items, own.alpha["ordinal"], *rhos))
+        own, alpha = row.agreement, row.agreement.alpha["ordinal"]
+        line = (row.aspect, row.human, own.raters, own.items, alpha, *own.rank_correlations)
+        lines.append(line)
     notes = []
     for human, own in {row.human: row.agreement for row in rows}.items():
         if own.raters < 2:
@@ -257,65 +244,46 @@ def _groups(agreement: Agreement) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelRow:
-    """Agreement of one score with one human aspect, where both are labels.
+class LabelRow(_Row):
+    """Agreement of labels, over all rows, or over those that confirm a chosen threshold.
 
     Attributes:
-        aspect: Name of the score.
-        human: Name of the human aspect.
-        agreement: What was found, over all rows, or over those that confirm a chosen threshold.
-        threshold: Where a score was cut to be a label; `None` if it is one.
         tied: Texts left out because their raters gave two labels equally often.
         between: Texts left out because their score is halfway between two labels.
+        threshold: Where a score was cut to be a label; `None` if it is one.
     """
 
-    aspect: str
-    human: str
     agreement: LabelAgreement
-    threshold: Threshold | None = None
     tied: int = 0
     between: int = 0
+    threshold: Threshold | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the row as JSON values; what is undefined is `None`."""
-        cut = {} if self.threshold is None else {"threshold": asdict(self.threshold)}
-        left_out = {"tied": self.tied, "between": self.between}
-        own = asdict(self.agreement)
-        return {"aspect": self.aspect, "human": self.human, **own, **left_out, **cut}
+        """Return the row as JSON values, without a threshold if there is none."""
+        content = _Row.as_dict(self)
+        return content if self.threshold else {k: v for k, v in content.items() if k != "threshold"}
 
     def flat(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the measures by name, with the labels and the matrix, and the intervals."""
         own = self.agreement
         values: dict[str, Any] = {name: one.value for name, one in own.measures.items()}
-        ends = {
-            name: None if one.ci is None else list(one.ci) for name, one in own.measures.items()
-        }
-        about: dict[str, Any] = {"labels": list(own.labels)}
+        ends = {name: list(one.ci) if one.ci else None for name, one in own.measures.items()}
+        values["labels"] = list(own.labels)
         if len(own.labels) == 2:
-            about["positive"] = own.labels[1]
-        return {**values, **about, "confusion": [list(row) for row in own.confusion]}, ends
+            values["positive"] = own.labels[1]
+        return {**values, "confusion": [list(row) for row in own.confusion]}, ends
 
 
 @dataclass(frozen=True, slots=True)
-class SetRow:
+class SetRow(_Row):
     """Agreement of sets of labels, of which several may apply to a text.
 
     Attributes:
-        aspect: Name of the judge's aspect.
-        human: Name of the human aspect.
-        agreement: What was found.
         unrated: Texts without a set from people.
     """
 
-    aspect: str
-    human: str
     agreement: SetAgreement
     unrated: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row as JSON values; what is undefined is `None`."""
-        own = asdict(self.agreement)
-        return {"aspect": self.aspect, "human": self.human, **own, "unrated": self.unrated}
 
 
 def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
@@ -353,8 +321,8 @@ def measure_name(measure: str, labels: Sequence[str]) -> str:
 
 
 def _threshold_note(row: LabelRow, cut: Threshold) -> str:
-    yes, _ = row.agreement.labels[1], row.agreement.labels[0]
-    rule = f"{row.aspect}: {yes} is a score of at {'least' if cut.yes == 'above' else 'most'}"
+    most = "least" if cut.yes == "above" else "most"
+    rule = f"{row.aspect}: {row.agreement.labels[1]} is a score of at {most}"
     if not cut.chosen_on:
         return f"{rule} {cut.value:g}, as given"
     return (
@@ -363,7 +331,7 @@ def _threshold_note(row: LabelRow, cut: Threshold) -> str:
     )
 
 
-def set_tables(row: SetRow) -> list[Table]:
+def _set_tables(row: SetRow) -> list[Table]:
     """Return the measures of a pairing of sets."""
     own = row.agreement
     texts = [_CONSTANT.format("set")] + ([f"{row.aspect}: {own.note}"] if own.note else [])
@@ -385,37 +353,31 @@ def _lines(
         yield aspect, human, names[name], own.n, own.coverage, own.groups, value, one.constant
 
 
-def rater_table(rows: Sequence[tuple[str, str, RaterAgreement, bool]]) -> Table:
+def _label_rater_table(rows: Sequence[RaterRow]) -> Table:
     """Return agreement among the people who gave labels, and of the judge with each of them."""
-    lines = [
-        (score, human, own.raters, own.items, own.alpha["nominal"],
-         own.alpha["ordinal"] if ordered else None,
-         None if own.between_raters is None else own.between_raters.same,
-         None if own.judge_rater is None else own.judge_rater.same)
-        for score, human, own, ordered in rows
-    ]  # fmt: skip
+    lines = []
+    for row in rows:
+        own = row.agreement
+        same = (None if one is None else one.same for one in (own.between_raters, own.judge_rater))
+        alphas = (own.alpha["nominal"], own.alpha["ordinal"])
+        lines.append((row.aspect, row.human, own.raters, own.items, *alphas, *same))
     note = Note("same: share of the texts that both labeled on which the labels are the same")
     return Table(_LABEL_RATERS, lines, (note,), title="agreement among raters on labels")
 
 
-def among_raters(found: Mapping[str, RaterAgreement], unordered: Collection[str]) -> Table:
+def _among_raters(found: Mapping[str, RaterAgreement]) -> Table:
     """Return agreement among raters without a judge, a row for each human aspect."""
     rows = []
     for name, own in found.items():
-        pair, has_order = own.between_raters, name not in unordered
-        rows.append(
-            (name, own.raters, own.items, own.alpha["nominal"],
-             own.alpha["ordinal"] if has_order else None,
-             own.alpha["interval"] if has_order else None,
-             None if pair is None else pair.same,
-             None if pair is None or not has_order else pair.mean_difference,
-             None if pair is None or not has_order else pair.spearman)
-        )  # fmt: skip
+        pair = own.between_raters or PairAgreement(0)
+        alphas = (own.alpha[level] for level in MEASUREMENTS)
+        spread = (pair.same, pair.mean_difference, pair.spearman)
+        rows.append((name, own.raters, own.items, *alphas, *spread))
     note = Note("same, distance and rho: of each two raters, on the texts that both rated")
     return Table(_AMONG_RATERS, rows, (note,), title="agreement among raters")
 
 
-def flat_rows(rows: Iterable[dict[str, Any]], labels: Iterable[LabelRow]) -> list[dict[str, Any]]:
+def _flat_rows(rows: Iterable[dict[str, Any]], labels: Iterable[LabelRow]) -> list[dict[str, Any]]:
     """Return the rows of correlations with the measures of labels in those at data set level.
 
     A pairing of labels without correlations has a row of its own.
@@ -427,12 +389,11 @@ def flat_rows(rows: Iterable[dict[str, Any]], labels: Iterable[LabelRow]) -> lis
         row = at.get((label.aspect, label.human))
         if row is None:
             own = label.agreement
-            row = {
-                "aspect": label.aspect, "human": label.human, "level": "dataset", "n": own.n,
-                "groups": own.groups, "groups_skipped": 0, "coverage": own.coverage,
-                "pearson": None, "spearman": None, "kendall": None, "ci": None, "systems": None,
-                "note": own.note,
-            }  # fmt: skip
+            undefined = Agreement(
+                level="dataset", n=own.n, groups=own.groups, groups_skipped=0,
+                coverage=own.coverage, pearson=None, spearman=None, kendall=None, note=own.note,
+            )  # fmt: skip
+            row = TableRow(label.aspect, label.human, undefined).as_dict()
             complete.append(row)
         row |= values
         if any(ends.values()):
@@ -564,8 +525,8 @@ class _Joined:
             uncut = len(scale.names) == 2 and not are_labels(judged, scale)
             if threshold is not None and uncut:
                 at = None if threshold == "auto" else threshold
-                cut = agreement_at(judged, given, threshold=at, **common)
-                yield LabelRow(score, human, *cut)
+                found, cut = agreement_at(judged, given, threshold=at, **common)
+                yield LabelRow(score, human, found, threshold=cut)
             elif score in self.labels or are_labels(judged, YES_NO):
                 votes = [nearest_label(value) for value in judged]
                 found = label_agreement(votes, given, ordered=scale.ordered, **common)
@@ -635,7 +596,7 @@ def between_raters(
         )
         for name in names
     }
-    return found, among_raters(found, {name for name in names if name in reader.voted})
+    return found, _among_raters(found)
 
 
 def _no_single_ratings() -> DataError:

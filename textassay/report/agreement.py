@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from textassay.meta.agreement import Agreement, compare, correlate
 from textassay.meta.correlation import Level
-from textassay.meta.score_files import Recorded
+from textassay.meta.records import Recorded
 from textassay.meta.table import AgreementTable, LabelRow, TableRow, agreement_table, label_tables
 from textassay.report import svg
 from textassay.report.source import DataSource, Joined, RunSource

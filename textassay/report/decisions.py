@@ -36,7 +36,7 @@ from textassay.calibration.compare_runs import (
 )
 from textassay.calibration.estimate import EstimateRow, estimate_means
 from textassay.calibration.means import SystemDifference, difference_table
-from textassay.meta.people import People
+from textassay.meta.records import People
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.errors import RunFolderError, TextassayError

@@ -23,7 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from textassay.calibration.means import SystemDifference
-from textassay.meta.score_files import map_entries
+from textassay.meta.records import map_entries
 from textassay.report.agreement import RESAMPLES, AspectAgreement, agreements, pairs_of
 from textassay.report.decisions import STAND_IN, Decisions, decisions
 from textassay.report.examples import (

@@ -19,8 +19,7 @@ import numpy as np
 from scipy import stats
 
 from textassay.meta.correlation import Floats
-from textassay.meta.people import People
-from textassay.meta.score_files import refuse_other_labels
+from textassay.meta.records import People, refuse_other_labels
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import labels_of, without_order

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.meta.score_files import read_judge
+from textassay.meta.records import read_judge
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import DataError

@@ -19,7 +19,7 @@ from textassay.table import Note
 if TYPE_CHECKING:
     from textassay.calibration.columns import Judged
     from textassay.meta.correlation import Level
-    from textassay.meta.people import People
+    from textassay.meta.records import People
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.labels import LabelSets
 
@@ -240,7 +240,7 @@ def meta(
         textassay meta runs/first data.jsonl --level dataset,group,system --json
         textassay meta runs/first rated.csv --field item=id --field coh=human.coherence
     """
-    from textassay.meta.score_files import read_judge, read_with_labels
+    from textassay.meta.records import read_judge, read_with_labels
     from textassay.meta.table import agreement_table
 
     rated = Rated(scores, data, given, aspect_map)

@@ -16,7 +16,7 @@ from textassay.runtime.messages import Usage
 from textassay.table import Column, Note, Table
 
 if TYPE_CHECKING:
-    from textassay.calibration.cascade import Tried
+    from textassay.calibration.calibration import Tried
     from textassay.learning.cascade import Rule
 
 
@@ -58,7 +58,7 @@ def cascade(
         textassay score new.jsonl --method jury -m juror=CHEAP -m juror=STRONG --escalate
             cascades/first -o runs/new
     """
-    from textassay.calibration.cascade import learn_rule
+    from textassay.calibration.calibration import learn_rule
     from textassay.learning.cascade import save
     from textassay.runtime.storage.files import check_new_folder
 

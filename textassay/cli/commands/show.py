@@ -59,7 +59,7 @@ def show(
         ids = None if id_ is None else [id_]
         run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
         return
-    from textassay.meta.score_files import map_entries
+    from textassay.meta.records import map_entries
     from textassay.report.page import join_runs
     from textassay.report.source import open_data, open_run
 

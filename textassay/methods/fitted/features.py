@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from textassay.meta.score_files import HasScores, Recorded, read_labels, read_scores, recorded
+from textassay.meta.records import HasScores, Recorded, read_labels, read_scores, recorded
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Example

@@ -1,6 +1,7 @@
-"""Recorded scores, and which human aspect and labels they are held against.
+"""What is on record of texts: a judge's scores, people's ratings, and which belong together.
 
-Scores are in a run folder, or in any JSON Lines file whose rows hold `id`, `aspect` and `value`.
+Scores are in a run folder, or in any JSON Lines file whose rows hold `id`, `aspect` and `value`;
+ratings in the data, with ids, systems and sources as columns.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
+from textassay.meta.correlation import Floats, Level
+from textassay.meta.raters import rating_table
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.ratings import LabelReader
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader
 from textassay.runtime.data.tables import FieldError, JsonLines
 from textassay.runtime.errors import (
     ConfigurationError,
@@ -27,11 +32,13 @@ from textassay.runtime.labels import (
     YES_NO,
     LabelScale,
     LabelSets,
+    labels_given,
     labels_of,
     member_name,
+    nearest_label,
     slug,
 )
-from textassay.runtime.messages import Aspect, Score
+from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
@@ -42,6 +49,8 @@ CRITERIA = "criteria"
 
 Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""
+AspectMap = Iterable[str] | Mapping[str, str]
+"""Which human aspects scores are held against: texts `SCORE=HUMAN`, or a mapping."""
 
 
 def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) -> Recorded:
@@ -167,7 +176,7 @@ def read_score_lines(
         read_manifest(folder)  # refuses a run of a newer format
         rows = _run_rows(file)
     else:
-        rows = iter(JsonLines(file).rows())
+        rows = JsonLines(file).rows()
     for number, row in rows:
         where = f"{file}, line {number}"
         if not isinstance(row, dict):
@@ -290,7 +299,7 @@ def _add_criteria(scores: Recorded, example: str, evidence: Iterable[Any]) -> No
 def pair_names(
     scores: Mapping[str, object],
     human: tuple[str, ...],
-    aspect_map: Iterable[str] | Mapping[str, str],
+    aspect_map: AspectMap,
 ) -> list[tuple[str, str]]:
     """Return (score, human aspect), each pair once, in order of scores."""
     if not human:
@@ -298,13 +307,13 @@ def pair_names(
             "the data contain no human ratings; give them in the field 'human', or on the command"
             " line in a file of their own (ratings=FILE)"
         )
-    mapped: dict[str, list[str]] = {}
-    for score, target in map_entries(aspect_map):
+    mapped = _by_score(aspect_map)
+    for score, targets in mapped.items():
         if score not in scores and not _has_members(score, scores):
             raise UnknownName("score in the aspect map", score, list(scores))
-        if target not in human and not _has_members(target, human):
-            raise UnknownName("human aspect in the aspect map", target, human)
-        mapped.setdefault(score, []).append(target)
+        for target in targets:
+            if target not in human and not _has_members(target, human):
+                raise UnknownName("human aspect in the aspect map", target, human)
     for score, targets in list(mapped.items()):
         # an aspect of several labels stands for its labels
         for name in scores if score not in scores else ():
@@ -335,28 +344,37 @@ def read_with_labels(
     read_scores: Callable[[LabelReader], Scores],
     open_people: Callable[[LabelReader], Examples],
     labels: LabelSets,
-    aspect_map: Iterable[str] | Mapping[str, str] = (),
+    aspect_map: AspectMap = (),
 ) -> tuple[Scores, Examples, LabelSets]:
     """Read scores and ratings of people, whose words are labels even if nobody declared them.
 
     Which words there are is known when all is read; then it is read once more. They are numbered in
     the order of the alphabet.
     """
-    judge = LabelReader(labels, any_word=True)
-    human = LabelReader(labels_of_people(labels, aspect_map), any_word=True)
+    judge, human = _readers(labels, aspect_map)
     scores, examples = read_scores(judge), open_people(human)
     rated = examples.check().human
-    words = {side: own for side, own in judge.categories.items() if side[0] == "metrics"}
-    words |= {side: own for side, own in human.categories.items() if side[0] == "human"}
+    words = {
+        side: own
+        for reader, field in ((judge, "metrics"), (human, "human"))
+        for side, own in reader.categories.items()
+        if side[0] == field
+    }
     if not words:
         return scores, examples, labels
     mapped = _by_score(aspect_map)
     names = {*scores, *(name for field, name in words if field == "metrics")}
     pairs = [(one, other) for one in names for other in mapped.get(one, [one]) if other in rated]
     labels = {**labels, **_words_in_common(words, pairs)}
-    judge = LabelReader(labels, any_word=True)
-    human = LabelReader(labels_of_people(labels, aspect_map), any_word=True)
+    judge, human = _readers(labels, aspect_map)
     return read_scores(judge), open_people(human), labels
+
+
+def _readers(labels: LabelSets, aspect_map: AspectMap) -> tuple[LabelReader, LabelReader]:
+    """Return what reads the labels of scores, and what reads those of people."""
+    both = labels, labels_of_people(labels, aspect_map)
+    judge, human = (LabelReader(one, any_word=True) for one in both)
+    return judge, human
 
 
 def _words_in_common(
@@ -384,9 +402,7 @@ def _words_in_common(
     }
 
 
-def labels_of_task(
-    aspects: Iterable[Aspect], aspect_map: Iterable[str] | Mapping[str, str] = ()
-) -> dict[str, LabelScale]:
+def labels_of_task(aspects: Iterable[Aspect], aspect_map: AspectMap = ()) -> dict[str, LabelScale]:
     """Return the labels of scores that are held against a task's aspects, by name of the score."""
     scores: dict[str, list[str]] = {}
     for score, human in map_entries(aspect_map):
@@ -403,23 +419,21 @@ def labels_of_task(
 
 
 def labels_of_people(
-    labels: Mapping[str, LabelScale], aspect_map: Iterable[str] | Mapping[str, str] = ()
+    labels: Mapping[str, LabelScale], aspect_map: AspectMap = ()
 ) -> dict[str, LabelScale]:
     """Return the labels that human ratings may be, by human aspect, for those of scores."""
-    if not labels:
-        return {}
     mapped = _by_score(aspect_map)
     return {human: scale for score, scale in labels.items() for human in mapped.get(score, [score])}
 
 
-def _by_score(aspect_map: Iterable[str] | Mapping[str, str]) -> dict[str, list[str]]:
+def _by_score(aspect_map: AspectMap) -> dict[str, list[str]]:
     mapped: dict[str, list[str]] = {}
     for score, human in map_entries(aspect_map):
         mapped.setdefault(score, []).append(human)
     return mapped
 
 
-def map_entries(aspect_map: Iterable[str] | Mapping[str, str]) -> Iterable[tuple[str, str]]:
+def map_entries(aspect_map: AspectMap) -> Iterable[tuple[str, str]]:
     """Yield each SCORE=HUMAN of an aspect map as a pair."""
     if isinstance(aspect_map, Mapping):
         yield from aspect_map.items()
@@ -430,3 +444,171 @@ def map_entries(aspect_map: Iterable[str] | Mapping[str, str]) -> Iterable[tuple
         if not (score and equals and target):
             raise ConfigurationError(f"the aspect map takes SCORE=HUMAN, not {entry!r}")
         yield score.strip(), target.strip()
+
+
+Human = dict[str, float | None]
+Annotators = dict[str, tuple[float | None, ...]]
+
+
+class People:
+    """Ids, systems, sources and human ratings of a data set, as columns.
+
+    Attributes:
+        ids: Id of each row, length n.
+        systems: Who made each row, length n.
+        groups: The source of each row, length n.
+        words: Number of words of each output, length n.
+        annotators: Single ratings of each row by aspect, length n.
+        aspects: All human aspects.
+    """
+
+    def __init__(self, data: Any, *, criteria: bool = False) -> None:
+        """Read a data set."""
+        self.ids: list[str] = []
+        self.systems: list[str | None] = []
+        self.groups: list[str | None] = []
+        self.words: list[int] = []
+        self.annotators: list[Annotators] = []
+        self._human: list[Human] = []
+        self._probabilities: list[float | None] = []
+        examples = data if isinstance(data, Examples) else Examples(data, needs_output=False)
+        self._reader = examples.labels
+        for example in examples:
+            human, annotators = dict(example.human), dict(example.annotators)
+            _add_members(human, annotators, examples.labels.declared)
+            self._add(example, example.id, human, annotators)
+            for criterion in example.rubric if criteria else ():
+                verdict = None if criterion.human is None else nearest_label(criterion.human)
+                if verdict is not None:
+                    own: Human = dict.fromkeys(criterion_names(criterion.tags), verdict)
+                    self._add(example, criterion_id(example.id, criterion.id), own, {})
+        names = [name for human in self._human for name in human]
+        names += [name for annotators in self.annotators for name in annotators]
+        self.aspects = tuple(dict.fromkeys(names))
+
+    def _add(self, example: Example, id_: str, human: Human, annotators: Annotators) -> None:
+        self.ids.append(id_)
+        self.systems.append(example.system)
+        self.groups.append(example.group)
+        self.words.append(len(example.output.split()))
+        self._human.append(human)
+        self.annotators.append(annotators)
+        drawn = example.meta.get(SAMPLING_PROBABILITY)
+        self._probabilities.append(check_probability(example.id, drawn))
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether any row says what its source is."""
+        return any(group is not None for group in self.groups)
+
+    def groups_of(self, aspect: str) -> list[str | None] | None:
+        """Return the source of each row; criteria of one example are of one source."""
+        if not is_of_criteria(aspect):
+            return self.groups if self.has_groups else None
+        return [
+            id_.rpartition("#criterion-")[0] if group is None else group
+            for id_, group in zip(self.ids, self.groups, strict=True)
+        ]
+
+    def ratings(self, aspect: str) -> Floats:
+        """Return mean ratings, shape (n,); a row without a mean has that of its annotators."""
+        return np.array(
+            [
+                _mean(human.get(aspect), annotators.get(aspect, ()))
+                for human, annotators in zip(self._human, self.annotators, strict=True)
+            ]
+        )
+
+    def raters(self, aspect: str) -> Floats:
+        """Return single ratings, shape (n, raters), NaN in the gaps."""
+        return rating_table([annotators.get(aspect, ()) for annotators in self.annotators])
+
+    def rated(self, aspect: str) -> list[bool]:
+        """Return whether anybody rated each row."""
+        return [
+            any(one is not None for one in (human.get(aspect), *single.get(aspect, ())))
+            for human, single in zip(self._human, self.annotators, strict=True)
+        ]
+
+    def labels(self, aspect: str, scale: LabelScale) -> list[float | None] | None:
+        """Return the label that people gave each text; `None` if some are no labels."""
+        single = [one.get(aspect, ()) for one in self.annotators]
+        return labels_given(single, [one.get(aspect) for one in self._human], scale)
+
+    def yes_no_words(self, aspect: str) -> LabelScale:
+        """Return the words for no and yes that people used."""
+        return LabelScale(self._reader.pair("human", aspect) or YES_NO.names)
+
+    def probabilities(self, plan: Mapping[str, float] | None) -> Floats | None:
+        """Return each row's probability of being drawn for rating; `None` if no row has one."""
+        given = self._probabilities if plan is None else [plan.get(id_) for id_ in self.ids]
+        if all(one is None for one in given):
+            return None
+        return np.array(given, float)
+
+    def check_levels(self, levels: Collection[Level]) -> None:
+        """Raise if a row with ratings lacks what a level needs."""
+        for level, labels in (("group", self.groups), ("system", self.systems)):
+            if level not in levels:
+                continue
+            if all(label is None for label in labels):
+                raise ConfigurationError(
+                    f"level {level!r} needs the field {level!r} in the data, and no example has it"
+                )
+            for id_, label, human in zip(self.ids, labels, self._human, strict=True):
+                if label is None and human:
+                    raise DataError(
+                        f"level {level!r} needs the field {level!r} in the data; example {id_!r}"
+                        " has none"
+                    )
+
+
+def _add_members(human: Human, annotators: Annotators, declared: Mapping[str, LabelScale]) -> None:
+    """Add a column of 0 and 1 for each label of an aspect whose labels have no order."""
+    for name, scale in declared.items():
+        for at, label in enumerate(scale.names if scale.is_nominal else ()):
+            own = member_name(name, label)
+            if (rating := human.get(name)) is not None:
+                human[own] = float(rating == at)
+            if name in annotators:
+                annotators[own] = tuple(
+                    None if one is None else float(one == at) for one in annotators[name]
+                )
+
+
+def _mean(human: float | None, annotators: tuple[float | None, ...]) -> float:
+    if human is not None:
+        return human
+    given = [one for one in annotators if one is not None]
+    return math.fsum(given) / len(given) if given else math.nan
+
+
+def check_probability(id_: str, value: Any) -> float | None:
+    """Return a sampling probability as a number; `None` if there is none."""
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    # NaN fails this comparison too; 0 would be divided by
+    if not 0 < number <= 1:
+        raise DataError(
+            f"example {id_!r}: {SAMPLING_PROBABILITY} must be above 0 and at most 1, not {value!r}"
+        )
+    return number
+
+
+def refuse_other_ids(scored: Iterable[str], known: Iterable[str]) -> None:
+    """Raise unless some id is in both: nearly always these are two files of different data."""
+    if not {*scored} & {*known}:
+        raise DataError(
+            f"no id occurs in both scores and data: the scores have {some_ids(scored)}, the data"
+            f" {some_ids(known)}; give the data that were scored"
+        )
+
+
+def some_ids(ids: Iterable[str]) -> str:
+    """Return up to three ids as text."""
+    shown = sorted(ids)[:3]
+    return ", ".join(map(repr, shown)) + ", ..." if shown else "none"

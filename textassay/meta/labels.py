@@ -1,9 +1,10 @@
-"""How well labels agree with those that people gave: pass or fail, yes or no, categories.
+"""How well labels agree with those that people gave: pass or fail, categories, sets of labels.
 
-Knows arrays of label numbers and what each row belongs to; nothing of examples or files.
+Knows arrays of label numbers, or with a column of 0 and 1 for each label of a set, and what each
+row belongs to; nothing of examples or files.
 
-Everything follows from the confusion matrix, whose rows are people's labels and whose columns are
-the judge's. Of two labels the second is the positive one.
+What one label of a text says follows from the confusion matrix, whose rows are people's labels and
+whose columns are the judge's. Of two labels the second is the positive one.
 
 An interval holds the middle 95 % of the measure in random weightings of the sources (the Bayesian
 bootstrap). Each cell of the matrix is given half an observation more, as in Jeffreys' prior: a
@@ -23,16 +24,24 @@ A score is cut into labels at a threshold. One that is chosen on the rows on whi
 measured looks better than it is: it is chosen on one half of the sources, and the other half says
 how good it is; or it is given.
 
+If several labels may apply to a text, the distance of two sets is 1 minus their Jaccard index, or
+MASI's (Passonneau 2006): 1 minus the Jaccard index times 1 if they are equal, 2/3 if one holds the
+other, 1/3 if they overlap, 0 if they share nothing. Two empty sets are equal. Krippendorff's alpha
+is that of `krippendorff_alpha` with MASI's distance in place of the nominal one. Each table of a
+label is given half an observation more in each cell; the mean of a similarity half an observation
+of full agreement and half of none.
+
 References:
     Cohen (1960, 1968). Gwet, "Computing inter-rater reliability and its variance in the presence of
     high agreement" (2008), for AC1. Krippendorff (2011). Gorodkin, "Comparing two K-category
     assignments by a K-category correlation coefficient" (2004), for MCC. Rubin, "The Bayesian
-    bootstrap" (1981).
+    bootstrap" (1981). Passonneau, "Measuring agreement on set-valued items (MASI) for semantic and
+    pragmatic annotation" (LREC 2006).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -46,6 +55,7 @@ from textassay.meta.intervals import (
     MIN_GROUPS,
     Interval,
     number_of_groups,
+    sources_of,
     t_quantile,
     too_few_groups,
 )
@@ -54,12 +64,17 @@ from textassay.runtime.labels import YES_NO
 
 MAX_LABELS = 50
 """Most labels of one aspect."""
-CELL = 0.5
-"""Observations that each cell of the matrix is given more."""
+_CELL, _JOINT_CELLS = 0.5, 4.0
+"""Observations that each cell of a matrix is given more, and all cells of two judges' together."""
 MIN_OF_EACH = 5
 """Rows with each of more than two labels that means over labels need for an interval."""
 _OVER_LABELS = ("balanced_accuracy", "macro_f1")
-_NUMBERS_AT_ONCE = 2_000_000
+_NUMBERS_AT_ONCE, _SETS_AT_ONCE = 2_000_000, 200
+"""Numbers of a temporary array; random weightings of tables of sets."""
+_MOST_CONSTANTS = 100
+"""Sets that are tried as the answer of a judge that always gives the same one, commonest first."""
+MIN_SOURCES = 10
+"""Fewest sources that are divided into halves to choose a threshold."""
 _TAILS = (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))
 _Z = 1.959963984540054
 
@@ -141,30 +156,23 @@ def label_agreement(
     """
     count = len(labels)
     pairs = pair_up(judge, human, groups=groups)
-    refuse_other_numbers({"judge's labels": pairs.scores, "human labels": pairs.human}, count)
+    _refuse_other_numbers({"judge's labels": pairs.scores, "human labels": pairs.human}, count)
     cells = (pairs.human * count + pairs.scores).astype(np.intp)
-    sources = pairs.groups if pairs.groups is not None else np.arange(len(cells))
-    tables = _tables(cells, sources, count)
+    tables = _tables(cells, sources_of(pairs), number_of_groups(pairs), count**2)
     whole = tables.sum(axis=0).reshape(count, count)
     found = measures_of(whole[None], ordered=ordered)
-    constants = _best_constants(whole, ordered=ordered)
     spans: dict[str, Interval | None] = {}
-    note = None
-    if bootstrap and len(cells):
-        note = too_few_groups(pairs)
-        if note is None:
-            drawn = (
-                tuple(measures_of(matrices, ordered=ordered) for matrices in both)
-                for both in _weighted(tables, count, bootstrap, np.random.default_rng(seed))
+    note = too_few_groups(pairs) if bootstrap and len(cells) else None
+    if bootstrap and len(cells) and note is None:
+        drawn = _weighted(tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered)
+        spans = _spans_of(found, drawn)
+        if count > 2 and whole.sum(axis=1).min() < MIN_OF_EACH:
+            # a mean over labels is one over those that happen to occur
+            spans |= dict.fromkeys(_OVER_LABELS)
+            note = (
+                f"no interval of {' and '.join(_OVER_LABELS)}: people gave some labels fewer"
+                f" than {MIN_OF_EACH} times"
             )
-            spans = spans_of({name: values[0] for name, values in found.items()}, drawn)
-            if count > 2 and whole.sum(axis=1).min() < MIN_OF_EACH:
-                # a mean over labels is one over those that happen to occur
-                spans |= dict.fromkeys(_OVER_LABELS)
-                note = (
-                    f"no interval of {' and '.join(_OVER_LABELS)}: people gave some labels fewer"
-                    f" than {MIN_OF_EACH} times"
-                )
     return LabelAgreement(
         labels=tuple(labels),
         ordered=ordered,
@@ -172,23 +180,29 @@ def label_agreement(
         coverage=pairs.coverage,
         groups=None if pairs.groups is None else len(tables),
         confusion=tuple(tuple(map(int, row)) for row in whole),
-        measures={
-            name: Measure(number_or_none(values[0]), spans.get(name), constants[name])
-            for name, values in found.items()
-        },
+        measures=_measures(found, spans, _best_constants(whole, ordered=ordered)),
         note=note,
     )
 
 
-def _tables(cells: Codes, sources: Codes, count: int) -> Floats:
-    """Return each source's confusion matrix as a row, shape (sources, count * count)."""
-    width = count * count
-    number = int(sources.max(initial=-1)) + 1
+def _tables(cells: Codes, sources: Codes, number: int, width: int) -> Floats:
+    """Return how often each cell occurs in each source, shape (sources, cells)."""
     flat = np.bincount(sources * width + cells, minlength=number * width)
     return flat.reshape(number, width).astype(float)
 
 
-def refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
+def _measures(
+    found: Mapping[str, Floats],
+    spans: Mapping[str, Interval | None],
+    constants: Mapping[str, float | None],
+) -> dict[str, Measure]:
+    return {
+        name: Measure(_number_or_none(values[0]), spans.get(name), constants[name])
+        for name, values in found.items()
+    }
+
+
+def _refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
     """Raise unless all numbers are those of so many labels, and these are neither few nor many."""
     if not 2 <= count <= MAX_LABELS:
         raise DataError(f"there must be 2 to {MAX_LABELS} labels, not {count}")
@@ -201,17 +215,21 @@ Weighted = tuple[Mapping[str, Floats], ...]
 """Measures in some random weightings: as they are, and with more in each cell."""
 
 
-def spans_of(found: Mapping[str, float], drawn: Iterable[Weighted]) -> dict[str, Interval | None]:
-    """Return the interval of each measure; `None` if it is undefined."""
+def _parts(drawn: Iterable[Weighted]) -> dict[str, list[Floats]]:
+    """Return each measure in all weightings, as they are and with more in each cell."""
     chunks = list(drawn)
     return {
-        name: None
-        if np.isnan(value)
-        else span_of(
-            value,
-            [np.concatenate([c[name] for c in ways]) for ways in zip(*chunks, strict=True)],
-        )
-        for name, value in found.items()
+        name: [np.concatenate([one[name] for one in ways]) for ways in zip(*chunks, strict=True)]
+        for name in chunks[0][0]
+    }
+
+
+def _spans_of(found: Mapping[str, Floats], drawn: Iterable[Weighted]) -> dict[str, Interval | None]:
+    """Return the interval of each measure; `None` if it is undefined."""
+    parts = _parts(drawn)
+    return {
+        name: None if np.isnan(values[0]) else span_of(values[0], parts[name])
+        for name, values in found.items()
     }
 
 
@@ -226,33 +244,40 @@ def span_of(value: float, parts: Iterable[Floats]) -> Interval:
 
 
 def _weighted(
-    tables: Floats, count: int, resamples: int, rng: np.random.Generator
-) -> Iterable[tuple[Floats, Floats]]:
-    """Yield confusion matrices of random weightings of the sources, shape (some, count, count).
-
-    As they are, and with more in each cell.
-    """
-    spread = spread_of_weights(len(tables))
+    tables: Floats, count: int, resamples: int, rng: np.random.Generator, *, ordered: bool
+) -> Iterator[Weighted]:
     # a sum of equal gamma variables is one of their shapes' sum, so equal sources are drawn at once
     distinct, times = np.unique(tables, axis=0, return_counts=True)
     rows = tables.sum(axis=1)
-    per_observation = rows_per_observation(rows, rows - tables[:, :: count + 1].sum(axis=1))
+    per_observation = _rows_per_observation(rows, rows - tables[:, :: count + 1].sum(axis=1))
     step = max(1, _NUMBERS_AT_ONCE // (len(distinct) + count * count))
-    for start in range(0, resamples, step):
-        size = min(step, resamples - start)
-        weights = rng.gamma(times / spread, spread, size=(size, len(distinct)))
-        more = rng.gamma(CELL, per_observation, size=(size, count * count))
-        plain = (weights @ distinct).reshape(size, count, count)
-        yield plain, plain + more.reshape(size, count, count)
+    for weights in _random_weights(times, resamples, step, rng):
+        shape = (len(weights), count, count)
+        plain = (weights @ distinct).reshape(shape)
+        more = rng.gamma(_CELL, per_observation, size=(len(weights), count * count)).reshape(shape)
+        yield tuple(measures_of(one, ordered=ordered) for one in (plain, plain + more))
 
 
-def spread_of_weights(number: int) -> float:
-    """Return the variance of the random weight of each of so many sources, whose mean is 1."""
+def _random_weights(
+    times: NDArray[Any], resamples: int, step: int, rng: np.random.Generator
+) -> Iterator[Floats]:
+    """Yield random weights of sources whose mean is 1, shape (some, sources).
+
+    Args:
+        times: How many equal sources each stands for, shape (sources,).
+        resamples: Number of weightings.
+        step: How many of them at a time.
+        rng: What draws them.
+    """
+    number = int(times.sum())
     # few sources show less of how sources differ: Student's t in place of the normal distribution
-    return number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / _Z) ** 2
+    spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / _Z) ** 2
+    for start in range(0, resamples, step):
+        size = (min(step, resamples - start), len(times))
+        yield rng.gamma(times / spread, spread, size=size)
 
 
-def rows_per_observation(rows: Floats, wrong: Floats) -> float:
+def _rows_per_observation(rows: Floats, wrong: Floats) -> float:
     """Return how many rows say as much as one independent row would: 1 up to a source's size."""
     number, total = len(rows), float(rows.sum())
     share = float(wrong.sum()) / total
@@ -272,17 +297,14 @@ def mean_interval(
 
     Made as those of `label_agreement`, with half an observation of 0 and half of 1 more.
     """
-    number = len(np.unique(groups))
-    if number < MIN_GROUPS:
-        return None
     codes = np.unique(groups, return_inverse=True)[1]
     rows = np.bincount(codes).astype(float)
-    sums = np.bincount(codes, weights=values).astype(float)
-    rng = np.random.default_rng(seed)
-    spread = spread_of_weights(number)
-    weights = rng.gamma(1 / spread, spread, size=(resamples, number))
+    if len(rows) < MIN_GROUPS:
+        return None
+    sums, rng = np.bincount(codes, weights=values).astype(float), np.random.default_rng(seed)
+    weights = next(_random_weights(np.ones(len(rows)), resamples, resamples, rng))
     total, part = weights @ rows, weights @ sums
-    more = rng.gamma(CELL, rows_per_observation(rows, sums), size=(2, resamples))
+    more = rng.gamma(_CELL, _rows_per_observation(rows, sums), size=(2, resamples))
     means = part / total, (part + more[0]) / (total + more.sum(axis=0))
     return span_of(values.mean(), means)
 
@@ -294,29 +316,29 @@ def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
     right = np.trace(matrices, axis1=1, axis2=2)
     people, judge = matrices.sum(axis=2), matrices.sum(axis=1)
     hits = np.einsum("bii->bi", matrices)
-    recall, precision = ratio(hits, people), ratio(hits, judge)
-    accuracy = ratio(right, total)
-    found = {"accuracy": accuracy, "balanced_accuracy": mean_of_defined(recall)}
+    recall, precision = _ratio(hits, people), _ratio(hits, judge)
+    accuracy = _ratio(right, total)
+    found = {"accuracy": accuracy, "balanced_accuracy": _mean_of_defined(recall)}
     if count == 2:
         # of two labels the second is the positive one
         found |= {
             "tpr": recall[:, 1],
             "tnr": recall[:, 0],
             "precision": precision[:, 1],
-            "f1": ratio(2 * hits[:, 1], people[:, 1] + judge[:, 1]),
+            "f1": _ratio(2 * hits[:, 1], people[:, 1] + judge[:, 1]),
         }
     else:
         # a label that neither side used has no F1
-        found["macro_f1"] = mean_of_defined(ratio(2 * hits, people + judge))
+        found["macro_f1"] = _mean_of_defined(_ratio(2 * hits, people + judge))
     found["mcc"] = _mcc(total, right, people, judge)
     found["kappa"] = _kappa(matrices, total, people, judge, 1 - np.eye(count))
     if ordered and count > 2:
         steps = np.subtract.outer(np.arange(count), np.arange(count))
         found["kappa_linear"] = _kappa(matrices, total, people, judge, np.abs(steps))
         found["kappa_quadratic"] = _kappa(matrices, total, people, judge, steps**2)
-    both = ratio(people + judge, 2 * total[:, None])
+    both = _ratio(people + judge, 2 * total[:, None])
     chance = np.sum(both * (1 - both), axis=1) / (count - 1)
-    found["ac1"] = ratio(accuracy - chance, 1 - chance)
+    found["ac1"] = _ratio(accuracy - chance, 1 - chance)
     found["alpha_nominal"] = _alpha(matrices, people + judge, ordinal=False)
     if ordered and count > 2:
         found["alpha_ordinal"] = _alpha(matrices, people + judge, ordinal=True)
@@ -326,15 +348,15 @@ def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
 def _mcc(total: Floats, right: Floats, people: Floats, judge: Floats) -> Floats:
     shared = np.sum(people * judge, axis=1)
     spread = (total**2 - np.sum(people**2, axis=1)) * (total**2 - np.sum(judge**2, axis=1))
-    return ratio(right * total - shared, np.sqrt(np.maximum(spread, 0.0)))
+    return _ratio(right * total - shared, np.sqrt(np.maximum(spread, 0.0)))
 
 
 def _kappa(
     matrices: Floats, total: Floats, people: Floats, judge: Floats, distance: NDArray[Any]
 ) -> Floats:
     seen = np.einsum("bij,ij->b", matrices, distance)
-    expected = ratio(np.einsum("bi,bj,ij->b", people, judge, distance), total)
-    return 1 - ratio(seen, expected)
+    expected = _ratio(np.einsum("bi,bj,ij->b", people, judge, distance), total)
+    return 1 - _ratio(seen, expected)
 
 
 def _alpha(matrices: Floats, totals: Floats, *, ordinal: bool) -> Floats:
@@ -347,7 +369,7 @@ def _alpha(matrices: Floats, totals: Floats, *, ordinal: bool) -> Floats:
         distance = np.broadcast_to(1 - np.eye(count), matrices.shape)
     seen = 2 * np.sum(matrices * distance, axis=(1, 2))
     expected = np.einsum("bi,bj,bij->b", totals, totals, distance) / (totals.sum(axis=1) - 1)
-    return 1 - ratio(seen, expected)
+    return 1 - _ratio(seen, expected)
 
 
 def _best_constants(whole: Floats, *, ordered: bool) -> dict[str, float | None]:
@@ -366,7 +388,7 @@ def _best_constants(whole: Floats, *, ordered: bool) -> dict[str, float | None]:
     }
 
 
-def ratio(above: Floats, below: Floats) -> Floats:
+def _ratio(above: Floats, below: Floats) -> Floats:
     """Return quotients, NaN where the divisor is 0; arrays are broadcast."""
     above, below = np.broadcast_arrays(above, below)
     out = np.full(above.shape, np.nan)
@@ -374,19 +396,15 @@ def ratio(above: Floats, below: Floats) -> Floats:
     return out
 
 
-def mean_of_defined(values: Floats) -> Floats:
+def _mean_of_defined(values: Floats) -> Floats:
     """Return the mean of each row over what is not NaN, shape (n,) of (n, k)."""
     defined = ~np.isnan(values)
-    return ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
+    return _ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
 
 
-def number_or_none(value: float) -> float | None:
+def _number_or_none(value: float) -> float | None:
     """Return a number as Python's own; `None` if it is NaN."""
     return None if np.isnan(value) else float(value)
-
-
-_MORE = 4.0
-"""Observations that all cells together are given more."""
 
 
 def compare_labels(
@@ -404,29 +422,26 @@ def compare_labels(
     count = len(labels)
     for side, judged in (("the first judge's", a), ("the second judge's", b)):
         one = pair_up(judged, human, groups=groups)
-        refuse_other_numbers({f"{side} labels": one.scores, "human labels": one.human}, count)
+        _refuse_other_numbers({f"{side} labels": one.scores, "human labels": one.human}, count)
     ours, other = finite_array(a, "labels"), finite_array(b, "labels")
     # one number for both labels, so that rows that one judge left out are left out on both sides
     pairs = pair_up(ours * count + other, human, groups=groups)
     both = pairs.scores.astype(np.intp)
     cells = pairs.human.astype(np.intp) * count**2 + both
-    sources = pairs.groups if pairs.groups is not None else np.arange(len(cells))
-    number, width = number_of_groups(pairs), count**3
-    flat = np.bincount(sources * width + cells, minlength=number * width)
-    tables = flat.reshape(number, width).astype(float)
-    whole = _measured(tables.sum(axis=0)[None], count, ordered=ordered)
-    drawn = (
-        _drawn(tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered)
-        if bootstrap and too_few_groups(pairs) is None
-        else {}
-    )
+    tables = _tables(cells, sources_of(pairs), number_of_groups(pairs), count**3)
+    whole = _of_both(tables.sum(axis=0)[None], count, ordered=ordered)
+    drawn: dict[str, list[Floats]] = {}
+    if bootstrap and too_few_groups(pairs) is None:
+        drawn = _parts(
+            _weighted_differences(tables, count, bootstrap, np.random.default_rng(seed), ordered)
+        )
     return len(cells), {
         name: _difference(float(x[0]), float(y[0]), drawn.get(name))
         for name, (x, y) in whole.items()
     }
 
 
-def _measured(joint: Floats, count: int, *, ordered: bool) -> dict[str, tuple[Floats, Floats]]:
+def _of_both(joint: Floats, count: int, *, ordered: bool) -> dict[str, tuple[Floats, Floats]]:
     """Return the measures of both judges, shape (b,) each, of tables of shape (b, count**3)."""
     cube = joint.reshape(-1, count, count, count)
     first = measures_of(cube.sum(axis=3), ordered=ordered)
@@ -434,31 +449,24 @@ def _measured(joint: Floats, count: int, *, ordered: bool) -> dict[str, tuple[Fl
     return {name: (values, second[name]) for name, values in first.items()}
 
 
-def _drawn(
-    tables: Floats, count: int, resamples: int, rng: np.random.Generator, *, ordered: bool
-) -> dict[str, tuple[Floats, Floats]]:
-    """Return differences in random weightings, as they are, and with more in each cell."""
+def _weighted_differences(
+    tables: Floats, count: int, resamples: int, rng: np.random.Generator, ordered: bool
+) -> Iterator[Weighted]:
     number, width = tables.shape
-    spread = spread_of_weights(number)
     human, ours, other = np.unravel_index(np.arange(width), (count, count, count))
     # what decides is where one judge errs and the other does not
     apart = tables[:, (ours == human) != (other == human)].sum(axis=1)
-    size = rows_per_observation(tables.sum(axis=1), apart)
-    parts: dict[str, tuple[list[Floats], list[Floats]]] = {}
+    size = _rows_per_observation(tables.sum(axis=1), apart)
     step = max(1, _NUMBERS_AT_ONCE // (number + width))
-    for start in range(0, resamples, step):
-        some = min(step, resamples - start)
-        weights = rng.gamma(1 / spread, spread, size=(some, number))
+    for weights in _random_weights(np.ones(number), resamples, step, rng):
         plain = weights @ tables
-        more = rng.gamma(_MORE / width, size, size=(some, width))
-        for at, joint in enumerate((plain, plain + more)):
-            for name, (x, y) in _measured(joint, count, ordered=ordered).items():
-                parts.setdefault(name, ([], []))[at].append(x - y)
-    return {name: (np.concatenate(p), np.concatenate(m)) for name, (p, m) in parts.items()}
+        more = rng.gamma(_JOINT_CELLS / width, size, size=(len(weights), width))
+        both = (_of_both(joint, count, ordered=ordered) for joint in (plain, plain + more))
+        yield tuple({name: x - y for name, (x, y) in one.items()} for one in both)
 
 
-def _difference(a: float, b: float, drawn: tuple[Floats, Floats] | None) -> Difference:
-    first, second = number_or_none(a), number_or_none(b)
+def _difference(a: float, b: float, drawn: Sequence[Floats] | None) -> Difference:
+    first, second = _number_or_none(a), _number_or_none(b)
     if first is None or second is None:
         return Difference(first, second, None, None, None)
     value = first - second
@@ -471,10 +479,6 @@ def _difference(a: float, b: float, drawn: tuple[Floats, Floats] | None) -> Diff
         # so many weightings cannot show less
         p = max(p, min(1.0, 2 * float(tail)), 2 / (len(defined) + 1))
     return Difference(first, second, value, span_of(value, drawn), p)
-
-
-MIN_SOURCES = 10
-"""Fewest sources that are divided into halves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -536,8 +540,7 @@ def _chosen(
     """Return the best threshold on half of the sources, and the rows of the others."""
     labeled = np.flatnonzero(~np.isnan(people))
     pairs = pair_up(people, people, groups=groups)
-    sources = pairs.groups if pairs.groups is not None else np.arange(len(labeled))
-    number = int(sources.max(initial=-1)) + 1
+    sources, number = sources_of(pairs), number_of_groups(pairs)
     if number < MIN_SOURCES:
         raise DataError(
             f"a threshold is chosen on one half of the sources and confirmed on the other, which"
@@ -578,3 +581,178 @@ def best_threshold(scores: Floats, human: Floats) -> tuple[float, Literal["above
     equal = np.flatnonzero(quality >= quality.max() - 1e-12)
     middle = int(equal[len(equal) // 2])
     return float(cuts[middle]), side, float(quality[middle])
+
+
+@dataclass(frozen=True, slots=True)
+class SetAgreement:
+    """Agreement of a judge's sets of labels with people's.
+
+    Attributes:
+        labels: Names of the labels.
+        n: Rows with both sets.
+        coverage: `n` over rows with people's set; `None` if there is none.
+        groups: Sources that occur; `None` without groups.
+        measures: By name: `exact` (share of equal sets), `jaccard` (mean Jaccard index),
+            `macro_f1`, `micro_f1`, `macro_kappa` (mean of Cohen's kappa of the labels), and
+            `alpha_masi`.
+        note: Why there is no interval; `None` if there is one, or none was asked for.
+    """
+
+    labels: tuple[str, ...]
+    n: int
+    coverage: float | None
+    groups: int | None
+    measures: dict[str, Measure]
+    note: str | None = None
+
+
+def set_agreement(
+    judge: ArrayLike,
+    human: ArrayLike,
+    *,
+    labels: Sequence[str],
+    groups: RowLabels | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> SetAgreement:
+    """Return how well a judge's sets of labels agree with people's.
+
+    Example:
+        >>> found = set_agreement([[1, 1], [0, 1]], [[1, 0], [0, 1]], labels=["a", "b"])
+        >>> found.measures["jaccard"].value
+        0.75
+    """
+    ours, theirs = np.asarray(judge, dtype=float), np.asarray(human, dtype=float)
+    if len(labels) > MAX_LABELS:
+        raise DataError(f"there must be at most {MAX_LABELS} labels, not {len(labels)}")
+    if ours.shape != theirs.shape or ours.ndim != 2 or ours.shape[1] != len(labels):
+        raise DataError(
+            f"sets need a column for each of {len(labels)} labels on both sides, not shapes"
+            f" {ours.shape} and {theirs.shape}"
+        )
+    # a row number stands for the set, so that rows are paired and counted in one place
+    at = np.arange(len(ours), dtype=float)
+    pairs = pair_up(
+        np.where(np.isnan(ours).any(axis=1), np.nan, at),
+        np.where(np.isnan(theirs).any(axis=1), np.nan, at),
+        groups=groups,
+    )
+    kept = pairs.scores.astype(np.intp)
+    ours, theirs = ours[kept], theirs[kept]
+    if not np.isin(ours, (0, 1)).all() or not np.isin(theirs, (0, 1)).all():
+        raise DataError("sets of labels hold 0 or 1 for each label")
+    if not len(kept):
+        nothing = "no text has a set of both"
+        return SetAgreement(tuple(labels), 0, pairs.coverage, None, {}, nothing)
+    number = number_of_groups(pairs)
+    table = _SetTable(ours, theirs, sources_of(pairs), number)
+    found = dict(table.measures(np.ones((1, number))))
+    spans: dict[str, Interval | None] = {}
+    note = too_few_groups(pairs) if bootstrap else None
+    if bootstrap and note is None:
+        rng = np.random.default_rng(seed)
+        drawn = (
+            tuple(dict(table.measures(weights, adding)) for adding in (None, rng))
+            for weights in _random_weights(np.ones(number), bootstrap, _SETS_AT_ONCE, rng)
+        )
+        spans = _spans_of(found, drawn)
+    return SetAgreement(
+        labels=tuple(labels),
+        n=len(kept),
+        coverage=pairs.coverage,
+        groups=None if pairs.groups is None else number,
+        measures=_measures(found, spans, _best_constant_sets(theirs, found)),
+        note=note,
+    )
+
+
+class _SetTable:
+    """What the measures need of each source."""
+
+    def __init__(self, ours: Floats, theirs: Floats, sources: Codes, number: int) -> None:
+        self.labels = ours.shape[1]
+        both = np.concatenate([ours, theirs])
+        # a set as the bits of a number: sorting rows takes ten times as long
+        numbers = both.astype(np.int64) @ (1 << np.arange(self.labels))
+        _, first, codes = np.unique(numbers, return_index=True, return_inverse=True)
+        self._sets, codes = both[first], codes.reshape(2, -1)
+        self._distance = _masi(self._sets)
+
+        def per_source(values: Floats) -> Floats:
+            """Return sums over the rows of each source of an array of shape (n, columns)."""
+            columns = [np.bincount(sources, weights=one, minlength=number) for one in values.T]
+            return np.stack(columns, axis=1)
+
+        shared, either = (ours * theirs).sum(axis=1), np.maximum(ours, theirs).sum(axis=1)
+        jaccard = np.where(either > 0, shared / np.maximum(either, 1), 1.0)
+        exact = (ours == theirs).all(axis=1).astype(float)
+        apart = self._distance[codes[0], codes[1]]
+        self.rows = per_source(np.ones((len(ours), 1)))[:, 0]
+        # similarities from 0 to 1, whose means are measures or parts of one
+        self._similar = per_source(np.stack([exact, jaccard, 1 - apart], axis=1))
+        cells = (2 * theirs + ours).astype(np.intp)
+        self._cells = per_source(
+            (cells[:, :, None] == np.arange(4)).reshape(len(ours), -1).astype(float)
+        )
+        kinds = len(self._sets)
+        used = np.bincount((sources * kinds + codes).ravel(), minlength=number * kinds)
+        self._used = used.reshape(number, kinds).astype(float)
+
+    def measures(
+        self, weights: Floats, rng: np.random.Generator | None = None
+    ) -> Iterator[tuple[str, Floats]]:
+        """Yield the measures for weights of the sources, shape (b, sources)."""
+        total, similar = weights @ self.rows, weights @ self._similar
+        mean = _ratio(similar, total[:, None])
+        if rng is not None:
+            for at in range(similar.shape[1]):
+                size = _rows_per_observation(self.rows, self.rows - self._similar[:, at])
+                more = rng.gamma(_CELL, size, size=(2, len(total)))
+                mean[:, at] = _ratio(similar[:, at] + more[0], total + more.sum(axis=0))
+        yield "exact", mean[:, 0]
+        yield "jaccard", mean[:, 1]
+        cells = (weights @ self._cells).reshape(len(total), self.labels, 4)
+        if rng is not None:
+            for label in range(self.labels):
+                wrong = self._cells[:, 4 * label + 1] + self._cells[:, 4 * label + 2]
+                size = _rows_per_observation(self.rows, wrong)
+                cells[:, label] += rng.gamma(_CELL, size, size=(len(total), 4))
+        matrices = cells.reshape(-1, 2, 2)
+        own = measures_of(matrices, ordered=False)
+        shape = (len(total), self.labels)
+        yield "macro_f1", _mean_of_defined(own["f1"].reshape(shape))
+        hits = cells[:, :, 3].sum(axis=1)
+        yield "micro_f1", _ratio(2 * hits, 2 * hits + cells[:, :, 1:3].sum(axis=(1, 2)))
+        yield "macro_kappa", _mean_of_defined(own["kappa"].reshape(shape))
+        used = weights @ self._used
+        values = used.sum(axis=1)
+        expected = _ratio(
+            np.einsum("bi,bj,ij->b", used, used, self._distance), values * (values - 1)
+        )
+        yield "alpha_masi", 1 - _ratio(1 - mean[:, 2], expected)
+
+
+def _masi(sets: Floats) -> Floats:
+    """Return MASI's distance of each two sets, shape (sets, sets), of (sets, labels)."""
+    sizes = sets.sum(axis=1)
+    shared = sets @ sets.T
+    either = sizes[:, None] + sizes[None, :] - shared
+    jaccard = np.where(either > 0, shared / np.maximum(either, 1), 1.0)
+    least = np.minimum(sizes[:, None], sizes[None, :])
+    within = np.where(shared == least, 2 / 3, 1 / 3)
+    monotone = np.where(either == shared, 1.0, np.where(shared > 0, within, 0.0))
+    return np.asarray(1 - jaccard * monotone)
+
+
+def _best_constant_sets(theirs: Floats, found: Iterable[str]) -> dict[str, float | None]:
+    """Return what the best judge that always gives one of people's sets reaches, by measure."""
+    best: dict[str, float | None] = dict.fromkeys(found)
+    sets, counts = np.unique(theirs, axis=0, return_counts=True)
+    for constant in sets[np.argsort(-counts, kind="stable")[:_MOST_CONSTANTS]]:
+        ours = np.broadcast_to(constant, theirs.shape)
+        table = _SetTable(ours, theirs, np.zeros(len(theirs), np.intp), 1)
+        for name, values in table.measures(np.ones((1, 1))):
+            value, known = _number_or_none(values[0]), best[name]
+            if value is not None and (known is None or value > known):
+                best[name] = value
+    return best
