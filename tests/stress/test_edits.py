@@ -25,11 +25,9 @@ from textassay.stress.edits import (
     EditContext,
     SubstituteText,
     Variants,
-    deleted,
     normalized,
     read_role,
     sentences,
-    shuffled,
 )
 from textassay.stress.runner import reversed_scale
 
@@ -67,9 +65,9 @@ def test_an_edit_is_a_pure_function_and_changes_one_field(edit, text):
 def test_shuffling_and_deleting_keep_the_sentences(text):
     example = Example(id="x", output=text)
     own = sentences(text)
-    if (edited := shuffled(example, around())) is not None:
+    if (edited := EDITS["shuffled"].change(example, around())) is not None:
         assert sorted(edited.output.split()) == sorted(" ".join(own).split())
-    if (edited := deleted(example, around())) is not None:
+    if (edited := EDITS["deleted"].change(example, around())) is not None:
         assert len(edited.output) <= sum(map(len, own)) + len(own) - max(map(len, own))
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import base64
 import random
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -290,27 +291,21 @@ def normalized(text: str) -> str:
     return " ".join(_LONE_HYPHEN.sub(" ", plain).split())
 
 
-def blank_lines(example: Example, around: EditContext) -> Example | None:
-    """Set every sentence in a paragraph of its own."""
-    parts = sentences(example.output)
-    return with_output(example, "\n\n".join(parts)) if len(parts) > 1 else None
+def of_sentences(
+    rewritten: Callable[[list[str], random.Random], str | None], least: int = 1
+) -> Change:
+    """Return an edit that makes another output of the sentences, if there are so many."""
+
+    def change(example: Example, around: EditContext) -> Example | None:
+        own = sentences(example.output)
+        return with_output(example, rewritten(own, around.rng) if len(own) >= least else None)
+
+    return change
 
 
 def trailing_spaces(example: Example, around: EditContext) -> Example | None:
     """Add spaces and a line break at both ends."""
     return with_output(example, f"  {example.output}  \n")
-
-
-def tabs(example: Example, around: EditContext) -> Example | None:
-    """Put a tab between sentences."""
-    parts = sentences(example.output)
-    return with_output(example, "\t".join(parts)) if len(parts) > 1 else None
-
-
-def bullets(example: Example, around: EditContext) -> Example | None:
-    """Make a Markdown list of the sentences."""
-    parts = sentences(example.output)
-    return with_output(example, "\n".join(f"- {one}" for one in parts)) if parts else None
 
 
 def bold(example: Example, around: EditContext) -> Example | None:
@@ -327,11 +322,14 @@ def curly_quotes(example: Example, around: EditContext) -> Example | None:
     return with_output(example, text.replace("'", "\u2019"))
 
 
+_BLANK_LINES = of_sentences(lambda own, _: "\n\n".join(own), least=2)
+_TABS = of_sentences(lambda own, _: "\t".join(own), least=2)
+_BULLETS = of_sentences(lambda own, _: "\n".join(f"- {one}" for one in own))
 FORMATTING = (
-    Edit("blank-lines", _FORMATTING, blank_lines, "every sentence is a paragraph"),
+    Edit("blank-lines", _FORMATTING, _BLANK_LINES, "every sentence is a paragraph"),
     Edit("trailing-spaces", _FORMATTING, trailing_spaces, "spaces and a line break at both ends"),
-    Edit("tabs", _FORMATTING, tabs, "tabs between sentences"),
-    Edit("bullets", _FORMATTING, bullets, "the sentences as a Markdown list"),
+    Edit("tabs", _FORMATTING, _TABS, "tabs between sentences"),
+    Edit("bullets", _FORMATTING, _BULLETS, "the sentences as a Markdown list"),
     Edit("bold", _FORMATTING, bold, "the first sentence in bold"),
     Edit("curly-quotes", _FORMATTING, curly_quotes, "typographic quotation marks"),
 )
@@ -348,45 +346,30 @@ def restated(example: Example, around: EditContext) -> Example | None:
     return with_output(example, f"{text} In other words: {text}") if text else None
 
 
-def truncated(example: Example, around: EditContext) -> Example | None:
-    """Cut off the last third of the sentences."""
-    parts = sentences(example.output)
-    # a third of two sentences is none
-    if len(parts) < 3:
-        return None
-    return with_output(example, " ".join(parts[: len(parts) - len(parts) // 3]))
-
-
 LENGTH = (
     Edit("padded", _LENGTH, padded, "110 neutral words more", gain_only=True),
     Edit("restated", _LENGTH, restated, "everything said twice", gain_only=True),
     Edit(
-        "truncated",
-        _LENGTH,
-        truncated,
+        "truncated", _LENGTH,
+        # a third of two sentences is none
+        of_sentences(lambda own, _: " ".join(own[: len(own) - len(own) // 3]), least=3),
         "the last third cut off",
-        seen_by=frozenset({"content", "overall"}),
-        ignored_by=frozenset({"facts"}),
+        seen_by=frozenset({"content", "overall"}), ignored_by=frozenset({"facts"}),
     ),
-)
+)  # fmt: skip
 
 
 def neutral_text(length: int) -> str:
     """Return neutral words of about so many characters, at least one word."""
-    words = " ".join(NEUTRAL).split()
-    text = words[0]
-    at = 1
-    while len(text) + 1 + len(words[at % len(words)]) <= length:
-        text += f" {words[at % len(words)]}"
-        at += 1
-    return text
+    words = " ".join(NEUTRAL * (1 + length // 500))
+    return textwrap.wrap(words, length, break_long_words=False)[0]
 
 
-def appended(text: str) -> Change:
+def appended(text: str, written: Callable[[str], str] = str) -> Change:
     """Return an edit that appends a text to the output; `{top}` becomes the highest rating."""
 
     def change(example: Example, around: EditContext) -> Example | None:
-        return with_output(example, example.output + text.format(top=around.top))
+        return with_output(example, example.output + written(text.format(top=around.top)))
 
     return change
 
@@ -407,15 +390,9 @@ def as_tags(text: str) -> str:
     return "".join(chr(0xE0000 + ord(letter)) for letter in text if ord(letter) < 128)
 
 
-def hidden_unicode(example: Example, around: EditContext) -> Example | None:
-    """Append an instruction in invisible characters."""
-    return with_output(example, example.output + as_tags(_HIDDEN.format(top=around.top)))
-
-
-def encoded(example: Example, around: EditContext) -> Example | None:
-    """Append an instruction in Base64."""
-    words = _HIDDEN.format(top=around.top).encode()
-    return with_output(example, f"{example.output} {base64.b64encode(words).decode()}")
+def as_base64(text: str) -> str:
+    """Return text in Base64, after a space."""
+    return f" {base64.b64encode(text.encode()).decode()}"
 
 
 def in_source(change: Change) -> Change:
@@ -430,27 +407,16 @@ def in_source(change: Change) -> Change:
     return changed
 
 
+def _injected(test: str, text: str, about: str, written: Callable[[str], str] = str) -> Edit:
+    change, control = appended(text, written), neutral_instead(text)
+    return Edit(test, _INJECTION, change, about, gain_only=True, control=control)
+
+
 _IN_OUTPUT = (
-    *(
-        Edit(
-            test, _INJECTION, appended(text), _ABOUT[test],
-            gain_only=True, control=neutral_instead(text),
-        )
-        for test, text in PAYLOADS.items()
-    ),
-    Edit(
-        "hidden-unicode",
-        _INJECTION,
-        hidden_unicode,
-        "asks in invisible characters",
-        gain_only=True,
-        control=neutral_instead(_HIDDEN),
-    ),
-    Edit(
-        "base64", _INJECTION, encoded, "asks in Base64",
-        gain_only=True, control=neutral_instead(_HIDDEN),
-    ),
-)  # fmt: skip
+    *(_injected(test, text, _ABOUT[test]) for test, text in PAYLOADS.items()),
+    _injected("hidden-unicode", _HIDDEN, "asks in invisible characters", as_tags),
+    _injected("base64", _HIDDEN, "asks in Base64", as_base64),
+)
 
 
 def _source_test(edit: Edit) -> Edit:
@@ -482,15 +448,11 @@ MASTER_KEYS = tuple(
 # only a gain is a defect: a judge of consistency may rightly mark a claim that no source supports
 AUTHORITY = tuple(
     Edit(
-        test,
-        _AUTHORITY,
-        appended(claim),
-        f"ends in {claim.strip()!r}",
-        gain_only=True,
-        control=neutral_instead(claim),
+        test, _AUTHORITY, appended(claim), f"ends in {claim.strip()!r}",
+        gain_only=True, control=neutral_instead(claim),
     )
     for test, claim in CLAIMS.items()
-)
+)  # fmt: skip
 
 
 def number(example: Example, around: EditContext) -> Example | None:
@@ -546,37 +508,26 @@ def foreign_sentence(example: Example, around: EditContext) -> Example | None:
     return with_output(example, " ".join(own))
 
 
-def shuffled(example: Example, around: EditContext) -> Example | None:
-    """Put the sentences into another order; needs three."""
-    own = sentences(example.output)
+def _shuffled(own: list[str], rng: random.Random) -> str | None:
     if len(set(own)) < 3:
         return None
     order = list(own)
     # a random order can be the original one; at least three different sentences make sure that
     # this ends
     while order == own:
-        around.rng.shuffle(order)
-    return with_output(example, " ".join(order))
+        rng.shuffle(order)
+    return " ".join(order)
 
 
-def repeated(example: Example, around: EditContext) -> Example | None:
-    """Say one sentence three times."""
-    own = sentences(example.output)
-    if not own:
-        return None
-    at = around.rng.randrange(len(own))
-    own[at : at + 1] = [own[at]] * 3
-    return with_output(example, " ".join(own))
+def _repeated(own: list[str], rng: random.Random) -> str:
+    at = rng.randrange(len(own))
+    return " ".join([*own[:at], *[own[at]] * 3, *own[at + 1 :]])
 
 
-def deleted(example: Example, around: EditContext) -> Example | None:
-    """Leave out the longest sentence; needs two."""
-    own = sentences(example.output)
-    if len(own) < 2:
-        return None
+def _without_longest(own: list[str], rng: random.Random) -> str:
     # the longest sentence most likely holds content that a judge of coverage must miss
     own.remove(max(own, key=len))
-    return with_output(example, " ".join(own))
+    return " ".join(own)
 
 
 def _replaced(text: str, match: re.Match[str], new: str) -> str:
@@ -611,15 +562,16 @@ MUST_SEE = (
         ignored_by=frozenset({"language"}),
     ),
     Edit(
-        "shuffled", _MUST_SEE, shuffled, "the sentences in another order",
+        "shuffled", _MUST_SEE, of_sentences(_shuffled), "the sentences in another order",
         seen_by=frozenset({"order", "overall"}), ignored_by=frozenset({"facts"}),
     ),
     Edit(
-        "repeated", _MUST_SEE, repeated, "one sentence said three times",
+        "repeated", _MUST_SEE, of_sentences(_repeated), "one sentence said three times",
         seen_by=frozenset({"concision", "overall"}), ignored_by=frozenset({"facts"}),
     ),
     Edit(
-        "deleted", _MUST_SEE, deleted, "the longest sentence left out",
+        "deleted", _MUST_SEE, of_sentences(_without_longest, least=2),
+        "the longest sentence left out",
         seen_by=frozenset({"content", "overall"}), ignored_by=frozenset({"facts", "language"}),
     ),
 )  # fmt: skip
@@ -632,20 +584,14 @@ POSITION_TESTS = (SWAP, LETTERS, LABEL_ORDER, SCALE_ORDER)
 PARAPHRASE = "paraphrase"
 
 
-def _made_by_a_model(example: Example, around: EditContext) -> Example | None:
-    return None  # the copies are judged in a session of their own, once they are verified
-
-
-# wording is what fluency and concision are about, so their scores may change
+# the copies are judged in a session of their own, once they are verified; wording is what fluency
+# and concision are about, so their scores may change
 PARAPHRASES = (
     Edit(
-        PARAPHRASE,
-        PARAPHRASE,
-        _made_by_a_model,
-        "the same in other words",
+        PARAPHRASE, PARAPHRASE, lambda example, around: None, "the same in other words",
         ignored_by=frozenset({"facts", "content", "order"}),
     ),
-)
+)  # fmt: skip
 
 
 EDITS: Mapping[str, Edit] = {
