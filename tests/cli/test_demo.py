@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from tests.cli.harness import Outcome, document, read_json, rows_of, textassay
-from textassay.demo.pipeline import SEED, TRAIN_FRACTION
-from textassay.demo.recipes import (
+from textassay.demo.pipeline import (
     BASELINES,
     FITTED,
     NODES,
+    SEED,
     TASKS,
+    TRAIN_FRACTION,
     TRIVIAL,
     DemoFolder,
     list_recipes,

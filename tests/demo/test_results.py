@@ -16,7 +16,7 @@ from textassay.cli.demo_report import (
     treatments_table,
     verdict,
 )
-from textassay.demo.recipes import FITTED, MARK, RECIPES, DemoFolder
+from textassay.demo.pipeline import FITTED, MARK, RECIPES, DemoFolder
 from textassay.demo.results import (
     ComparisonLine,
     TaskComparison,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.agents.prompt_template import NO_PROFILE, Profile, plain_texts
-from textassay.demo.recipes import TASKS as DEMO_TASKS
-from textassay.demo.recipes import list_recipes
+from textassay.demo.pipeline import TASKS as DEMO_TASKS
+from textassay.demo.pipeline import list_recipes
 from textassay.methods import build
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks

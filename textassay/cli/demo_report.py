@@ -7,11 +7,8 @@ import math
 import shlex
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
-from types import TracebackType
-from typing import Self
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import (
@@ -27,7 +24,7 @@ from rich.text import Text
 
 from textassay.calibration import AnnotatorTest
 from textassay.cli.console import REDRAW_SECONDS, Style
-from textassay.demo.recipes import FITTED, NODES, RECIPES, DemoFolder, left_out
+from textassay.demo.pipeline import FITTED, NODES, RECIPES, DemoFolder, WatchSession, left_out
 from textassay.demo.results import (
     ASPECT,
     EXAMPLE,
@@ -60,10 +57,8 @@ def treatments_table(treatments: Treatments, units: dict[str, str]) -> RichTable
     """Draw means by what was done to the texts."""
     table = plain_table("", *treatments.systems, "")
     for name, values in treatments.rows.items():
-        style = "bold" if name not in units else ""
-        table.add_row(
-            name, *map(_number, values), Text(units.get(name, "rating"), style="dim"), style=style
-        )
+        unit = Text(units.get(name, "rating"), style="dim")
+        table.add_row(name, *map(_number, values), unit, style="bold" if name not in units else "")
     table.columns[-1].justify = "left"
     return table
 
@@ -106,14 +101,13 @@ def _number(value: float | None) -> str:
 
 def shown_example(layout: DemoFolder) -> dict[str, ShownScore]:
     """Read what several methods say of one aspect of one example, by name of the method."""
-    return {name: _shown(layout.run(layout.tasks[0], name)) for name in WITH_EVIDENCE}
-
-
-def _shown(folder: Path) -> ShownScore:
-    run = open_run(folder)
-    row, data = run.table.read_all().row(EXAMPLE, ASPECT), open_data(run, None)
-    assert row is not None  # the demo has scored all of its texts
-    return show(run, data, join_runs([run], data, {}), row)
+    found = {}
+    for name in WITH_EVIDENCE:
+        run = open_run(layout.run(layout.tasks[0], name))
+        row, data = run.table.read_all().row(EXAMPLE, ASPECT), open_data(run, None)
+        assert row is not None  # the demo has scored all of its texts
+        found[name] = show(run, data, join_runs([run], data, {}), row)
+    return found
 
 
 def evidence(shown: Mapping[str, ShownScore]) -> RenderableType:
@@ -197,70 +191,49 @@ def _annotator_tests(tests: Sequence[AnnotatorTest]) -> list[RenderableType]:
     ]
 
 
-class DemoSteps:
-    """The steps of the demo, each a session."""
-
-    def __init__(self, count: int, style: Style) -> None:
-        self._count, self._style, self._done = count, style, 0
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-
-    async def __aenter__(self) -> Self:
-        if self._style == "auto" and sys.stderr.isatty():
+@contextmanager
+def demo_steps(count: int, style: Style) -> Iterator[WatchSession]:
+    """Show how the demo goes inside the block; yield what watches each of its steps."""
+    done = 0
+    with ExitStack() as stack:
+        bar, shown = None, TaskID(0)
+        if style == "auto" and sys.stderr.isatty():
             columns = (
-                TextColumn("{task.description}"),
-                BarColumn(24),
-                MofNCompleteColumn(),
+                TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(),
                 TimeElapsedColumn(),
-            )
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task("", total=self._count)
-            self._bar.start()
-        return self
+            )  # fmt: skip
+            # removed at the end: what is printed next takes its place
+            bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            stack.enter_context(bar)
+            shown = bar.add_task("", total=count)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Remove the bar; what is printed next takes its place."""
-        if self._bar is not None:
-            self._bar.stop()
+        async def redraw(bar: Progress, title: str, session: Session) -> None:
+            while True:
+                now = session.engine.progress
+                share = now.done / now.total if now.total else 0.0
+                bar.update(shown, description=f"{title:28}", completed=done + share)
+                await asyncio.sleep(REDRAW_SECONDS)
 
-    @asynccontextmanager
-    async def watch(self, task: str, name: str, session: Session) -> AsyncIterator[None]:
-        """Show one step while it runs."""
-        redrawing = (
-            asyncio.create_task(self._redraw(f"{task}: {name}", session))
-            if self._bar is not None
-            else None
-        )
-        try:
-            yield
-        finally:
-            if redrawing is not None:
-                redrawing.cancel()
-                # waited for, so that no redraw comes after the line that replaces it
-                await asyncio.wait([redrawing])
-        self._done += 1
-        now = session.engine.progress
-        # in a log a line per finished step is enough; a redrawn bar would be thousands of lines
-        if self._bar is None and self._style != "none":
-            text = (
-                f"{self._done}/{self._count} {task}: {name}, {now.done} texts in"
-                f" {now.seconds:.1f} s"
-            )
-            print(text, file=sys.stderr, flush=True)  # noqa: T201
-
-    async def _redraw(self, title: str, session: Session) -> None:
-        assert self._bar is not None
-        assert self._task is not None
-        while True:
+        @asynccontextmanager
+        async def watch(task: str, name: str, session: Session) -> AsyncIterator[None]:
+            nonlocal done
+            title = f"{task}: {name}"
+            redrawing = bar and asyncio.create_task(redraw(bar, title, session))
+            try:
+                yield
+            finally:
+                if redrawing:
+                    redrawing.cancel()
+                    # waited for, so that no redraw comes after the line that replaces it
+                    await asyncio.wait([redrawing])
+            done += 1
             now = session.engine.progress
-            share = now.done / now.total if now.total else 0.0
-            self._bar.update(self._task, description=f"{title:28}", completed=self._done + share)
-            await asyncio.sleep(REDRAW_SECONDS)
+            # in a log a line per finished step is enough; a redrawn bar would be thousands of lines
+            if bar is None and style != "none":
+                line = f"{done}/{count} {title}, {now.done} texts in {now.seconds:.1f} s"
+                print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+        yield watch
 
 
 FILES = (
@@ -273,11 +246,9 @@ FILES = (
 
 def opening() -> RenderableType:
     """Return what is said before anything is asked."""
+    what = ": the whole pipeline on this machine, without network or key."
     return Group(
-        Text.assemble(
-            (f"textassay {__version__}", "bold"),
-            ": the whole pipeline on this machine, without network or key.",
-        ),
+        Text.assemble((f"textassay {__version__}", "bold"), what),
         Text(
             "The judge is a very small language model that comes with the package: it shows how "
             "the methods work, but its scores are not reliable. The texts and the ratings are "
@@ -344,8 +315,7 @@ def what_works(results: Sequence[TaskResult]) -> str:
 
 
 def _about_embeddings() -> str:
-    missing = ", ".join(recipe.name for recipe in left_out())
-    if missing:
+    if missing := ", ".join(recipe.name for recipe in left_out()):
         return f"{missing} is left out: it needs pip install 'textassay[static]'."
     return (
         "embedding asks no judge: it matches the sentences of text and reference by word vectors, "
@@ -362,10 +332,8 @@ def _note(words: str) -> Text:
 
 
 def _scores(result: TaskResult) -> list[RenderableType]:
-    units = {recipe.name: recipe.unit for recipe in RECIPES}
-    what = (
-        f"{result.comparison.task}, {result.treatments.aspect} ({result.comparison.examples} texts)"
-    )
+    units, compared = {recipe.name: recipe.unit for recipe in RECIPES}, result.comparison
+    what = f"{compared.task}, {result.treatments.aspect} ({compared.examples} texts)"
     return [Text(what, style="bold"), indented(treatments_table(result.treatments, units)), Text()]
 
 
@@ -373,12 +341,8 @@ def _agreement(comparison: TaskComparison) -> list[RenderableType]:
     what = f"{comparison.task}: {comparison.examples} texts about {comparison.groups} sources"
     by_chance = f"By chance, 19 of 20 would lie within {chance(comparison.examples):.2f} of 0."
     words = Text(f"{verdict([comparison])} {by_chance}")
-    return [
-        Text(what, style="bold"),
-        indented(task_agreement_table(comparison)),
-        indented(words),
-        Text(),
-    ]
+    table = task_agreement_table(comparison)
+    return [Text(what, style="bold"), indented(table), indented(words), Text()]
 
 
 def verdict(comparisons: Sequence[TaskComparison]) -> str:
@@ -427,14 +391,9 @@ def commands(layout: DemoFolder, program: str) -> tuple[str, ...]:
     """Return what to try next, as it is typed."""
     task = layout.tasks[0]
     data = shlex.quote(str(layout.data(task)))
+    how = f"--task {task} --model openai/gpt-4.1-mini"
     return (
-        (
-            f"{program} score {data} --method g-eval --task {task} --model openai/gpt-4.1-mini"
-            " --out my-run"
-        ),
+        f"{program} score {data} --method g-eval {how} --out my-run",
         f"{program} meta my-run {data}",
-        (
-            f"{program} fit {data} --method hd-eval --task {task} --model openai/gpt-4.1-mini --out"
-            " my-judge --dry-run"
-        ),
+        f"{program} fit {data} --method hd-eval {how} --out my-judge --dry-run",
     )

@@ -27,7 +27,7 @@ from textassay.calibration import (
     read_judged,
     scales_of,
 )
-from textassay.demo.recipes import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
+from textassay.demo.pipeline import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
 from textassay.meta.records import Recorded, read_scores
 from textassay.meta.table import agreement_table
 from textassay.runtime.data.dataset import Examples
@@ -121,29 +121,22 @@ def compare_with_ratings(
 ) -> TaskComparison:
     """Compare trivial measures and judges with the ratings of the examples."""
     aspects = tuple(dict.fromkeys(name for example in examples for name in example.human))
-    lines = [
-        _line(name, True, examples, dict.fromkeys(aspects, values))
-        for name, values in trivial.items()
-    ]
-    lines += [_line(name, False, examples, scores) for name, scores in judged.items()]
-    return TaskComparison(
-        task, aspects, len(examples), len({example.group for example in examples}), tuple(lines)
-    )
-
-
-def _line(
-    name: str, trivial: bool, examples: Sequence[Example], scores: Recorded
-) -> ComparisonLine:
-    rows = agreement_table(scores, examples, bootstrap=0).rows
-    agreements = {row.human: row.agreement for row in rows}
-    aspects = dict.fromkeys(aspect for example in examples for aspect in example.human)
-    spearman = {
-        aspect: agreements[aspect].spearman if aspect in agreements else None
-        for aspect in aspects
-        if aspect in scores
-    }
-    # the fewest rows: a line must not look better covered than its worst aspect
-    return ComparisonLine(name, trivial, spearman, min(one.n for one in agreements.values()))
+    named = [(name, True, dict.fromkeys(aspects, values)) for name, values in trivial.items()]
+    named += [(name, False, scores) for name, scores in judged.items()]
+    lines = []
+    for name, is_trivial, scores in named:
+        rows = agreement_table(scores, examples, bootstrap=0).rows
+        found = {row.human: row.agreement for row in rows}
+        spearman = {
+            aspect: found[aspect].spearman if aspect in found else None
+            for aspect in aspects
+            if aspect in scores
+        }
+        # the fewest rows: a line must not look better covered than its worst aspect
+        least = min(one.n for one in found.values())
+        lines.append(ComparisonLine(name, is_trivial, spearman, least))
+    groups = len({example.group for example in examples})
+    return TaskComparison(task, aspects, len(examples), groups, tuple(lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +230,8 @@ class TaskResult:
 
 def read_result(layout: DemoFolder, task: str) -> TaskResult:
     """Read what came out for a task."""
-    examples, held_out = (
-        list(Examples(layout.data(task))),
-        list(Examples(layout.data(task, held_out=True))),
-    )
+    examples = list(Examples(layout.data(task)))
+    held_out = list(Examples(layout.data(task, held_out=True)))
     judged = {recipe.name: _judged(layout, task, recipe, examples) for recipe in list_recipes(task)}
     ordered = {name: in_order(examples, scores) for name, scores in judged.items()}
     ordered = dict(sorted(ordered.items(), key=lambda one: -one[1][0] / max(one[1][1], 1)))
@@ -315,7 +306,6 @@ class Decided:
         all_ratings: Mean of all our ratings, of which the estimate saw some.
         error: Mean absolute distance of the judge's scores from the ratings, on the rated texts.
         calibrated_error: The same of calibrated scores, by maps that saw other sources.
-        kind: Kind of the map.
         annotator_test: The alternative annotator test against all raters, by source.
     """
 
@@ -323,7 +313,6 @@ class Decided:
     all_ratings: float
     error: float
     calibrated_error: float
-    kind: str
     annotator_test: AnnotatorTest
 
 
@@ -348,6 +337,5 @@ def _decided(table: Columns) -> Decided:
         all_ratings=float(np.mean(table.ratings)),
         error=agreement["before"]["mean_absolute_error"],
         calibrated_error=agreement["after"]["mean_absolute_error"],
-        kind=report["kind"],
         annotator_test=annotator_test(table, scales=scales_of(table, {})),
     )

@@ -23,7 +23,7 @@ from textassay.runtime.model import Model
 from textassay.table import printable
 
 if TYPE_CHECKING:
-    from textassay.demo.recipes import DemoFolder
+    from textassay.demo.pipeline import DemoFolder
 
 MODEL = "embedded"
 
@@ -60,7 +60,7 @@ async def _execute(
 ) -> int:
     """Run the demo, print what came out and return the exit status."""
     from textassay.cli.demo_report import closing, commands, opening, report, shown_example
-    from textassay.demo.recipes import TASKS, DemoFolder
+    from textassay.demo.pipeline import TASKS, DemoFolder
     from textassay.demo.results import agreement_as_dict, decided, outcomes, read_result, usage
     from textassay.runtime.connected import connect
 
@@ -99,12 +99,12 @@ async def _execute(
 
 
 async def _run(layout: DemoFolder, model: Model, style: Style) -> None:
-    from textassay.cli.demo_report import DemoSteps
+    from textassay.cli.demo_report import demo_steps
     from textassay.demo.pipeline import Pipeline, count_steps
 
     try:
-        async with DemoSteps(count_steps(layout), style) as steps:
-            await Pipeline(layout, model, steps.watch).run()
+        with demo_steps(count_steps(layout), style) as watch:
+            await Pipeline(layout, model, watch).run()
     except TextassayError as error:
         # replaces the notes of the run inside, which name a folder that the user did not choose
         error.__notes__ = [_how_to_go_on(layout)]
