@@ -75,7 +75,7 @@ def main() -> None:
     graph, spans = chain(), given.runs * NODES
     provider, exporter = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=2 * spans))
-    attributes = {names.OPERATION: "invoke_agent", names.AGENT: "n0"}
+    attributes = {names.OPERATION: "invoke_agent", "gen_ai.agent.name": "n0"}
     dropping = TracerProvider(sampler=ALWAYS_OFF)
     off, on, dropped, sdk, least = [], [], [], [], []
     for _ in range(given.rounds):

@@ -101,28 +101,28 @@ def _run_facts(run: RunSource) -> RunFacts:
 
 def _all_facts(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]:
     usage, outcomes = summary["usage"], summary["outcomes"]
-    spec, data = run.manifest.get("spec") or {}, run.manifest.get("data") or {}
+    tools, count = run.recorded("spec", "tools") or (), run.recorded("data", "count")
     models = [f"{role}: {name}" if role else name for role, name in run.models.items()]
     cost = "unknown price" if usage["cost"] is None else f"${usage['cost']:,.4f}"
     calls = f"{usage['calls']:,} made, {usage['cached_calls']:,} from the cache"
     tokens = f"{usage['prompt_tokens']:,} prompt, {usage['completion_tokens']:,} completion"
     tokens += token_details(usage)
-    count, total = data.get("count"), sum(outcomes.values())
+    total = sum(outcomes.values())
     lacking = total - outcomes["scored"]
     values = f"{lacking:,} without a value" if lacking else "all with a value"
     return [
         ("Method", run.method),
         ("Model", ", ".join(models) or "none asked"),
-        ("Task", str(spec.get("task") or "")),
+        ("Task", str(run.recorded("spec", "task") or "")),
         ("Examples", f"{len(run.table.ids):,} judged" + (f" of {count:,}" if count else "")),
         ("Aspects", ", ".join(run.table.aspects)),
         ("Scores", f"{total:,}, {values}" if total else "none yet"),
-        ("Tools", ", ".join(map(str, spec.get("tools") or ()))),
+        ("Tools", ", ".join(map(str, tools))),
         ("Calls", calls),
         ("Tokens", tokens),
         ("Cost", cost),
         ("Began", run.began),
-        ("Version", f"textassay {run.manifest.get('textassay', 'unknown')}"),
+        ("Version", f"textassay {run.recorded('textassay') or 'unknown'}"),
     ]
 
 
@@ -321,7 +321,7 @@ def recipe(run: RunSource) -> RecipeSection:
     """Return how a run's method works."""
     picture, steps, reason, fans_out = None, [], None, False
     try:
-        graph = _graph(run.manifest.get("spec") or {})
+        graph = _graph(run.recorded("spec") or {})
         picture, steps = _drawn(graph), _in_words(graph)
         fans_out = any(edge.fans_out for edge in graph.edges)
     except TextassayError as error:
@@ -380,7 +380,7 @@ def _in_words(graph: Graph) -> list[tuple[str, str]]:
 
 def _tree(run: RunSource) -> list[Criterion]:
     """Return HD-Eval's criteria, or the features of a fitted evaluator."""
-    trees = (run.manifest.get("method") or {}).get("trees")
+    trees = run.recorded("method", "trees")
     importance = _importance(run)
     layers = trees.values() if isinstance(trees, Mapping) else [sorted(importance)]
     ids = [str(node) for tree in layers for node in tree]
@@ -438,7 +438,7 @@ def _means_of_criteria(run: RunSource) -> dict[str, tuple[float, int, tuple[floa
 
 def _importance(run: RunSource) -> dict[str, float]:
     """Return importance by feature, from the evaluator's own report."""
-    folder = str((run.manifest.get("spec") or {}).get("method", ""))
+    folder = str(run.recorded("spec", "method") or "")
     path = Path(folder) / "report.json"
     if not is_evaluator(folder) or not path.is_file():
         return {}
@@ -455,7 +455,7 @@ def _importance(run: RunSource) -> dict[str, float]:
 
 def _plan(run: RunSource) -> tuple[list[str], list[tuple[str, str]]]:
     path = run.folder / "plan.toml"
-    plan: Any = (run.manifest.get("method") or {}).get("plan")
+    plan: Any = run.recorded("method", "plan")
     if path.is_file():
         try:
             plan = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -464,11 +464,6 @@ def _plan(run: RunSource) -> tuple[list[str], list[tuple[str, str]]]:
     if not isinstance(plan, Mapping):
         return [], []
     steps: Sequence[Any] = plan.get("steps") or [plan.get("text", "")]
-    assistants = plan.get("assistants") or {}
-    return (
-        [str(step) for step in steps if step],
-        [
-            (str(aspect), ", ".join(map(str, tools)) or "none")
-            for aspect, tools in assistants.items()
-        ],
-    )
+    tools_of = (plan.get("assistants") or {}).items()
+    assistants = [(str(aspect), ", ".join(map(str, tools)) or "none") for aspect, tools in tools_of]
+    return [str(step) for step in steps if step], assistants

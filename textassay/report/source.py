@@ -58,7 +58,8 @@ class ScoreTable:
         self.summary = RunSummary()
         self.example, self.aspect, self.outcome = array("l"), array("l"), array("b")
         # arrays of numbers instead of objects: a million scores take some tens of megabytes
-        self._value, self._low, self._high, self._calibrated = (array("d") for _ in range(4))
+        # value, calibrated value, low and high end
+        self._numbers = tuple(array("d") for _ in range(4))
         self._begins = array("q")
         self._rows: dict[tuple[int, int], int] = {}
         self._id_index: dict[str, int] = {}
@@ -66,7 +67,7 @@ class ScoreTable:
         self.read_to, self._line = 0, 0
 
     def __len__(self) -> int:
-        return len(self._value)
+        return len(self.outcome)
 
     def read_more(self) -> list[int]:
         """Read at most one block of complete lines that were appended.
@@ -141,14 +142,12 @@ class ScoreTable:
     @property
     def values(self) -> Floats:
         """Value of each score, shape (n,); NaN if it is unscored."""
-        return np.array(self._value, float)
+        return np.array(self._numbers[0], float)
 
     @property
     def calibrated(self) -> Floats:
         """Calibrated value, low and high end of each score, shape (n, 3); NaN if there is none."""
-        return np.column_stack(
-            [np.array(part, float) for part in (self._calibrated, self._low, self._high)]
-        )
+        return np.column_stack([np.array(part, float) for part in self._numbers[1:]])
 
     def _add(self, score: Score, begins: int) -> int:
         self.summary.add(score)
@@ -160,24 +159,19 @@ class ScoreTable:
         if aspect == len(self.aspects):
             self.aspects.append(score.aspect)
             self.scales.append(score.scale)
-        row = self._rows.setdefault((example, aspect), len(self._value))
-        if row == len(self._value):
+        row = self._rows.setdefault((example, aspect), len(self))
+        if row == len(self):
             self.example.append(example)
             self.aspect.append(aspect)
             for column in (self.outcome, self._begins):
                 column.append(0)
-            for numbers in (self._value, self._calibrated, self._low, self._high):
+            for numbers in self._numbers:
                 numbers.append(float("nan"))
         self.outcome[row] = OUTCOMES.index(score.outcome)
         # points to the latest line, which is what `scores` reads again
         self._begins[row] = begins
-        self._value[row] = float("nan") if score.value is None else score.value
-        for numbers, name in (
-            (self._calibrated, "calibrated"),
-            (self._low, "low"),
-            (self._high, "high"),
-        ):
-            number = getattr(score, name, None)
+        found = (score.value, score.calibrated, score.low, score.high)
+        for numbers, number in zip(self._numbers, found, strict=True):
             numbers[row] = float("nan") if number is None else number
         return row
 
@@ -194,32 +188,39 @@ class RunSource:
     stress: dict[str, Any] = field(default_factory=dict)
     """Its `stress.json`, empty if it has none."""
 
+    def recorded(self, *keys: str) -> Any:
+        """Return what the manifest has below these keys; `None` if one is missing."""
+        value: Any = self.manifest
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
+
     @property
     def method(self) -> str:
         """Name of the method."""
-        return str(_at(self.manifest, "method", "name") or "scores")
+        return str(self.recorded("method", "name") or "scores")
 
     @property
     def models(self) -> dict[str, str]:
         """Name of the model by role; the role `""` serves every role that is not named."""
-        models = self.manifest.get("models")
+        models = self.recorded("models")
         items = models.items() if isinstance(models, Mapping) else ()
-        return {str(role): str(_at(model, "name") or model) for role, model in items}
+        return {str(r): str(self.recorded("models", r, "name") or model) for r, model in items}
 
     @property
     def began(self) -> str:
         """When it began, in words; empty if an older version did not record it."""
-        created = str(self.manifest.get("created") or "")
+        created = str(self.recorded("created") or "")
         return created.replace("T", " ").replace("+00:00", " UTC")
 
     @cached_property
     def jurors(self) -> tuple[str, ...]:
         """Names of the jurors, if the method is a jury."""
-        return tuple(map(str, _at(self.manifest, "method", "jurors") or ()))
+        return tuple(map(str, self.recorded("method", "jurors") or ()))
 
     def higher_is_better(self, aspect: str) -> bool:
         """Return whether a high score on an aspect is a good one, as the manifest says."""
-        for known in _at(self.manifest, "method", "aspects") or ():
+        for known in self.recorded("method", "aspects") or ():
             if isinstance(known, Mapping) and known.get("name") == aspect:
                 return bool(known.get("higher_is_better", True))
         return True
@@ -288,7 +289,7 @@ def open_data(run: RunSource, data: str | Path | Examples | None) -> DataSource:
     if data is not None:
         given = data if isinstance(data, Examples) else Examples(data, labels=labels)
         return DataSource(Path(given.name).name, _by_id(given))
-    path, fields = _at(run.manifest, "data", "path"), _at(run.manifest, "spec", "fields") or {}
+    path = run.recorded("data", "path")
     if not path:
         return DataSource("", {}, "the run judged data from memory; name the file of data")
     name = Path(path).name
@@ -296,20 +297,15 @@ def open_data(run: RunSource, data: str | Path | Examples | None) -> DataSource:
         return DataSource(name, {}, f"{name} is no longer where the run found it")
     try:
         examples = Examples(
-            path,
-            fields=fields,
-            missing=_at(run.manifest, "spec", "missing") or (),
-            unit=_at(run.manifest, "spec", "unit"),
-            conversation_chars=_at(run.manifest, "spec", "conversation_chars"),
-            labels=labels,
-        )
+            path, fields=run.recorded("spec", "fields") or {},
+            missing=run.recorded("spec", "missing") or (), unit=run.recorded("spec", "unit"),
+            conversation_chars=run.recorded("spec", "conversation_chars"), labels=labels,
+        )  # fmt: skip
         info = examples.check()
     except DataError:
         return DataSource(name, {}, f"{name} can no longer be read")
     # texts of changed data beside old scores would show evidence for other words
-    if info.digest != _at(run.manifest, "data", "digest") and not _at(
-        run.manifest, "spec", "limit"
-    ):
+    if info.digest != run.recorded("data", "digest") and not run.recorded("spec", "limit"):
         return DataSource(name, {}, f"{name} has changed since the run judged it")
     return DataSource(name, _by_id(examples))
 
@@ -330,15 +326,6 @@ def _stress(folder: Path) -> dict[str, Any]:
         raise RunFolderError(f"{path} contains no verdicts of a stress run: {error}") from error
 
 
-def _at(value: Any, *keys: str) -> Any:
-    """Return what lies below these keys in nested objects; `None` if a key is missing."""
-    for key in keys:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    return value
-
-
 _SHARE_OF_SCALE = 0.5
 """Share of the judge's scale that ratings must span to count as ratings on that scale."""
 
@@ -351,7 +338,14 @@ Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 def choose_unit(human: Floats, scale: Scale | None) -> Unit:
     """Return `points` if the ratings lie on the judge's scale and span most of it, else `ranks`."""
-    return "points" if len(human) and scale is not None and _on_scale(human, scale) else "ranks"
+    if not len(human) or scale is None:
+        return "ranks"
+    (low, high), lowest, highest = scale, float(human.min()), float(human.max())
+    wide = highest - lowest > _SHARE_OF_SCALE * (high - low)
+    # ratings from 0 to 1 fit into a scale of 1 to 5 only by accident; touching an end or spanning
+    # half of it shows that they are meant on it
+    meant = wide or lowest == low or highest == high
+    return "points" if meant and low <= lowest and highest <= high else "ranks"
 
 
 def gaps(scores: Floats, human: Floats, unit: Unit) -> Floats:
@@ -368,15 +362,6 @@ def gaps(scores: Floats, human: Floats, unit: Unit) -> Floats:
         ranks = stats.rankdata(scores[both]) - stats.rankdata(human[both])
         distances[both] = ranks / int(both.sum())
     return distances
-
-
-def _on_scale(human: Floats, scale: Scale) -> bool:
-    low, high = scale
-    lowest, highest = float(human.min()), float(human.max())
-    wide = highest - lowest > _SHARE_OF_SCALE * (high - low)
-    # ratings from 0 to 1 fit into a scale of 1 to 5 only by accident; touching an end or spanning
-    # half of it shows that they are meant on it
-    return low <= lowest and highest <= high and (wide or lowest == low or highest == high)
 
 
 @dataclass
@@ -430,11 +415,10 @@ def join(
         if name not in human_of:
             continue
         scale, own = table.scales[at], np.flatnonzero(aspect == at)
+        human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
         if name in unordered:  # numbers of labels are no distance
-            human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
             continue
         units[name] = unit = choose_unit(data.ratings(human_of[name]), scale)
-        human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
         # a rank among the rows of one request would be another number than among all rows
         if unit == "points" or rows is None:
             rated[own] = gaps(values[own], human[own], unit)

@@ -28,44 +28,9 @@ from textassay.runtime.model import A, Model, Prompted, Q, Request, Response, Wr
 from textassay.version import __version__
 
 OPERATION = "gen_ai.operation.name"
-PROVIDER = "gen_ai.provider.name"
-AGENT = "gen_ai.agent.name"
-REQUEST_MODEL = "gen_ai.request.model"
-TEMPERATURE = "gen_ai.request.temperature"
-TOP_P = "gen_ai.request.top_p"
-MAX_TOKENS = "gen_ai.request.max_tokens"
-SEED = "gen_ai.request.seed"
-CHOICE_COUNT = "gen_ai.request.choice.count"
-RESPONSE_MODEL = "gen_ai.response.model"
-FINISH_REASONS = "gen_ai.response.finish_reasons"
-INPUT_TOKENS = "gen_ai.usage.input_tokens"
-OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
-REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
-CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
-CACHE_WRITE_TOKENS = "gen_ai.usage.cache_creation.input_tokens"
-INPUT_MESSAGES = "gen_ai.input.messages"
-OUTPUT_MESSAGES = "gen_ai.output.messages"
 ERROR_TYPE = "error.type"
-
-EVALUATION_EVENT = "gen_ai.evaluation.result"
-EVALUATION_NAME = "gen_ai.evaluation.name"
-SCORE_VALUE = "gen_ai.evaluation.score.value"
-SCORE_LABEL = "gen_ai.evaluation.score.label"
-EXPLANATION = "gen_ai.evaluation.explanation"
-RESPONSE_ID = "gen_ai.response.id"
-
-METHOD = "textassay.method"
 SIGNATURE = "textassay.signature"
-SCALE = "textassay.scale"
-HOW = "textassay.how"
-CALIBRATED = "textassay.calibrated"
 EXAMPLE = "textassay.example.id"
-CACHED = "textassay.cached"
-COST = "textassay.cost"
-SCORES = "textassay.scores"
-
-
-_SCOPE = "textassay"
 _example: ContextVar[str | None] = ContextVar("textassay_example", default=None)
 
 
@@ -82,8 +47,8 @@ def instrument(
         logger_provider: Where events go; by default the global provider.
         texts: Whether prompts, answers and explanations are recorded; they may hold personal data.
     """
-    tracer = trace.get_tracer(_SCOPE, __version__, tracer_provider)
-    logger = get_logger(_SCOPE, __version__, logger_provider)
+    tracer = trace.get_tracer("textassay", __version__, tracer_provider)
+    logger = get_logger("textassay", __version__, logger_provider)
     WATCH.observer = Tracing(tracer, logger, texts=texts)
 
 
@@ -102,18 +67,17 @@ class Tracing:
         """Open the span of a session; its nodes are its children, also those of other tasks."""
         attributes = {
             OPERATION: "evaluate",
-            METHOD: method.name,
+            "textassay.method": method.name,
             SIGNATURE: method.signature,
         }
-        return TracedRun(
-            self, self.tracer.start_span(f"evaluate {method.name}", attributes=attributes)
-        )
+        span = self.tracer.start_span(f"evaluate {method.name}", attributes=attributes)
+        return TracedRun(self, span)
 
     async def node(
         self, name: str, agent: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any]
     ) -> Any:
         """Call an agent inside of a span."""
-        attributes = {OPERATION: "invoke_agent", AGENT: name}
+        attributes = {OPERATION: "invoke_agent", "gen_ai.agent.name": name}
         if (id_ := _example.get()) is not None:
             attributes[EXAMPLE] = id_
         # without a context manager: this is run for every node of every example
@@ -174,31 +138,31 @@ class TracedRun:
         """Emit the event of a score, as a child of the span of its text if the example names it."""
         self._scores += 1
         attributes: dict[str, Any] = {
-            EVALUATION_NAME: score.aspect,
+            "gen_ai.evaluation.name": score.aspect,
             EXAMPLE: score.id,
             SIGNATURE: score.signature,
-            HOW: score.how,
-            SCALE: score.scale,
-            CALIBRATED: score.calibrated,
-            SCORE_VALUE: score.value,
-            SCORE_LABEL: None if score.outcome == "scored" else score.outcome,
+            "textassay.how": score.how,
+            "textassay.scale": score.scale,
+            "textassay.calibrated": score.calibrated,
+            "gen_ai.evaluation.score.value": score.value,
+            "gen_ai.evaluation.score.label": None if score.outcome == "scored" else score.outcome,
             ERROR_TYPE: None if score.error is None else score.error.type,
-            EXPLANATION: score.explanation if self._tracing.texts else None,
-            RESPONSE_ID: example.meta.get("response_id"),
+            "gen_ai.evaluation.explanation": score.explanation if self._tracing.texts else None,
+            "gen_ai.response.id": example.meta.get("response_id"),
         }
         self._tracing.logger.emit(
             LogRecord(
-                event_name=EVALUATION_EVENT,
+                event_name="gen_ai.evaluation.result",
                 # beside the trace of the application that wrote the text, if its data carry it:
                 # there a reader looks for a score
                 context=_judged_in(example) or self._context,
-                attributes={name: value for name, value in attributes.items() if value is not None},
+                attributes=_known(attributes),
             )
         )
 
     def end(self, error: BaseException | None) -> None:
         """Close the span."""
-        self._span.set_attribute(SCORES, self._scores)
+        self._span.set_attribute("textassay.scores", self._scores)
         if error is not None:
             _failed(self._span, type(error).__name__)
         self._span.end()
@@ -210,7 +174,10 @@ class TracedModel(Wrapper):
     def __init__(self, wrapped: Model, tracing: Tracing) -> None:
         super().__init__(wrapped)
         self._tracing = tracing
-        self._attributes = {REQUEST_MODEL: self.name, PROVIDER: self.name.split("/")[0]}
+        self._attributes = {
+            "gen_ai.request.model": self.name,
+            "gen_ai.provider.name": self.name.split("/")[0],
+        }
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Forward the request inside of a span."""
@@ -224,7 +191,7 @@ class TracedModel(Wrapper):
             recorded = span.is_recording()
             # texts may hold personal data, and traces often leave the machine
             if recorded and tracing.texts:
-                span.set_attribute(INPUT_MESSAGES, _input(request))
+                span.set_attribute("gen_ai.input.messages", _input(request))
             response = await call(request)
             if recorded:
                 _record_response(span, response, texts=tracing.texts)
@@ -232,62 +199,51 @@ class TracedModel(Wrapper):
 
 
 def _request_attributes(request: Request) -> dict[str, Any]:
-    attributes: dict[str, Any] = {
-        TEMPERATURE: request.temperature,
-        TOP_P: request.top_p,
+    attributes = {
+        "gen_ai.request.temperature": request.temperature,
+        "gen_ai.request.top_p": request.top_p,
+        "gen_ai.request.choice.count": request.n if request.n > 1 else None,
+        "gen_ai.request.max_tokens": request.max_tokens,
+        "gen_ai.request.seed": request.seed,
     }
-    if request.n > 1:
-        attributes[CHOICE_COUNT] = request.n
-    if request.max_tokens is not None:
-        attributes[MAX_TOKENS] = request.max_tokens
-    if request.seed is not None:
-        attributes[SEED] = request.seed
-    return attributes
+    return _known(attributes)
+
+
+def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _record_response(span: Span, response: Any, *, texts: bool) -> None:
     usage = response.usage
     attributes = {
-        INPUT_TOKENS: usage.prompt_tokens,
-        OUTPUT_TOKENS: usage.completion_tokens,
-        CACHED: not usage.calls,
+        "gen_ai.usage.input_tokens": usage.prompt_tokens,
+        "gen_ai.usage.output_tokens": usage.completion_tokens,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens or None,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_prompt_tokens or None,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens or None,
+        "textassay.cached": not usage.calls,
+        "textassay.cost": usage.cost,
     }
-    parts = {
-        REASONING_TOKENS: usage.reasoning_tokens,
-        CACHE_READ_TOKENS: usage.cached_prompt_tokens,
-        CACHE_WRITE_TOKENS: usage.cache_write_tokens,
-    }
-    attributes |= {name: count for name, count in parts.items() if count}
-    if usage.cost is not None:
-        attributes[COST] = usage.cost
     if isinstance(response, Response):
-        attributes[FINISH_REASONS] = tuple(sample.finish_reason for sample in response.samples)
-        if response.model is not None:
-            attributes[RESPONSE_MODEL] = response.model
+        reasons = tuple(sample.finish_reason for sample in response.samples)
+        attributes["gen_ai.response.finish_reasons"] = reasons
+        attributes["gen_ai.response.model"] = response.model
         if texts:
-            attributes[OUTPUT_MESSAGES] = _output(response)
-    span.set_attributes(attributes)
+            messages = [
+                {**_message("assistant", sample.text), "finish_reason": sample.finish_reason}
+                for sample in response.samples
+            ]
+            attributes["gen_ai.output.messages"] = json.dumps(messages)
+    span.set_attributes(_known(attributes))
 
 
 def _input(request: Prompted) -> str:
     turns = [(turn.role, turn.content) for turn in request.messages]
-    turns = turns or [("user", request.prompt or "")]
-    return json.dumps(
-        [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in turns]
-    )
+    return json.dumps([_message(*turn) for turn in turns or [("user", request.prompt or "")]])
 
 
-def _output(response: Response) -> str:
-    return json.dumps(
-        [
-            {
-                "role": "assistant",
-                "parts": [{"type": "text", "content": sample.text}],
-                "finish_reason": sample.finish_reason,
-            }
-            for sample in response.samples
-        ]
-    )
+def _message(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
 def _judged_in(example: Example) -> context.Context | None:
@@ -295,12 +251,8 @@ def _judged_in(example: Example) -> context.Context | None:
     parent = example.meta.get("traceparent")
     if not isinstance(parent, str):
         return None
-    parent_context = TraceContextTextMapPropagator().extract({"traceparent": parent})
-    return (
-        parent_context
-        if trace.get_current_span(parent_context).get_span_context().is_valid
-        else None
-    )
+    found = TraceContextTextMapPropagator().extract({"traceparent": parent})
+    return found if trace.get_current_span(found).get_span_context().is_valid else None
 
 
 def _failed(span: Span, kind: str) -> None:
