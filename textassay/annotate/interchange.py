@@ -31,6 +31,8 @@ from textassay.runtime.labels import NONE_OF_THEM, LabelSets
 from textassay.runtime.messages import Example
 
 Rating = float | str | tuple[str, ...] | None
+TEXTS = ("source", "context", "output")
+"""Fields of an example that raters are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def read(name: str, path: str | Path, labels: LabelSets | None = None) -> list[d
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     try:
-        rated = list(FORMATS[name].read(text))
+        rated = list(FORMATS[name][0](text))
     except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
         raise DataError(f"{path} is not a {name} export: {error!r}") from error
     if not rated:
@@ -96,12 +98,10 @@ def merge_raters(rated: Iterable[Rated]) -> list[dict[str, Any]]:
     }
     rows = []
     for name, aspects in values.items():
-        annotators: dict[str, list[Any]] = {
-            aspect: [given.get(number) for number in range(len(raters))]
-            for aspect, given in aspects.items()
-        }
-        for aspect in sets & annotators.keys():
-            annotators[aspect] = [_as_set(one) for one in annotators[aspect]]
+        annotators: dict[str, list[Any]] = {}
+        for aspect, given in aspects.items():
+            own = [given.get(number) for number in range(len(raters))]
+            annotators[aspect] = [_as_set(one) for one in own] if aspect in sets else own
         means = {aspect: _middle(given) for aspect, given in annotators.items()}
         rows.append(
             {
@@ -130,9 +130,8 @@ def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> l
 
     Neither systems nor scores are written: raters see what textassay's own page shows.
     """
-    writers = {name: form.write for name, form in FORMATS.items() if form.write is not None}
-    if name not in writers:
-        raise UnknownName("format to export", name, list(writers))
+    if name not in FORMATS:
+        raise UnknownName("format to export", name, list(FORMATS))
     examples = list(examples)
     if any(example.images for example in examples):
         raise ConfigurationError(
@@ -141,7 +140,7 @@ def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> l
         )
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for file_name, text in writers[name](examples, task).items():
+    for file_name, text in FORMATS[name][1](examples, task).items():
         (folder / file_name).write_text(text, encoding="utf-8")
         written.append(folder / file_name)
     return written
@@ -189,26 +188,14 @@ def _rating(value: object) -> Rating:
 
 
 def _read_csv(text: str) -> Iterator[Rated]:
-    rows = csv.DictReader(io.StringIO(text))
-    for row in rows:
-        value = row["value"]
+    for row in csv.DictReader(io.StringIO(text)):
         # a row that ends early has no value
-        yield Rated(row["id"], row["aspect"], row["rater"], _rating(value or ""))
+        yield Rated(row["id"], row["aspect"], row["rater"], _rating(row["value"] or ""))
 
 
 def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
     table = io.StringIO()
-    columns = [
-        "id",
-        "aspect",
-        "rater",
-        "value",
-        "definition",
-        "scale",
-        "source",
-        "context",
-        "output",
-    ]
+    columns = ["id", "aspect", "rater", "value", "definition", "scale", *TEXTS]
     rows = csv.DictWriter(table, columns, restval="", lineterminator="\n")
     rows.writeheader()
     for example in examples:
@@ -333,10 +320,8 @@ def _write_potato(examples: list[Example], task: Task) -> dict[str, str]:
         "\n\n".join(f"{labels[field]}:\n{text}" for field, text in _texts(e).items())
         for e in examples
     ]
-    lines = [
-        json.dumps({"id": e.id, "text": text}, ensure_ascii=False)
-        for e, text in zip(examples, texts, strict=True)
-    ]
+    items = [{"id": e.id, "text": text} for e, text in zip(examples, texts, strict=True)]
+    lines = "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items)
     schemes = [
         {"name": question.aspect, "description": question.definition, **_potato_kind(question)}
         for question in _questions(task)
@@ -345,7 +330,7 @@ def _write_potato(examples: list[Example], task: Task) -> dict[str, str]:
         "item_properties": {"id_key": "id", "text_key": "text"},
         "annotation_schemes": schemes,
     }
-    return {"items.jsonl": "\n".join(lines) + "\n", "config.json": _dump(config)}
+    return {"items.jsonl": lines, "config.json": _dump(config)}
 
 
 def _potato_kind(question: Question) -> dict[str, Any]:
@@ -365,17 +350,13 @@ def _potato_kind(question: Question) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Format:
-    read: Callable[[str], Iterator[Rated]]
-    write: Callable[[list[Example], Task], dict[str, str]] | None
-
-
-FORMATS: Mapping[str, _Format] = {
-    "csv": _Format(_read_csv, _write_csv),
-    "label-studio": _Format(_read_label_studio, _write_label_studio),
-    "argilla": _Format(_read_argilla, _write_argilla),
-    "potato": _Format(_read_potato, _write_potato),
+Reader = Callable[[str], Iterator[Rated]]
+Writer = Callable[[list[Example], Task], dict[str, str]]
+FORMATS: Mapping[str, tuple[Reader, Writer]] = {
+    "csv": (_read_csv, _write_csv),
+    "label-studio": (_read_label_studio, _write_label_studio),
+    "argilla": (_read_argilla, _write_argilla),
+    "potato": (_read_potato, _write_potato),
 }
 """Readers and writers by name; CSV has the columns `id`, `aspect`, `rater` and `value`, and beside
 them, when it is written, what is asked and the texts."""
@@ -390,14 +371,13 @@ def _records(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _texts(example: Example) -> dict[str, str]:
-    named = {"source": example.source, "context": example.context, "output": example.output}
+    named = {field: getattr(example, field) for field in TEXTS}
     return {field: text for field, text in named.items() if text}
 
 
 def _labels(examples: list[Example], task: Task) -> list[tuple[str, str]]:
     present = {field for example in examples for field in _texts(example)}
-    names = {"source": task.source_name, "context": task.context_name, "output": task.output_name}
-    return [(field, label) for field, label in names.items() if field in present]
+    return [(field, getattr(task, f"{field}_name")) for field in TEXTS if field in present]
 
 
 def _questions(task: Task) -> list[Question]:

@@ -16,7 +16,7 @@ import hashlib
 import math
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -127,7 +127,6 @@ class CollectedRatings(AsyncResource):
         self.study, self.path = study, Path(path)
         self.raters: dict[str, Rater] = {}
         self.answers: dict[Visit, RaterAnswer] = {}
-        self.revisions: dict[Visit, int] = {}
         self._lock = filelock.FileLock(
             self.path.with_name(f".{self.path.name}.lock"), thread_local=False
         )
@@ -204,11 +203,16 @@ class CollectedRatings(AsyncResource):
             raise StaleRevision
         self._keep(visit, answer)  # before the write, so that a second copy in flight is seen
         try:
-            await self._write(event="rating", **_row(visit, answer))
+            showing = {"rater": visit.rater, "item": visit.key, "repeat": visit.repeat}
+            await self._write(event="rating", **showing, **asdict(answer))
         # cancellation included: an answer in memory that is not on the disk would be acknowledged
         # on a resend
         except BaseException:
-            self._restore(visit, known)
+            if known is None:
+                del self.answers[visit]
+                self.raters[visit.rater].visits.remove(visit)
+            else:
+                self.answers[visit] = known
             raise
         return True
 
@@ -220,13 +224,6 @@ class CollectedRatings(AsyncResource):
         if visit not in self.answers:
             self.raters[visit.rater].visits.append(visit)
         self.answers[visit] = answer
-
-    def _restore(self, visit: Visit, before: RaterAnswer | None) -> None:
-        if before is None:
-            del self.answers[visit]
-            self.raters[visit.rater].visits.remove(visit)
-        else:
-            self.answers[visit] = before
 
     async def _write(self, **row: Any) -> None:
         await self._journal.append(encode(row))
@@ -252,17 +249,11 @@ class CollectedRatings(AsyncResource):
             visit = Visit(row["rater"], row["item"], int(row["repeat"]))
             # the journal may have been edited; a rating off the scale must not reach an estimate
             ratings = self.study.check(row["ratings"])
-            self._keep(
-                visit,
-                RaterAnswer(
-                    ratings=ratings,
-                    revision=int(row["revision"]),
-                    seconds=float(row["seconds"]),
-                    position=int(row["position"]),
-                    swapped=bool(row["swapped"]),
-                    comment=str(row["comment"]),
-                ),
-            )
+            answer = RaterAnswer(
+                ratings, int(row["revision"]), float(row["seconds"]), int(row["position"]),
+                bool(row["swapped"]), str(row["comment"]),
+            )  # fmt: skip
+            self._keep(visit, answer)
         else:
             raise ValueError(f"unknown event {event!r}")
 
@@ -282,20 +273,6 @@ class CollectedRatings(AsyncResource):
 def token_hash(token: str) -> str:
     """Return the SHA-256 of a token in hex: what the journal keeps of it."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _row(visit: Visit, answer: RaterAnswer) -> dict[str, Any]:
-    return {
-        "rater": visit.rater,
-        "item": visit.key,
-        "repeat": visit.repeat,
-        "revision": answer.revision,
-        "ratings": dict(answer.ratings),
-        "seconds": answer.seconds,
-        "position": answer.position,
-        "swapped": answer.swapped,
-        "comment": answer.comment,
-    }
 
 
 def rating_rows(ratings: Answers) -> list[dict[str, Any]]:

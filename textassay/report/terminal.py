@@ -61,15 +61,10 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
     outcomes = ", ".join(f"{count:,} {name}" for name, count, _ in facts.outcomes)
     table.add_row(Text("Outcomes", style="dim"), outcomes or "no scores yet")
     for name, count in facts.errors:
-        table.add_row("", Text(f"{count:,} {printable(name)}", style="yellow"))
-    parts: list[RenderableType] = [
-        Text(printable(visible(run.name)), style="bold"),
-        indented(table),
-    ]
+        table.add_row("", _safe(f"{count:,} {name}", "yellow"))
+    parts: list[RenderableType] = [_safe(run.name, "bold"), indented(table)]
     if summary.missing is not None:
-        parts.append(
-            Text(printable(f"Texts and ratings are not available: {summary.missing}."), "yellow")
-        )
+        parts.append(_safe(f"Texts and ratings are not available: {summary.missing}.", "yellow"))
     return Group(*parts)
 
 
@@ -87,7 +82,7 @@ def _first(run: RunSource, data: DataSource, joined: Joined) -> Table:
 
 
 def _text(one: ShownScore) -> RenderableType:
-    heading = Text(printable(visible(one.score.id)), style="bold")
+    heading = _safe(one.score.id, "bold")
     if one.example is None:
         return heading
     if one.example.system is not None:
@@ -95,11 +90,9 @@ def _text(one: ShownScore) -> RenderableType:
     parts: list[RenderableType] = [heading]
     for name, text in (("source", one.example.source), ("context", one.example.context)):
         if text:
-            parts += [Text(name, style="dim"), indented(Text(printable(clipped(text, _OUTPUT))))]
-    for image in one.example.images:
-        parts.append(Text(printable(visible(f"{image.label}: {image.name}")), style="dim"))
-    output = Text(printable(clipped(one.example.output, _OUTPUT)))
-    return Group(*parts, Text("output", style="dim"), indented(output))
+            parts += [Text(name, style="dim"), indented(_clipped(text))]
+    parts += [_safe(f"{image.label}: {image.name}", "dim") for image in one.example.images]
+    return Group(*parts, Text("output", style="dim"), indented(_clipped(one.example.output)))
 
 
 def score_evidence(one: ShownScore) -> RenderableType:
@@ -115,11 +108,9 @@ def score_evidence(one: ShownScore) -> RenderableType:
         heading.append(f"  people {printable(visible(_named(one, one.human, 2)))}")
     parts: list[RenderableType] = [heading, indented(Text(one.obtained, style="dim"))]
     if score.error is not None:
-        text = printable(clipped(f"{score.error.type}: {score.error.message}", _OUTPUT))
-        parts.append(indented(Text(text, style="yellow")))
+        parts.append(indented(_clipped(f"{score.error.type}: {score.error.message}", "yellow")))
     if score.explanation:
-        words = printable(clipped(score.explanation, _OUTPUT))
-        parts.append(indented(Text(words, style="italic")))
+        parts.append(indented(_clipped(score.explanation, "italic")))
     for title, lines in one.evidence:
         parts.append(indented(Text(title, style="dim")))
         parts.append(Padding(_lines(lines), (0, 0, 0, 4), expand=False))
@@ -132,10 +123,7 @@ def _lines(lines: Sequence[Line]) -> RenderableType:
     for line in lines:
         thought = f"(thought before: {len(line.thought):,} characters)" if line.thought else ""
         text = " ".join(part for part in (line.text, line.note, thought) if part)
-        table.add_row(
-            Text(printable(visible(line.figure))), Text(_bar(line), style="cyan"),
-            Text(printable(clipped(text, _OUTPUT))),
-        )  # fmt: skip
+        table.add_row(_safe(line.figure), Text(_bar(line), style="cyan"), _clipped(text))
     return table
 
 
@@ -161,7 +149,11 @@ def _named(one: ShownScore, value: float, digits: int = 3) -> str:
     return figure(value, digits)
 
 
-def _safe(text: str) -> Text:
+def _safe(text: str, style: str = "") -> Text:
     # twice made safe: `visible` writes out what hides or reverses text, `printable` what steers a
     # terminal
-    return Text(printable(visible(text)))
+    return Text(printable(visible(text)), style)
+
+
+def _clipped(text: str, style: str = "") -> Text:
+    return Text(printable(clipped(text, _OUTPUT)), style)

@@ -248,8 +248,10 @@ class _OneAspect:
         both = {id_: pair for id_, pair in choices if len(pair) == 2}
         if both:
             # both orders come from the same session, so no further request is needed for the swap
-            first = {id_: both[id_]["forth"] if id_ in both else None for id_ in self._ids}
-            second = {id_: both[id_]["back"] if id_ in both else None for id_ in self._ids}
+            first, second = (
+                {id_: both.get(id_, {}).get(order) for id_ in self._ids}
+                for order in ("forth", "back")
+            )
             rows.append(self._plain(SWAP, second, first))
         # the mean of two answers is a steadier base than either
         middle = {id_: _mean(self._x[id_], self._r[id_]) for id_ in self._ids}
@@ -359,21 +361,14 @@ class _OneAspect:
     ) -> Measured:
         """Return the scores of one test; changes are counted from `origin` if none is due."""
         return Measured(
-            test=test,
-            family=FAMILY_OF[test],
-            aspect=self._name,
-            expects=expects,
+            test, FAMILY_OF[test], self._name, expects,
             base=np.array([base for _, base, _ in rows], float),
             edited=np.array([y for *_, y in rows], float),
             groups=group_codes(self._joined.sources[id_] for id_, *_ in rows),
-            scale=self._scale,
-            better=self._better,
-            gain_only=gain_only,
-            noise=self._noise,
+            scale=self._scale, better=self._better, gain_only=gain_only, noise=self._noise,
             excess=None if origin is None else self._excess(rows, origin),
-            unscored=unscored,
-            declined=declined,
-        )
+            unscored=unscored, declined=declined,
+        )  # fmt: skip
 
     def _excess(
         self, rows: Sequence[tuple[str, float, float]], origin: Mapping[str, float | None]
@@ -462,13 +457,15 @@ def _draft(one: Measured, margin: float | None, confidence: float) -> _Draft:
     default = MARGIN * (high - low)
     # the user's margin is what a score may move; how far it must fall is not theirs to loosen
     limit = default if margin is None or must_fall else margin
-    row = _described(one, limit)
+    base = one.base
+    if one.expects == "lowest":
+        base = np.full(len(one.edited), low if one.better > 0 else high)
+    row = _described(one, base, limit)
     if not len(one.edited):
         # a judge that refuses to rate a text without content does what it should
         within = one.expects == "lowest" and one.declined >= MIN_SOURCES
         return _Draft(row, None, None, within)
     count = int(one.groups.max()) + 1
-    base = _worst(one) if one.expects == "lowest" else one.base
     shift = mean_over_groups(one.edited - base, one.groups, count)
     row = replace(row, groups=shift.clusters, shift=shift.estimate(confidence))
     gain, loss = _scaled(shift, one.better), _scaled(shift, -one.better)
@@ -512,36 +509,19 @@ def _within(side: Linearized, limit: float, confidence: float) -> bool:
     return end is not None and side.clusters >= MIN_SOURCES and end <= limit
 
 
-def _described(one: Measured, limit: float) -> StressRow:
-    n = len(one.edited)
-    low, high = one.scale
+def _described(one: Measured, base: Floats, limit: float) -> StressRow:
+    """Return what is counted of one test; shift, p-value and verdict are filled in later."""
+    n, (low, high) = len(one.edited), one.scale
     point = 1.0 if high - low >= 2 else (high - low) / 4
     middle = (low + high) / 2
-    base = _worst(one) if one.expects == "lowest" else one.base
-    flipped = int(((base > middle) != (one.edited > middle)).sum()) if n else 0
+    flipped = int(((base > middle) != (one.edited > middle)).sum())
+    moved = float(np.mean(np.abs(one.edited - base) >= point - 1e-9)) if n else None
     return StressRow(
-        test=one.test,
-        family=one.family,
-        aspect=one.aspect,
-        expects=one.expects,
-        n=n,
-        groups=0,
-        shift=NO_ESTIMATE,
-        noise=one.noise,
-        excess=NO_ESTIMATE,
-        moved=float(np.mean(np.abs(one.edited - base) >= point - 1e-9)) if n else None,
-        flips=wilson(flipped, n),
-        margin=limit,
-        p_holm=None,
-        unscored=one.unscored,
-        declined=one.declined,
-        verdict="inconclusive",
-    )
-
-
-def _worst(one: Measured) -> Floats:
-    worst = one.scale[0] if one.better > 0 else one.scale[1]
-    return np.full(len(one.edited), worst)
+        test=one.test, family=one.family, aspect=one.aspect, expects=one.expects, n=n, groups=0,
+        shift=NO_ESTIMATE, noise=one.noise, excess=NO_ESTIMATE, moved=moved,
+        flips=wilson(flipped, n), margin=limit, p_holm=None, unscored=one.unscored,
+        declined=one.declined, verdict="inconclusive",
+    )  # fmt: skip
 
 
 def _scaled(shift: Linearized, factor: float, offset: float = 0.0) -> Linearized:
@@ -629,15 +609,15 @@ class StressResult(Displayed):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        return {
+        document: dict[str, Any] = {
             "tests": [row.as_dict() for row in self.rows],
             "untested": list(self.untested),
             "summary": self.summary,
-        } | (
-            {}
-            if self.paraphrased is None
-            else {"paraphrases": dict(zip(("asked", "verified"), self.paraphrased, strict=True))}
-        )
+        }
+        if self.paraphrased is not None:
+            asked, verified = self.paraphrased
+            document["paraphrases"] = {"asked": asked, "verified": verified}
+        return document
 
 
 def verdict_table(document: Mapping[str, Any]) -> Table:
@@ -670,9 +650,6 @@ def counted(rows: Sequence[StressRow]) -> str:
     if not rows:
         return "not tested"
     counts = Counter(row.verdict for row in rows)
-    parts = [f"{counts['holds']} of {len(rows)} hold"]
-    if counts["fails"]:
-        parts.append(f"{counts['fails']} fail")
-    if counts["inconclusive"]:
-        parts.append(f"{counts['inconclusive']} inconclusive")
-    return ", ".join(parts)
+    more = {"fail": counts["fails"], "inconclusive": counts["inconclusive"]}
+    parts = [f"{count} {what}" for what, count in more.items() if count]
+    return ", ".join([f"{counts['holds']} of {len(rows)} hold", *parts])

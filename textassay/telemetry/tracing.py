@@ -174,10 +174,8 @@ class TracedModel(Wrapper):
     def __init__(self, wrapped: Model, tracing: Tracing) -> None:
         super().__init__(wrapped)
         self._tracing = tracing
-        self._attributes = {
-            "gen_ai.request.model": self.name,
-            "gen_ai.provider.name": self.name.split("/")[0],
-        }
+        provider = self.name.split("/")[0]
+        self._attributes = {"gen_ai.request.model": self.name, "gen_ai.provider.name": provider}
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Forward the request inside of a span."""
