@@ -124,7 +124,7 @@ def agreements(
     runs: Sequence[RunSource],
     data: DataSource,
     joined: Sequence[Joined],
-    aspect_map: Mapping[str, str],
+    paired: Sequence[Mapping[str, str]],
     *,
     resamples: int = RESAMPLES,
 ) -> list[AspectAgreement] | None:
@@ -132,7 +132,7 @@ def agreements(
 
     `None` if nothing pairs.
     """
-    pairs = {run.name: pairs_of(run, data, aspect_map) for run in runs}
+    pairs = {run.name: own for run, own in zip(runs, paired, strict=True)}
     if not any(pairs.values()):
         return None
     examples = [example for example in data.examples.values() if example.human]
@@ -146,10 +146,10 @@ def agreements(
             continue
         scores, of_jurors = _recorded(run, pairs[run.name]), _of_jurors(run, pairs[run.name])
         judged |= {(run.name, score): values for score, values in scores.items()}
+        mapped = {**pairs[run.name], **{score: human for score, (human, _) in of_jurors.items()}}
         table = agreement_table(
             scores | {score: values for score, (_, values) in of_jurors.items()},
-            data.examples.values(), levels=levels, bootstrap=resamples,
-            aspect_map=pairs[run.name] | {score: human for score, (human, _) in of_jurors.items()},
+            data.examples.values(), levels=levels, bootstrap=resamples, aspect_map=mapped,
             labels=labels_of(run.manifest),
         )  # fmt: skip
         rows += [_Compared(run.name, row) for row in table.rows]

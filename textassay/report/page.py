@@ -157,7 +157,7 @@ def build_content(
     pairs = [pairs_of(run, data, aspect_map) for run in runs]
     beside = [joined, *(join(run, data, own) for run, own in zip(runs[1:], pairs[1:], strict=True))]
     about, of_scores = overview(runs, data), scores(runs, data, beside)
-    agreement = agreements(runs, data, beside, aspect_map, resamples=resamples)
+    agreement = agreements(runs, data, beside, pairs, resamples=resamples)
     decided = decisions(runs, data, pairs, calibration)
     return Content(
         title=title or " and ".join(run.name for run in runs),

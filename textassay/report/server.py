@@ -95,6 +95,7 @@ class LiveRun:
             table = self.run.table
             ids = table.ids[known : max((table.example[row] for row in rows), default=-1) + 1]
             joined = join(self.run, self.data, pairs_of(self.run, self.data, {}), rows=rows)
+            systems = example_columns(self.data, [])["systems"]
             return {
                 "cursor": upto,
                 "more": upto < len(self._lines),
@@ -103,10 +104,7 @@ class LiveRun:
                 "status": self.status,
                 "first": known,
                 "rows": rows,
-                "head": {
-                    **head(self.run, self.data, joined, None),
-                    "systems": example_columns(self.data, [])["systems"],
-                },
+                "head": {**head(self.run, self.data, joined, None), "systems": systems},
                 "examples": example_columns(self.data, ids),
                 "scores": score_columns(self.run, joined, rows, base=rows),
             }
@@ -166,6 +164,14 @@ class LiveRun:
         return True
 
 
+_DATA: dict[str, tuple[Any, ...]] = {
+    "scores": (LiveRun.news, "cursor", "known"),
+    "whole": (LiveRun.whole,),
+    "detail": (LiveRun.detail, "example"),
+}
+"""What a page asks for as JSON: what makes it, and the numbers that it is given."""
+
+
 class Viewer:
     """The application: one run, or a folder of runs."""
 
@@ -195,8 +201,9 @@ class Viewer:
         app.on_response_prepare.append(self._add_headers)
         app.router.add_get("/", self._front)
         app.router.add_get("/run", self._page)
-        for what in ("scores", "sections", "detail", "whole"):
-            app.router.add_get(f"/{what}", getattr(self, f"_{what}"))
+        app.router.add_get("/sections", self._sections)
+        for what in _DATA:
+            app.router.add_get(f"/{what}", self._answer)
         return app
 
     def names(self) -> list[str]:
@@ -233,16 +240,10 @@ class Viewer:
     async def _index(self, request: web.Request) -> web.StreamResponse:
         runs = await asyncio.to_thread(lambda: [_listed(self.path, name) for name in self.names()])
         style = asset("page.css")
-        made = (
-            environment()
-            .get_template("index.html.jinja")
-            .render(
-                folder=self.path.resolve().name,
-                runs=runs,
-                style=style,
-                policy=policy("", style, connect=False),
-            )
-        )
+        made = environment().get_template("index.html.jinja").render(
+            folder=self.path.resolve().name, runs=runs, style=style,
+            policy=policy("", style, connect=False),
+        )  # fmt: skip
         return web.Response(text=made, content_type="text/html")
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
@@ -251,28 +252,20 @@ class Viewer:
         made = await asyncio.to_thread(run.page, address)
         return web.Response(text=made, content_type="text/html")
 
-    async def _scores(self, request: web.Request) -> web.StreamResponse:
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer with what the page asks for while it is read, as JSON."""
         run = await self._run(request)
-        cursor, known = _count(request, "cursor"), _count(request, "known")
-        return _json(await asyncio.to_thread(run.news, cursor, known))
-
-    async def _whole(self, request: web.Request) -> web.StreamResponse:
-        run = await self._run(request)
-        return _json(await asyncio.to_thread(run.whole))
+        what, *names = _DATA[request.path.strip("/")]
+        found = await asyncio.to_thread(what, run, *(_count(request, name) for name in names))
+        if found is None:
+            raise web.HTTPNotFound(text="there is no such example")
+        return web.Response(body=encode(found), content_type="application/json")
 
     async def _sections(self, request: web.Request) -> web.StreamResponse:
         run = await self._run(request)
         version, made = await asyncio.to_thread(run.sections)
-        return web.Response(
-            text=made, content_type="text/html", headers={"X-Version": str(version)}
-        )
-
-    async def _detail(self, request: web.Request) -> web.StreamResponse:
-        run = await self._run(request)
-        detail = await asyncio.to_thread(run.detail, _count(request, "example"))
-        if detail is None:
-            raise web.HTTPNotFound(text="there is no such example")
-        return _json(detail)
+        headers = {"X-Version": str(version)}
+        return web.Response(text=made, content_type="text/html", headers=headers)
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -318,7 +311,3 @@ def _count(request: web.Request, name: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 15:
         raise web.HTTPBadRequest(text=f"{name} must be a number")
     return int(text)
-
-
-def _json(value: Any) -> web.Response:
-    return web.Response(body=encode(value), content_type="application/json")
