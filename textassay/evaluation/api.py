@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from textassay.agents.prompt_template import Task
-from textassay.evaluation.engine import is_foreign
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import RunRequest, build_request, one_or_several
 from textassay.evaluation.run import Run
@@ -22,7 +21,7 @@ from textassay.methods.method import Method, TaskMethod
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.data.dataset import Unit
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Graph
+from textassay.runtime.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, How, Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings, strict_keywords, takes_arguments_of
@@ -325,6 +324,13 @@ class _Signed(Graph):
         return yielded.model_copy(update={"signature": f"{yielded.signature}|graph:{self._digest}"})
 
 
+def _is_foreign(node: Node) -> bool:
+    """Return whether code outside this package takes part in a node."""
+    if isinstance(node.agent, Graph):
+        return any(map(_is_foreign, node.agent.nodes))
+    return not str(getattr(node.agent, "__module__", "")).startswith("textassay.")
+
+
 class GraphMethod(TaskMethod):
     """A graph from an `Assignment` to a list of one `Score` per aspect, in the aspects' order."""
 
@@ -344,7 +350,7 @@ class GraphMethod(TaskMethod):
                 " 'input.example' and each('input.aspects')"
             )
         self.graph, self._task = graph, task
-        if is_foreign(graph):
+        if any(map(_is_foreign, graph.nodes)):
             self.graph = _Signed(graph, self._digest)
 
     @property

@@ -36,7 +36,6 @@ from textassay.runtime.concurrency import run_workers
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import left_out
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
-from textassay.runtime.graph import Graph
 from textassay.runtime.messages import (
     CACHED,
     NO_USAGE,
@@ -57,30 +56,14 @@ NODE = "scores"
 """What a failure names as the place where it came up."""
 
 
-def is_foreign(graph: Graph) -> bool:
-    """Return whether code outside this package takes part in a graph."""
-    return any(
-        is_foreign(node.agent)
-        if isinstance(node.agent, Graph)
-        else not str(getattr(node.agent, "__module__", "")).startswith("textassay.")
-        for node in graph.nodes
-    )
-
-
 def checked(
-    yielded: object,
-    example_id: str,
-    aspect: str,
-    timing: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    is_trusted: bool = False,
+    yielded: object, example_id: str, aspect: str, timing: Mapping[str, Any] = MappingProxyType({})
 ) -> Score | Failure:
     """Return the score as it can be journaled, or the failure that stands for it.
 
     A failure stays what it is, and numbers of numpy become Python's. Anything that JSON cannot
     hold, a value that is not finite, off its scale or missing, a field of another type than
-    `Score` gives it, and a score of another example or aspect are failures. A score may be a copy
-    that was never validated, unless it comes from agents of this package alone (`is_trusted`).
+    `Score` gives it, and a score of another example or aspect are failures.
     """
     if isinstance(yielded, Failure):
         return yielded
@@ -93,8 +76,6 @@ def checked(
             f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
             f"{yielded.id!r} on {yielded.aspect!r}",
         )
-    if is_trusted and not yielded.evidence:
-        return yielded.model_copy(update=timing)
     fields = {**vars(yielded), **timing}
     # what a score is made of may be a copy, too, that was never checked
     for name in ("usage", "error"):
@@ -175,7 +156,6 @@ class EvaluationEngine:
         self._overdue: set[asyncio.Task[Any]] = set()
         self._grace: asyncio.TimerHandle | None = None
         self._observed: RunObserver | None = None
-        self._is_trusted = not is_foreign(method.graph)
 
     @property
     def progress(self) -> Progress:
@@ -283,9 +263,7 @@ class EvaluationEngine:
         if result is None:
             return assignment.example, []
         timing = {"started": started, "seconds": round((time.monotonic() - began) * 1e6) / 1e6}
-        scores = complete(
-            result, assignment, ledger.usages, self._method, timing, is_trusted=self._is_trusted
-        )
+        scores = complete(result, assignment, ledger.usages, self._method, timing)
         if suffix := self._signature_suffix():
             scores = [
                 score.model_copy(update={"signature": score.signature + suffix}) for score in scores
@@ -375,8 +353,6 @@ def complete(
     usages: list[Usage],
     method: Method,
     timing: Mapping[str, Any],
-    *,
-    is_trusted: bool,
 ) -> list[Score]:
     """Turn what a graph yields into one score for every aspect that was asked for.
 
@@ -393,7 +369,7 @@ def complete(
     notes = _shortening(example, method) if example.messages else ()
     scores = []
     for item, aspect in zip(items, aspects, strict=True):
-        score = checked(item, example.id, aspect.label, timing, is_trusted=is_trusted)
+        score = checked(item, example.id, aspect.label, timing)
         if isinstance(score, Failure):
             score = failed(example, aspect, score, method).model_copy(update=timing)
         elif notes:
