@@ -148,11 +148,18 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
 
 
 def _counts_in(payload: Any) -> Mapping[str, Any]:
+    """Return the counts by place."""
     if is_object(payload):
         for name in ("usage", "usageMetadata"):
             counts = payload.get(name)
             if is_object(counts):
-                return counts
+                inside = {
+                    f"{part}.{key}": count
+                    for part, details in counts.items()
+                    if type(details) is not int and is_object(details)
+                    for key, count in details.items()
+                }
+                return {**inside, **counts} if inside else counts
     return {}
 
 
@@ -162,12 +169,10 @@ def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
     return type(value) is dict or isinstance(value, Mapping)
 
 
-def _first(counts: Mapping[str, Any], places: Sequence[str]) -> int:
+def _first(counts: Mapping[str, Any], places: Iterable[str]) -> int:
     """Return the first count at these places that is there and not 0."""
     for place in places:
-        part, _, name = place.rpartition(".")
-        inside = counts.get(part) if part else counts
-        if is_object(inside) and (count := _count(inside.get(name))):
+        if (value := counts.get(place)) and (count := _count(value)):
             return count
     return 0
 
