@@ -196,9 +196,8 @@ def _of_status(
 ) -> ModelError:
     detail, codes, _ = read_error(body)
     wait = retry_after(headers, detail)
-    message = f"{where} answered {status}" + (
-        f": {quote(detail, secret)}" if detail.strip() else " with an empty body"
-    )
+    quoted = f": {quote(detail, secret)}" if detail.strip() else " with an empty body"
+    message = f"{where} answered {status}{quoted}"
     both = f"{codes} {detail}"
     # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
     # not fill it; a parameter is refused with any status, and by words such as "moderation"; a
@@ -226,11 +225,8 @@ def _of_status(
     if status == 408:
         return TimedOut(message)
     if status == 429:
-        return (
-            RequestRefused(message)
-            if _TOO_LARGE.search(detail)
-            else RateLimited(message, retry_after=wait)
-        )
+        is_too_large = _TOO_LARGE.search(detail) is not None
+        return RequestRefused(message) if is_too_large else RateLimited(message, retry_after=wait)
     if status in (400, 413, 422) and CONTEXT.search(both):
         return ContextTooLong(message)
     # Retrying would fail for ever: the server's own code cannot take this request.

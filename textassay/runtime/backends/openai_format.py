@@ -364,13 +364,10 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
         raise NoLogprobs(NO_LOGPROBS)
     if request.alternatives > 1 and not is_distribution(tokens):
         raise NoLogprobs(NO_DISTRIBUTION)
-    first = tokens[0]
-    top = (
-        first.top
-        # Some servers leave the sampled token out of its own alternatives.
-        if any(token == first.token for token, _ in first.top)
-        else (*first.top, (first.token, first.logprob))
-    )
+    first, top = tokens[0], tokens[0].top
+    # Some servers leave the sampled token out of its own alternatives.
+    if all(token != first.token for token, _ in top):
+        top = (*top, (first.token, first.logprob))
     by_label: dict[str, list[float]] = {}
     for token, logprob in top:
         label = labels.get(_bare(token))
@@ -425,14 +422,12 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
     spaced = all(any(c.isspace() for c in form) for form in bare)
     if spaced or math.fsum(share for _, share in beginnings) >= AMBIGUOUS_PROBABILITY:
         likeliest = max(beginnings, key=lambda one: one[1], default=None)
-        reason = (
-            "its forms contain spaces"
-            if likeliest is None
-            else (
+        reason = "its forms contain spaces"
+        if likeliest is not None:
+            reason = (
                 f"the model begins with {likeliest[0]!r} at a probability of {likeliest[1]:.3g}, "
                 "and no whole form is reported"
             )
-        )
         raise CapabilityError(
             f"the choice {label!r} seems to take more than one token of this model ({reason}), so"
             " its probability cannot be read from one token; use choices of one token "
@@ -478,15 +473,11 @@ def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[Tok
     )
     if not tokens or not len(tokens) == len(logprobs) == len(offsets):
         raise CapabilityError("the server echoes the prompt without its log-probabilities")
-    if tokens[0] and not full.startswith(
-        tokens[0]
-    ):  # the mark for the beginning of a text, which counts in offsets
+    if tokens[0] and not full.startswith(tokens[0]):
+        # the mark for the beginning of a text, which counts in offsets
         shift = (offsets[1] if len(offsets) > 1 else len(full)) - offsets[0]
-        tokens, logprobs, offsets = (
-            tokens[1:],
-            logprobs[1:],
-            [offset - shift for offset in offsets[1:]],
-        )
+        tokens, logprobs = tokens[1:], logprobs[1:]
+        offsets = [offset - shift for offset in offsets[1:]]
     try:
         return _aligned(tokens, logprobs, offsets, full, len(prompt))
     except (TypeError, ValueError) as error:
@@ -502,11 +493,8 @@ def _aligned(
 ) -> tuple[TokenLogprob, ...]:
     """Return the tokens from `start` to the end, after checking that all tokens tile `full`."""
     ends = [*offsets[1:], offsets[-1] + len(tokens[-1])] if offsets else []
-    if (
-        not offsets
-        or offsets[0] != 0
-        or any(end < begin for begin, end in zip(offsets, ends, strict=True))
-    ):
+    is_in_order = all(begin <= end for begin, end in zip(offsets, ends, strict=True))
+    if not offsets or offsets[0] != 0 or not is_in_order:
         raise CapabilityError(
             "the offsets of the echoed tokens do not cover the prompt, so they cannot be trusted"
         )

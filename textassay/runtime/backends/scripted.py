@@ -125,11 +125,9 @@ class ScriptedModel:
         assert self._function is not None
         replies: list[ScriptedReply] = []
         for index in range(request.n):
-            one = (
-                request
-                if request.n == 1
-                else request.model_copy(update={"n": 1, "draw": request.draw + index})
-            )
+            one = request
+            if request.n > 1:
+                one = request.model_copy(update={"n": 1, "draw": request.draw + index})
             replies.append(await _awaited(self._function(one)))
             # A whole response answers the request as it is, so the remaining samples are not asked
             # for.

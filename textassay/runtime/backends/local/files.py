@@ -66,11 +66,8 @@ def locate_gguf(spec: str) -> Path:
     if isinstance(source, HubFile):
         return download(source.repo, source.file, revision=source.revision)
     if not source.is_file():
-        where = (
-            f"{str(source)!r} is a folder"
-            if source.is_dir()
-            else f"there is no file {str(source)!r}"
-        )
+        is_folder, shown = source.is_dir(), repr(str(source))
+        where = f"{shown} is a folder" if is_folder else f"there is no file {shown}"
         hint = "" if spec != "embedded" else "; the model of the package is 'embedded' alone"
         raise ModelNotFound(f"{where}: llamacpp/ takes PATH.gguf or HF_REPO:FILE{hint}")
     return source
@@ -180,9 +177,9 @@ def file_digest(
     convenience: what cannot be read is hashed, what cannot be written is hashed again next time.
     """
     digests = [_digest(part, remembered or digests_file(), min_bytes) for part in parts(path)]
-    return (
-        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-    )
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def parts(path: Path) -> list[Path]:

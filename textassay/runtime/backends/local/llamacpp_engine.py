@@ -158,14 +158,12 @@ class LlamaEngine:
         params.n_seq_max = self.sequences
         params.n_outputs_max = self.most_outputs
         params.n_threads = params.n_threads_batch = threads
-        params.flash_attn_type = (
-            lib.LLAMA_FLASH_ATTN_TYPE_ENABLED if flash else lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
-        )
+        on, off = lib.LLAMA_FLASH_ATTN_TYPE_ENABLED, lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        params.flash_attn_type = on if flash else off
         params.type_k = params.type_v = lib.GGML_TYPE_F32 if kv == "f32" else lib.GGML_TYPE_F16
         params.kv_unified = self.sequences == 1
-        params.swa_full = (
-            True  # a sliding window that was let go cannot be rewound to a shared prefix
-        )
+        # a sliding window that was let go cannot be rewound to a shared prefix
+        params.swa_full = True
         params.no_perf = True
         return params
 
@@ -270,11 +268,8 @@ class _Batch:
 
     def __init__(self, lib: Any, size: int, sequences: int) -> None:
         self.tokens = self.outputs = 0
-        self._ids, self._positions, self._counts = (
-            np.zeros(size, np.int32),
-            np.zeros(size, np.int32),
-            np.ones(size, np.int32),
-        )
+        self._ids, self._positions = np.zeros(size, np.int32), np.zeros(size, np.int32)
+        self._counts = np.ones(size, np.int32)
         self._has_logits = np.zeros(size, np.int8)
         self._sequences = np.arange(sequences, dtype=np.int32)
         self._owner = np.zeros(size, np.uintp)

@@ -227,11 +227,8 @@ class Weights(Vocabulary):
             )
         architecture = self.metadata.get("general.architecture", "")
         causal = self.metadata.get(f"{architecture}.attention.causal", "true") != "false"
-        if (
-            lib.llama_model_has_encoder(model)
-            or not lib.llama_model_has_decoder(model)
-            or not causal
-        ):
+        encodes, decodes = lib.llama_model_has_encoder(model), lib.llama_model_has_decoder(model)
+        if encodes or not decodes or not causal:
             raise ConfigurationError(
                 f"{str(self.path)!r} is a {architecture!r} model, which does not predict the next"
                 " token; take a decoder-only language model"

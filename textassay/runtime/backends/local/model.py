@@ -212,11 +212,10 @@ def _longest(
     best, low, high = None, 0, len(source)
     place, guesses = high - (needed - limit) * per_token, GUESSES
     while low < high:
-        guesses -= 1
         # Guesses first, then halving, which ends even if tokens per character vary wildly.
-        kept = _beginning(
-            source, min(max(int(place), low), high - 1) if guesses >= 0 else (low + high) // 2
-        )
+        guess = min(max(int(place), low), high - 1)
+        kept = _beginning(source, guess if guesses else (low + high) // 2)
+        guesses = max(0, guesses - 1)
         candidate = plan(_cut(request, kept))
         left = limit - length(candidate)
         if left >= 0:
@@ -228,11 +227,8 @@ def _longest(
 
 
 def _texts(request: Prompted) -> list[str]:
-    return (
-        [request.prompt]
-        if request.prompt is not None
-        else [message.content for message in request.messages]
-    )
+    prompt = request.prompt
+    return [message.content for message in request.messages] if prompt is None else [prompt]
 
 
 def _beginning(source: str, characters: int) -> str:
