@@ -84,8 +84,9 @@ class LoadedGGUF(LoadedModel):
         self, tasks: Sequence[Task], abandoned: Callable[[], bool]
     ) -> list[AnyResponse | TextassayError]:
         """Answer requests: several in shared batches in throughput mode, else the only one."""
-        exact = self.engine.sequences == 1
-        score = self.engine.score if exact else partial(score_together, self.engine)
+        score: Callable[..., None] = self.engine.score
+        if self.engine.sequences > 1:
+            score = partial(score_together, self.engine)
         return self.answers(
             tasks,
             partial(score, abandoned=abandoned),

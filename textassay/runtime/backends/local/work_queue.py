@@ -411,8 +411,8 @@ class LengthOrder(Order):
         """
         if low < 0 or high > len(self._sorted) or high - low > self._batch_size:
             return None
-        padded = (high - low) * self._sorted[high - 1][0]
-        padding = padded - tokens - self._sorted[joins][0]
+        padded: int = (high - low) * self._sorted[high - 1][0]
+        padding: int = padded - tokens - self._sorted[joins][0]
         # Small batches do not fill the device anyway, so padding them costs no time.
         wasteful = padded > _SMALL_BATCH_TOKENS and padding > _PADDING_SHARE * padded
         return None if padded > self._batch_tokens or wasteful else padding
