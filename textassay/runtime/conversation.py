@@ -143,6 +143,11 @@ def conversation_pieces(messages: Sequence[ConversationMessage]) -> list[Piece]:
     return [piece for at, one in enumerate(messages) for piece in numbering.pieces(one, at)]
 
 
+def last_turn(pieces: Iterable[Piece]) -> int:
+    """Return the number of the last turn; 0 if there is none."""
+    return max((piece.turn for piece in pieces), default=0)
+
+
 class _Numbering:
     """Numbers messages by turn, and within a turn its calls and passages."""
 
@@ -229,8 +234,7 @@ def conversation_text(
     pieces = conversation_pieces(messages)
     answer = answer_piece(pieces, output)
     shown = [replace(p, text=ANSWER_BELOW) if p is answer else p for p in pieces]
-    turns = max((piece.turn for piece in pieces), default=0)
-    heading = _heading(turns)
+    heading = _heading(pieces)
     whole = "\n\n".join([heading, *(piece.shown for piece in shown)])
     if len(whole) <= chars:
         return whole
@@ -243,16 +247,14 @@ def conversation_text(
 
 def has_conversation(text: str | None, messages: Sequence[ConversationMessage]) -> bool:
     """Return whether a text holds the conversation already."""
-    turns = max((piece.turn for piece in conversation_pieces(messages)), default=0)
-    return text is not None and _heading(turns) in text
+    return text is not None and _heading(conversation_pieces(messages)) in text
 
 
 def source_beside(text: str | None, messages: Sequence[ConversationMessage]) -> str:
     """Return what a source says before the text of its conversation."""
     if text is None or not messages:
         return text or ""
-    turns = max((piece.turn for piece in conversation_pieces(messages)), default=0)
-    return text.rpartition(_heading(turns))[0].strip()
+    return text.rpartition(_heading(conversation_pieces(messages)))[0].strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +316,8 @@ def left_out(text: str | None) -> tuple[int, str] | None:
     return None if found is None else (int(found["count"].replace(",", "")), found["what"])
 
 
-def _heading(turns: int) -> str:
+def _heading(pieces: Iterable[Piece]) -> str:
+    turns = last_turn(pieces)
     return f"A conversation of {turns} turn{'' if turns == 1 else 's'}, numbered."
 
 

@@ -32,6 +32,7 @@ from textassay.runtime.conversation import (
     answer_piece,
     conversation_pieces,
     conversation_text,
+    last_turn,
     left_out,
     passages_text,
     source_beside,
@@ -516,7 +517,7 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
     for last, output, name in _turns(pieces) if unit == "turn" else _calls(pieces):
         history = _history(messages, last, pieces)
         passages = example.passages or _passages(messages, pieces, last.turn)
-        is_end = unit == "turn" and last.turn == _last_turn(pieces)
+        is_end = unit == "turn" and last.turn == last_turn(pieces)
         text = conversation_text(history, output, chars)
         yield example.model_copy(
             update={
@@ -540,7 +541,7 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
 
 def _turns(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str, str]]:
     """Yield the last piece, the output and the name of each turn of the assistant."""
-    for number in range(1, _last_turn(pieces) + 1):
+    for number in range(1, last_turn(pieces) + 1):
         own = [piece for piece in pieces if piece.turn == number]
         spoken = [p for p in own if p.kind == "text" and p.speaker.startswith("assistant")]
         calls = [p.text for p in own if p.kind == "call"]
@@ -554,10 +555,6 @@ def _calls(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str, str]]:
     for piece in pieces:
         if piece.kind == "call":
             yield piece, piece.text, f"turn-{piece.turn}-call-{piece.call}"
-
-
-def _last_turn(pieces: Sequence[Piece]) -> int:
-    return max((piece.turn for piece in pieces), default=0)
 
 
 def _history(
