@@ -17,7 +17,7 @@ from textassay.fitting.importance import importance_over_folds
 from textassay.fitting.learn import Fitter, rating_scales, read_table, split
 from textassay.fitting.report import Fit
 from textassay.fitting.request import FitFromScores
-from textassay.methods.fitted.features import read_files
+from textassay.methods.fitted.evaluator import read_files
 from textassay.runtime.data.dataset import Examples
 
 

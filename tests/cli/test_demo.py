@@ -27,7 +27,7 @@ from textassay.demo.pipeline import (
 )
 from textassay.fitting.learn import read_table, split
 from textassay.fitting.request import FitFromScores
-from textassay.methods.fitted.features import read_files
+from textassay.methods.fitted.evaluator import read_files
 from textassay.methods.library import tasks
 from textassay.runtime.data.dataset import Examples
 

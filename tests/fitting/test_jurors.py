@@ -8,7 +8,7 @@ import pytest
 from tests.cli.harness import textassay
 from tests.fitting.made_texts import write
 from textassay import evaluate
-from textassay.fitting.jurors import jurors_in, worths
+from textassay.fitting.importance import jurors_in, worths
 from textassay.fitting.learn import Fitter, read_table
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples

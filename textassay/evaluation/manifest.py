@@ -115,7 +115,7 @@ def _absolute_replay(name: str) -> str:
 def _absolute_option(name: str, value: Any) -> Any:
     """Return an option that names a prompt, a tree, a plan or examples with its absolute path."""
     if name == "scores":
-        from textassay.methods.fitted.features import with_absolute_paths as absolute_score_files
+        from textassay.methods.fitted.evaluator import with_absolute_paths as absolute_score_files
 
         return tuple(absolute_score_files([value] if isinstance(value, str) else value))
     if name == "profile":

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
 
@@ -29,7 +28,7 @@ from textassay.fitting.request import (
     Saliency,
     fit_request,
 )
-from textassay.methods.fitted.features import ScoreSource
+from textassay.methods.fitted.evaluator import ScoreSource
 from textassay.runtime.data.dataset import Examples, Unit
 from textassay.runtime.errors import (
     ConfigurationError,
@@ -240,7 +239,7 @@ async def align_with_people(
             # in place of the notes of a layer's run, which cannot be resumed on its own
             error.__notes__ = [f"finished work is kept; {again}"]
         raise
-    return _saved(replace(found, unscored=alignment.unscored), out)
+    return _saved(found, out)
 
 
 def _saved(found: Fit, out: str | PathLike[str] | None) -> Fit:

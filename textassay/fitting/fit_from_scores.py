@@ -41,8 +41,7 @@ from textassay.fitting.request import FitFromScores
 from textassay.learning.rater_model import RaterModel
 from textassay.learning.training import Floats
 from textassay.meta import pearson, spearman
-from textassay.methods.fitted.evaluator import Evaluator
-from textassay.methods.fitted.features import read_files
+from textassay.methods.fitted.evaluator import Evaluator, read_files
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json

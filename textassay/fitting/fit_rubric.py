@@ -13,8 +13,8 @@ the run that rated the held-out rows on what is left.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +22,7 @@ import numpy as np
 from textassay.agents.ask import Ask
 from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import fenced
-from textassay.fitting.alignment import Aligned, NodeValues, split_ratings
-from textassay.fitting.fit_tree import Alignment, Layers, WatchSession
+from textassay.fitting.fit_tree import Aligned, Alignment, NodeValues
 from textassay.fitting.importance import cross_fitted_importance
 from textassay.fitting.learn import (
     FeatureTable,
@@ -37,16 +36,12 @@ from textassay.fitting.request import FitRubric, RubricGrowth
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Codes, Mask
 from textassay.learning.training import Floats
-from textassay.methods.hd_eval import SCALE, NodeRatings
+from textassay.methods.hd_eval import SCALE
 from textassay.methods.library import profiles
 from textassay.methods.method import model_for
 from textassay.prompts import nonce
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import (
-    ConfigurationError,
-    MalformedResponse,
-    RunFolderError,
-)
+from textassay.runtime.errors import ConfigurationError, MalformedResponse, RunFolderError
 from textassay.runtime.messages import Aspect, AspectTree, Example
 from textassay.runtime.model import Json, Model
 from textassay.runtime.storage.files import write_json
@@ -59,70 +54,206 @@ NOISE = 0.05
 
 Shown = Mapping[str, Sequence[str]]
 """Ids of the rated texts that are shown, by human aspect."""
-Propose = Callable[[int, Shown, Sequence[Aspect]], Awaitable[Sequence[Decomposition]]]
-"""Yields the criteria of a round, given the texts to show and the criteria that were tried."""
-RateOn = Callable[[str, AspectTree, Sequence[Aspect], Mask], Awaitable[NodeValues]]
-"""Rates criteria on some rows; the first argument names the run."""
 PROMPT = "rubric"
 MAX_WORDS = 400
 """Words of a source that a proposing model is shown of each text."""
+
+
+class Rubric(Alignment):
+    """One rubric: checked when constructed, found by `run`, counted by `dry_run`."""
+
+    request: FitRubric
+    reported_as = "rubric"
+
+    def _sides(self, people: FeatureTable) -> tuple[Mask, Mask]:
+        """Return few rows to learn from, spread over many sources, and twice as many held out."""
+        train, test = super()._sides(people)
+        labels, seed = self.request.rubric.labels, self.request.seed
+        train = spread(train, people.groups, labels, seed)
+        # held-out rows only tell how good the result is; a share that was asked for is kept whole
+        if self.request.test_fraction is None:
+            test = spread(test, people.groups, 2 * labels, seed)
+        return train, test
+
+    @property
+    def ships_all(self) -> bool:
+        """Never: how many ratings are learned from is asked for (`labels`)."""
+        return False
+
+    @property
+    def growth(self) -> Json:
+        """How the rubric grows, as JSON values."""
+        return self.request.rubric.as_dict()
+
+    def _check_learnable(self) -> None:
+        if any(example.images for example in self.examples):
+            raise ConfigurationError(
+                "criteria are written from texts alone, and some of these examples have images; use"
+                ' method=hd-eval, or leave the images out: fields={NAME: "meta"}'
+            )
+        super()._check_learnable()
+
+    def _measure(self, aggregator: str, rows: FeatureTable) -> object:
+        # as criteria will be judged: with few labels folds are too small to be measured one by one
+        return [importance_for(root, rows, self.fitter) for root in self.roots]
+
+    def _check_models(self, models: Mapping[str, Model]) -> None:
+        self.decomposer(models)
+
+    def _plan(self) -> Json:
+        return super()._plan() | {"rubric": self.growth}
+
+    def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
+        """Return the agent that proposes criteria."""
+        options = self.judging
+        profiles.require_generation(
+            "criteria", "learn from recorded scores", options.profile, models, "decomposer"
+        )
+        ask = Ask(model_for(models, "decomposer"), PROMPT, self.task, seed=options.seed)
+        count = self.request.rubric.count
+        return Decomposer(ask, count=count, scale=SCALE, repairs=options.parse_retries)
+
+    async def grow(self) -> Aligned:
+        """Propose and rate criteria until a round adds none, then learn how people weigh them.
+
+        Held-out rows are rated once, on the criteria that are left.
+        """
+        growth, roots = self.request.rubric, self.roots
+        train, rows = self.people.rows(self.train), self.select(self.train)
+        tree = AspectTree(aspects=roots)
+        ratings = dict(await self.rate("0", tree, roots, rows))
+        kept, tried, rounds = list[Aspect](), list[Aspect](), list[Json]()
+        for number in range(1, growth.rounds + 1):
+            known = {node.id: ratings[node.id] for node in (*roots, *kept)}
+            shown = texts_to_show(train, known, number, growth, self.fitter.seed)
+            proposed = await self.propose(number, shown, tried)
+            new = [part for one in proposed for part in one.aspects]
+            notes = [note | {"under": one.of.id} for one in proposed for note in one.notes]
+            if new:
+                # parents are roots, so that a rubric has two layers whatever was kept
+                tree = tree.with_children(new)
+                ratings |= await self.rate(str(number), tree, new, rows)
+            tried += new
+            verdicts = weed(train, roots, [*kept, *new], ratings, self.fitter)
+            criteria = [
+                {
+                    "criterion": node.id,
+                    "name": node.name,
+                    "definition": node.definition,
+                    "new": node in new,
+                    "importance": one.importance,
+                    "ci": list(one.interval) if np.isfinite(one.interval).all() else None,
+                    "kept": one.reason is None,
+                    "reason": one.reason,
+                }
+                for node in (*kept, *new)
+                for one in [verdicts[node.id]]
+            ]
+            rounds.append({"round": number, "shown": shown, "criteria": criteria, "unused": notes})
+            gone = {id_ for id_, verdict in verdicts.items() if verdict.reason}
+            kept = [node for node in (*kept, *new) if node.id not in gone]
+            if not any(node in kept for node in new):  # nothing more helps
+                break
+        tree = AspectTree(aspects=roots).with_children(kept)
+        held_out = await self.rate("held-out", tree, list(tree), self.select(~self.train))
+        parts = self.split({node.id: {**ratings[node.id], **held_out[node.id]} for node in tree})
+        choice = choose(self.request.aggregator, parts.train, self.fitter)
+        rounds[-1]["agreement"] = correlations(predict(choice.aggregator, parts.test), parts.test)
+        nothing = (
+            f"none of {len(tried)} criteria has an importance above 0 with {growth.labels} labels"
+            " at most: the evaluator rests on the aspects' own ratings alone; rate more rows"
+            " (labels=N), or let another model propose"
+        )
+        return Aligned(tree, choice, parts, rounds, () if kept else (nothing,))
+
+    async def propose(
+        self, number: int, shown: Shown, known: Sequence[Aspect]
+    ) -> list[Decomposition]:
+        """Return the criteria of a round; those that an earlier call settled are read from a file.
+
+        An aspect for which the model has nothing new to propose is left out.
+        """
+        assert self._folder is not None  # a dry run proposes nothing
+        file = self._folder / f"{number}.json"
+        by_name = {name.casefold(): list(ids) for name, ids in shown.items()}
+        ids = {root.id: by_name[root.name.casefold()] for root in self.roots}
+        if file.exists():
+            return _read(file, ids)
+        proposer = self.decomposer(self._models)
+
+        async def proposed(root: Aspect) -> Decomposition | None:
+            own = [node for node in known if node.parent == root.id]
+            try:
+                return await proposer(root, own, **self.shown(root, ids[root.id]))
+            except MalformedResponse:
+                # after the first round this is what "nothing else comes to mind" looks like; a
+                # model that cannot make a list at all must be told
+                if not known:
+                    raise
+                return None
+
+        answers = await gather([proposed(root) for root in self.roots])
+        found = [one for one in answers if one is not None]
+        write_json(file, {"shown": ids, "proposed": [one.model_dump(mode="json") for one in found]})
+        return found
+
+    def shown(self, root: Aspect, ids: Sequence[str]) -> Json:
+        """Return what the prompt names of rated texts: their texts and ratings, and the scale."""
+        human = {name.casefold(): name for name in self.people.aspects}[root.name.casefold()]
+        by_id = {example.id: example for example in self.examples}
+        chosen = [by_id[id_] for id_ in ids]
+        texts = [text for one in chosen for text in (one.source, one.context, one.output) if text]
+        number = nonce(texts)
+        low, high = self.fitter.scales[human]
+        return {
+            "pairs": tuple(
+                {"rating": f"{one.human[human]:g}", "texts": tuple(self._texts(one, number))}
+                for one in chosen
+            ),
+            "low": f"{low:g}",
+            "high": f"{high:g}",
+        }
+
+    def _texts(self, example: Example, number: str) -> list[dict[str, str]]:
+        task = self.task
+        parts = (
+            ("source", task.source_name, example.source),
+            ("context", task.context_name, example.context),
+            ("output", task.output_name, example.output),
+        )
+        shown = [
+            (kind, label, text if kind == "output" else _beginning(text))
+            for kind, label, text in parts
+            if text and text.strip()
+        ]
+        return fenced(shown, number)
+
+    async def _ask_all(self) -> None:
+        tree, growth = AspectTree(aspects=self.roots), self.request.rubric
+        await self._count(tree, self.roots)
+        proposer = self.decomposer(self._models)
+        ids = [example.id for example in self.select(self.train)[: growth.pairs]]
+        for number in range(1, growth.rounds + 1):
+            known = [node for node in tree if node.parent is not None]
+            await gather([proposer(root, known, **self.shown(root, ids)) for root in self.roots])
+            new = [
+                Aspect(name=f"Criterion {number}.{at}", definition="how well the text does in it.",
+                       scale=SCALE, parent=root.id)
+                for root in self.roots
+                for at in range(1, growth.count + 1)
+            ]  # fmt: skip
+            tree = tree.with_children(new)
+            # in the worst case every criterion stays, and is rated on the held-out rows as well
+            await self._count(tree, new)
 
 
 @dataclass(frozen=True)
 class _Verdict:
     """What became of a criterion in a round."""
 
-    importance: float | None
-    interval: tuple[float, float] | None
-    reason: str | None
-    """Why it went; `None` if it stays."""
-
-
-async def grow_rubric(
-    people: FeatureTable,
-    train: Mask,
-    roots: Sequence[Aspect],
-    growth: RubricGrowth,
-    *,
-    aggregators: Sequence[str],
-    fitter: Fitter,
-    rate: RateOn,
-    propose: Propose,
-) -> Aligned:
-    """Propose, rate and keep criteria until a round adds none, then learn how people weigh them.
-
-    Held-out rows are rated once, on the criteria that are left.
-    """
-    table = people.rows(train)
-    tree = AspectTree(aspects=tuple(roots))
-    ratings = dict(await rate("0", tree, list(roots), train))
-    kept, tried, rounds = list[Aspect](), list[Aspect](), list[Json]()
-    for number in range(1, growth.rounds + 1):
-        known = {node.id: ratings[node.id] for node in (*roots, *kept)}
-        shown = texts_to_show(table, known, number, growth, fitter.seed)
-        proposed = await propose(number, shown, tried)
-        new = [part for one in proposed for part in one.aspects]
-        notes = [note | {"under": one.of.id} for one in proposed for note in one.notes]
-        if new:
-            # parents are roots, so that a rubric has two layers whatever was kept
-            tree = tree.with_children(new)
-            ratings |= await rate(str(number), tree, new, train)
-        tried += new
-        verdicts = weed(table, roots, [*kept, *new], ratings, fitter)
-        gone = {node.id for node in (*kept, *new) if verdicts[node.id].reason}
-        added = [node for node in new if node.id not in gone]
-        rounds.append(_round_as_json(number, shown, kept, new, verdicts, notes))
-        kept = [node for node in (*kept, *new) if node.id not in gone]
-        if not added:  # nothing more helps
-            break
-    final = AspectTree(aspects=tuple(roots)).with_children(kept)
-    held_out = await rate("held-out", final, list(final), ~train)
-    every = {node.id: {**ratings[node.id], **held_out[node.id]} for node in final}
-    parts = split_ratings(people, train, every)
-    choice = choose(aggregators, parts.train, fitter)
-    rounds[-1]["agreement"] = correlations(predict(choice.aggregator, parts.test), parts.test)
-    warnings = () if kept else (_nothing(growth, len(tried)),)
-    return Aligned(final, choice, parts, rounds, warnings)
+    reason: str | None  # why it went; `None` if it stays
+    importance: float | None = None
+    interval: tuple[float, float] = (-np.inf, np.inf)  # without one nothing is known to be above 0
 
 
 def weed(
@@ -147,7 +278,7 @@ def weed(
             values = {v for v in ratings[node.id].values() if v is not None}
             if len(values) < 2:
                 reason = "every text has the same rating" if values else "no text has a rating"
-                verdicts[node.id] = _Verdict(None, None, reason)
+                verdicts[node.id] = _Verdict(reason)
             else:
                 left.append(node)
         verdicts |= _weed_below(root, train, left, ratings, fitter)
@@ -168,39 +299,23 @@ def _weed_below(
     # of one would miss 0 by chance
     confidence = 1 - NOISE / max(1, len(left))
     while left:
-        found = _importance(train, root, left, ratings, fitter, confidence)
-        worst = min(left, key=lambda node: found[node.id][1][0])
-        low, high = found[worst.id][1]
+        table = train.with_features({node.id: ratings[node.id] for node in (root, *left)})
+        refuse_leaks(table)
+        measured = importance_for(root, table.rows(table.filled), fitter)
+        found = dict[str, _Verdict]()
+        for name, mean, span in zip(
+            measured.names, measured.mean[:, 0], measured.interval(confidence)[:, 0], strict=True
+        ):
+            known = {"interval": tuple(span.tolist())} if np.isfinite(span[0]) else {}
+            found[name] = _Verdict(None, float(mean), **known)
+        worst = min(left, key=lambda node: found[node.id].interval[0])
+        low, high = found[worst.id].interval
         if low > 0:
-            return verdicts | {node.id: _Verdict(*found[node.id], None) for node in left}
+            return verdicts | {node.id: found[node.id] for node in left}
         reason = f"importance {low:+.3f} to {high:+.3f}: not above 0"
-        verdicts[worst.id] = _Verdict(*found[worst.id], reason)
+        verdicts[worst.id] = replace(found[worst.id], reason=reason)
         left.remove(worst)
     return verdicts
-
-
-def _importance(
-    train: FeatureTable,
-    root: Aspect,
-    criteria: Sequence[Aspect],
-    ratings: NodeValues,
-    fitter: Fitter,
-    confidence: float,
-) -> dict[str, tuple[float, tuple[float, float]]]:
-    """Return each criterion's importance for its aspect, with its interval."""
-    table = train.with_features({node.id: ratings[node.id] for node in (root, *criteria)})
-    refuse_leaks(table)
-    table = table.rows(table.filled)
-    measured = importance_for(root, table, fitter)
-    intervals = measured.interval(confidence)
-    found = dict[str, tuple[float, tuple[float, float]]]()
-    for node in criteria:
-        at = measured.names.index(node.id)
-        low, high = intervals[at, 0]
-        # without an interval nothing is known to be above 0
-        span = (float(low), float(high)) if np.isfinite(low) else (-np.inf, np.inf)
-        found[node.id] = float(measured.mean[at, 0]), span
-    return found
 
 
 def importance_for(root: Aspect, table: FeatureTable, fitter: Fitter) -> Importance:
@@ -246,217 +361,6 @@ def _residuals(human: Floats, features: Floats) -> Floats:
     return np.asarray(np.abs(design @ weights - human), float)
 
 
-def _round_as_json(
-    number: int,
-    shown: Shown,
-    kept: Sequence[Aspect],
-    new: Sequence[Aspect],
-    verdicts: Mapping[str, _Verdict],
-    notes: Sequence[Json],
-) -> Json:
-    """Return a round as JSON values."""
-    rows = list[Json]()
-    for node in (*kept, *new):
-        one = verdicts[node.id]
-        finite = one.interval is not None and np.isfinite(one.interval).all()
-        rows.append(
-            {
-                "criterion": node.id,
-                "name": node.name,
-                "definition": node.definition,
-                "new": node in new,
-                "importance": one.importance,
-                "ci": list(one.interval) if finite and one.interval is not None else None,
-                "kept": one.reason is None,
-                "reason": one.reason,
-            }
-        )
-    return {
-        "round": number,
-        "shown": {aspect: list(ids) for aspect, ids in shown.items()},
-        "criteria": rows,
-        "unused": list(notes),
-    }
-
-
-def _nothing(growth: RubricGrowth, tried: int) -> str:
-    return (
-        f"none of {tried} criteria has an importance above 0 with {growth.labels} labels at most:"
-        " the evaluator rests on the aspects' own ratings alone; rate more rows (labels=N), or let"
-        " another model propose"
-    )
-
-
-class Rubric(Alignment):
-    """One rubric: checked when constructed, found by `run`, counted by `dry_run`."""
-
-    request: FitRubric
-
-    def _sides(self) -> tuple[Mask, Mask]:
-        """Return few rows to learn from, spread over many sources, and twice as many held out."""
-        train, test = super()._sides()
-        labels, seed = self.request.rubric.labels, self.request.seed
-        train = spread(train, self.people.groups, labels, seed)
-        # held-out rows only tell how good the result is; a share that was asked for is kept whole
-        if self.request.test_fraction is None:
-            test = spread(test, self.people.groups, 2 * labels, seed)
-        return train, test
-
-    @property
-    def ships_all(self) -> bool:
-        """Never: how many ratings are learned from is asked for (`labels`)."""
-        return False
-
-    def _check_learnable(self) -> None:
-        if any(example.images for example in self.examples):
-            raise ConfigurationError(
-                "criteria are written from texts alone, and some of these examples have images; use"
-                ' method=hd-eval, or leave the images out: fields={NAME: "meta"}'
-            )
-        super()._check_learnable()
-
-    def _measure(self, aggregator: str, rows: FeatureTable) -> object:
-        # as criteria will be judged: with few labels folds are too small to be measured one by one
-        return [importance_for(root, rows, self.fitter) for root in self.roots]
-
-    def _layers(
-        self,
-        folder: Path,
-        models: Mapping[str, Model],
-        connected: Mapping[str, Model],
-        watch: WatchSession,
-    ) -> Rounds:
-        return Rounds(self, folder, models, connected, watch)
-
-    def _check_models(self, models: Mapping[str, Model]) -> None:
-        self.decomposer(models)
-
-    def _plan(self) -> Json:
-        return super()._plan() | {"rubric": self.request.rubric.as_dict()}
-
-    def _grown(self, aligned: Aligned) -> Json:
-        growth = self.request.rubric.as_dict()
-        return {"growth": growth, "report": {"rubric": aligned.layers}}
-
-    def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
-        """Return the agent that proposes criteria."""
-        options = self.judging
-        profiles.require_generation(
-            "criteria", "learn from recorded scores", options.profile, models, "decomposer"
-        )
-        ask = Ask(model_for(models, "decomposer"), PROMPT, self.task, seed=options.seed)
-        count = self.request.rubric.count
-        return Decomposer(ask, count=count, scale=SCALE, repairs=options.parse_retries)
-
-    def shown(self, root: Aspect, ids: Sequence[str]) -> Json:
-        """Return what the prompt names of rated texts: their texts and ratings, and the scale."""
-        human = {name.casefold(): name for name in self.people.aspects}[root.name.casefold()]
-        by_id = {example.id: example for example in self.examples}
-        chosen = [by_id[id_] for id_ in ids]
-        texts = [text for one in chosen for text in (one.source, one.context, one.output) if text]
-        number = nonce(texts)
-        low, high = self.fitter.scales[human]
-        return {
-            "pairs": tuple(
-                {"rating": f"{one.human[human]:g}", "texts": tuple(self._texts(one, number))}
-                for one in chosen
-            ),
-            "low": f"{low:g}",
-            "high": f"{high:g}",
-        }
-
-    def _texts(self, example: Example, number: str) -> list[dict[str, str]]:
-        task = self.task
-        parts = (
-            ("source", task.source_name, example.source),
-            ("context", task.context_name, example.context),
-            ("output", task.output_name, example.output),
-        )
-        shown = [
-            (kind, label, text if kind == "output" else _beginning(text))
-            for kind, label, text in parts
-            if text and text.strip()
-        ]
-        return fenced(shown, number)
-
-    async def _ask_all(
-        self, models: Mapping[str, Model], connected: Mapping[str, Model], watch: WatchSession
-    ) -> None:
-        tree, growth = AspectTree(aspects=self.roots), self.request.rubric
-        learned = self.select(self.train)
-        await self._count(
-            NodeRatings(models, self.task, tree, self.roots, self.judging), connected, watch
-        )
-        proposer = self.decomposer(models)
-        ids = [example.id for example in learned[: growth.pairs]]
-        for number in range(1, growth.rounds + 1):
-            known = [node for node in tree if node.parent is not None]
-            await gather([proposer(root, known, **self.shown(root, ids)) for root in self.roots])
-            new = [
-                Aspect(name=f"Criterion {number}.{at}", definition="how well the text does in it.",
-                       scale=SCALE, parent=root.id)
-                for root in self.roots
-                for at in range(1, growth.count + 1)
-            ]  # fmt: skip
-            tree = tree.with_children(new)
-            # in the worst case every criterion stays, and is rated on the held-out rows as well
-            await self._count(
-                NodeRatings(models, self.task, tree, new, self.judging), connected, watch
-            )
-
-
-class Rounds(Layers):
-    """Proposes and rates criteria by model, keeping every round in a folder."""
-
-    _alignment: Rubric
-
-    async def grow(self) -> Aligned:
-        """Return the rubric that is found, with what was learned over it."""
-        rubric = self._alignment
-        self._proposer = rubric.decomposer(self._models)
-        return await grow_rubric(
-            rubric.people,
-            rubric.train,
-            rubric.roots,
-            rubric.request.rubric,
-            aggregators=rubric.request.aggregator,
-            fitter=rubric.fitter,
-            rate=lambda name, tree, nodes, rows: self.rate(name, tree, nodes, rubric.select(rows)),
-            propose=self.propose,
-        )
-
-    async def propose(
-        self, number: int, shown: Shown, known: Sequence[Aspect]
-    ) -> list[Decomposition]:
-        """Return the criteria of a round; those that an earlier call settled are read from a file.
-
-        An aspect for which the model has nothing new to propose is left out.
-        """
-        file = self._folder / f"{number}.json"
-        ids = {root.id: list(_ids(shown, root)) for root in self._alignment.roots}
-        if file.exists():
-            return _read(file, ids)
-        answers = await gather(
-            [self._proposed(root, ids[root.id], known) for root in self._alignment.roots]
-        )
-        found = [one for one in answers if one is not None]
-        write_json(file, {"shown": ids, "proposed": [one.model_dump(mode="json") for one in found]})
-        return found
-
-    async def _proposed(
-        self, root: Aspect, ids: Sequence[str], known: Sequence[Aspect]
-    ) -> Decomposition | None:
-        own = [node for node in known if node.parent == root.id]
-        try:
-            return await self._proposer(root, own, **self._alignment.shown(root, ids))
-        except MalformedResponse:
-            # after the first round this is what "nothing else comes to mind" looks like; a model
-            # that cannot make a list at all must be told
-            if not known:
-                raise
-            return None
-
-
 def spread(rows: Mask, groups: Codes, count: int, seed: int) -> Mask:
     """Return at most `count` of the rows, as evenly over the groups as there are rows."""
     at = np.flatnonzero(rows)
@@ -472,10 +376,6 @@ def spread(rows: Mask, groups: Codes, count: int, seed: int) -> Mask:
     found: Mask = np.zeros(len(rows), bool)
     found[chosen] = True
     return found
-
-
-def _ids(shown: Shown, root: Aspect) -> Sequence[str]:
-    return next(ids for name, ids in shown.items() if name.casefold() == root.name.casefold())
 
 
 def _beginning(text: str) -> str:

@@ -1,7 +1,12 @@
-"""`fit --method hd-eval`: alignment with a model that rates criteria and takes them apart.
+"""`fit --method hd-eval`: HD-Eval's iterative alignment (Liu et al. 2024, algorithm 1).
 
+A model rates criteria and takes them apart; criteria grow where people's ratings say they matter.
 The request is checked against the data before anything is asked; then each layer of criteria is
-rated by a run in its own folder, and `alignment` decides what is taken apart.
+rated by a run in its own folder.
+
+Line 15 of the algorithm prints the layers r < j for the proxy aggregator of layer j. It would leave
+the layer's own criteria without attribution, which line 17 asks for; here the proxy sees all layers
+up to and including j.
 
 OUT/fit.json        the request; the same command resumes an alignment that was stopped
 OUT/layers/N.json   the tree as it stood at layer N
@@ -15,9 +20,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import Task
@@ -25,31 +33,26 @@ from textassay.evaluation.opening import batched_models, open_book, open_models,
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
 from textassay.fitting.agreement import build_report
-from textassay.fitting.alignment import (
-    Aligned,
-    NodeValues,
-    align,
-    check_learnable,
-)
-from textassay.fitting.importance import importance_over_folds
+from textassay.fitting.importance import importance_over_folds, saliency_over_folds
 from textassay.fitting.learn import (
+    Choice,
     FeatureTable,
     Fitter,
+    Parts,
     Unseen,
     background_rows,
+    choose,
+    correlations,
     human_aspects,
+    predict,
     rating_scales,
     read_table,
+    refuse_leaks,
     sides,
 )
-from textassay.fitting.report import (
-    Fit,
-    fractions,
-    human_aspect,
-    provenance,
-    size_of,
-)
-from textassay.fitting.request import FitByModel, FitTree
+from textassay.fitting.report import Fit, fractions, human_aspect, provenance, size_of
+from textassay.fitting.request import MAX_KEEP, FitByModel, FitTree
+from textassay.learning.attribution import Importance
 from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import (
@@ -71,7 +74,6 @@ from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
 from textassay.runtime.model import Json, Model
-from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import RunFolder, lock_run
 
@@ -79,6 +81,470 @@ OF_THE_TREE = ("tree", "depth", "output")
 """Options of HD-Eval that alignment decides itself."""
 WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
 """Shows how a session goes while its block runs."""
+NodeValues = Mapping[str, Mapping[str, float | None]]
+"""Value by node's id and example's id."""
+PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
+_NOISE = 0.05
+"""Probability that criteria which say nothing are taken for some that do."""
+
+
+@asynccontextmanager
+async def _unwatched(session: Session) -> AsyncIterator[None]:
+    yield
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Criteria that were found and what was learned over them."""
+
+    tree: AspectTree
+    choice: Choice  # the last layer's aggregator, over all nodes
+    parts: Parts  # training and held-out rows with the ratings of all nodes
+    layers: list[Json]  # what was found and decided at each layer, as JSON values
+    warnings: tuple[str, ...] = ()  # what people should know of how it was decided
+
+
+class Alignment:
+    """One alignment: checked when constructed, performed by `run`, counted by `dry_run`.
+
+    Attributes:
+        begun: Whether there is a folder to continue in.
+    """
+
+    reported_as = "alignment"
+    """Part of the report that says how the criteria grew."""
+    _models: Mapping[str, Model]  # what criteria are rated with, by role, once `run` has begun
+    _connected: Mapping[str, Model]  # the same without the alignment's store
+    _watch: WatchSession
+    _folder: Path | None = None  # folder of the layers, unless requests are only counted
+    _rating = False  # whether ratings are being asked for, or could not be had
+
+    def __init__(self, request: FitByModel, data: Examples) -> None:
+        """Check the request against the data: examples with human ratings."""
+        self.request, self.data = request, data
+        options = dict(request.options)
+        named = getattr(request, "tree", None)
+        if named is None and isinstance(request, FitTree):
+            named = options.pop("tree", None)
+        self.tree_name: str = named or BY_MODEL
+        self.options = HDEvalOptions.read(options)
+        self.unscored: dict[str, int] = {}  # ratings that could not be had, by outcome
+        self.begun = False
+        for name in OF_THE_TREE:
+            if name in self.options.model_fields_set:
+                raise ConfigurationError(
+                    f"option {name} cannot be combined with fit, which decides it itself; a tree "
+                    "is named by tree=, its layers by layers="
+                )
+        self.task = task_for(request.task, human_aspects(data.check(), request.aspect_names))
+        examples = rated_examples(data, request)
+        people = read_table(Examples(examples), aspects=request.aspect_names)
+        self.fitter = Fitter(rating_scales(people, request.scales), request.seed)
+        train, test = self._sides(people)
+        used = train | test
+        # ratings are paid for per row, so rows of neither side must not reach the judge
+        self.people, self.train = people.rows(used), train[used]
+        ids = set(self.people.ids)
+        self.examples = [example for example in examples if example.id in ids]
+        self.tree = given_tree(self.tree_name, self.task)
+        self.roots = _rated_alike(self.task.aspects) if self.tree is None else self.tree.roots
+        self._check_learnable()
+
+    def _sides(self, people: FeatureTable) -> tuple[Mask, Mask]:
+        return sides(people, self.request)
+
+    def _check_learnable(self) -> None:
+        """Fit once to placeholder ratings, so that data that cannot be learned fails before a call.
+
+        Whether learning is possible depends on the rows: how many groups there are, how the human
+        ratings vary. What the judge says does not come into it.
+        """
+        train = self.split(_placeholder_ratings(self.people, self.roots, self.fitter.seed)).train
+        try:
+            choice = choose(self.request.aggregator, train, self.fitter)
+            self._measure(choice.chosen, train)
+        except DataError as error:
+            groups = len(np.unique(train.groups))
+            raise DataError(
+                f"the {len(train.ids)} rows to learn from, in {groups} groups, are not enough:"
+                f" {error}; give more groups, a larger share to learn from "
+                "(train_fraction=), or aggregator=avg"
+            ) from error
+
+    def _measure(self, aggregator: str, rows: FeatureTable) -> object:
+        """Measure the importance by which criteria are chosen, to see whether it can be done."""
+        return importance_over_folds(aggregator, rows, self.fitter)
+
+    def select(self, rows: Mask) -> list[Example]:
+        """Return the examples of some rows."""
+        ids = set(compress(self.people.ids, rows))
+        return [example for example in self.examples if example.id in ids]
+
+    def split(self, ratings: NodeValues) -> Parts:
+        """Return training and held-out rows with the ratings as features.
+
+        Rows without any are left out.
+        """
+        table = self.people.with_features(ratings)
+        empty = np.isnan(table.features[self.train]).all(axis=0)
+        # a criterion that the judge never rated would silently count as its mean everywhere
+        if empty.any():
+            name = table.names[int(np.flatnonzero(empty)[0])]
+            raise DataError(
+                f"the judge gave criterion {name!r} no usable rating on any row to learn from"
+            )
+        refuse_leaks(table)
+        return Parts(*(table.rows(side & table.filled) for side in (self.train, ~self.train)))
+
+    @property
+    def ships_all(self) -> bool:
+        """Whether what is shipped learns from the held-out rows, too, after these were measured.
+
+        The criteria are chosen by training rows, so only held-out rows can be measured.
+        """
+        return not self.request.holds_out
+
+    @property
+    def judging(self) -> HDEvalOptions:
+        """How the judge and the decomposer are asked."""
+        prompt = self.options.prompt
+        # the evaluator may be applied from another folder
+        if prompt is not None and prompt.endswith(".jinja"):
+            prompt = str(Path(prompt).absolute())
+        profile = absolute_profile(self.options.profile)
+        update = {"children": self.request.growth.children, "prompt": prompt, "profile": profile}
+        return self.options.model_copy(update=update)
+
+    @property
+    def growth(self) -> Json:
+        """How far criteria grow, as JSON values."""
+        return self.request.growth.as_dict(given=self.tree is not None)
+
+    def _plan(self) -> Json:
+        """Return what must not change between two calls, as JSON values.
+
+        Another aggregator may: it can make other criteria matter, and then the file of the next
+        layer's parts differs.
+        """
+        request = self.request
+        # not what changes the report alone, but never which ratings are asked for
+        learning: Json = {
+            "train_fraction": request.train_fraction, "test_fraction": request.test_fraction,
+            "seed": request.seed, "aspects": request.aspect_names, "scales": request.scales,
+            "by_row": request.split == "row", "new_systems": False, "raters": "mean",
+        }  # fmt: skip
+        if request.test_fraction is None:  # as earlier versions have it
+            del learning["test_fraction"]
+            learning["train_fraction"] = request.share
+        names = {role: m if isinstance(m, str) else m.name for role, m in request.models.items()}
+        content: Json = {
+            "format": 1,
+            "data": self.data.check().digest,
+            "limit": request.limit,
+            "task": {"name": self.task.name, "digest": self.task.digest},
+            "roots": [root.name for root in self.roots],
+            "models": names,
+            "options": self.options.model_dump(mode="json"),
+            "growth": request.growth.as_dict(given=self.tree is not None),
+            "learning": learning,
+        }
+        if self.tree is not None:
+            content["tree"] = trees.tree_digest(self.tree)
+        # through JSON, so that tuples and lists compare equal to what the file holds
+        plan: Json = json.loads(json.dumps(content))
+        return plan
+
+    async def run(self, watch: WatchSession = _unwatched) -> Fit:
+        """Run the alignment, or resume one that was stopped.
+
+        A folder may be resumed with the same request, or with other aggregators.
+        """
+        out = self.request.out
+        if out is None:
+            raise ConfigurationError("fit needs out=EVALUATOR_DIR")
+        async with AsyncExitStack() as stack:
+            connected = await open_models(self.request.models, self.request.settings, stack)
+            # before there is a folder, which would only be in the way of the corrected request
+            self._check_models(connected)
+            open_folder(out, self._plan())
+            # two processes would pay for the same ratings, and submit the same batches
+            stack.callback(lock_run(out).release)
+            self.begun = True
+            store = await open_store(self.request.settings, out / ANSWERS, stack)
+            book = await open_book(batched_models(connected), out, stack)
+            models = {r: with_store(model, store, book=book) for r, model in connected.items()}
+            self._models, self._connected, self._watch = models, connected, watch
+            self._folder = out / LAYERS
+            try:
+                return self._fit(await self.grow())
+            except DataError as error:
+                # an error while ratings are asked for is not one of learning, and these notes
+                # would mislead
+                if not self._rating:
+                    self._note_saved_progress(error, out)
+                raise
+
+    async def dry_run(self, watch: WatchSession = _unwatched) -> Usage:
+        """Return the greatest usage: every criterion with as many parts as it may have."""
+        # the estimate should fail now if the run itself would
+        if self.request.out is not None and not (self.request.out / PLAN).exists():
+            check_out(self.request.out)
+            RunFolder.check_new(self.request.out)
+        async with AsyncExitStack() as stack:
+            connected = await open_models(self.request.models, self.request.settings, stack)
+            store = await open_store(self.request.settings, None, stack)
+            models = {role: with_store(model, store, dry=True) for role, model in connected.items()}
+            self._models, self._connected, self._watch = models, connected, watch
+            await self._ask_all()
+            ledgers = {id(model): usage_ledger(model).usage for model in models.values()}
+            # by identity: roles that share one model share its ledger, which must be counted once
+            return sum(ledgers.values(), Usage())
+
+    def _check_models(self, models: Mapping[str, Model]) -> None:
+        """Refuse a model that cannot write criteria."""
+        if self.request.growth.layers > 1 and self.tree is None:
+            self.decomposer(models)
+
+    def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
+        """Return the agent that writes criteria."""
+        instead = "give one with tree=FILE, or rate the first layer alone with layers=1"
+        return decomposer_for(models, self.task, self.judging, instead=instead)
+
+    async def grow(self) -> Aligned:
+        """Grow a tree layer by layer and learn how people weigh its nodes.
+
+        What is expanded is decided on the training rows alone; held-out rows are rated for the
+        report.
+        """
+        growth = self.request.growth
+        keep = growth.kept(given=self.tree is not None)
+        tree = AspectTree(aspects=self.roots)
+        ratings: dict[str, Mapping[str, float | None]] = {}
+        layers: list[Json] = []
+        warnings: list[str] = []
+        expanded: Sequence[Aspect] = ()
+        # each layer learns again over all nodes so far: a criterion's weight changes once its parts
+        # are there beside it
+        for layer in range(1, growth.layers + 1):
+            notes: list[Json] = []
+            if layer > 1:
+                decompositions = await self.take_apart(layer, expanded)
+                tree = tree.with_children(part for one in decompositions for part in one.aspects)
+                notes = [{**note, "under": one.of.id} for one in decompositions
+                         for note in one.notes]  # fmt: skip
+            nodes = tree.layer(layer)
+            if not nodes:  # no criterion that was kept has parts in the given tree
+                break
+            ratings |= await self.rate(layer, tree, nodes)
+            parts = self.split({node.id: ratings[node.id] for node in tree})
+            choice = choose(self.request.aggregator, parts.train, self.fitter)
+            ranking = _rank(choice.chosen, parts.train, self.fitter, nodes, growth.saliency)
+            # the first layer is what people rated, so all of it is expanded; the last one has
+            # nothing below
+            prunes = 1 < layer < growth.layers and keep < len(nodes)
+            if prunes and ranking.is_noise:
+                warnings.append(self._noise_warning(layer, len(nodes), keep))
+            stops = prunes and ranking.is_noise and growth.noise == "stop"
+            last = layer == growth.layers or stops
+            expanded = () if last else nodes if layer == 1 else ranking.nodes[:keep]
+            layers.append(
+                {
+                    "layer": layer,
+                    "criteria": [
+                        {"id": n.id, "name": n.name, "definition": n.definition, "parent": n.parent}
+                        for n in nodes
+                    ],
+                    "aggregator": choice.chosen,
+                    "features": len(parts.train.names),
+                    "agreement": correlations(predict(choice.aggregator, parts.test), parts.test),
+                    "importance": ranking.as_json({node.id for node in expanded}),
+                    "is_noise": ranking.is_noise,
+                    "unused": notes,
+                }
+            )
+            if stops:
+                break
+        return Aligned(tree, choice, parts, layers, tuple(warnings))
+
+    def _noise_warning(self, layer: int, count: int, keep: int) -> str:
+        noisy = (
+            f"layer {layer}: no criterion has an importance distinguishable from 0 where all"
+            f" {count} of the layer are tested together (95 % for all of them; the report's"
+            f" intervals are of one each), so the choice of {keep} to divide further would be"
+            " arbitrary"
+        )
+        if self.request.growth.noise == "prune":
+            return f"{noisy}; the tree was pruned anyway"
+        return (
+            f"{noisy}: the tree stops at this layer. Rate more rows, keep all criteria"
+            f" (keep={MAX_KEEP}), or prune anyway (noise=prune)"
+        )
+
+    async def rate(
+        self,
+        name: int | str,
+        tree: AspectTree,
+        nodes: Sequence[Aspect],
+        examples: Sequence[Example] | None = None,
+    ) -> NodeValues:
+        """Return ratings from the run of that name; the judge is asked for missing ones."""
+        self._rating = True
+        async with self._session(tree, nodes, name, examples) as session, self._watch(session):
+            scores = (await finish(session)).scores
+        ids = {node.label: node.id for node in nodes}
+        ratings: dict[str, dict[str, float | None]] = {node.id: {} for node in nodes}
+        for score in scores:
+            ratings[ids[score.aspect]][score.id] = score.value
+            if score.value is None:
+                self.unscored[score.outcome] = self.unscored.get(score.outcome, 0) + 1
+        self._rating = False
+        return ratings
+
+    def _session(
+        self,
+        tree: AspectTree,
+        nodes: Sequence[Aspect],
+        name: int | str = "",
+        examples: Sequence[Example] | None = None,
+    ) -> AbstractAsyncContextManager[Session]:
+        """Open or resume the run that rates nodes, on all examples or on those given.
+
+        Without a folder, only count its requests.
+        """
+        method = NodeRatings(self._models, self.task, tree, nodes, self.judging)
+        folder = None if self._folder is None else self._folder / str(name)
+        return open_session(
+            self.examples if examples is None else examples,
+            RunRequest(
+                method=method.name,
+                models={role: model.name for role, model in self._connected.items()},
+                # the models carry the alignment's own store already; a cache of the run would keep
+                # answers twice
+                settings=self.request.settings.model_copy(update={"cache": None, "no_cache": True}),
+                out=folder,
+                resume=folder is not None and (folder / "manifest.json").exists(),
+            ),
+            method=method,
+            models=self._connected,
+            dry=folder is None,
+        )
+
+    async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
+        """Return the parts of the criteria; those that an earlier call settled are in its file."""
+        if self.tree is not None:
+            return parts_in(self.tree, aspects)
+        # the parts are kept apart from the cache: asked again, a model may write others, and the
+        # ratings of the earlier ones would be lost
+        assert self._folder is not None  # a dry run takes nothing apart
+        file = self._folder / f"{layer}.json"
+        if file.exists():
+            return read_parts(file, aspects)
+        decomposer = self.decomposer(self._models)
+        decompositions = await gather([decomposer(aspect) for aspect in aspects])
+        write_json(file, [one.model_dump(mode="json") for one in decompositions])
+        return decompositions
+
+    async def _ask_all(self) -> None:
+        """Ask dry models everything that may be asked."""
+        tree, nodes = AspectTree(aspects=self.roots), self.roots
+        for layer in range(1, self.request.growth.layers + 1):
+            if layer > 1:
+                tree = tree.with_children(await self._largest(layer, nodes))
+                nodes = tree.layer(layer)
+            if not nodes:
+                break
+            await self._count(tree, nodes)
+
+    async def _count(self, tree: AspectTree, nodes: Sequence[Aspect]) -> None:
+        """Count what rating the examples would ask; nothing is asked."""
+        async with self._session(tree, nodes) as session, self._watch(session):
+            async for _ in session.engine.scores():
+                pass
+
+    async def _largest(self, layer: int, nodes: Sequence[Aspect]) -> list[Aspect]:
+        """Return as many criteria as a layer may have, given those of the layer above it."""
+        growth = self.request.growth
+        # all of the first layer is decomposed, so the largest second layer has parts of each
+        keep = len(nodes) if layer == 2 else growth.kept(given=self.tree is not None)
+        if self.tree is None:
+            decomposer = self.decomposer(self._models)
+            await gather([decomposer(node) for node in nodes[:keep]])
+            words = "how well the text does in this respect, in one sentence."
+            return [
+                Aspect(name=f"Part {layer}.{number}", definition=words, scale=SCALE, parent=node.id)
+                for node in nodes[:keep]
+                for number in range(1, growth.children + 1)
+            ]
+        # the branches with most parts: which ones matter is not known before people's ratings are
+        # compared
+        parts = sorted(parts_in(self.tree, nodes), key=lambda one: -len(one.aspects))
+        return [part for one in parts[:keep] for part in one.aspects]
+
+    def _fit(self, aligned: Aligned) -> Fit:
+        request, parts = self.request, aligned.parts
+        made = provenance(self.people, parts, self.data.check(), request, fractions(request))
+        rows, aggregator = parts.train, aligned.choice.aggregator
+        if self.ships_all:
+            rows = rows.joined(parts.test)
+            made["split"]["shipped"] = size_of(rows)
+            aggregator = self.fitter.fit(aligned.choice.chosen, rows, with_sources=True)
+        # rows without any usable rating are known only after the judge was asked
+        made["data"]["left_out"] = len(self.people.ids) - len(parts.train.ids) - len(parts.test.ids)
+        report = build_report(
+            aligned.choice,
+            Unseen.held_out(aligned.choice, parts),
+            parts,
+            self.fitter,
+            request,
+            made={
+                "kind": "hd-eval",
+                **made,
+                self.reported_as: aligned.layers,
+                "warnings": list(aligned.warnings),
+                "unscored": self.unscored,
+            },
+        )
+        definitions = {aspect.name: aspect.definition for aspect in self.task.aspects}
+        nodes = [aligned.tree[name] for name in parts.train.names]
+        scorer = node_scorer(self._models, self.task, self.judging, nodes)
+        evaluator = Evaluator(
+            kind="hd-eval",
+            aspects=tuple(
+                human_aspect(name, self.fitter.scales[name], definitions.get(name))
+                for name in self.people.aspects
+            ),
+            features=parts.train.names,
+            aggregator=aggregator.to_dict(),
+            background=background_rows(rows, aggregator),
+            task=self.task,
+            tree=aligned.tree,
+            model=model_for(self._models, "scorer").name,
+            prompts=scorer.prompt_digest,
+            options=self.judging.model_dump(mode="json"),
+            made=made
+            | {"growth": self.growth}
+            | (
+                {"decomposer": model_for(self._models, "decomposer").name}
+                if self.tree is None
+                else {"tree": self.tree_name}
+            ),
+        )
+        return Fit(evaluator, report, unscored=self.unscored)
+
+    def _note_saved_progress(self, error: DataError, out: Path) -> None:
+        """Add to a learning error that the paid ratings are kept, and what to change."""
+        settings = self.request.settings
+        error.add_note(
+            f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
+        )
+        error.add_note(
+            "to continue, fit again in this folder with another aggregator, such as ridge or avg;"
+        )
+        if not settings.no_cache:
+            error.add_note(
+                f"or, with more rated rows or another task, with a new folder and the cache "
+                f"{settings.cache or out / ANSWERS}: what was asked before is not asked again"
+            )
 
 
 def task_for(task: str | None, aspects: Sequence[str]) -> Task:
@@ -112,427 +578,6 @@ def rated_examples(data: Examples, request: FitByModel) -> list[Example]:
         if any(example.human.get(name) is not None for name in names):
             examples.append(example)
     return examples
-
-
-class Layers:
-    """Rates and decomposes criteria by model, keeping every layer's tree and run in a folder.
-
-    Attributes:
-        unscored: Ratings that could not be had, by outcome.
-        rating: Whether ratings are being asked for, or could not be had.
-    """
-
-    def __init__(
-        self,
-        alignment: Alignment,
-        folder: Path,
-        models: Mapping[str, Model],
-        connected: Mapping[str, Model],
-        watch: WatchSession,
-    ) -> None:
-        self._alignment, self._folder, self._watch = alignment, folder, watch
-        self._models, self._connected = models, connected
-        self._options = alignment.judging
-        self.unscored: dict[str, int] = {}
-        self.rating = False
-
-    async def grow(self) -> Aligned:
-        """Return the tree that is found, with what was learned over it."""
-        alignment = self._alignment
-        return await align(
-            alignment.people,
-            alignment.train,
-            alignment.roots,
-            alignment.request.growth,
-            aggregators=alignment.request.aggregator,
-            fitter=alignment.fitter,
-            rate=self.rate,
-            take_apart=self.take_apart,
-            given=alignment.tree is not None,
-        )
-
-    async def rate(
-        self,
-        name: int | str,
-        tree: AspectTree,
-        nodes: Sequence[Aspect],
-        examples: Sequence[Example] | None = None,
-    ) -> NodeValues:
-        """Return ratings from the run of that name; the judge is asked for missing ones."""
-        self.rating = True
-        method = NodeRatings(self._models, self._alignment.task, tree, nodes, self._options)
-        folder = self._folder / str(name)
-        async with (
-            self._alignment.session(method, self._connected, folder, examples) as session,
-            self._watch(session),
-        ):
-            scores = (await finish(session)).scores
-        ids = {node.label: node.id for node in nodes}
-        ratings: dict[str, dict[str, float | None]] = {node.id: {} for node in nodes}
-        for score in scores:
-            ratings[ids[score.aspect]][score.id] = score.value
-            if score.value is None:
-                self.unscored[score.outcome] = self.unscored.get(score.outcome, 0) + 1
-        self.rating = False
-        return ratings
-
-    async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
-        """Return the parts of the criteria; those that an earlier call settled are in its file."""
-        # the parts are kept apart from the cache: asked again, a model may write others, and the
-        # ratings of the earlier ones would be lost
-        file = self._folder / f"{layer}.json"
-        if self._alignment.tree is not None:
-            return parts_in(self._alignment.tree, aspects)
-        if file.exists():
-            return read_parts(file, aspects)
-        decomposer = self._alignment.decomposer(self._models)
-        decompositions = await gather([decomposer(aspect) for aspect in aspects])
-        write_json(file, [one.model_dump(mode="json") for one in decompositions])
-        return decompositions
-
-
-@asynccontextmanager
-async def _unwatched(session: Session) -> AsyncIterator[None]:
-    yield
-
-
-class Alignment:
-    """One alignment: checked when constructed, performed by `run`, counted by `dry_run`.
-
-    Attributes:
-        unscored: Ratings that could not be had, by outcome, after `run`.
-        begun: Whether there is a folder to continue in.
-    """
-
-    def __init__(self, request: FitByModel, data: Examples) -> None:
-        """Check the request against the data: examples with human ratings."""
-        self.request, self.data = request, data
-        options = dict(request.options)
-        named = getattr(request, "tree", None)
-        if named is None and isinstance(request, FitTree):
-            named = options.pop("tree", None)
-        self.tree_name: str = named or BY_MODEL
-        self.options = HDEvalOptions.read(options)
-        self.unscored: dict[str, int] = {}
-        self.begun = False
-        for name in OF_THE_TREE:
-            if name in self.options.model_fields_set:
-                raise ConfigurationError(
-                    f"option {name} cannot be combined with fit, which decides it itself; a tree "
-                    "is named by tree=, its layers by layers="
-                )
-        self.task = task_for(request.task, human_aspects(data.check(), request.aspect_names))
-        self.examples = rated_examples(data, request)
-        self.people = read_table(Examples(self.examples), aspects=request.aspect_names)
-        self.fitter = Fitter(rating_scales(self.people, request.scales), request.seed)
-        self.train = self._split()
-        self.tree = given_tree(self.tree_name, self.task)
-        self.roots = (
-            tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in self.task.aspects)
-            if self.tree is None
-            else self.tree.roots
-        )
-        self._check_learnable()
-
-    def _check_learnable(self) -> None:
-        check_learnable(
-            self.people,
-            self.train,
-            self.roots,
-            aggregators=self.request.aggregator,
-            fitter=self.fitter,
-            measure=self._measure,
-        )
-
-    def _measure(self, aggregator: str, rows: FeatureTable) -> object:
-        """Measure the importance by which criteria are chosen, to see whether it can be done."""
-        return importance_over_folds(aggregator, rows, self.fitter)
-
-    def _split(self) -> Mask:
-        """Return which rows are learned from; those of neither side are dropped and not rated."""
-        train, test = self._sides()
-        used = train | test
-        self.examples = self.select(used)
-        # ratings are paid for per row, so rows of neither side must not reach the judge
-        self.people = self.people.rows(used)
-        return train[used]
-
-    def _sides(self) -> tuple[Mask, Mask]:
-        return sides(self.people, self.request)
-
-    def select(self, rows: Mask) -> list[Example]:
-        """Return the examples of some rows."""
-        ids = set(compress(self.people.ids, rows))
-        return [example for example in self.examples if example.id in ids]
-
-    def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
-        """Return the agent that writes criteria."""
-        instead = "give one with tree=FILE, or rate the first layer alone with layers=1"
-        return decomposer_for(models, self.task, self.judging, instead=instead)
-
-    @property
-    def ships_all(self) -> bool:
-        """Whether what is shipped learns from the held-out rows, too, after these were measured.
-
-        The criteria are chosen by training rows, so only held-out rows can be measured.
-        """
-        return not self.request.holds_out
-
-    @property
-    def judging(self) -> HDEvalOptions:
-        """How the judge and the decomposer are asked."""
-        prompt = self.options.prompt
-        # the evaluator may be applied from another folder
-        if prompt is not None and prompt.endswith(".jinja"):
-            prompt = str(Path(prompt).absolute())
-        profile = absolute_profile(self.options.profile)
-        update = {"children": self.request.growth.children, "prompt": prompt, "profile": profile}
-        return self.options.model_copy(update=update)
-
-    def session(
-        self,
-        method: NodeRatings,
-        connected: Mapping[str, Model],
-        folder: Path | None,
-        examples: Sequence[Example] | None = None,
-    ) -> AbstractAsyncContextManager[Session]:
-        """Open or resume the run that rates a layer's nodes, on all examples or on those given.
-
-        Without a folder, only count its requests.
-        """
-        return open_session(
-            self.examples if examples is None else examples,
-            RunRequest(
-                method=method.name,
-                models={role: model.name for role, model in connected.items()},
-                # the models carry the alignment's own store already; a cache of the run would keep
-                # answers twice
-                settings=self.request.settings.model_copy(update={"cache": None, "no_cache": True}),
-                out=folder,
-                resume=folder is not None and (folder / "manifest.json").exists(),
-            ),
-            method=method,
-            models=connected,
-            dry=folder is None,
-        )
-
-    def _plan(self) -> Json:
-        """Return what must not change between two calls, as JSON values.
-
-        Another aggregator may: it can make other criteria matter, and then the file of the next
-        layer's parts differs.
-        """
-        request = self.request
-        # not what changes the report alone, but never which ratings are asked for
-        learning: Json = {
-            "train_fraction": request.train_fraction, "test_fraction": request.test_fraction,
-            "seed": request.seed, "aspects": request.aspect_names, "scales": request.scales,
-            "by_row": request.split == "row", "new_systems": False, "raters": "mean",
-        }  # fmt: skip
-        if request.test_fraction is None:  # as earlier versions have it
-            del learning["test_fraction"]
-            learning["train_fraction"] = request.share
-        tree = {} if self.tree is None else {"tree": trees.tree_digest(self.tree)}
-        names = {role: m if isinstance(m, str) else m.name for role, m in request.models.items()}
-        # through JSON, so that tuples and lists compare equal to what the file holds
-        plan: Json = json.loads(
-            json.dumps(
-                {
-                    "format": 1,
-                    "data": self.data.check().digest,
-                    "limit": request.limit,
-                    "task": {"name": self.task.name, "digest": self.task.digest},
-                    "roots": [root.name for root in self.roots],
-                    "models": names,
-                    "options": self.options.model_dump(mode="json"),
-                    "growth": request.growth.as_dict(given=self.tree is not None),
-                    "learning": learning,
-                    **tree,
-                }
-            )
-        )
-        return plan
-
-    async def run(self, watch: WatchSession = _unwatched) -> Fit:
-        """Run the alignment, or resume one that was stopped.
-
-        A folder may be resumed with the same request, or with other aggregators.
-        """
-        out = self.request.out
-        if out is None:
-            raise ConfigurationError("fit needs out=EVALUATOR_DIR")
-        async with AsyncExitStack() as stack:
-            connected = await open_models(self.request.models, self.request.settings, stack)
-            # before there is a folder, which would only be in the way of the corrected request
-            self._check_models(connected)
-            open_folder(out, self._plan())
-            # two processes would pay for the same ratings, and submit the same batches
-            stack.callback(lock_run(out).release)
-            self.begun = True
-            store = await open_store(self.request.settings, out / ANSWERS, stack)
-            book = await open_book(batched_models(connected), out, stack)
-            models = {r: with_store(model, store, book=book) for r, model in connected.items()}
-            layers = self._layers(out / LAYERS, models, connected, watch)
-            try:
-                aligned = await layers.grow()
-                self.unscored = layers.unscored
-                return self._fit(aligned, models)
-            except DataError as error:
-                # an error while ratings are asked for is not one of learning, and these notes
-                # would mislead
-                if not layers.rating:
-                    note_saved_progress(error, out, self.request.settings)
-                raise
-
-    def _check_models(self, models: Mapping[str, Model]) -> None:
-        """Refuse a model that cannot write criteria."""
-        if self.request.growth.layers > 1 and self.tree is None:
-            self.decomposer(models)
-
-    def _layers(
-        self,
-        folder: Path,
-        models: Mapping[str, Model],
-        connected: Mapping[str, Model],
-        watch: WatchSession,
-    ) -> Layers:
-        """Return what rates criteria and has them proposed."""
-        return Layers(self, folder, models, connected, watch)
-
-    async def dry_run(self, watch: WatchSession = _unwatched) -> Usage:
-        """Return the greatest usage: every criterion with as many parts as it may have."""
-        # the estimate should fail now if the run itself would
-        if self.request.out is not None and not (self.request.out / PLAN).exists():
-            check_out(self.request.out)
-            RunFolder.check_new(self.request.out)
-        async with AsyncExitStack() as stack:
-            connected = await open_models(self.request.models, self.request.settings, stack)
-            store = await open_store(self.request.settings, None, stack)
-            models = {role: with_store(model, store, dry=True) for role, model in connected.items()}
-            await self._ask_all(models, connected, watch)
-            ledgers = {id(model): usage_ledger(model).usage for model in models.values()}
-            # by identity: roles that share one model share its ledger, which must be counted once
-            return sum(ledgers.values(), Usage())
-
-    async def _ask_all(
-        self, models: Mapping[str, Model], connected: Mapping[str, Model], watch: WatchSession
-    ) -> None:
-        """Ask dry models everything that may be asked."""
-        tree, nodes = AspectTree(aspects=self.roots), self.roots
-        for layer in range(1, self.request.growth.layers + 1):
-            if layer > 1:
-                tree = tree.with_children(await self._largest(layer, nodes, models))
-                nodes = tree.layer(layer)
-            if not nodes:
-                break
-            await self._count(
-                NodeRatings(models, self.task, tree, nodes, self.judging), connected, watch
-            )
-
-    async def _count(
-        self, method: NodeRatings, connected: Mapping[str, Model], watch: WatchSession
-    ) -> None:
-        """Count what rating the examples would ask; nothing is asked."""
-        async with self.session(method, connected, None) as session, watch(session):
-            async for _ in session.engine.scores():
-                pass
-
-    async def _largest(
-        self, layer: int, nodes: Sequence[Aspect], models: Mapping[str, Model]
-    ) -> list[Aspect]:
-        """Return as many criteria as a layer may have, given those of the layer above it."""
-        growth = self.request.growth
-        # all of the first layer is decomposed, so the largest second layer has parts of each
-        keep = len(nodes) if layer == 2 else growth.kept(given=self.tree is not None)
-        if self.tree is None:
-            decomposer = self.decomposer(models)
-            await gather([decomposer(node) for node in nodes[:keep]])
-            return _stand_ins(nodes[:keep], layer, growth.children)
-        # the branches with most parts: which ones matter is not known before people's ratings are
-        # compared
-        parts = sorted(parts_in(self.tree, nodes), key=lambda one: -len(one.aspects))
-        return [part for one in parts[:keep] for part in one.aspects]
-
-    def _grown(self, aligned: Aligned) -> Json:
-        """Return how the tree grew: `growth` for the evaluator, `report` for the report."""
-        growth = self.request.growth.as_dict(given=self.tree is not None)
-        return {"growth": growth, "report": {"alignment": aligned.layers}}
-
-    def _fit(self, aligned: Aligned, models: Mapping[str, Model]) -> Fit:
-        table = self.people
-        request = self.request
-        made = provenance(table, aligned.parts, self.data.check(), request, fractions(request))
-        if self.ships_all:
-            made["split"]["shipped"] = size_of(aligned.parts.train.joined(aligned.parts.test))
-        grown = self._grown(aligned)
-        # rows without any usable rating are known only after the judge was asked
-        made["data"]["left_out"] = (
-            len(table.ids) - len(aligned.parts.train.ids) - len(aligned.parts.test.ids)
-        )
-        decomposed: Json = (
-            {"decomposer": model_for(models, "decomposer").name}
-            if self.tree is None
-            else {"tree": self.tree_name}
-        )
-        evaluator = self._evaluator(
-            aligned, models, made | {"growth": grown["growth"], **decomposed}
-        )
-        report = build_report(
-            aligned.choice,
-            Unseen.held_out(aligned.choice, aligned.parts),
-            aligned.parts,
-            self.fitter,
-            request,
-            made={
-                "kind": "hd-eval",
-                **made,
-                **grown["report"],
-                "warnings": list(aligned.warnings),
-                "unscored": self.unscored,
-            },
-        )
-        return Fit(evaluator, report)
-
-    def _evaluator(self, aligned: Aligned, models: Mapping[str, Model], made: Json) -> Evaluator:
-        """Return the evaluator that what was learned makes, with what it was made from."""
-        options, table = self.judging, self.people
-        nodes = [aligned.tree[name] for name in aligned.parts.train.names]
-        definitions = {aspect.name: aspect.definition for aspect in self.task.aspects}
-        rows, aggregator = aligned.parts.train, aligned.choice.aggregator
-        if self.ships_all:
-            rows = rows.joined(aligned.parts.test)
-            aggregator = self.fitter.fit(aligned.choice.chosen, rows, with_sources=True)
-        return Evaluator(
-            kind="hd-eval",
-            aspects=tuple(
-                human_aspect(n, self.fitter.scales[n], definitions.get(n)) for n in table.aspects
-            ),
-            features=aligned.parts.train.names,
-            aggregator=aggregator.to_dict(),
-            background=background_rows(rows, aggregator),
-            task=self.task,
-            tree=aligned.tree,
-            model=model_for(models, "scorer").name,
-            prompts=node_scorer(models, self.task, options, nodes).prompt_digest,
-            options=options.model_dump(mode="json"),
-            made=made,
-        )
-
-
-def _stand_ins(aspects: Sequence[Aspect], layer: int, count: int) -> list[Aspect]:
-    """Return as many parts of each criterion as it may have."""
-    parts = [
-        (f"Part {layer}.{number}", aspect.id)
-        for aspect in aspects
-        for number in range(1, count + 1)
-    ]
-    words = "how well the text does in this respect, in one sentence."
-    return [
-        Aspect(name=name, definition=words, scale=SCALE, parent=parent) for name, parent in parts
-    ]
-
-
-PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
 
 
 def given_tree(option: str, task: Task) -> AspectTree | None:
@@ -588,21 +633,6 @@ def open_folder(out: Path, plan: Json) -> None:
             )
 
 
-def note_saved_progress(error: DataError, out: Path, settings: Settings) -> None:
-    """Add to a learning error that the paid ratings are kept, and what to change."""
-    error.add_note(
-        f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
-    )
-    error.add_note(
-        "to continue, fit again in this folder with another aggregator, such as ridge or avg;"
-    )
-    if not settings.no_cache:
-        error.add_note(
-            f"or, with more rated rows or another task, with a new folder and the cache "
-            f"{settings.cache or out / ANSWERS}: what was asked before is not asked again"
-        )
-
-
 def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
     """Read the parts of criteria, as one layer of an alignment keeps them."""
     try:
@@ -635,3 +665,69 @@ def check_out(folder: Path) -> None:
     # a folder of something else is never written into: `report.json` is a common name
     if folder.is_dir() and any(folder.iterdir()):
         raise RunFolderError(f"{folder} is not empty; choose another folder for out=")
+
+
+def _placeholder_ratings(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> NodeValues:
+    """Return placeholder ratings like those of a fair judge.
+
+    Each is a row's mean human rating plus as much noise as signal.
+    """
+    gaps = np.isnan(people.human)
+    centered = np.where(gaps, 0.0, people.human - np.nanmean(people.human, axis=0))
+    signal = centered.sum(axis=1) / np.maximum(1, (~gaps).sum(axis=1))
+    noise = np.random.default_rng(seed).normal(size=(len(roots), len(signal)))
+    ratings = signal + (signal.std() or 1.0) * noise
+    return {
+        root.id: dict(zip(people.ids, map(float, row), strict=True))
+        for root, row in zip(roots, ratings, strict=True)
+    }
+
+
+@dataclass(frozen=True)
+class _Ranking:
+    """A layer's nodes by importance, averaged over the human aspects, most important first."""
+
+    nodes: list[Aspect]
+    saliency: dict[str, float]
+    permutation: Importance
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether no node's permutation importance differs from 0.
+
+        Intervals hold for all nodes of the layer together (Bonferroni): of many criteria that say
+        nothing, the interval of one would miss 0 by chance.
+        """
+        spans = self.permutation.overall_interval(1 - _NOISE / len(self.nodes))
+        low = dict(zip(self.permutation.names, spans, strict=True))
+        return not any(low[node.id][0] > 0 for node in self.nodes)
+
+    def as_json(self, expanded: set[str]) -> list[Json]:
+        """Return JSON values."""
+        importance = self.permutation
+        spans = dict(zip(importance.names, importance.overall_interval(), strict=True))
+        return [
+            {
+                "criterion": node.id,
+                "importance": None if np.isnan(self.saliency[node.id]) else self.saliency[node.id],
+                "permutation_ci": None
+                if np.isnan(spans[node.id]).any()
+                else spans[node.id].tolist(),
+                "expanded": node.id in expanded,
+            }
+            for node in self.nodes
+        ]
+
+
+def _rank(
+    name: str, train: FeatureTable, fitter: Fitter, nodes: Sequence[Aspect], saliency: str
+) -> _Ranking:
+    # measured even if criteria are ranked by Shapley values: only permutation has the intervals
+    # that tell importance from noise
+    permutation = importance_over_folds(name, train, fitter)
+    values = dict(permutation.ranking())
+    if saliency == "shapley":
+        values = saliency_over_folds(name, train, fitter)
+    # what could not be measured comes last
+    by_importance = sorted(nodes, key=lambda node: -np.nan_to_num(values[node.id], nan=-np.inf))
+    return _Ranking(by_importance, values, permutation)

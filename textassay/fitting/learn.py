@@ -27,7 +27,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress, count
+from itertools import chain, compress, count, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,13 +48,15 @@ from textassay.learning.training import Floats, HeldOut, find_leaks
 from textassay.meta.agreement import compute_agreement
 from textassay.meta.correlation import pair_up
 from textassay.meta.records import Recorded
-from textassay.methods.fitted.features import matching_names, read_row, source_label
+from textassay.methods.fitted.evaluator import matching_names, read_row, source_label
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.model import Json
 
 Scales = dict[str, tuple[float, float]]
+_ARRAYS, _TUPLES = ("features", "human", "groups"), ("ids", "systems", "raters", "sources")
+"""Fields of a table that have an entry for each row."""
 _MIN_RATED_ROWS = 3
 """Rated rows of a source from which on it shows a scale."""
 
@@ -86,35 +88,22 @@ class FeatureTable:
 
     def rows(self, chosen: Mask) -> FeatureTable:
         """Return the chosen rows."""
-        return replace(
-            self,
-            ids=tuple(compress(self.ids, chosen)),
-            features=self.features[chosen],
-            human=self.human[chosen],
-            groups=self.groups[chosen],
-            systems=tuple(compress(self.systems, chosen)),
-            raters=tuple(compress(self.raters, chosen)),
-            sources=tuple(compress(self.sources, chosen)),
-            pool=self.pool or Pool(self.features, self.systems, self.sources),
-            annotators={name: values[chosen] for name, values in self.annotators.items()},
-        )
+        parts: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _ARRAYS}
+        parts |= {name: tuple(compress(getattr(self, name), chosen)) for name in _TUPLES}
+        parts["annotators"] = {name: values[chosen] for name, values in self.annotators.items()}
+        pool = self.pool or Pool(self.features, self.systems, self.sources)
+        return replace(self, **parts, pool=pool)
 
     def joined(self, other: FeatureTable) -> FeatureTable:
         """Return these rows and those of another part of the same table."""
-        return replace(
-            self,
-            ids=self.ids + other.ids,
-            features=np.concatenate([self.features, other.features]),
-            human=np.concatenate([self.human, other.human]),
-            groups=np.concatenate([self.groups, other.groups]),
-            systems=self.systems + other.systems,
-            raters=self.raters + other.raters,
-            sources=self.sources + other.sources,
-            annotators={
-                name: np.concatenate([values, other.annotators[name]])
-                for name, values in self.annotators.items()
-            },
-        )
+        both = {name: (getattr(self, name), getattr(other, name)) for name in _ARRAYS + _TUPLES}
+        whole: dict[str, Any] = {name: np.concatenate(both[name]) for name in _ARRAYS}
+        whole |= {name: sum(both[name], ()) for name in _TUPLES}
+        whole["annotators"] = {
+            name: np.concatenate([values, other.annotators[name]])
+            for name, values in self.annotators.items()
+        }
+        return replace(self, **whole)
 
     def only(self, names: Sequence[str]) -> FeatureTable:
         """Return the table with some of its features."""
@@ -123,11 +112,7 @@ class FeatureTable:
             self,
             features=np.ascontiguousarray(self.features[:, columns]),
             names=tuple(names),
-            pool=(
-                None
-                if self.pool is None
-                else self.pool._replace(features=self.pool.features[:, columns])
-            ),
+            pool=self.pool and self.pool._replace(features=self.pool.features[:, columns]),
         )
 
     def with_features(self, features: Mapping[str, Mapping[str, float | None]]) -> FeatureTable:
@@ -234,9 +219,9 @@ def read_table(
                 f"{info.name}: feature {name!r} has no value in any rated row; leave it out"
             )
     annotators = {name: [row.annotators.get(name, ()) for row in rows] for name in rated}
-    sources = tuple(row.source for row in rows)
+    ids, _, _, sources, systems, raters, _ = zip(*rows, strict=True)
     return FeatureTable(
-        ids=tuple(row.id for row in rows),
+        ids=ids,
         features=columns,
         names=names,
         human=np.array([row.human for row in rows], float),
@@ -250,9 +235,9 @@ def read_table(
         },
         left_out=left_out,
         unrated=unrated,
-        systems=tuple(row.system for row in rows),
+        systems=systems,
         all_aspects=tuple(info.human),
-        raters=tuple(row.rater for row in rows),
+        raters=raters,
         sources=sources,
     )
 
@@ -274,11 +259,11 @@ def _number(value: float | None) -> float:
     return float("nan") if value is None else float(value)
 
 
-def _padded(rows: Sequence[tuple[Any, ...]]) -> Floats:
-    width = max(len(row) for row in rows)
-    return np.array(
-        [[*(_number(v) for v in row), *[float("nan")] * (width - len(row))] for row in rows], float
-    )
+def _padded(rows: Sequence[tuple[float | None, ...]]) -> Floats:
+    """Return ratings of single annotators, shape (n, most annotators), NaN for gaps."""
+    columns = zip_longest(*rows)
+    by_annotator = np.array([[_number(value) for value in column] for column in columns], float)
+    return np.ascontiguousarray(by_annotator.T)
 
 
 @dataclass(frozen=True)
@@ -365,11 +350,10 @@ def sides(table: FeatureTable, request: FitRequest) -> tuple[Mask, Mask]:
     train = split_rows(units, request.share, seed=request.seed)
     if request.test_fraction is None:
         return train, ~train
-    if request.train_fraction is None:
-        nothing = np.zeros(len(train), bool)
-        test = hold_out(units, request.test_fraction, nothing, seed=request.seed)
-        return ~test, test
-    return train, hold_out(units, request.test_fraction, train, seed=request.seed)
+    if request.train_fraction is not None:
+        return train, hold_out(units, request.test_fraction, train, seed=request.seed)
+    test = hold_out(units, request.test_fraction, np.zeros_like(train), seed=request.seed)
+    return ~test, test
 
 
 @dataclass(frozen=True)

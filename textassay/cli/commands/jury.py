@@ -226,10 +226,10 @@ def jurors(
             output=jurors -o runs/jury
         textassay jurors runs/jury rated.jsonl
     """
-    from textassay.fitting.jurors import worth_table, worths
+    from textassay.fitting.importance import worth_table, worths
     from textassay.fitting.learn import Fitter, rating_scales, read_table
     from textassay.learning import NAMES
-    from textassay.methods.fitted.features import read_files
+    from textassay.methods.fitted.evaluator import read_files
     from textassay.runtime.data.ratings import LabelReader
 
     flags.check_confidence(confidence)
@@ -247,7 +247,7 @@ def jurors(
 
 def _juror_costs(scores: Path, aspects: Sequence[str]) -> dict[str, float | None]:
     """Return each juror's dollars per text, from the usage of a run; empty for other files."""
-    from textassay.fitting.jurors import juror_of
+    from textassay.fitting.importance import juror_of
     from textassay.runtime.storage.run_files import MANIFEST, latest_scores
 
     if not (scores / MANIFEST).is_file():

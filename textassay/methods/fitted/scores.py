@@ -11,20 +11,24 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import Field
 
 from textassay.agents.aggregation import broken_part
-from textassay.learning.aggregators import Aggregator
+from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.attribution import explain
 from textassay.learning.pooling import Pool
 from textassay.learning.training import Floats
-from textassay.methods.fitted.evaluator import Evaluator, restore_aggregator
-from textassay.methods.fitted.features import read_files, read_row, source_label
+from textassay.methods.fitted.evaluator import (
+    Evaluator,
+    read_files,
+    read_row,
+    restore_aggregator,
+    source_label,
+)
 from textassay.methods.hd_eval import HDEvalOptions, NodeRatings
 from textassay.methods.judging import check_rubrics
 from textassay.methods.method import CheckedOptions, Models
@@ -72,53 +76,19 @@ class LearnedOptions(EvidenceOptions):
     evaluators fitted with `new_systems`, of systems that the evaluator does not know."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """What the aggregator says of one row.
+class _Verdict(NamedTuple):
+    """What the aggregator says of one row."""
 
-    Attributes:
-        raw: Predictions, shape (targets,).
-        clipped: To what each feature was clipped, NaN if it was not, shape (features,).
-        contributions: Shape (targets, features).
-        baseline: Where predictions start, shape (targets,).
-        by_means: Contribution of the means of the row's system and source, shape (targets,).
-    """
-
-    raw: Floats
-    clipped: Floats
-    contributions: Floats | None = None
-    baseline: Floats | None = None
-    by_means: Floats | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """What a score of one aspect is made from.
-
-    Attributes:
-        features: Features in order.
-        system: System that wrote the text.
-        rater: Who rates it, if the example says so.
-        severity: Points by which this rater rates below the raters' mean; 0 if unknown.
-    """
-
-    features: Sequence[float]
-    system: str | None
-    rater: str | None
-    severity: float
+    raw: Floats  # predictions, shape (targets,)
+    clipped: Floats  # to what each feature was clipped, NaN if it was not, shape (features,)
+    because: Contributions | None  # of this row alone, if it is to be explained
 
 
 class FittedScorer:
-    """From one row of features to what people would say of each aspect, with reasons.
-
-    Attributes:
-        aggregator: The fitted aggregator.
-        aspects: What is judged, by name of the aggregator's targets.
-    """
+    """From one row of features to what people would say of each aspect, with reasons."""
 
     def __init__(self, evaluator: Evaluator, options: EvidenceOptions) -> None:
         self.aggregator: Aggregator = restore_aggregator(evaluator)
-        self.aspects = {aspect.name: aspect for aspect in evaluator.aspects}
         self._features, self._options = evaluator.features, options
         self._severities: Mapping[str, Mapping[str, float]] = evaluator.made.get("raters", {})
         self._background = np.array(evaluator.background, float)
@@ -135,32 +105,32 @@ class FittedScorer:
         # with nothing but gaps the aggregator would predict the mean of the training ratings for
         # everybody
         if all(math.isnan(value) for value in features):
-            message = "the example has none of the evaluator's features"
+            reason = "NoFeatures", "the example has none of the evaluator's features"
             return [
-                Score.unscored(
-                    "NoFeatures",
-                    message,
-                    outcome="abstained",
-                    **_fields(example, aspect, signature),
-                )
+                Score.unscored(*reason, outcome="abstained", **_fields(example, aspect, signature))
                 for aspect in aspects
             ]
         source = source_label(example) if self.aggregator.pools_sources else None
         verdict = await self._verdict((features, example.system, source))
-        rater = rater_of(example)
-        severity = self._severities.get(rater or "", {})
-        return [
-            Score(
-                value=value,
-                evidence=(self._evidence(row, verdict, at, value) if self._options.explain else ()),
-                **_fields(example, aspect, signature),
-            )
-            for aspect in aspects
-            for at in [self.aggregator.targets_.index(aspect.name)]
-            for row in [_Row(features, example.system, rater, severity.get(aspect.name, 0.0))]
-            for raw in [float(verdict.raw[at]) - row.severity]
-            for value in [min(max(raw, aspect.scale[0]), aspect.scale[1])]
-        ]
+        rater = rater_of(example) or ""
+        scores = []
+        for aspect in aspects:
+            at = self.aggregator.targets_.index(aspect.name)
+            severity = self._severities.get(rater, {}).get(aspect.name, 0.0)
+            raw = float(verdict.raw[at]) - severity
+            value = min(max(raw, aspect.scale[0]), aspect.scale[1])
+            evidence: list[Json] = []
+            if verdict.because is not None:
+                pooled = self.aggregator.pools_systems_for(aspect.name)
+                means = f"(system {example.system})" if pooled else "(means of the source)"
+                by_means = float(verdict.because.systems[at])
+                further = {means: by_means, f"(rater {rater})": -severity}
+                evidence = self._evidence(features, verdict.clipped, verdict.because, at, further)
+                if value != raw:
+                    evidence.append({"text": "(kept on the scale)", "contribution": value - raw})
+            about = _fields(example, aspect, signature)
+            scores.append(Score(value=value, evidence=tuple(evidence), **about))
+        return scores
 
     def _of_rows(self, rows: Sequence[FeatureRow]) -> list[_Verdict]:
         features = np.array([row for row, _, _ in rows], float)
@@ -169,62 +139,43 @@ class FittedScorer:
         raw = self.aggregator.predict(features, systems=systems, sources=sources, clip=False)
         clipped = self.aggregator.clipped(features)
         if not self._options.explain:
-            return [_Verdict(*one) for one in zip(raw, clipped, strict=True)]
-        explanation = explain(
-            self.aggregator,
-            features,
-            self._background,
-            systems=systems,
-            sources=sources,
+            return [_Verdict(*one, None) for one in zip(raw, clipped, strict=True)]
+        every = explain(
+            self.aggregator, features, self._background, systems=systems, sources=sources,
             samples=_PERMUTATIONS,
-        )
+        )  # fmt: skip
         return [
-            _Verdict(one, limits, contributions, explanation.baseline, by_means)
-            for one, limits, contributions, by_means in zip(
-                raw, clipped, explanation.values, explanation.systems, strict=True
+            _Verdict(one, limits, Contributions(values, every.baseline, by_means))
+            for one, limits, values, by_means in zip(
+                raw, clipped, every.values, every.systems, strict=True
             )
         ]
 
-    def _evidence(self, row: _Row, verdict: _Verdict, at: int, value: float) -> tuple[Json, ...]:
-        """Return the baseline, the contributions by size, and what clipping to the scale cut."""
-        features = row.features
-        assert verdict.contributions is not None  # it was asked for
-        assert verdict.baseline is not None
-        assert verdict.by_means is not None
-        contributions, baseline, cut = (
-            verdict.contributions[at].tolist(),
-            float(verdict.baseline[at]),
-            value - (float(verdict.raw[at]) - row.severity),
-        )
+    def _evidence(
+        self,
+        features: Sequence[float],
+        clipped: Floats,
+        because: Contributions,
+        at: int,
+        further: Mapping[str, float],
+    ) -> list[Json]:
+        """Return the baseline, the features' contributions by size, and further ones."""
+        contributions = because.values[at].tolist()
         order = sorted(range(len(features)), key=lambda i: (-abs(contributions[i]), i))
-        shown = order if self._options.top is None else order[: self._options.top]
-        evidence: list[Json] = [{"text": "(start)", "contribution": baseline}]
-        evidence += [
-            {
-                "text": self._features[i],
-                "value": None if math.isnan(features[i]) else features[i],
-                "contribution": contributions[i],
-            }
-            | ({} if math.isnan(verdict.clipped[i]) else {"clipped_to": float(verdict.clipped[i])})
-            for i in shown
-        ]
-        if by_means := float(verdict.by_means[at]):
-            pooled = self.aggregator.pools_systems_for(self.aggregator.targets_[at])
-            text = f"(system {row.system})" if pooled else "(means of the source)"
-            evidence.append({"text": text, "contribution": by_means})
-        if row.severity:
-            evidence.append({"text": f"(rater {row.rater})", "contribution": -row.severity})
+        shown = order[: self._options.top]
+        evidence: list[Json] = [{"text": "(start)", "contribution": float(because.baseline[at])}]
+        for i in shown:
+            value = None if math.isnan(features[i]) else features[i]
+            one = {"text": self._features[i], "value": value, "contribution": contributions[i]}
+            if not math.isnan(clipped[i]):
+                one["clipped_to"] = float(clipped[i])
+            evidence.append(one)
+        evidence += [{"text": name, "contribution": one} for name, one in further.items() if one]
         # the rest is summed rather than dropped, so that the evidence still adds up to the value
         if rest := order[len(shown) :]:
-            evidence.append(
-                {
-                    "text": f"({len(rest)} others)",
-                    "contribution": math.fsum(contributions[i] for i in rest),
-                }
-            )
-        if cut:
-            evidence.append({"text": "(kept on the scale)", "contribution": cut})
-        return tuple(evidence)
+            total = math.fsum(contributions[i] for i in rest)
+            evidence.append({"text": f"({len(rest)} others)", "contribution": total})
+        return evidence
 
 
 class FittedMethod:
@@ -248,10 +199,8 @@ class FittedMethod:
     ) -> None:
         self.options = options or LearnedOptions()
         self._evaluator = evaluator
-        self._files = (
-            (self.options.scores,) if isinstance(self.options.scores, str) else self.options.scores
-        )
-        self._scores = read_files(self._files, aspects=())
+        files = self.options.scores
+        self._scores = read_files((files,) if isinstance(files, str) else files, aspects=())
         self._verdicts = FittedScorer(evaluator, self.options)
         self.aspects = chosen(evaluator, aspects)
         self.signature = f"method:{self.name}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
@@ -274,15 +223,11 @@ class FittedMethod:
                 " fitted for new systems; fit again with new_systems=, or leave it out"
             )
         examples = Examples(path)
-        rows = [
-            (
-                read_row(example, self._evaluator.features, self._scores),
-                example.system,
-                source_label(example),
-            )
-            for example in examples
-        ]
-        features, systems, sources = (list(column) for column in zip(*rows, strict=True))
+        features, systems, sources = [], [], []
+        for example in examples:
+            features.append(read_row(example, self._evaluator.features, self._scores))
+            systems.append(example.system)
+            sources.append(source_label(example))
         pool = Pool(np.array(features, float), systems, sources)
         self._verdicts.aggregator = aggregator.with_pool(pool)
         return examples.check().digest
@@ -326,13 +271,11 @@ def chosen(evaluator: Evaluator, aspects: Iterable[str | Aspect] | None) -> tupl
     if aspects is None:
         return evaluator.aspects
     known = {aspect.name: aspect for aspect in evaluator.aspects}
-    targets = []
-    for aspect in aspects:
-        name = aspect if isinstance(aspect, str) else aspect.name
+    names = dict.fromkeys(aspect if isinstance(aspect, str) else aspect.name for aspect in aspects)
+    for name in names:
         if name not in known:
             raise UnknownName("aspect of the evaluator", name, list(known))
-        targets.append(known[name])
-    return tuple(dict.fromkeys(targets))
+    return tuple(known[name] for name in names)
 
 
 class LearnedTreeOptions(EvidenceOptions):
@@ -379,37 +322,27 @@ class LearnedTree:
         self.aspects = chosen(evaluator, aspects)
         judge = self._judge.scorer.signature_as("fused")
         self.signature = f"{judge}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
+        input_ = {"example": "input.example", "aspects": "input.aspects"}
         self.graph = Graph(
             self.name,
             input=Assignment,
             nodes=[
                 Node("criteria", self._criteria, example="input.example"),
                 Node("ratings", self._judge.rate, example="input.example", aspect=each("criteria")),
-                Node(
-                    "scores",
-                    self._fuse,
-                    example="input.example",
-                    aspects="input.aspects",
-                    ratings="ratings",
-                ),
+                Node("scores", self._fuse, ratings="ratings", **input_),
             ],
             output="scores",
         )
 
     def _refuse_change(self) -> None:
-        changes = [
-            f"{what} changed from {before!r} to {now!r}"
-            for what, before, now in (
-                # weights were learned for the errors of one judge; another errs in other ways
-                ("the model", self._evaluator.model, self._judge.scorer.ask.model.name),
-                (
-                    "the prompt's digest",
-                    self._evaluator.prompts,
-                    self._judge.scorer.prompt_digest,
-                ),
-            )
-            if before != now
-        ]
+        scorer, before = self._judge.scorer, self._evaluator
+        # weights were learned for the errors of one judge; another errs in other ways
+        facts = (
+            ("the model", before.model, scorer.ask.model.name),
+            ("the prompt's digest", before.prompts, scorer.prompt_digest),
+        )
+        changes = [f"{what} changed from {was!r} to {now!r}" for what, was, now in facts
+                   if was != now]  # fmt: skip
         if changes and not self.options.allow_change:
             raise ConfigurationError(
                 f"this evaluator was learned from other ratings: {'; '.join(changes)}. Weights "
