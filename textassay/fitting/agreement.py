@@ -12,10 +12,9 @@ within sources (its appendix D) and the agreement of single raters (its table 9)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations, compress
-from typing import Any
 
 import numpy as np
 
@@ -35,8 +34,8 @@ from textassay.fitting.learn import (
 from textassay.fitting.request import FitRequest
 from textassay.learning.splits import split_rows
 from textassay.learning.training import Floats, features_for
-from textassay.meta.agreement import compute_agreement, difference_between
-from textassay.meta.correlation import COEFFICIENTS, Coefficient, pair_up, pearson
+from textassay.meta.agreement import Difference, compute_agreement, difference_between
+from textassay.meta.correlation import COEFFICIENTS, pair_up, pearson
 from textassay.meta.intervals import coefficient_interval, number_of_groups, resampled
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
@@ -109,7 +108,8 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
                 predictions[SINGLE], notes[SINGLE] = single
             for name in ("avg", "corrw"):
                 try:
-                    predictions[name] = _by_baseline(name, aspect, unseen, folds, fitter)
+                    baseline = partial(_by_baseline, name, aspect, fitter)
+                    predictions[name] = unseen.predict(folds, baseline, aspect)[:, 0]
                 except DataError as error:
                     notes[name] = {"failed": str(error)}
             # every aggregator that was fitted is shown, so that the choice can be judged in
@@ -133,21 +133,16 @@ def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Flo
         )
     for name in choice.fitted:
         if name != choice.chosen and all(name in fold.choice.fitted for fold in folds):
-            predicted[name] = unseen.predict(folds, _predict_by(name))
+            predicted[name] = unseen.predict(folds, partial(_by_fitted, name))
     return predicted
 
 
-def _predict_by(name: str) -> Callable[[Fold, FeatureTable], Floats]:
-    return lambda fold, rows: predict(fold.choice.fitted[name], rows)
+def _by_fitted(name: str, fold: Fold, rows: FeatureTable) -> Floats:
+    return predict(fold.choice.fitted[name], rows)
 
 
-def _by_baseline(
-    name: str, aspect: str, unseen: Unseen, folds: Sequence[Fold], fitter: Fitter
-) -> Floats:
-    predicted = unseen.predict(
-        folds, lambda fold, rows: predict(fitter.fit(name, fold.train, aspect), rows), aspect
-    )
-    return predicted[:, 0]
+def _by_baseline(name: str, aspect: str, fitter: Fitter, fold: Fold, rows: FeatureTable) -> Floats:
+    return predict(fitter.fit(name, fold.train, aspect), rows)
 
 
 def single_feature(
@@ -171,13 +166,9 @@ def single_feature(
         }
     # the sign comes from the training rows too: choosing it on the held-out rows would favor the
     # baseline by chance
-    values = join_folds(
-        folds,
-        [
-            sign * columns[name][fold.inside]
-            for fold, (name, sign) in zip(folds, found, strict=True)
-        ],
-    )
+    signed = [sign * columns[name][fold.inside]
+              for fold, (name, sign) in zip(folds, found, strict=True)]  # fmt: skip
+    values = join_folds(folds, signed)
     [((feature, sign), _)] = Counter(found).most_common(1)
     return values, {"feature": feature} | ({"turned_round": True} if sign < 0 else {})
 
@@ -226,10 +217,8 @@ def _on_same_rows(
             pair_up(np.where(missing, np.nan, one[name]), test.human[:, column], groups=groups)
             for one in repeats
         ]
-        measured, count = (
-            [compute_agreement(one, "dataset") for one in pairs],
-            number_of_groups(pairs[0]),
-        )
+        measured = [compute_agreement(one, "dataset") for one in pairs]
+        count = number_of_groups(pairs[0])
         agreement = measured[0]
         # equal seeds over equal rows draw equal resamples, which pairs the differences below
         drawn = [
@@ -245,7 +234,7 @@ def _on_same_rows(
                 c: _listed(coefficient_interval(means[c], draws[name][c], count))
                 for c in COEFFICIENTS
             },
-            **({"sd": _spread(values)} if len(repeats) > 1 else {}),
+            **({"sd": {c: _sd(v) for c, v in values.items()}} if len(repeats) > 1 else {}),
             **notes.get(name, {}),
         }
         rated = {
@@ -270,24 +259,16 @@ def _on_same_rows(
     return {**rated, "agreement": {**rows, **failed}, "evaluator_minus": differences}
 
 
-def _spread(values: Mapping[Coefficient, Sequence[float | None]]) -> Json:
-    """Return each coefficient's standard deviation over the repeats."""
-    known = {c: [v for v in of_all if v is not None] for c, of_all in values.items()}
-    return {
-        c: float(np.std(known[c], ddof=1)) if len(known[c]) == len(of_all) else None
-        for c, of_all in values.items()
-    }
+def _sd(values: Sequence[float | None]) -> float | None:
+    """Return the standard deviation over the repeats; `None` if one of them is undefined."""
+    known = [value for value in values if value is not None]
+    return float(np.std(known, ddof=1)) if len(known) == len(values) else None
 
 
-def _as_json(difference: Any) -> Json:
-    content = asdict(difference)
-    p = content["p"]
-    return {
-        "difference": content["difference"],
-        "ci": _listed(content["ci"]),
-        "p": p,
-        "significant": None if p is None else p < SIGNIFICANT,
-    }
+def _as_json(found: Difference) -> Json:
+    significant = None if found.p is None else found.p < SIGNIFICANT
+    return {"difference": found.difference, "ci": _listed(found.ci), "p": found.p,
+            "significant": significant}  # fmt: skip
 
 
 def _mean(aspects: Json) -> Json:
@@ -365,7 +346,7 @@ def experts(unseen: Unseen) -> Json:
     for aspect, ratings in test.annotators.items():
         at = test.aspects.index(aspect)
         pairs = {
-            f"{a + 1}-{b + 1}": _agreement_between(ratings[:, a], ratings[:, b])
+            f"{a + 1}-{b + 1}": agreement_between(ratings[:, a], ratings[:, b])
             for a, b in combinations(range(ratings.shape[1]), 2)
         }
         by_aspect[aspect] = {
@@ -373,13 +354,13 @@ def experts(unseen: Unseen) -> Json:
             "mean_of_pairs": _mean_of_raters(list(pairs.values())),
             "one_with_the_others": _mean_of_raters(
                 [
-                    _agreement_between(ratings[:, a], _row_means(np.delete(ratings, a, axis=1)))
+                    agreement_between(ratings[:, a], _row_means(np.delete(ratings, a, axis=1)))
                     for a in range(ratings.shape[1])
                 ]
             ),
-            "evaluator_with_the_mean": _agreement_between(predicted[:, at], test.human[:, at]),
+            "evaluator_with_the_mean": agreement_between(predicted[:, at], test.human[:, at]),
             "evaluator_with_one": _mean_of_raters(
-                [_agreement_between(predicted[:, at], one) for one in ratings.T]
+                [agreement_between(predicted[:, at], one) for one in ratings.T]
             ),
         }
     return by_aspect
@@ -392,7 +373,8 @@ def _row_means(values: Floats) -> Floats:
     return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
 
 
-def _agreement_between(a: Floats, b: Floats) -> Json:
+def agreement_between(a: Floats, b: Floats) -> Json:
+    """Return the correlations of two columns over the rows that both have."""
     agreement = compute_agreement(pair_up(a, b), "dataset")
     return {"pearson": agreement.pearson, "spearman": agreement.spearman, "n": agreement.n}
 

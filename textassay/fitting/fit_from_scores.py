@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from textassay.evaluation.request import build_request
-from textassay.fitting.agreement import build_report
+from textassay.fitting.agreement import agreement_between, build_report
 from textassay.fitting.learn import (
     FOLDS,
     Choice,
@@ -40,7 +40,6 @@ from textassay.fitting.report import Fit, fractions, human_aspect, provenance
 from textassay.fitting.request import FitFromScores
 from textassay.learning.rater_model import RaterModel
 from textassay.learning.training import Floats
-from textassay.meta import pearson, spearman
 from textassay.methods.fitted.evaluator import Evaluator, read_files
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, DataError
@@ -122,7 +121,9 @@ class Modeled:
                     )
                 ],
                 "held_out": {
-                    name: {against: _agreement(p, target) for against, target in targets.items()}
+                    name: {
+                        against: agreement_between(p, target) for against, target in targets.items()
+                    }
                     for name, p in learned.items()
                 },
             }
@@ -150,12 +151,6 @@ def modeled(table: FeatureTable, parts: Parts) -> Modeled:
         return replace(rows, human=np.stack(columns, axis=1))
 
     return Modeled(Parts(with_targets(parts.train), with_targets(parts.test)), models, raters)
-
-
-def _agreement(predicted: Floats, target: Floats) -> Json:
-    there = ~np.isnan(predicted) & ~np.isnan(target)
-    p, t = predicted[there], target[there]
-    return {"n": int(there.sum()), "pearson": pearson(p, t), "spearman": spearman(p, t)}
 
 
 @dataclass(frozen=True)
@@ -213,10 +208,7 @@ class RecordedFit:
         if self.request.holds_out:
             return fractions(self.request)
         count = min(FOLDS, len(np.unique(self.table.groups)))
-        return {
-            "folds": count,
-            "repeats": number_of_repeats(self.request.aggregator, self.table),
-        }
+        return {"folds": count, "repeats": number_of_repeats(self.request.aggregator, self.table)}
 
 
 def read_recorded(data: Examples, request: FitFromScores) -> RecordedFit:

@@ -13,11 +13,7 @@ from textassay.fitting.learn import FeatureTable, Parts
 from textassay.fitting.request import FitRequest
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import (
-    ConfigurationError,
-    RunFolderError,
-    StorageError,
-)
+from textassay.runtime.errors import ConfigurationError, RunFolderError, StorageError
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text

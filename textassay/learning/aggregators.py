@@ -28,13 +28,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.learning.learners import (
-    NAMES,
-    UNPOOLED,
-    AspectLearner,
-    LearnedAspect,
-    blend_notes,
-)
+from textassay.learning.learners import NAMES, UNPOOLED, AspectLearner, LearnedAspect, blend_notes
 from textassay.learning.pooling import Pool, RowsWithMeans, SourceMeans, SystemMeans, Systems
 from textassay.learning.splits import Mask, group_codes
 from textassay.learning.training import (

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -223,11 +224,9 @@ def sampled_shapley(
         starts.append(passes[0][1])
     contributions = np.stack(credits)
     baseline = np.mean(starts, axis=0)
-    error = (
-        contributions.std(axis=0, ddof=1) / np.sqrt(len(contributions))
-        if len(contributions) > 1
-        else np.full(contributions.shape[1:], np.nan)
-    )
+    error = np.full(contributions.shape[1:], np.nan)
+    if len(contributions) > 1:
+        error = contributions.std(axis=0, ddof=1) / np.sqrt(len(contributions))
     return Sampled(values=contributions.mean(axis=0), baseline=baseline, standard_error=error)
 
 
@@ -263,9 +262,7 @@ def explain(
     if aggregator.explains_exactly:
         return aggregator.contributions(features, systems=systems, sources=sources)
 
-    def unclipped(rows: Floats) -> Floats:
-        return aggregator.predict(rows, clip=False)
-
+    unclipped = partial(aggregator.predict, clip=False)
     sampled = sampled_shapley(unclipped, features, background, samples=samples, seed=seed)
     # what has no exact contributions takes no means
     return Contributions(sampled.values, sampled.baseline, np.zeros(sampled.values.shape[:2]))
@@ -342,10 +339,7 @@ def _influences(
     by_stratum = np.stack([np.bincount(strata, weights=growth) for growth in growths.T], axis=1)
     lent = (by_stratum / np.bincount(strata)[:, None])[strata]
     influence = growths + borrowed - growths.sum(axis=0) * rated / rated.sum(axis=0) - lent
-    totals = np.zeros((rated.shape[1], int(codes.max()) + 1))
-    for target in range(len(totals)):
-        totals[target] = np.bincount(codes, weights=influence[:, target], minlength=totals.shape[1])
-    return totals
+    return np.stack([np.bincount(codes, weights=column) for column in influence.T])
 
 
 def _interval(mean: Floats, influences: Floats, confidence: float) -> Floats:

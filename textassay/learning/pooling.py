@@ -238,12 +238,7 @@ class RowsWithMeans:
 
 
 def compare_pooling(
-    without: Training,
-    beside: Training,
-    systems: Codes,
-    *,
-    new: bool,
-    least_gain: float,
+    without: Training, beside: Training, systems: Codes, *, new: bool, least_gain: float
 ) -> tuple[bool, dict[str, float]] | None:
     """Compare learning without and with the means of systems, by ridge regression on both.
 

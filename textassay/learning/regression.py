@@ -171,14 +171,12 @@ def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:
     # one eigendecomposition serves every penalty, so thirteen of them cost about as much as one
     variances, axes = np.linalg.eigh(features.T @ features)
     along = axes.T @ (features.T @ target)
-    shrunk = [
-        # the penalty grows with the rows, so that one chosen on folds fits all of the rows
-        axes @ (along / (np.maximum(variances, 0) + penalty * len(target)))
-        for penalty in penalties
-    ]
     return [
-        _around_means(np.asarray(weights, dtype=np.float64), intercept, training)
-        for weights in shrunk
+        # the penalty grows with the rows, so that one chosen on folds fits all of the rows
+        _around_means(
+            axes @ (along / (np.maximum(variances, 0) + penalty * len(target))), intercept, training
+        )
+        for penalty in penalties
     ]
 
 
@@ -294,10 +292,10 @@ def _few_rows(training: Training) -> Training:
     """Return at most `MAX_KERNEL_ROWS` rows, of as few groups as have so many."""
     training = training.at_most(MAX_KERNEL_ROWS)
     # two groups, the fewest that can be compared, may hold any number of rows
-    chosen = np.random.default_rng(training.seed).permutation(len(training.target))[
-        :MAX_KERNEL_ROWS
-    ]
-    return training.rows(np.sort(chosen)) if len(training.target) > MAX_KERNEL_ROWS else training
+    if len(training.target) <= MAX_KERNEL_ROWS:
+        return training
+    order = np.random.default_rng(training.seed).permutation(len(training.target))
+    return training.rows(np.sort(order[:MAX_KERNEL_ROWS]))
 
 
 def _parts(rows: int, numbers: int) -> Iterator[slice]:
@@ -318,16 +316,14 @@ class Mlp(SavedArrays):
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
-        parts = [
-            self._predict(features[i : i + _ROWS_AT_ONCE])
-            for i in range(0, len(features), _ROWS_AT_ONCE)
-        ]
-        return np.concatenate(parts) if parts else np.empty(0)
-
-    def _predict(self, features: Floats) -> Floats:
-        # not a matrix product: see `dot` for why a score must not depend on its batch
-        hidden = np.stack([dot(features, weights) for weights in self.inner], axis=1)
-        return dot(np.maximum(hidden + self.bias, 0.0), self.outer) + self.intercept
+        predicted = np.empty(len(features))
+        for start in range(0, len(features), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            # not a matrix product: see `dot` for why a score must not depend on its batch
+            hidden = np.stack([dot(features[part], weights) for weights in self.inner], axis=1)
+            active = np.maximum(hidden + self.bias, 0.0)
+            predicted[part] = dot(active, self.outer) + self.intercept
+        return predicted
 
 
 def fit_mlp(training: Training) -> Learned:
@@ -339,19 +335,14 @@ def fit_joint_mlp(features: Floats, targets: Floats, seed: int) -> list[Learned]
     """Train networks whose hidden layers serve all targets, as HD-Eval's do."""
     rng = np.random.default_rng(seed)
     nets = [_train_network(features, targets, rng) for _ in range(_NETS)]
-    inner = np.concatenate([inner for inner, *_ in nets])
-    bias = np.concatenate([bias for _, bias, *_ in nets])
     # networks of one hidden layer side by side are one wider network, so their mean is written as
     # one
-    outer = np.concatenate([outer for _, _, outer, _ in nets]) / _NETS
-    intercept = np.mean([intercept for *_, intercept in nets], axis=0)
+    inner, bias, outer = (np.concatenate(arrays) for arrays in list(zip(*nets, strict=True))[:3])
+    intercepts = np.mean([intercept for *_, intercept in nets], axis=0)
     notes = {} if targets.shape[1] == 1 else {"joint": targets.shape[1]}
     return [
-        Learned(
-            Mlp(inner, bias, np.ascontiguousarray(outer[:, target]), float(intercept[target])),
-            notes,
-        )
-        for target in range(targets.shape[1])
+        Learned(Mlp(inner, bias, np.ascontiguousarray(weights), float(intercept)), notes)
+        for weights, intercept in zip((outer / _NETS).T, intercepts, strict=True)
     ]
 
 
@@ -367,9 +358,13 @@ def _train_network(
     # the hidden layer's errors add up over the targets, and so does this
     decay = _WEIGHT_DECAY * outputs
 
-    def loss(flat: Floats) -> tuple[float, Floats]:
+    def layers(flat: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         inner, bias, outer, intercept = np.split(flat, bounds)
         inner, outer = inner.reshape(_HIDDEN_UNITS, width), outer.reshape(_HIDDEN_UNITS, outputs)
+        return inner, bias, outer, intercept
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        inner, bias, outer, intercept = layers(flat)
         hidden = np.maximum(features @ inner.T + bias, 0.0)
         error = hidden @ outer + intercept - targets
         back = (error @ outer.T) * (hidden > 0)
@@ -391,10 +386,4 @@ def _train_network(
     solution = minimize(
         loss, np.concatenate(start), jac=True, method="L-BFGS-B", options={"maxiter": 100}
     ).x
-    inner, bias, outer, intercept = np.split(solution, bounds)
-    return (
-        inner.reshape(_HIDDEN_UNITS, width),
-        bias,
-        outer.reshape(_HIDDEN_UNITS, outputs),
-        intercept,
-    )
+    return layers(solution)

@@ -313,11 +313,7 @@ def fit_joint_forest(features: Floats, targets: Floats, seed: int) -> list[Learn
 
 
 def _grow(
-    binned: Binned,
-    targets: Floats,
-    rows: Ints,
-    leaf: int,
-    rng: np.random.Generator | None = None,
+    binned: Binned, targets: Floats, rows: Ints, leaf: int, rng: np.random.Generator | None = None
 ) -> JointTree:
     """Grow a tree layer by layer, all nodes of a layer at once."""
     codes, y = binned.codes[rows], targets[rows]
@@ -346,12 +342,7 @@ def _grow(
 
 
 def _best_splits(
-    codes: Ints,
-    y: Floats,
-    node: Ints,
-    sizes: Ints,
-    leaf: int,
-    rng: np.random.Generator | None,
+    codes: Ints, y: Floats, node: Ints, sizes: Ints, leaf: int, rng: np.random.Generator | None
 ) -> tuple[Ints, Ints]:
     """Return the best feature and bin to split each node at, -1 if none lowers the error."""
     nodes, width, bins = len(sizes), codes.shape[1], int(codes.max(initial=0)) + 1

@@ -135,8 +135,7 @@ def restore_aggregator(evaluator: Evaluator) -> Aggregator:
 
 
 def read_files(
-    files: Iterable[ScoreSource] | Mapping[str, ScoreSource],
-    aspects: Collection[str] | None = None,
+    files: Iterable[ScoreSource] | Mapping[str, ScoreSource], aspects: Collection[str] | None = None
 ) -> Recorded:
     """Read files of scores and runs, and name their features."""
     named = (

@@ -36,15 +36,7 @@ from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph, Node, each
-from textassay.runtime.messages import (
-    Aspect,
-    Assignment,
-    Example,
-    Failure,
-    How,
-    Score,
-    Usage,
-)
+from textassay.runtime.messages import Aspect, Assignment, Example, Failure, How, Score, Usage
 from textassay.runtime.model import Json
 from textassay.version import __version__
 
