@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from textassay.learning import rater_model
-from textassay.learning.rater_model import MAX_CATEGORIES, RaterModel
+from textassay.fitting import raters
+from textassay.fitting.raters import MAX_CATEGORIES, RaterModel
 from textassay.meta import pearson
 from textassay.runtime.errors import DataError
 
@@ -54,8 +54,8 @@ def test_severity_and_noise_are_those_of_the_raters():
 
 def test_the_gradient_is_the_slope_of_the_loss():
     _, _, _, ratings = simulated(2, texts=30)
-    edges, _ = rater_model._categories(ratings[~np.isnan(ratings)])
-    counts = rater_model._Ratings.of(ratings, edges)
+    edges, _ = raters._categories(ratings[~np.isnan(ratings)])
+    counts = raters._Ratings.of(ratings, edges)
     at = np.concatenate([[-1.5], np.log([1, 1.1, 0.9]), np.linspace(-0.5, 0.5, 12)])
     numeric = approx_fprime(at, lambda packed: counts.loss(packed)[0], 1e-6)
     assert counts.loss(at)[1] == pytest.approx(numeric, abs=1e-3)
@@ -77,7 +77,7 @@ def test_targets_divided_by_their_reliability_are_as_far_apart_as_the_texts(desi
     """What regression learns from them would otherwise be drawn toward the mean."""
     quality, _, _, ratings = simulated(5, texts=1500, **design)
     model = RaterModel.learn(ratings)
-    truth = np.interp(quality, rater_model._QUALITY, model._expected().mean(axis=0))
+    truth = np.interp(quality, raters._QUALITY, model._expected().mean(axis=0))
     reliability = model.reliability(ratings)
 
     def slope(targets):

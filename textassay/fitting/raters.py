@@ -1,7 +1,11 @@
 """Severity and noise of single raters: what an average rater would say of each text.
 
-Knows one table of ratings with gaps, shape (rows, raters). A mean over whoever happened to rate a
-text moves with who that was; here the severity of each rater is estimated and taken off.
+A mean over whoever happened to rate a text moves with who that was; here the severity of each rater
+is estimated and taken off. Raters are the places of `annotators`, or, if every row has one rating
+and says who gave it, the names in a column such as `annotator`. With a fixed held-out part the
+rater model is learned from training rows alone, and a held-out row's target comes from its own
+ratings and from what training rows tell about its raters. With cross-fitting it is learned from all
+rows: it defines the target, which is then the same in every fold, and no feature takes part in it.
 
 The model is that of graded responses with one severity and one noise per rater: a text has a
 quality z ~ N(0, 1), rater r perceives z - severity_r + noise_r * e with e ~ N(0, 1), and gives the
@@ -16,13 +20,17 @@ References:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from textassay.fitting.agreement import agreement_between
+from textassay.fitting.learn import FeatureTable, Parts, Unseen
 from textassay.learning.training import Floats
 from textassay.runtime.errors import DataError
+from textassay.runtime.model import Json
 
 MAX_CATEGORIES = 9
 """Distinct ratings above which they are cut into so many categories of about equal frequency."""
@@ -219,3 +227,110 @@ def _slopes(
     by_severity = (ratio * np.diff(density, axis=1)).sum(axis=(1, 2)) / noise
     by_noise = -(ratio * np.diff(scaled, axis=1)).sum(axis=(1, 2))
     return by_threshold, by_severity, by_noise
+
+
+@dataclass(frozen=True)
+class RatedBy:
+    """Ratings of one aspect by rater, of all rows."""
+
+    names: tuple[str, ...]  # names of the raters; places from 1 if the data name nobody
+    named: bool  # whether rows name their rater, so that a new row's may be known
+
+    def ratings(self, table: FeatureTable, aspect: str) -> Floats:
+        """Return a table's ratings, shape (n, raters), NaN for gaps."""
+        if not self.named:
+            return table.annotators[aspect]
+        ratings = np.full((len(table.ids), len(self.names)), np.nan)
+        at = {name: column for column, name in enumerate(self.names)}
+        human = table.human[:, table.aspects.index(aspect)]
+        for row, name in enumerate(table.raters):
+            if name is not None:
+                ratings[row, at[name]] = human[row]
+        return ratings
+
+
+def rated_by(table: FeatureTable, aspect: str) -> RatedBy:
+    """Return who rated an aspect."""
+    if aspect in table.annotators:
+        width = table.annotators[aspect].shape[1]
+        return RatedBy(tuple(str(place + 1) for place in range(width)), named=False)
+    names = tuple(sorted({name for name in table.raters if name is not None}))
+    if not names:
+        raise DataError(
+            f"aspect {aspect!r}: raters=model needs the ratings of single raters:"
+            " 'annotators' with all of a row's ratings, or 'annotator' with the name of its rater"
+        )
+    return RatedBy(names, named=True)
+
+
+@dataclass(frozen=True)
+class Modeled:
+    """Rater models by aspect, with the rows whose targets they made."""
+
+    parts: Parts  # training and held-out rows with modeled targets
+    models: Mapping[str, RaterModel]  # model by aspect
+    raters: Mapping[str, RatedBy]  # who rated, by aspect
+
+    @property
+    def severities(self) -> dict[str, dict[str, float]]:
+        """Points by which named raters rate below the raters' mean, by name and aspect."""
+        found: dict[str, dict[str, float]] = {}
+        for aspect, model in self.models.items():
+            who = self.raters[aspect]
+            if who.named:
+                for name, points in zip(who.names, model.points().tolist(), strict=True):
+                    found.setdefault(name, {})[aspect] = points
+        return found
+
+    def report(self, unseen: Unseen, plain: Unseen) -> Json:
+        """Return raters, and held-out agreement beside that of learning from plain means."""
+        test, plain_test = unseen.rows, plain.rows
+        ours, theirs = unseen.by_evaluator(), plain.by_evaluator()
+        content: Json = {}
+        for at, aspect in enumerate(test.aspects):
+            model, who = self.models[aspect], self.raters[aspect]
+            counts = (~np.isnan(who.ratings(self.parts.train, aspect))).sum(axis=0)
+            targets = {"model": test.human[:, at], "mean": plain_test.human[:, at]}
+            learned = {"model": ours[:, at], "mean": theirs[:, at]}
+            if who.named:
+                points = dict(zip(who.names, model.points().tolist(), strict=True))
+                known = np.array([points.get(name or "", 0.0) for name in test.raters])
+                learned["model, rater added back"] = learned["model"] - known
+            content[aspect] = {
+                "raters": [
+                    {"rater": name, "n": int(n), "severity": points, "noise": noise}
+                    for name, n, points, noise in zip(
+                        who.names, counts, model.points().tolist(), model.noise, strict=True
+                    )
+                ],
+                "held_out": {
+                    name: {
+                        against: agreement_between(p, target) for against, target in targets.items()
+                    }
+                    for name, p in learned.items()
+                },
+            }
+        return content
+
+
+def modeled(table: FeatureTable, parts: Parts) -> Modeled:
+    """Learn a rater model per aspect from the training rows, and replace all targets by its own."""
+    raters = {aspect: rated_by(table, aspect) for aspect in table.aspects}
+    models: dict[str, RaterModel] = {}
+    for aspect, who in raters.items():
+        try:
+            models[aspect] = RaterModel.learn(who.ratings(parts.train, aspect))
+        except DataError as error:
+            raise DataError(f"aspect {aspect!r}: {error}") from error
+
+    # from the training rows, so that a held-out row's target depends on no other held-out row
+    kept = {n: models[n].reliability(who.ratings(parts.train, n)) for n, who in raters.items()}
+
+    def with_targets(rows: FeatureTable) -> FeatureTable:
+        columns = [
+            models[name].targets(who.ratings(rows, name), reliability=kept[name])
+            for name, who in raters.items()
+        ]
+        return replace(rows, human=np.stack(columns, axis=1))
+
+    return Modeled(Parts(with_targets(parts.train), with_targets(parts.test)), models, raters)
