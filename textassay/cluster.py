@@ -15,7 +15,7 @@ from textassay.evaluation.api import continued, data_path
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import RunRequest, build_request
 from textassay.evaluation.run import Run
-from textassay.runtime.data.dataset import Unit
+from textassay.runtime.conversation import Unit
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Settings, strict_keywords
 from textassay.workers.driver import Cluster, Followed, run_with_workers

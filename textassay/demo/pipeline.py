@@ -18,7 +18,6 @@ from textassay.demo import data_file
 from textassay.evaluation.api import open_evaluation
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, finish
-from textassay.fitting.fit_from_scores import fit_recorded
 from textassay.learning.splits import group_codes, split_rows
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.methods.library import tasks, trees
@@ -28,7 +27,6 @@ from textassay.runtime.messages import Message
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_json, write_text
-from textassay.tools.registry import has_extra
 from textassay.version import __version__
 
 TASKS = ("summarization", "dialogue", "data-to-text")
@@ -95,6 +93,8 @@ def list_recipes(task: str) -> tuple[Recipe, ...]:
 
 def left_out() -> tuple[Recipe, ...]:
     """Return the recipes whose extra is not installed."""
+    from textassay.tools.registry import has_extra  # with it come all tools
+
     return tuple(recipe for recipe in RECIPES if not has_extra(recipe.extra))
 
 
@@ -218,6 +218,8 @@ class Pipeline:
         folder = self._layout.evaluator(task)
         # an evaluator is written last, so a folder with one was finished by an earlier demo
         if not is_evaluator(folder):
+            from textassay.fitting.fit_from_scores import fit_recorded  # one step takes it
+
             data = Examples(self._layout.data(task))
             fit = fit_recorded(
                 data, scores=(self._nodes(task),), train_fraction=TRAIN_FRACTION, seed=SEED

@@ -19,7 +19,7 @@ from textassay.evaluation.session import Session, finish, open_session, writing_
 from textassay.methods.library import tasks
 from textassay.methods.method import Method, TaskMethod
 from textassay.runtime.connected import ConnectedModel
-from textassay.runtime.data.dataset import Unit
+from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, How, Score

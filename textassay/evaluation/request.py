@@ -21,7 +21,7 @@ from pydantic import (
     field_validator,
 )
 
-from textassay.runtime.data.dataset import Unit
+from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import DATA, JUDGING, SCALE, DescribedMessage, Flag, Settings

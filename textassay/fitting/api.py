@@ -29,7 +29,8 @@ from textassay.fitting.request import (
     fit_request,
 )
 from textassay.methods.fitted.evaluator import ScoreSource
-from textassay.runtime.data.dataset import Examples, Unit
+from textassay.runtime.conversation import Unit
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import (
     ConfigurationError,
     DataError,

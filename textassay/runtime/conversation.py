@@ -11,10 +11,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Unit = Literal["conversation", "turn", "call"]
+"""What of a conversation is judged: all of it, each turn of the assistant, each call of a tool."""
+UNITS: tuple[Unit, ...] = get_args(Unit)
 CONVERSATION_CHARS = 100_000
 """Characters of a conversation that a judge is shown, unless the run says otherwise."""
 LEAST_CHARS = 1_000

@@ -18,7 +18,7 @@ from itertools import combinations, islice
 from operator import itemgetter
 from pathlib import Path
 from struct import iter_unpack
-from typing import Any, Literal, get_args
+from typing import Any
 
 import orjson
 
@@ -26,9 +26,11 @@ from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.conversation import (
     CONVERSATION_CHARS,
     LEAST_CHARS,
+    UNITS,
     ConversationMessage,
     Passage,
     Piece,
+    Unit,
     answer_piece,
     conversation_pieces,
     conversation_text,
@@ -50,8 +52,6 @@ OTHER_OUTPUT = "output_b"
 """Field of an example that holds the second text of a comparison."""
 OTHER_SYSTEM = "system_b"
 """Field of an example that names who made the second text."""
-Unit = Literal["conversation", "turn", "call"]
-UNITS: tuple[Unit, ...] = get_args(Unit)
 OPTIONAL = ("source", "context", "references", "system", "group")
 """Fields that a method may need and a data set may lack."""
 
