@@ -642,7 +642,7 @@ def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) 
     for role, name in by_role.items():
         models[role] = described.get(name, name)
         roles[role] = {**tables[name], **tables.get(role, {})}
-    return {**flags, "model": read_models, "roles": roles}
+    return {**flags, "model": models, "roles": roles}
 
 
 def with_model_tables(flags: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, Any]:

@@ -431,10 +431,10 @@ class TransformersEngine:
             )
         # All at once: an operation per token takes longer than a small model's own pass.
         counts = [len(targets) for targets in evaluation.targets]
-        wanted = np.repeat(np.arange(len(counts)), counts), np.concatenate(evaluation.targets)
+        rows_and_ids = np.repeat(np.arange(len(counts)), counts), np.concatenate(evaluation.targets)
         places, index = (
             self._torch.as_tensor(numbers.astype(np.int64), device=logits.device)
-            for numbers in wanted
+            for numbers in rows_and_ids
         )
         logprobs = (logits[places, index] - totals[places]).double().cpu().numpy()
         evaluation.logprobs.extend(np.split(logprobs, np.cumsum(counts)[:-1]))
