@@ -60,7 +60,7 @@ FEW = 100_000
 """Rows whose ids are compared in a set; for more, it would take more memory than numpy does, which
 takes 17 MB for as long as the process lives, and a seventh of a second to import."""
 
-MAX_KEPT_BYTES = 32 * 2**20
+MAX_KEPT_BYTES = 16 * 2**20
 """Memory that the examples of a small data set may take between the check and the run."""
 
 MAX_LISTED_IMAGES = 1000
