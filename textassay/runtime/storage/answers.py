@@ -190,8 +190,8 @@ class _Writer:
 class DiskStore(AsyncResource):
     """Answers in a cache folder, which any number of processes may share.
 
-    Writing is done by one thread in batches, reading right on the calling thread (some 7
-    microseconds). Use it from one thread.
+    Writing is done by one thread in batches, reading right on the calling thread. Use it from one
+    thread.
     """
 
     def __init__(self, folder: str | Path) -> None:
