@@ -24,7 +24,15 @@ from textassay.runtime.storage.answers import (
     RecordedAnswers,
     merge_answers,
 )
-from textassay.runtime.storage.cache_folder import MARKER, checksum, clear, info, require, verify
+from textassay.runtime.storage.cache_folder import (
+    MARKER,
+    Reader,
+    checksum,
+    clear,
+    info,
+    require,
+    verify,
+)
 
 POSIX = pytest.mark.skipif(
     sys.platform == "win32", reason="file modes and limits are those of POSIX"
@@ -107,6 +115,23 @@ def test_a_planted_pickle_is_refused_and_never_loaded(tmp_path):
     assert len(report.problems) == 2
     assert not report.ok
     assert not proof.exists()
+
+
+async def test_what_is_not_bytes_is_refused_rather_than_pickled(tmp_path):
+    async with DiskStore(tmp_path) as store:
+        with pytest.raises(StorageError, match="must be bytes, not bytearray"):
+            await store.put("a", bytearray(b"1"))  # type: ignore[arg-type]
+    assert info(tmp_path).entries == 0
+
+
+def test_a_database_that_is_damaged_before_its_first_answer_is_named(tmp_path):
+    file = tmp_path / "cache.db"
+    file.touch()
+    with closing(Reader(file)) as reader:
+        assert reader.get("a") is None
+        file.write_bytes(b"no database" * 1000)
+        with pytest.raises(StorageError, match=r"cache\.db cannot be used"):
+            reader.get("a")
 
 
 def test_a_planted_file_name_is_refused(tmp_path):

@@ -102,8 +102,14 @@ class LocalStore(AnswerStore, Protocol):
         ...
 
 
-class _NoFiles(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
-    """Where diskcache puts text keys and bytes: into the rows alone."""
+class _BytesInRows(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
+    """Keeps bytes in the rows of a database: nothing is pickled, and no value has its own file."""
+
+    def store(self, value: Any, read: bool, key: Any = None) -> Any:
+        """Return the value as it is stored; what is not bytes would be pickled."""
+        if type(value) is not bytes:
+            raise StorageError(f"a cached value must be bytes, not {type(value).__name__}")
+        return super().store(value, read, key)
 
     def remove(self, file_path: Any) -> None:
         """Refuse: no value has a file of its own, and a planted row could name any."""
@@ -134,7 +140,9 @@ class _Writer:
             refuse_links(self._file)
             if self._file.exists():
                 _refuse_unknown_settings(self._file)
-            self._cache = diskcache.Cache(str(self._folder), timeout=60, disk=_NoFiles, **_SETTINGS)
+            self._cache = diskcache.Cache(
+                str(self._folder), timeout=60, disk=_BytesInRows, **_SETTINGS
+            )
             self._made = self._file.stat()
 
     def write(self, batch: Sequence[tuple[str, bytes]]) -> None:

@@ -228,9 +228,9 @@ class Reader:
 
     def get(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`."""
-        if not (self._has_table or self._look_for_table()):
-            return None
         try:
+            if not (self._has_table or self._look_for_table()):
+                return None
             row = self._connection.execute(_SELECT, (key,)).fetchone()
         except sqlite3.Error as error:
             raise unusable(self.file, error) from error
@@ -257,10 +257,10 @@ class Reader:
         """Close the connection."""
         self._connection.close()
 
-    def _rows(self, query: str, *parameters: str) -> Iterator[Any]:
+    def _rows(self, query: str) -> Iterator[Any]:
         try:
             if self._has_table or self._look_for_table():
-                yield from self._connection.execute(query, parameters)
+                yield from self._connection.execute(query)
         except sqlite3.Error as error:
             raise unusable(self.file, error) from error
 
