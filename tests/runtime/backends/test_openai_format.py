@@ -390,6 +390,7 @@ def test_a_continuation_is_cut_at_its_border(
         ({"choices": [{"text": "It is so", "logprobs": None}]}, "without its log-probabilities"),
         (echo(["It i", "s so"], [0, 4], "It is so"), "spans the border"),
         (echo(["It is", " so"], [2, 5], "It is so"), "do not cover"),
+        (echo(["It is", " so"], [None, 5], "It is so"), "do not cover"),
         (echo(["It is", " no"], [0, 5], "It is so"), "is not the text"),
     ],
 )

@@ -493,8 +493,11 @@ def _aligned(
 ) -> tuple[TokenLogprob, ...]:
     """Return the tokens from `start` to the end, after checking that all tokens tile `full`."""
     ends = [*offsets[1:], offsets[-1] + len(tokens[-1])] if offsets else []
-    is_in_order = all(begin <= end for begin, end in zip(offsets, ends, strict=True))
-    if not offsets or offsets[0] != 0 or not is_in_order:
+    if (
+        not offsets
+        or offsets[0] != 0
+        or any(end < begin for begin, end in zip(offsets, ends, strict=True))
+    ):
         raise CapabilityError(
             "the offsets of the echoed tokens do not cover the prompt, so they cannot be trusted"
         )
