@@ -242,28 +242,16 @@ def refuse_images_as_text(
     fields: Mapping[str, Any], keys: Mapping[str, str], folder: Path | None
 ) -> None:
     """Refuse texts that are the path of an image, or hold its content: a judge would see a name."""
-    # every row comes here, and few texts go further
-    for name in ("output", "source", "context", "references"):
-        value = fields.get(name)
-        if type(value) is str:
-            if value and (value[-1] in _LAST_LETTERS or value[0] == "d"):
-                _refuse_image(value.strip(), fields, keys, folder)
-        elif type(value) is list and name == "references":
-            _refuse_images_among(value, fields, keys, folder)
+    get = fields.get
+    references = get("references") or ()
+    listed = references if type(references) is list else (references,)
+    texts = [get("output"), get("source"), get("context"), *listed]
     if "messages" in fields or "passages" in fields:
-        texts = [message.content for message in fields.get("messages", ())]
-        texts += [passage.text for passage in fields.get("passages", ())]
-        _refuse_images_among(texts, fields, keys, folder)
-
-
-def _refuse_images_among(
-    texts: Iterable[Any],
-    fields: Mapping[str, Any],
-    keys: Mapping[str, str],
-    folder: Path | None,
-) -> None:
+        texts += [message.content for message in get("messages", ())]
+        texts += [passage.text for passage in get("passages", ())]
     for text in texts:
-        if type(text) is str:
+        # every row comes here, and few texts go further
+        if type(text) is str and text and (text[-1] in _LAST_LETTERS or text[0] == "d"):
             _refuse_image(text.strip(), fields, keys, folder)
 
 
