@@ -1,1 +1,1 @@
-"""What the models of this process share: a work queue, files, tokens, scores and answers."""
+"""Models that run in this process, and what they share."""
