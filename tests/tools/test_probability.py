@@ -202,6 +202,8 @@ def test_tools_that_name_a_model_alike_share_it(models):
     """Freed when the last is closed, it serves several event loops; a closed tool says so."""
     one, two = NLI("one", str(models / "nli")), NLI("two", str(models / "nli"), window="tokens")
     assert one.runner is two.runner
+    coherence, fluency = (UniEval(name, "/t5", aspect=name) for name in ("coherence", "fluency"))
+    assert coherence.runner is fluency.runner
     values = [asyncio.run(one.score(EXAMPLE)).value for _ in range(2)]
     assert values[0] == values[1]
     asyncio.run(one.aclose())

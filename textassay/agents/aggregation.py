@@ -366,12 +366,12 @@ def _as_evidence(
     criterion: Criterion, verdict: Score | Failure, own: bool | None, met: bool | None, unmet: str
 ) -> Json:
     """Return one criterion with its verdict, points and reason."""
-    evidence = answer_evidence(verdict, criterion.criterion, _KEPT) | {
-        "value": None if met is None else float(met),
-        "criterion": criterion.id,
-        "met": own,
-        "points": criterion.points,
-    }
+    evidence = (
+        answer_evidence(verdict, criterion.criterion, ())
+        | {"criterion": criterion.id, "met": own, "points": criterion.points}
+        | answer_evidence(verdict, criterion.criterion, _KEPT)
+        | {"value": None if met is None else float(met)}
+    )
     evidence |= {"tags": list(criterion.tags)} if criterion.tags else {}
     return evidence | ({"prerequisites not met": unmet} if unmet else {})
 

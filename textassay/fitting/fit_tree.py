@@ -274,7 +274,7 @@ class Alignment:
             book = await open_book(batched_models(connected), out, stack)
             models = {r: with_store(model, store, book=book) for r, model in connected.items()}
             self._models, self._connected, self._watch = models, connected, watch
-            self._folder = out / LAYERS
+            self._folder, self._rating, self.unscored = out / LAYERS, False, {}
             try:
                 return self._fit(await self.grow())
             except DataError as error:
@@ -295,6 +295,7 @@ class Alignment:
             store = await open_store(self.request.settings, None, stack)
             models = {role: with_store(model, store, dry=True) for role, model in connected.items()}
             self._models, self._connected, self._watch = models, connected, watch
+            self._folder = None
             await self._ask_all()
             ledgers = {id(model): usage_ledger(model).usage for model in models.values()}
             # by identity: roles that share one model share its ledger, which must be counted once

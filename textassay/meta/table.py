@@ -445,6 +445,8 @@ def agreement_table(
             raise UnknownName("level", str(level), LEVELS)
     if labels is None:
         labels = read_labels(scores) if isinstance(scores, str | Path) else {}
+    if not isinstance(aspect_map, Mapping):
+        aspect_map = tuple(aspect_map)  # it is read twice
     source = scores
     scores, opened, labels = read_with_labels(
         lambda reader: recorded(source, reader),

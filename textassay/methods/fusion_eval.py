@@ -240,7 +240,7 @@ class FusionEval(PromptMethod):
             variant=self._plan_digest,
         )
         wires = {"example": "input.example", "aspects": "input.aspects", **self._plan_wire}
-        node = Node("scores", fuser, assistance="tools", **wires)
+        node = Node("scores", fuser, **wires, assistance="tools")
         return [node], fuser.signature, fuser.prompt_digest
 
     def _averaged(self) -> tuple[list[Node], str, str]:

@@ -122,7 +122,8 @@ class GPTScore(PromptMethod):
             self._task.aspects, qualities, options.demonstrations, options.k, options.seed
         )
         prompt = "gptscore" if scored == "output" else "gptscore_question"
-        ask = self.ask(options.prompt or prompt)
+        # nothing is sampled: the seed of the options draws demonstrations
+        ask = self.ask(options.prompt or prompt, seed=None, required=())
         # the words and choices of the table go together: a profile with words of its own has
         # neither
         own_words = profile.digest != "" and not profile.printed

@@ -206,7 +206,8 @@ class PromptMethod(TaskMethod):
         Args:
             prompt: Built-in prompt, which the profile may replace; by default the method's own,
                 which the options may replace.
-            fields: Further fields of `Ask`, such as its sampling, whose seed is the options'.
+            fields: Further fields of `Ask`, such as its sampling; layout and seed are the options'
+                unless they are given.
 
         Raises:
             ConfigurationError: There is no model for the role.
@@ -216,10 +217,13 @@ class PromptMethod(TaskMethod):
             model_for(self.models, self.judge),
             own or self.profile.prompt(prompt or self.prompt),
             self._task,
-            layout=self.options.prompt_layout,
-            seed=getattr(self.options, "seed", None),
-            required=self.options.explicit_sampling,
-            **{"profile": self.profile, **fields},
+            **{
+                "layout": self.options.prompt_layout,
+                "seed": getattr(self.options, "seed", None),
+                "required": self.options.explicit_sampling,
+                "profile": self.profile,
+                **fields,
+            },
         )
 
     @property

@@ -493,7 +493,9 @@ class StaticEngine(Engine):
             )
         # model2vec may keep a shared row for several tokens, and weigh each token by itself
         self._table = table
-        self._rows, self._weights = tensors.get("mapping"), tensors.get("weights")
+        rows, weights = tensors.get("mapping"), tensors.get("weights")
+        self._rows = None if rows is None else rows.astype(np.intp)
+        self._weights = None if weights is None else weights.astype(np.float32)
 
     def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
         """Return the vectors of each text's tokens, shape `(tokens, width)`."""

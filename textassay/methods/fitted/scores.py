@@ -321,7 +321,7 @@ class LearnedTree:
             nodes=[
                 Node("criteria", self._criteria, example="input.example"),
                 Node("ratings", self._judge.rate, example="input.example", aspect=each("criteria")),
-                Node("scores", self._fuse, ratings="ratings", **input_),
+                Node("scores", self._fuse, **input_, ratings="ratings"),
             ],
             output="scores",
         )
