@@ -151,6 +151,13 @@ def test_nobody_was_asked(assay):
     assert result.ret == 1
 
 
+def test_a_property_of_that_name_from_elsewhere_is_left_alone(suite):
+    suite.makepyfile(test_other="def test_it(record_property): record_property('textassay', '1.2')")
+    result = run(suite, "test_other.py")
+    result.assert_outcomes(passed=1)
+    assert result.ret == 0
+
+
 OWN_SERVER = """
 import pytest
 from conftest import texts

@@ -78,8 +78,10 @@ class _Summary:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the checks of a finished test."""
+        if not hasattr(report, "textassay_outcome"):  # the properties are of another's making
+            return
         if report.failed:
-            self._inconclusive += getattr(report, "textassay_outcome", "") == "inconclusive"
+            self._inconclusive += report.textassay_outcome == "inconclusive"
         if report.when == "call":
             checks = (value for name, value in report.user_properties if name == PROPERTY)
             self._checks += [(report.nodeid, json.loads(str(value))) for value in checks]
