@@ -204,12 +204,12 @@ async def show_progress(
     elif style == "auto" and sys.stderr.isatty():
         from rich.console import Console
         from rich.live import Live
+        from rich.text import Text
 
-        draw = _counted if dry else _drawn
         with Live(console=Console(stderr=True), auto_refresh=False) as display:
 
             def redraw(now: Progress) -> None:
-                display.update(draw(now), refresh=True)
+                display.update(Text(_counted(now)) if dry else _drawn(now), refresh=True)
 
             async with watched(progress, redraw, seconds=REDRAW_SECONDS):
                 yield

@@ -180,10 +180,10 @@ async def open_session(
         roles, is_given = opening.UsedRoles(counted), method is not None
         method, taken = _open_method(method, making, request, tools, roles, stack, dry=dry)
         used = {role: given[role] for role in roles.used}
-        _check_data(method, used.values(), info)
         if not is_given:  # a method that was given has asked for its models elsewhere
             roles.warn_of_unused(method.name)
             opening.check_submit_only(settings, used)
+        _check_data(method, used.values(), info)
         adjust = adjusting(method) if adjusting is not None else None
         await prepare_tools(taken, load=not dry)
         # whatever can be refused has been: only now is there a folder
@@ -247,8 +247,6 @@ def _sum_costs(models: Mapping[str, Model]) -> dict[str, float | None]:
 
 def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None:
     """Refuse data that the method cannot judge, and images that no judge would see."""
-    if isinstance(method, ChecksData):
-        method.check_data(info)
     takes_none = [f"the model {m.name}" for m in models if m.capabilities.images is False]
     if isinstance(method, ShowsImages) and not method.shows_images:
         takes_none.insert(0, f"the method {method.name}")
@@ -258,6 +256,8 @@ def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None
             " texts only; use another, or judge the texts alone: "
             'fields={NAME: "meta"}'
         )
+    if isinstance(method, ChecksData):
+        method.check_data(info)
 
 
 async def _to_judge(

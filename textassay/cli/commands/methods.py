@@ -218,7 +218,7 @@ def graph(
     typer.echo(built.graph.to_mermaid())
 
 
-WRITING = flags.SET | flags.RUNTIME.only("api_base", "api_key_env", "max_cost", "price", "cache")
+WRITING = flags.RUNTIME.only("api_base", "api_key_env", "max_cost", "price", "cache")
 """How the model that writes is asked."""
 
 
@@ -233,7 +233,7 @@ def tree(
             "METHOD", "hd-eval: criteria; coascore: relevant aspects; checklist: questions."
         ),
     ] = "hd-eval",
-    given: Annotated[flags.Given, WRITING | flags.JUDGING.only("task", "aspects")],
+    given: Annotated[flags.Given, flags.SET | flags.JUDGING.only("task", "aspects") | WRITING],
 ) -> None:
     """Have a model break a task's aspects into sub-criteria, and save the tree for editing.
 
@@ -294,7 +294,7 @@ def plan(
     *,
     out: flags.ToTable,
     model: flags.Writers,
-    given: Annotated[flags.Given, WRITING | flags.JUDGING],
+    given: Annotated[flags.Given, flags.SET | flags.JUDGING | WRITING],
 ) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing.
 
