@@ -76,12 +76,12 @@ def checked(
             f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
             f"{yielded.id!r} on {yielded.aspect!r}",
         )
-    fields = {**vars(yielded), **timing}
+    fields = {**_set_fields(yielded), **timing}
     # what a score is made of may be a copy, too, that was never checked
     for name in ("usage", "error"):
         part = fields.get(name)
         if part is not None and part is not CACHED and isinstance(part, BaseModel):
-            fields[name] = vars(part)
+            fields[name] = _set_fields(part)
     try:
         if fields.get("evidence"):  # written and read back: what `resume` will read is what is kept
             fields["evidence"] = decode(encode(fields["evidence"], default=as_json))
@@ -97,6 +97,12 @@ def checked(
         )
     except (TypeError, ValueError, RecursionError) as error:
         return _refused("InvalidScore", f"the score cannot be written as JSON: {error}")
+
+
+def _set_fields(message: BaseModel) -> dict[str, Any]:
+    """Return the fields that were given a value: a default needs no check."""
+    values = vars(message)
+    return {name: values[name] for name in message.model_fields_set}
 
 
 def _refused(kind: str, why: str) -> Failure:

@@ -66,8 +66,10 @@ class Message(BaseModel):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with some fields replaced; what was computed from them is forgotten."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in copied.__dict__.keys() - type(self).__pydantic_fields__.keys():
-            del copied.__dict__[name]  # a cached property
+        fields = type(self).__pydantic_fields__
+        if len(copied.__dict__) > len(fields):
+            for name in copied.__dict__.keys() - fields.keys():
+                del copied.__dict__[name]  # a cached property
         return copied
 
 

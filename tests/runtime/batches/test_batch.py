@@ -89,9 +89,10 @@ async def opened(
     """Open a queue for one process's life; `late` is awaited before a distant store's reply."""
     store = DyingStore(tmp_path / "answers")
     if late is not None:
+        of_store = store.fetch
 
         async def fetch(key):
-            value = store.get(key)
+            value = await of_store(key)
             await late(store, key)
             return value
 

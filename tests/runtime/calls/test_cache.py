@@ -290,7 +290,7 @@ async def test_all_three_kinds_are_kept_and_errors_are_not(tmp_path):
             assert (first.usage, second) == (PAID, first.model_copy(update={"usage": FREE}))
         await cached.aclose()
         assert model.closed == 1
-        assert store.get("a") is None, "whoever opened the store closes it"
+        assert await store.fetch("a") is None, "whoever opened the store closes it"
     assert len(model.asked) == 3
     assert verify(tmp_path).ok
 
@@ -302,7 +302,7 @@ async def test_an_answer_is_kept_by_a_storing_model_alone_before_it_is_reported(
         assert info(tmp_path).entries == 0
         await keeping(CountingModel(), store).generate(ASKED)
         async with DiskStore(tmp_path) as other:
-            assert other.get(request_key(CountingModel().identity, ASKED)) is not None
+            assert await other.fetch(request_key(CountingModel().identity, ASKED)) is not None
         assert (await CachedModel(CountingModel(), store).generate(ASKED)).usage == FREE
 
 
@@ -323,7 +323,7 @@ async def test_hits_let_other_tasks_run(tmp_path):
         turns = 0
         for _ in range(160):
             await cached.generate(ASKED)
-        assert turns >= 9
+        assert turns >= 160
         other.cancel()
 
 

@@ -46,7 +46,9 @@ LEASE = 2 * BLOCK
 TOKENS = 8
 """Tokens of each request and its answer, as the server counts them."""
 
-ASKING = f"WORKERS = {WORKERS}" + """
+ASKING = (
+    f"WORKERS = {WORKERS}"
+    + """
 import asyncio, itertools, json, sys, time
 from contextlib import suppress
 from textassay.runtime.backends.direct import DirectModel
@@ -93,6 +95,7 @@ async def phase(redis, url, rpm, tpm):
 for line in sys.stdin:
     asyncio.run(phase(*json.loads(line)))
 """
+)
 
 
 class Asking:

@@ -51,7 +51,7 @@ def put_all(folder: Path, answers: dict[str, bytes]) -> None:
 def get_all(folder: Path, keys: list[str]) -> list[bytes | None]:
     async def main() -> list[bytes | None]:
         async with DiskStore(folder) as store:
-            return [store.get(key) for key in keys]
+            return [await store.fetch(key) for key in keys]
 
     return asyncio.run(main())
 
@@ -128,10 +128,10 @@ def test_a_database_that_is_damaged_before_its_first_answer_is_named(tmp_path):
     file = tmp_path / "cache.db"
     file.touch()
     with closing(Reader(file)) as reader:
-        assert reader.get("a") is None
+        assert reader.find(["a"]) == {}
         file.write_bytes(b"no database" * 1000)
         with pytest.raises(StorageError, match=r"cache\.db cannot be used"):
-            reader.get("a")
+            reader.find(["a"])
 
 
 def test_a_planted_file_name_is_refused(tmp_path):
@@ -160,7 +160,14 @@ def test_a_changed_value_is_noticed(tmp_path):
     change(tmp_path, "UPDATE Cache SET value = ? WHERE key = 'a'", b'{"rating": 5}')
     with pytest.raises(StorageError, match=r"cache\.db.* a does not match.*textassay cache verify"):
         get_all(tmp_path, ["a"])
-    assert get_all(tmp_path, ["b"]) == [b"2"]
+
+    async def fetched_together() -> list[bytes | BaseException | None]:
+        async with DiskStore(tmp_path) as store:
+            keys = ("b", "a", "missing")
+            return await asyncio.gather(*map(store.fetch, keys), return_exceptions=True)
+
+    sound, damaged, missing = asyncio.run(fetched_together())
+    assert (sound, type(damaged), missing) == (b"2", StorageError, None)
     report = verify(tmp_path)
     assert report.entries == 1
     assert len(report.problems) == 1
@@ -251,7 +258,7 @@ async def main():
             await store.put(f"{name}-{i}", name.encode())
         print("put")
         assert sys.stdin.readline() == "look\\n"
-        print(store.get("first-0"), store.get("second-199"))
+        print(await store.fetch("first-0"), await store.fetch("second-199"))
         assert sys.stdin.readline() == "end\\n"
 
 asyncio.run(main())
@@ -300,12 +307,12 @@ async def main():
     assert [type(r) for r in results] == [StorageError] * 10, results
     assert "cache.db" in str(results[0]) and "textassay cache verify" in str(results[0]), results[0]
     assert len(kept) > 100
-    assert all(store.get(key) == bytes(3000) for key in kept)
+    assert [await store.fetch(key) for key in kept] == [bytes(3000)] * len(kept)
     try:
         await store.put("late", b"1")
     except StorageError:
         print(" ".join(kept))
-    assert store.get("late") is None
+    assert await store.fetch("late") is None
     await store.aclose()
 
 asyncio.run(main())

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple, TypeGuard
 
@@ -44,7 +46,8 @@ MAX_TOKENS = 10_000_000
 """Counts of tokens above this are no counts: more than any request can have."""
 
 
-class _Format(NamedTuple):
+@dataclass(frozen=True)
+class _Format:
     """Where one format has its counts; of several places, the first that has one counts.
 
     A place is a name, behind that of the object that it stands in.
@@ -58,6 +61,11 @@ class _Format(NamedTuple):
     written: tuple[str, ...] = ()
     beside: Literal["nothing", "cache", "reasoning"] = "nothing"
     """What is counted beside prompt and completion, if no total tells."""
+
+    @cached_property
+    def parts(self) -> frozenset[str]:
+        """All places of counts that are a part of another; few servers report any."""
+        return frozenset((*self.reasoning, *self.cached, *self.written))
 
 
 _FORMATS = (
@@ -119,8 +127,10 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
     prompt, completion = _count(counts[form.prompt]), _count(counts.get(form.completion))
     if prompt is None or completion is None:
         return Usage(calls=1, cost=None)
-    reasoning = _first(counts, form.reasoning)
-    cached, written = _first(counts, form.cached), _first(counts, form.written)
+    reasoning = cached = written = 0
+    if not form.parts.isdisjoint(counts):
+        reasoning = _first(counts, form.reasoning)
+        cached, written = _first(counts, form.cached), _first(counts, form.written)
     total = _count(counts.get(form.total))
     if total:
         beside = total - prompt - completion
@@ -461,9 +471,10 @@ _INNER = ("thinking", "reasoning", "reasoning_content", "text", "summary", "cont
 
 def thought_beside(message: Mapping[str, Any]) -> str | None:
     """Return the thought in a field of its own beside a message's content, if there is one."""
-    for name in _FIELDS:
-        if (value := message.get(name)) and (thought := _thought_in(value)):
-            return thought
+    if not message.keys().isdisjoint(_FIELDS):
+        for name in _FIELDS:
+            if (value := message.get(name)) and (thought := _thought_in(value)):
+                return thought
     return None
 
 

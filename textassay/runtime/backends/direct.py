@@ -6,9 +6,8 @@ Errors are translated by `http_errors.py`, bodies by `openai_format.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -42,6 +41,9 @@ from textassay.runtime.model import (
     with_images,
 )
 from textassay.version import __version__
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class DirectModel:
@@ -120,14 +122,12 @@ class DirectModel:
         payload = await self._post(
             "/chat/completions" if request.messages else "/completions", body
         )
-        with self._naming_server():
-            return openai_format.read_response(payload, request, self.price)
+        return self._read(openai_format.read_response, payload, request, self.price)
 
     async def _respond(self, request: Request) -> Response:
         body = {"model": self._model, **responses_format.request_fields(request)}
         payload = await self._post(responses_format.PATH, body)
-        with self._naming_server():
-            return responses_format.read_response(payload, request, self.price)
+        return self._read(responses_format.read_response, payload, request, self.price)
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         """Return the probabilities of choices that are among the 20 likeliest first tokens."""
@@ -146,8 +146,8 @@ class DirectModel:
                     f"{error}; this server cannot score the likelihood of a given text"
                 ) from error
             raise
-        with self._naming_server():
-            tokens = read_continuation(payload, request.prompt or "", request.continuation)
+        prompt = request.prompt or ""
+        tokens = self._read(read_continuation, payload, prompt, request.continuation)
         usage = read_usage(payload, self.price)
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
@@ -163,11 +163,10 @@ class DirectModel:
             raise http_errors.from_error_payload(payload, where=self._base, secret=secrets)
         return payload
 
-    @contextmanager
-    def _naming_server(self) -> Iterator[None]:
-        """Put the server in front of what an answer is refused for."""
+    def _read(self, read: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what is read; an answer is refused with the server named in front."""
         try:
-            yield
+            return read(*args, **kwargs)
         except (MalformedResponse, CapabilityError, RequestRefused) as error:
             error.args = (f"{self._base}: {http_errors.scrub(str(error), self._http.secrets)}",)
             raise

@@ -5,7 +5,6 @@ Knows requests, responses and an `AnswerStore`; knows nothing of files. Errors a
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -33,7 +32,7 @@ from textassay.runtime.model import (
     Wrapper,
 )
 from textassay.runtime.storage import cache_folder
-from textassay.runtime.storage.answers import AnswerStore, LocalStore
+from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.cache_folder import Verification
 from textassay.runtime.storage.files import decode, encode
 
@@ -74,9 +73,6 @@ LEARNED = "learned"
 
 _BEGINNING = 32
 """Characters of a part that is looked for by which its places are found."""
-
-_HITS_PER_TURN = 16
-"""Hits in a row after which other tasks get a turn: a hit by itself never waits."""
 
 _ANSWERS: dict[str, type[Response] | type[ChoicesResponse] | type[ContinuationResponse]] = {
     "generate": Response,
@@ -248,19 +244,17 @@ def decode_answer(value: bytes) -> AnyResponse:
 async def look_up(store: AnswerStore, key: str) -> AnyResponse | None:
     """Return the response that a store keeps under a key, if any."""
     value = await store.fetch(key)
-    if value is None:
-        return None
+    return None if value is None else _decoded(store, key, value)
+
+
+def _decoded(store: AnswerStore, key: str, value: bytes) -> AnyResponse:
     try:
         return decode_answer(value)
     except ValueError as error:
-        raise _unusable(store, key, error) from error
-
-
-def _unusable(store: AnswerStore, key: str, error: ValueError) -> StorageError:
-    return StorageError(
-        f"the kept answer {key} in {store.place} cannot be used: {error}; `textassay cache"
-        f" verify {store.place}` shows what else is damaged"
-    )
+        raise StorageError(
+            f"the kept answer {key} in {store.place} cannot be used: {error}; `textassay cache"
+            f" verify {store.place}` shows what else is damaged"
+        ) from error
 
 
 def verify(folder: str | Path) -> Verification:
@@ -325,27 +319,18 @@ class CachedModel(Wrapper):
     def __init__(self, wrapped: Model, store: AnswerStore) -> None:
         super().__init__(wrapped)
         self.store = store
-        self._get = store.get if isinstance(store, LocalStore) else None
         self._keys: Keys | None = None
-        self._hits_in_a_row = 0
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer from the store, or ask."""
         if self._keys is None:  # see `StoringModel`
             self._keys = Keys(self.wrapped.identity)
         key = self._keys.compute(request)
-        value = await self.store.fetch(key) if self._get is None else self._get(key)
+        value = await self.store.fetch(key)
+        # From here to single-flight nothing may be awaited: an answer that was not kept when the
+        # store was read is still in flight now, and would not be later.
         if value is not None:
-            self._hits_in_a_row += 1
-            # A hit never suspends: a run that is all hits would otherwise block every other task.
-            if self._hits_in_a_row >= _HITS_PER_TURN:
-                self._hits_in_a_row = 0
-                await asyncio.sleep(0)  # others get a turn
-            try:
-                return cast(A, decode_answer(value))
-            except ValueError as error:
-                raise _unusable(self.store, key, error) from error
-        self._hits_in_a_row = 0
+            return cast(A, _decoded(self.store, key, value))
         self._keys.keep(request, key)
         return await call(request)
 

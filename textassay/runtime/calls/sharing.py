@@ -13,16 +13,16 @@ variable, so that neither requests nor the wrappers around a model need to carry
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Generic, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from textassay.runtime.calls.budget import is_worth_caching
 from textassay.runtime.calls.cache import Keys, look_up
 from textassay.runtime.messages import CACHED
-from textassay.runtime.model import A, AnyResponse, Model, Q, Wrapper
+from textassay.runtime.model import A, AnyResponse, Model, Q, Request, Response, Wrapper
 from textassay.runtime.storage.answers import AnswerStore
 
 P = ParamSpec("P")
@@ -184,6 +184,12 @@ class PrefixModel(Wrapper):
     def __init__(self, wrapped: Model) -> None:
         super().__init__(wrapped)
         self._first: dict[int, asyncio.Event] = {}
+
+    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
+        """Answer; a request that shares nothing passes by without a coroutine of this wrapper."""
+        if is_worth_caching(request):
+            return self.around(request, self.wrapped.generate)
+        return self.wrapped.generate(request)
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer, behind the first request with this prefix."""

@@ -11,11 +11,11 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import diskcache
 
@@ -35,7 +35,7 @@ from textassay.runtime.storage.cache_folder import (
     require,
     unusable,
 )
-from textassay.runtime.storage.group_commit import AnswerCommits
+from textassay.runtime.storage.group_commit import AnswerCommits, GroupRead, Requests
 
 _SETTINGS: dict[str, Any] = {
     # diskcache is a cache and evicts by default; these answers were paid for.
@@ -69,7 +69,7 @@ class AnswerStore(Protocol):
         """The folder, or the address of a Redis."""
         ...
 
-    async def fetch(self, key: str) -> bytes | None:
+    def fetch(self, key: str) -> Awaitable[bytes | None]:
         """Return the value of `key`, or `None`; sees values whose `put` is not done yet.
 
         Raises:
@@ -90,15 +90,6 @@ class AnswerStore(Protocol):
 
     async def aclose(self) -> None:
         """Release files and threads; safe to call twice."""
-        ...
-
-
-@runtime_checkable
-class LocalStore(AnswerStore, Protocol):
-    """A store so near that it is read right away, without a turn of the event loop."""
-
-    def get(self, key: str) -> bytes | None:
-        """Do what `fetch` does."""
         ...
 
 
@@ -198,8 +189,8 @@ class _Writer:
 class DiskStore(AsyncResource):
     """Answers in a cache folder, which any number of processes may share.
 
-    Writing is done by one thread in batches, reading right on the calling thread. Use it from one
-    thread.
+    Writing is done by one thread in batches; what the tasks of an event loop fetch in one turn is
+    read together, on the loop's thread. Use it from one thread.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -226,23 +217,33 @@ class DiskStore(AsyncResource):
                 stack.enter_context(closing(Reader(file))) for file in databases(self.place)
             ]
             stack.pop_all()
+        self._reads = GroupRead(self._read)
 
-    def get(self, key: str) -> bytes | None:
+    def fetch(self, key: str) -> Awaitable[bytes | None]:
         """Return the value of `key`, or `None`.
 
         Raises:
-            StorageError: A file is damaged, or the store is closed.
+            StorageError: The value or a file is damaged, or the store is closed.
         """
-        value = self._commits.pending.get(key)
-        if value is not None:
-            return value
         if self._closed:
             raise StorageError(f"the cache folder {self.place} is closed")
-        return _first(self._readers, key)
+        return self._reads.request(key)
 
-    async def fetch(self, key: str) -> bytes | None:
-        """Do what `get` does."""
-        return self.get(key)
+    def _read(self, requests: Requests) -> None:
+        pending = self._commits.pending
+        found = {key: pending[key] for key in requests if key in pending}
+        missing = [key for key in requests if key not in found]
+        try:
+            found |= _found(self._readers, missing)
+        except StorageError:
+            # a damaged value is the error of those alone who wait for it
+            for key in missing:
+                try:
+                    found |= _found(self._readers, [key])
+                except StorageError as error:
+                    requests.pop(key).fail(error)
+        for key, request in requests.items():
+            request.answer(found.get(key))
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; return after the commit, which a canceled `put` waits for as well.
@@ -276,7 +277,7 @@ class RecordedAnswers:
         """Return the value of `key`, or `None`."""
         if self._readers is None:
             self._readers = [Reader(file) for file in databases(self.place)]
-        return _first(self._readers, key)
+        return _found(self._readers, [key]).get(key)
 
     async def fetch(self, key: str) -> bytes | None:
         """Do what `get` does."""
@@ -311,11 +312,13 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
     return copied
 
 
-def _first(readers: Iterable[Reader], key: str) -> bytes | None:
+def _found(readers: Iterable[Reader], keys: Sequence[str]) -> dict[str, bytes]:
+    """Return the values of the keys that are there, each from the first database that has it."""
+    found: dict[str, bytes] = {}
     for reader in readers:
-        if (value := reader.get(key)) is not None:
-            return value
-    return None
+        if missing := [key for key in keys if key not in found]:
+            found |= reader.find(missing)
+    return found
 
 
 def _refuse_unknown_settings(file: Path) -> None:

@@ -18,7 +18,7 @@ from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.settings import expand
 from textassay.runtime.storage.cache_folder import checksum
-from textassay.runtime.storage.group_commit import AnswerCommits
+from textassay.runtime.storage.group_commit import AnswerCommits, GroupRead, Requests
 
 if TYPE_CHECKING:
     import redis
@@ -164,7 +164,7 @@ class RedisStore:
         self.place = url
         self._commits = AnswerCommits(RedisWriter(url), name=f"Redis at {url}")
         self._reader: Any = open_async(url)
-        self._requested: dict[str, asyncio.Future[bytes | None]] = {}
+        self._requests = GroupRead(self._read_soon)
         self._reads: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -185,16 +185,7 @@ class RedisStore:
             return self._commits.pending[key]
         if self._closed:
             raise StorageError(f"the store in Redis at {self.place} is closed")
-        future = self._requested.get(key)
-        if future is None:
-            loop = asyncio.get_running_loop()
-            # The first key of a turn has the read made when the turn is over; the others join it.
-            if not self._requested:
-                loop.call_soon(self._read_soon)
-            future = self._requested[key] = loop.create_future()
-        # Shielded: several callers may wait for the same key, and one that is canceled must not
-        # cancel the read of the others.
-        return await asyncio.shield(future)
+        return await self._requests.request(key)
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; return once Redis has it, which a canceled `put` waits for as well."""
@@ -213,28 +204,25 @@ class RedisStore:
             await asyncio.gather(*self._reads, return_exceptions=True)
             await self._reader.aclose()
 
-    def _read_soon(self) -> None:
-        """Read all keys that were requested in the last turn of the loop together."""
-        requested, self._requested = list(self._requested.items()), {}
-        for start in range(0, len(requested), MAX_READ):
-            task = asyncio.create_task(self._read(dict(requested[start : start + MAX_READ])))
+    def _read_soon(self, requests: Requests) -> None:
+        all_of_them = list(requests.items())
+        for start in range(0, len(all_of_them), MAX_READ):
+            task = asyncio.create_task(self._read(dict(all_of_them[start : start + MAX_READ])))
             self._reads.add(task)
             task.add_done_callback(self._reads.discard)
 
-    async def _read(self, requested: dict[str, asyncio.Future[bytes | None]]) -> None:
+    async def _read(self, requests: Requests) -> None:
         try:
-            values = await self._found([PREFIX + key for key in requested])
+            values = await self._found([PREFIX + key for key in requests])
         except Exception as error:  # a fault of ours, too, must reach those who wait
-            for future in requested.values():
-                future.set_exception(error)
-                future.exception()  # whoever asked may have been cancelled
+            for request in requests.values():
+                request.fail(error)
             return
-        for (key, future), value in zip(requested.items(), values, strict=True):
+        for (key, request), value in zip(requests.items(), values, strict=True):
             try:
-                future.set_result(None if value is None else _opened(key, value))
+                request.answer(None if value is None else _opened(key, value))
             except StorageError as error:
-                future.set_exception(error)
-                future.exception()
+                request.fail(error)
 
     async def _found(self, names: list[str]) -> list[bytes | None]:
         deadline = time.monotonic() + OUTAGE_SECONDS
