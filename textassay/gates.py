@@ -151,11 +151,12 @@ def _worst(
     before: Sequence[float] | None = None,
 ) -> tuple[str, ...]:
     """Return lines about the texts with the largest losses."""
-    # stable: of equal losses the first in the data, so that the message does not change between
-    # runs
-    order = sorted(range(len(scores)), key=lambda at: -losses[at])[:SHOWN]
+    # of equal losses the first in the data: scores come as judges answer, and the message must not
+    # change between runs
+    places = {id_: place for place, id_ in enumerate(examples)}
+    by_loss = sorted((-loss, places.get(scores[at].id, at), at) for at, loss in enumerate(losses))
     lines = ["the lowest scores:" if before is None else "the largest losses:"]
-    for at in order:
+    for _, _, at in by_loss[:SHOWN]:
         score, example = scores[at], examples.get(scores[at].id)
         was = "" if before is None else f" (baseline {before[at]:g})"
         lines.append(f"  {score.id}: {score.value:g}{was}")
