@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from textassay.gates import Assay, Judge
+    from textassay.gates import Assay, Check, Judge
 
-JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
+_JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
+_CHECKS: pytest.StashKey[list[Check]] = pytest.StashKey()
 PROPERTY = "textassay"
 """Name of the property of a report that holds a check."""
 INCONCLUSIVE = 4
@@ -63,9 +65,91 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def assay(request: pytest.FixtureRequest) -> Assay:
     """Judge texts and check their scores; `@pytest.mark.textassay(...)` sets what it is given."""
-    from textassay.pytest_plugin.session import open_assay
+    from textassay.gates import Assay
 
-    return open_assay(request)
+    config, item = request.config, request.node
+    checks = item.stash.setdefault(_CHECKS, [])
+    strict = config.getoption("textassay_inconclusive") == "fail"
+
+    def report(check: Check) -> None:
+        __tracebackhide__ = True
+        checks.append(check)
+        item.user_properties += _properties(check)
+        check.raise_for_verdict(inconclusive=strict)
+
+    defaults: dict[str, Any] = {}
+    # the closest mark comes first, so reversed it is applied last and wins over those of class and
+    # module
+    for mark in reversed(list(item.iter_markers("textassay"))):
+        defaults |= mark.kwargs
+    return Assay(_judge(config), report, defaults)
+
+
+def _judge(config: pytest.Config) -> Judge:
+    if _JUDGE not in config.stash:
+        from textassay.gates import Judge
+
+        mode: Any = config.getoption("textassay_mode") or (
+            "replay" if os.environ.get("CI") else "record"
+        )
+        cost: float | None = config.getoption("textassay_max_cost")
+        # workers share no memory, so each gets an equal part of the limit
+        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        folder = Path(config.rootpath, config.getini("textassay_answers"))
+        part = None if cost is None else cost / workers
+        config.stash[_JUDGE] = Judge(mode, folder, max_cost=part)
+        config.pluginmanager.register(_Outcomes(), "textassay-outcomes")
+    return config.stash[_JUDGE]
+
+
+def _properties(check: Check) -> list[tuple[str, object]]:
+    fields = check.as_dict()
+    plain = ("verdict", "value", "low", "high", "threshold", "n")
+    named = [(f"{PROPERTY}.{check.aspect}.{name}", fields[name]) for name in plain]
+    # as text: user properties travel between xdist's processes and into JUnit files
+    return [(PROPERTY, json.dumps({**fields, "text": str(check)})), *named]
+
+
+class _Outcomes:
+    """Marks reports of tests that used the fixture, in the process that runs them."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Set the outcome: `inconclusive`, `error` if the judge could not be asked, or pytest's."""
+        from textassay.runtime.errors import TextassayError
+
+        report = yield
+        excinfo, full = call.excinfo, item.config.getoption("fulltrace")
+        if excinfo is not None and excinfo.errisinstance(TextassayError) and not full:
+            # the line of the test and what is wrong; how textassay came to say so helps nobody
+            report.longrepr = excinfo.getrepr(
+                style="short", chain=False, tbfilter=lambda one: _of_tests(one, item)
+            )
+        checks = item.stash.get(_CHECKS, None)
+        if call.when == "call" and checks is not None:
+            # an attribute travels through xdist
+            report.textassay_outcome = _outcome(call, checks)  # type: ignore[attr-defined]
+        return report
+
+
+def _of_tests(excinfo: pytest.ExceptionInfo[BaseException], item: pytest.Item) -> Any:
+    """Return the part of a traceback from the test down to where it calls textassay."""
+    entries, package = excinfo.traceback.cut(path=item.path), Path(__file__).parent
+    called = (at for at, one in enumerate(entries) if Path(one.path).is_relative_to(package))
+    return entries[: next(called, len(entries))] or excinfo.traceback
+
+
+def _outcome(call: pytest.CallInfo[None], checks: list[Check]) -> str:
+    from textassay.gates import Inconclusive
+    from textassay.runtime.errors import TextassayError
+
+    if call.excinfo is None:
+        return "inconclusive" if any(c.verdict == "inconclusive" for c in checks) else ""
+    if call.excinfo.errisinstance(Inconclusive):
+        return "inconclusive"
+    return "error" if call.excinfo.errisinstance(TextassayError) else ""
 
 
 class _Summary:
@@ -111,8 +195,8 @@ class _Summary:
         terminalreporter.section("textassay")
         for node, check in self._checks:
             terminalreporter.line(f"{node}: {check['text']}")
-        if JUDGE in self._config.stash:
-            usage = self._config.stash[JUDGE].usage
+        if _JUDGE in self._config.stash:
+            usage = self._config.stash[_JUDGE].usage
             cost = "" if not usage.cost else f", ${usage.cost:.4f}"
             terminalreporter.line(
                 f"judges: {usage.calls} calls, {usage.cached_calls} answered from the recording"
