@@ -18,7 +18,7 @@ ALLOWED = {
     "agents": {"runtime", "prompts", "tools", "learning", "meta"},
     "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
     "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
-    "workers": {"runtime", "evaluation", "process"},
+    "workers": {"runtime", "evaluation"},
     "cluster": {"runtime", "evaluation", "workers"},
     "calibration": {"runtime", "learning", "meta"},
     "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
@@ -31,7 +31,7 @@ ALLOWED = {
     },
     "cli": {
         "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation",
-        "workers", "calibration", "fitting", "demo", "stress", "annotate", "report", "process",
+        "workers", "calibration", "fitting", "demo", "stress", "annotate", "report",
         "listening", "telemetry",
     },
     "annotate": {"runtime", "meta", "agents", "listening"},
@@ -41,13 +41,10 @@ ALLOWED = {
     "testing": {"runtime"},
     "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},
     "pytest_plugin": {"runtime", "gates"},
-    "process": set(),
     "lazy": set(),
     "listening": {"runtime"},
-    "observing": set(),
     "telemetry": {"runtime"},
     "table": set(),
-    "version": set(),
     "__main__": {"cli"},
 }  # fmt: skip
 ONLY_THERE = {
@@ -58,7 +55,7 @@ ONLY_THERE = {
     "redis": "textassay/runtime/storage/redis.py",
     "ray": "textassay/workers/ray.py",
 }
-ALLOWED_ANYWHERE = {"lazy", "observing", "table", "version"}
+ALLOWED_ANYWHERE = {"lazy", "table"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
 ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "connected")
 CONTRACT = {

@@ -183,4 +183,4 @@ def test_public_packages_are_imported_lazily(tmp_path: Path) -> None:
         "print([m for m in sys.modules if m.startswith('textassay.')])"
     )
     loaded = ast.literal_eval(run(code, tmp_path))
-    assert set(loaded) <= {f"textassay.{name}" for name in ("agents", "lazy", "runtime", "version")}
+    assert set(loaded) <= {f"textassay.{name}" for name in ("agents", "lazy", "runtime")}

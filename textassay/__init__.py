@@ -41,7 +41,8 @@ if TYPE_CHECKING:
         ScoreError,
     )
     from textassay.runtime.settings import Settings
-    from textassay.version import __version__
+
+__version__ = "0.1.0"
 
 # the convention for libraries: without it Python prints warnings of the package to standard error
 # of applications that configured no logging
@@ -64,7 +65,6 @@ _HOME = {
     "ScoreError": "runtime.messages",
     "ScriptedModel": "runtime.backends.scripted",
     "Settings": "runtime.settings",
-    "__version__": "version",
     "connect": "runtime.connected",
     "each": "runtime.graph",
     "evaluate": "evaluation.api",

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from textassay import __version__
 from textassay.agents.ask import Ask
 from textassay.agents.planning import Steps
 from textassay.agents.reading.ratings import Rating, parse_rating
@@ -21,7 +22,6 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.messages import Example, Usage
 from textassay.runtime.model import Capabilities, Response, Sample, TokenLogprob
-from textassay.version import __version__
 
 TASK = tasks.load("summarization", ["coherence", "fluency"])
 COHERENCE = TASK.aspects[0]

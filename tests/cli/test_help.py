@@ -23,7 +23,7 @@ from tests.cli.harness import read_json, score, textassay
 from textassay.cli.app import COMMANDS, app
 from textassay.cli.exits import run_async
 from textassay.cli.flags import RUNTIME, Given, expanded, read_flags
-from textassay.process import start_gc
+from textassay.runtime.concurrency import start_gc
 from textassay.runtime.settings import FLAGGED, OF_ROLES, SETTABLE, TABLES, Flag, Settings, flag_of
 
 ROOT = Path(__file__).parents[2]

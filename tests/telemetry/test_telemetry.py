@@ -26,8 +26,8 @@ from textassay import (
     telemetry,
 )
 from textassay.cli.console import progress_line
-from textassay.observing import WATCH
 from textassay.runtime.errors import RequestRefused
+from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Message, Usage
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.runtime.processes import killed_after, start
 from tests.waiting import HANGS_AFTER
 from textassay.evaluation.data import FedExample
-from textassay.process import NEW_OBJECTS
+from textassay.runtime.concurrency import NEW_OBJECTS
 from textassay.runtime.messages import Example
 from textassay.workers.worker import pack_examples, scratch_folder, unpack_examples
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import sys
 
-from textassay.process import hold_off_gc
-
 INTERRUPTED, STOPPED, BAD_REQUEST = 130, 3, 2
 CLOSED_PIPE = 141
 """Status if whoever read the results closed the pipe: 128 + SIGPIPE, as shells report it of others.
@@ -25,10 +23,12 @@ def main() -> None:
     try:
         _fill_closed_streams()
         _check_open_files()
-        hold_off_gc()
         _skip_plugins()
         # imported inside the `try`: it takes most of the start, and Ctrl-C during it must not
         # print a traceback
+        from textassay.runtime.concurrency import hold_off_gc
+
+        hold_off_gc()
         from textassay.cli.app import application
 
         try:

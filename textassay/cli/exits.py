@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from textassay.cli.console import say
 from textassay.evaluation.request import RunRequest
-from textassay.process import fast_loop, start_gc
+from textassay.runtime.concurrency import fast_loop, start_gc
 from textassay.runtime.errors import CapabilityError, StorageError, TextassayError
 from textassay.runtime.settings import SETTABLE, Settings, place_of
 

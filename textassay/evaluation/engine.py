@@ -29,13 +29,13 @@ from pydantic import BaseModel, ValidationError
 from textassay.evaluation.data import Feed
 from textassay.evaluation.progress import Progress, merge_limiters
 from textassay.methods.method import Method, ShowsSource
-from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.budget import track_usage
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.concurrency import run_workers
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import left_out
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
+from textassay.runtime.graph import WATCH, RunObserver
 from textassay.runtime.messages import (
     CACHED,
     NO_USAGE,

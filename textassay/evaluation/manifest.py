@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from textassay import __version__
 from textassay.evaluation.request import RunRequest, in_every_role
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import Method
@@ -28,7 +29,6 @@ from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Setting
 from textassay.runtime.storage.cache_folder import is_cache_folder
 from textassay.runtime.storage.run_files import FORMAT
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.version import __version__
 
 FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
 """Options that end so are paths."""

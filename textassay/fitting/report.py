@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
+from textassay import __version__
 from textassay.fitting.learn import FeatureTable, Parts
 from textassay.fitting.request import FitRequest
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
@@ -18,7 +19,6 @@ from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text
 from textassay.table import Cell, Column, Displayed, Interval, Note, Table, more_rows, to_text
-from textassay.version import __version__
 
 _SHOWN = 15
 """Rows of a list that are shown of each aspect or evaluator."""

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from textassay import __version__
 from textassay.runtime.errors import ConfigurationError, DataError, StorageError
 from textassay.runtime.storage.files import check_new_folder, read_sealed, write_sealed
-from textassay.version import __version__
 
 FORMAT, FILE = 1, "cascade.json"
 

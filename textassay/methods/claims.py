@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from textassay import __version__
 from textassay.agents.aggregation import EMPTY, Average, answer_evidence, shared_fields
 from textassay.agents.ask import (
     Ask,
@@ -50,7 +51,6 @@ from textassay.runtime.messages import (
 from textassay.runtime.model import Json, Sample
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import Tool, premise
-from textassay.version import __version__
 
 SPLIT_PROMPT, P_YES_PROMPT = "claims_split", "decomp_eval"
 UNIT = (0.0, 1.0)

@@ -17,7 +17,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from textassay.observing import WATCH
 from textassay.runtime.backends.answers import SplitThoughts
 from textassay.runtime.backends.by_name import api_key_of, checked_model, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
@@ -36,6 +35,7 @@ from textassay.runtime.calls.retry import DeadlineModel, Health, HealthModel, Re
 from textassay.runtime.calls.sharing import PrefixModel, SharedModel
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, ModelError
+from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Price, UsageTotal
 from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
 from textassay.runtime.settings import EndpointSettings, Settings, is_redis, takes_settings

@@ -19,11 +19,11 @@ import graphlib
 import logging
 import operator
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from textassay.observing import WATCH
 from textassay.runtime.agent_types import (
     UNANNOTATED,
     Signature,
@@ -46,6 +46,49 @@ from textassay.table import Column, Displayed, Table
 Agent = Callable[..., Awaitable[Any]]
 """An async function, or an object with `async def __call__`, with annotated parameters and
 result."""
+
+
+class RunObserver(Protocol):
+    """Watches one session of a run."""
+
+    def example(self, example: Any) -> AbstractContextManager[object]:
+        """Return a context in which an example is judged."""
+        ...
+
+    def scored(self, score: Any, example: Any) -> None:
+        """Take note of a score."""
+        ...
+
+    def end(self, error: BaseException | None) -> None:
+        """Take note that the session is over, and of what ended it early."""
+        ...
+
+
+class Observer(Protocol):
+    """Watches everything in this process: runs, nodes and calls."""
+
+    def run(self, method: Any) -> RunObserver:
+        """Begin to watch a session that judges with `method`."""
+        ...
+
+    async def node(
+        self, name: str, agent: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any]
+    ) -> Any:
+        """Call a node's agent and return what it yields."""
+        ...
+
+    def model(self, model: Any) -> Any:
+        """Return the model, watched."""
+        ...
+
+
+class Watch:
+    """Holds the observer; `None` when off, so that nothing is paid."""
+
+    observer: Observer | None = None
+
+
+WATCH = Watch()
 
 
 @dataclass(frozen=True, slots=True)

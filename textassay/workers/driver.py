@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from textassay import __version__
 from textassay.evaluation.data import FedExample, check_examples, select_examples
 from textassay.evaluation.manifest import with_absolute_paths
 from textassay.evaluation.opening import with_default_tools
@@ -29,7 +30,6 @@ from textassay.evaluation.session import writing_summary
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError
 from textassay.runtime.storage.run_files import ScoreLine
-from textassay.version import __version__
 from textassay.workers.local import local_workers
 from textassay.workers.ray import ray_workers
 from textassay.workers.record import (

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from textassay.process import fast_loop, hold_off_gc, start_gc
+from textassay.runtime.concurrency import fast_loop, hold_off_gc, start_gc
 from textassay.workers.worker import (
     Failed,
     Instructions,

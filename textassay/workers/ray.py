@@ -18,8 +18,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from textassay.process import hold_off_gc, start_gc
 from textassay.runtime.backends.http_errors import quote
+from textassay.runtime.concurrency import hold_off_gc, start_gc
 from textassay.runtime.errors import ClusterLost, ConfigurationError
 from textassay.workers.worker import (
     Failed,

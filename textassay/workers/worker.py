@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 import filelock
 
+from textassay import __version__
 from textassay.evaluation.data import FedExample, Feed
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.progress import Progress
@@ -45,7 +46,6 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import Aspect, Example, Usage
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.run_files import ANSWERS, score_row
-from textassay.version import __version__
 
 NO_PROGRESS = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
 """The progress of what has not begun."""
