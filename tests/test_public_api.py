@@ -20,6 +20,7 @@ import pytest
 
 import textassay
 from tests.waiting import HANGS_AFTER
+from textassay.lazy import lazy_pattern
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = {
@@ -184,3 +185,14 @@ def test_public_packages_are_imported_lazily(tmp_path: Path) -> None:
     )
     loaded = ast.literal_eval(run(code, tmp_path))
     assert set(loaded) <= {f"textassay.{name}" for name in ("agents", "lazy", "runtime")}
+
+
+def test_a_lazy_pattern_is_compiled_on_first_use() -> None:
+    pattern = lazy_pattern(r"(?P<number>\d+)", re.IGNORECASE)
+    assert pattern.sub("#", "a 1 b 22") == "a # b #"
+    assert pattern.search is pattern.search
+    assert [match["number"] for match in pattern.finditer("1 22")] == ["1", "22"]
+    assert (pattern.pattern, pattern.groups) == (r"(?P<number>\d+)", 1)
+    broken = lazy_pattern("(")
+    with pytest.raises(re.error):
+        broken.search("")

@@ -24,7 +24,16 @@ from textassay.cli.app import COMMANDS, app
 from textassay.cli.exits import run_async
 from textassay.cli.flags import RUNTIME, Given, expanded, read_flags
 from textassay.runtime.concurrency import start_gc
-from textassay.runtime.settings import FLAGGED, OF_ROLES, SETTABLE, TABLES, Flag, Settings, flag_of
+from textassay.runtime.settings import (
+    FLAGGED,
+    OF_ROLES,
+    SETTABLE,
+    TABLES,
+    DescribedMessage,
+    Flag,
+    Settings,
+    flag_of,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,6 +121,41 @@ def test_usage_errors_are_plain_lines():
         assert wrong.code == 2
         assert wrong.err.endswith("Did you mean 'score'?\n")
     assert "│" not in textassay("score", "--modle", "x").err
+
+
+class Described(DescribedMessage):
+    """Two fields with a docstring and one without."""
+
+    first: int = 1
+    """One line."""
+    second: str = ""
+    """Two lines
+    of text."""
+    third: float = 0.0
+
+    class Inner(DescribedMessage):
+        """A class of the same field name."""
+
+        first: int = 2
+        """Another line."""
+
+
+class Heir(Described):
+    """Inherits what it does not describe itself."""
+
+    third: float = 0.0
+    """Described here."""
+
+
+def test_fields_are_described_by_the_docstrings_below_them() -> None:
+    shown = {name: field.description for name, field in Heir.model_fields.items()}
+    assert shown == {
+        "first": "One line.",
+        "second": "Two lines\nof text.",
+        "third": "Described here.",
+    }
+    assert Described.model_fields["third"].description is None
+    assert Described.Inner.model_fields["first"].description == "Another line."
 
 
 UNUSED = {
