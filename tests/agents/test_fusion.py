@@ -168,21 +168,6 @@ Evaluation Summary:
 Overall Score: {} Explanation: Short but fine."""
 
 
-async def test_eight_samples_are_averaged_for_each_aspect():
-    model = ScriptedModel(lambda request: ANSWER.format(2 + request.draw % 2 / 2, 0.5, 4))
-    coherence, groundedness, overall = await fused(model)
-    assert [one.aspect for one in (coherence, overall)] == ["coherence", "overall"]
-    assert (coherence.value, coherence.samples, coherence.spread) == (2.25, 8, 0.25)
-    assert coherence.how == "sampled"
-    assert (groundedness.value, groundedness.scale, groundedness.spread) == (0.5, (0, 1), 0)
-    assert (overall.value, overall.scale) == (4, (1, 5))
-    assert coherence.explanation == "It follows on."
-    assert groundedness.explanation == "It says 1 thing of 2."
-    assert overall.explanation == "Short but fine."
-    [request] = model.requests
-    assert (request.n, request.temperature) == (8, 0.1)
-
-
 async def test_the_prompt_tells_criteria_tools_plan_and_scores_in_the_papers_order():
     model = ScriptedModel([ANSWER.format(2, 1, 4)])
     await fused(model)
@@ -211,16 +196,6 @@ async def test_the_prompt_tells_criteria_tools_plan_and_scores_in_the_papers_ord
     places = [prompt.index(part) for part in order]
     assert places == sorted(places)
     assert prompt.endswith(order[-1])
-
-
-async def test_a_plan_in_its_own_words_stands_as_it_is_and_no_plan_leaves_nothing():
-    words = "**Plan**: read {{ task }} closely & rate."
-    model = ScriptedModel(lambda request: ANSWER.format(2, 1, 4))
-    await fused(model, PLAN.model_copy(update={"steps": (), "text": words}))
-    await fused(model, None)
-    with_plan, without = (request.text for request in model.requests)
-    assert words in with_plan
-    assert "Plan" not in without
 
 
 async def test_evidence_holds_the_tools_scores_and_the_samples():
@@ -406,17 +381,6 @@ async def test_llmsel_averages_what_the_plan_names_for_the_aspect():
     )
     assert (score.value, score.outcome, score.error.type) == (None, "abstained", "NoToolSelected")
     assert score.error.message == "the plan names no assistant evaluator for fluency"
-
-
-async def test_a_direct_judgement_counts_as_one_more_scorer_on_0_1():
-    direct = of("fluency", 2.5, (1.0, 3.0)).model_copy(
-        update={"usage": Usage(calls=1, prompt_tokens=9)}
-    )
-    score = await ToolAverage(AVERAGED)(EXAMPLE, FLUENCY, SCORES, direct=direct)
-    assert score.value == pytest.approx((0.9 + 0.3 + 0.9 + 0.75) / 4)
-    assert score.usage == direct.usage
-    assert score.evidence[-1]["text"] == "direct"
-    assert score.evidence[-1]["mapped"] == 0.75
 
 
 async def test_a_tool_that_abstains_is_left_out_and_too_many_leave_no_mean():

@@ -511,5 +511,5 @@ def test_probabilities_that_tell_no_rating_say_why(answer, reason, words):
     text = answer.token if reason != "NoScorePosition" else "4"
     sample = Sample.model_construct(text=text, logprobs=(answer,))
     found = expected_rating(sample, 0, LABELS["ten" if reason == "AmbiguousLabels" else "number"])
-    assert found.reason == reason
+    assert found.type == reason
     assert words in found.message

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.benchmark_data import benchmark
+from tests.methods import judging
 from tests.runtime.test_conversation import long_chat
-from textassay import Assignment, Example, Score, ScriptedModel
+from textassay import Example, Score, ScriptedModel
 from textassay.agents.investigator import Verdict, read_action
 from textassay.agents.lookup import lay_out
-from textassay.methods import build
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Request, Sample
 
@@ -45,10 +45,8 @@ async def judged(
     replies: list[Any], example: Example = EXAMPLE, *, aspect: Any = "overall", **options: Any
 ) -> tuple[Score, ScriptedModel]:
     """Judge with a script of replies; what is no text is sent as JSON."""
-    texts = [one if isinstance(one, str) else json.dumps(one) for one in replies]
-    judge = ScriptedModel(texts)
-    method = build("agent-judge", judge, task="general", aspects=[aspect], options=options)
-    [score] = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    judge = ScriptedModel([one if isinstance(one, str) else json.dumps(one) for one in replies])
+    [score] = await judging.judged("agent-judge", judge, example, "general", [aspect], **options)
     return score, judge
 
 
@@ -223,9 +221,9 @@ async def test_the_call_that_decides_is_reached_in_real_conversations() -> None:
             done = verdict(5, shown[2][:80].rpartition('"')[0], shown[1]) if shown else find(name)
             return json.dumps(done)
 
-        method = build("agent-judge", ScriptedModel(step), task="general", aspects=["overall"])
         example = Example(id=row["id"], messages=row["messages"])
-        [score] = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+        judge = ScriptedModel(step)
+        [score] = await judging.judged("agent-judge", judge, example, "general", ["overall"])
         assert score.outcome == "scored", score.error
         assert re.fullmatch(r"turn \d+, call \d+", score.evidence[0]["found_in"])
         reached += 1

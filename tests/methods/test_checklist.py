@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.methods.judging import judged, scores_of
 from textassay.methods import build
 from textassay.methods.checklist import ChecklistOptions, write_checklist
 from textassay.methods.library import tasks, trees
@@ -61,8 +62,7 @@ def saying(table, quote="The cat slept all day"):
 
 
 async def run(model, file, **options):
-    method = build("checklist", model, task="summarization", options={"checklist": file, **options})
-    return await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+    return await judged("checklist", model, EXAMPLE, "summarization", checklist=file, **options)
 
 
 async def test_answers_with_true_quotations_are_averaged_and_a_bad_yes_counts_as_no(file):
@@ -81,9 +81,8 @@ async def test_an_answer_with_a_made_up_quotation_is_abstained_and_counted(file)
     assert score.evidence[0]["outcome"] == "abstained"
     assert "QuoteNotFound" in score.evidence[0]["problem"]
     assert score.evidence[-1] == {"text": "1 of 3 questions abstained", "abstained": 1}
-    [score] = await run(
-        saying({"order": made_up, "jump": "no", "focus": "no"}), file, quotes="told"
-    )
+    judge = saying({"order": made_up, "jump": "no", "focus": "no"})
+    [score] = await run(judge, file, quotes="told")
     assert score.value == pytest.approx(2 / 3)
 
 
@@ -94,23 +93,17 @@ async def test_without_enough_answers_there_is_no_score(file):
 
 async def test_a_source_may_be_quoted_and_the_question_may_not(file):
     table = {"order": ("yes", "sat on the mat"), "jump": ("no", "Does it jump?"), "focus": "unsure"}
-    method = build("checklist", saying(table), task="summarization",
-                   options={"checklist": file, "output": "questions"})  # fmt: skip
-    order, jump, focus = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
-    assert (order.aspect, order.value, order.evidence[0]["found_in"]) == (
-        "coherence/order",
-        1,
-        "source",
-    )
+    order, jump, focus = await run(saying(table), file, output="questions")
+    found_in = order.evidence[0]["found_in"]
+    assert (order.aspect, order.value, found_in) == ("coherence/order", 1, "source")
     assert (jump.outcome, jump.error.type) == ("abstained", "QuoteNotFound")
     assert (focus.outcome, focus.error.type) == ("abstained", "Unsure")
 
 
 async def test_answers_in_lines_are_read_and_prose_is_asked_for_again(file):
-    replies = iter(["Hm.", "Quote: The cat slept all day.\nAnswer: **Yes**"])
-    model = ScriptedModel(lambda request: next(replies))
-    method = build("checklist", model, task="summarization", aspects=["coherence"],
-                   options={"checklist": file, "output": "questions"})  # fmt: skip
+    model = ScriptedModel(["Hm.", "Quote: The cat slept all day.\nAnswer: **Yes**"])
+    options = {"checklist": file, "output": "questions"}
+    method = build("checklist", model, task="summarization", options=options)
     [score] = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects[:1]))
     assert (score.value, score.usage.calls) == (1, 2)
     assert model.requests[1].messages[-1].content == "Reply with the JSON object alone."
@@ -154,35 +147,27 @@ async def test_the_model_writes_the_questions_once():
     model = ScriptedModel(reply)
     method = build("checklist", model, task="summarization", aspects=["coherence"],
                    options={"checklist": "model"})  # fmt: skip
-    given = Assignment(example=EXAMPLE, aspects=method.aspects)
-    [first], [second] = await asyncio.gather(method.graph.run(given), method.graph.run(given))
+    [first], [second] = await asyncio.gather(scores_of(method, EXAMPLE), scores_of(method, EXAMPLE))
     assert first.value == second.value == 1
     assert first.evidence[-1]["problem"] == "no question"
     assert sum("Write a checklist" in request.text for request in model.requests) == 1
-    grown = await write_checklist(
-        model, tasks.load("summarization", ["fluency"]), ChecklistOptions()
-    )
+    task = tasks.load("summarization", ["fluency"])
+    grown = await write_checklist(model, task, ChecklistOptions())
     asked = [leaf.question for leaf in grown.tree.leaves]
     assert asked == ["Is it in order?", "Has it a focus?"]
     with pytest.raises(MalformedResponse, match="wrote none"):
-        await write_checklist(
-            ScriptedModel(["1. A: no question."]), tasks.load("summarization", ["fluency"])
-        )
+        await write_checklist(ScriptedModel(["1. A: no question."]), task)
 
 
 @pytest.mark.parametrize("name", CHECKLISTS)
 async def test_published_questions_load_for_their_task(name):
+    """CheckEval's are all there."""
     task = tasks.load(name.removesuffix("-all"))
     tree = trees.load_checklist(name, task)
     assert {root.name for root in tree.roots} == {aspect.name for aspect in task.aspects}
     assert all(leaf.question.endswith("?") and leaf.scale == (0, 1) for leaf in tree.leaves)
-
-
-async def test_checkeval_s_published_questions_are_all_there():
-    task = tasks.load("summarization")
-    counts = {name: len(trees.load_checklist(name, task).leaves)
-              for name in CHECKLISTS if name.startswith("summarization")}  # fmt: skip
-    assert counts == {"summarization": 15, "summarization-all": 122}
+    counts = {"summarization": 15, "summarization-all": 122}
+    assert len(tree.leaves) == counts.get(name, len(tree.leaves))
 
 
 async def test_a_leaf_without_a_question_is_an_error(tmp_path):

@@ -6,11 +6,12 @@ import re
 
 import pytest
 
+from tests.methods.judging import judged
 from textassay.agents.lookup import GAP, narrow
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Assignment, Example
+from textassay.runtime.messages import Example
 from textassay.runtime.model import Capabilities
 from textassay.tools import tool
 
@@ -41,17 +42,15 @@ def judge(verdicts=TRUE, listed=CLAIMS):
 
 
 async def score(model, example=EXAMPLE, tools=(), task="summarization", **options):
-    method = build("claims", model, task=task, options=options, tools=tools)
-    [found] = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    [found] = await judged("claims", model, example, task, tools=tools, **options)
     return found
 
 
 async def test_the_score_is_the_share_of_supported_claims_each_with_its_evidence():
     model = judge()
     found = await score(model)
-    assert (found.aspect, found.value, found.scale) == (
-        "consistency", pytest.approx(2 / 3), (0, 1),
-    )  # fmt: skip
+    about = ("consistency", pytest.approx(2 / 3), (0, 1))
+    assert (found.aspect, found.value, found.scale) == about
     assert [(e["text"], e["value"], e["quote"]) for e in found.evidence] == [
         (claim, float(TRUE[claim][1] == "yes"), TRUE[claim][0]) for claim in CLAIMS
     ]
@@ -105,12 +104,13 @@ async def test_a_tool_verifies_sentences_without_any_model():
     found = await score({}, tools=[shared], support="probability", **options)
     assert found.value == pytest.approx(sum(values) / 2)
     assert found.signature.startswith("method:claims|model:-|")
-    with pytest.raises(ConfigurationError, match="quotes has no effect"):
-        await score({}, tools=[shared], quotes="told", **options)
-    with pytest.raises(ConfigurationError, match="no probability of support"):
-        await score({}, tools=["chrf"], **options)
-    with pytest.raises(ConfigurationError, match="one tool verifies"):
-        await score({}, tools=["coverage", "novelty"], **options)
+    for tools, more, problem in (
+        ([shared], {"quotes": "told"}, "quotes has no effect"),
+        (["chrf"], {}, "no probability of support"),
+        (["coverage", "novelty"], {}, "one tool verifies"),
+    ):
+        with pytest.raises(ConfigurationError, match=problem):
+            await score({}, tools=tools, **options, **more)
 
 
 async def test_p_yes_asks_one_question_for_each_claim():
@@ -133,8 +133,8 @@ def test_what_is_judged():
         "summarization": ["consistency"], "dialogue": ["groundedness"],
         "data-to-text": ["consistency"], "general": ["consistency"],
     }  # fmt: skip
-    for task, judged in names.items():
-        assert [a.name for a in build("claims", judge(), task=task).aspects] == judged
+    for task, expected in names.items():
+        assert [a.name for a in build("claims", judge(), task=task).aspects] == expected
     [own] = build("claims", judge(), task="summarization", aspects=["fluency"]).aspects
     assert own.name == "fluency"  # a single aspect is taken as the user names it
     with pytest.raises(ConfigurationError, match="none of coherence, fluency is about that"):

@@ -3,12 +3,13 @@ variants."""
 
 import pytest
 
+from tests.methods.judging import scores_of
 from textassay.methods import build
 from textassay.methods.coascore import CoAScoreOptions, name_chains
 from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Assignment, Example, Failure
+from textassay.runtime.messages import Example, Failure
 from textassay.runtime.model import Capabilities, Response, Sample
 
 EXAMPLE = Example(id="x", output="A cat sat. Logical flow: 1", source="In 1987 a cat sat on a mat.")
@@ -48,13 +49,9 @@ def coascore(model, task="summarization", aspects=("coherence",), **options):
     return build("coascore", model, task=task, aspects=aspects, options=given)
 
 
-async def scored(method, example=EXAMPLE):
-    return await method.graph.run(Assignment(example=example, aspects=method.aspects))
-
-
 async def test_the_three_stages_by_hand():
     model = judge()
-    [score] = await scored(coascore(model))
+    [score] = await scores_of(coascore(model), EXAMPLE)
     assert (score.id, score.aspect, score.value, score.how) == ("x", "coherence", 4, "text")
     assert (score.scale, score.explanation) == ((1, 5), "It flows. Score: 4")
     assert [stage(request) for request in model.requests] == ["chain", "ratings", "target"]
@@ -77,7 +74,7 @@ async def test_the_three_stages_by_hand():
     )
     assert score.usage.calls == 2  # the chain serves the whole run; the engine counts it
     model = judge()
-    [score] = await scored(coascore(model, variant="no-scores"))
+    [score] = await scores_of(coascore(model, variant="no-scores"), EXAMPLE)
     assert [stage(request) for request in model.requests] == ["chain", "target"]
     target = model.requests[1].text
     assert f"1. {LOGIC[0]}: {LOGIC[1]}" in target
@@ -89,7 +86,7 @@ async def test_the_chain_is_named_once_a_target_and_reused_for_every_example():
     model = judge()
     method = coascore(model, aspects=("coherence", "fluency"))
     for number in range(4):
-        scores = await scored(method, EXAMPLE.model_copy(update={"id": str(number)}))
+        scores = await scores_of(method, EXAMPLE.model_copy(update={"id": str(number)}))
         assert [(one.aspect, one.value) for one in scores] == [("coherence", 4), ("fluency", 4)]
     asked = [stage(request) for request in model.requests]
     assert (asked.count("chain"), asked.count("ratings"), asked.count("target")) == (2, 8, 8)
@@ -100,7 +97,7 @@ async def test_relevant_aspects_are_rated_on_a_scale_of_their_own():
         model = judge(
             ratings="Logical flow: 3\nCohesive devices: 2\nConciseness: 1", target="Score: 2"
         )
-        [score] = await scored(coascore(model, "dialogue", ["engagingness"], **options))
+        [score] = await scores_of(coascore(model, "dialogue", ["engagingness"], **options), EXAMPLE)
         assert (score.value, score.scale) == (2, (1, 3))
         assert f"1. Logical flow (1 to {high})" in model.requests[1].text
         assert f"(rated 3 on a scale from 1 to {high})" in model.requests[2].text
@@ -108,7 +105,7 @@ async def test_relevant_aspects_are_rated_on_a_scale_of_their_own():
 
 async def test_a_rating_that_is_left_out_is_asked_for_alone_and_shifts_no_other():
     model = judge(ratings=["Logical flow: 4\nConciseness: 3\nHumour: 1", "Cohesive devices: 5"])
-    [score] = await scored(coascore(model))
+    [score] = await scores_of(coascore(model), EXAMPLE)
     assert [item["value"] for item in score.evidence[:3]] == [4, 5, 3]
     again = model.requests[2].text
     assert "1. Cohesive devices (1 to 5)" in again
@@ -120,7 +117,7 @@ async def test_a_rating_that_is_left_out_is_asked_for_alone_and_shifts_no_other(
 
 async def test_what_stays_left_out_is_shown_as_not_rated():
     model = judge(ratings="Logical flow: 4\nConciseness: 9")
-    [score] = await scored(coascore(model))
+    [score] = await scores_of(coascore(model), EXAMPLE)
     assert score.value == 4
     target = model.requests[-1].text
     assert "1. Logical flow (rated 4 on a scale from 1 to 5)" in target
@@ -142,7 +139,7 @@ async def test_without_any_rating_of_the_chain_there_is_no_score_and_the_target_
     said, outcome, kind
 ):
     model = judge(ratings=said)
-    [score] = await scored(coascore(model))
+    [score] = await scores_of(coascore(model), EXAMPLE)
     assert (score.value, score.outcome, score.error.type) == (None, outcome, kind)
     assert "none of the 3 relevant aspects was rated" in score.error.message
     assert "target" not in map(stage, model.requests)
@@ -158,7 +155,7 @@ async def test_a_chain_that_is_no_list_is_an_error_of_its_target_alone():
         return {"chain": CHAIN, "ratings": RATINGS, "target": "Score: 4"}[stage(request)]
 
     method = coascore(ScriptedModel(reply, capabilities=NO_JSON), aspects=("coherence", "fluency"))
-    coherence, fluency = await scored(method)
+    coherence, fluency = await scores_of(method, EXAMPLE)
     assert coherence.value == 4
     assert isinstance(fluency, Failure)
     assert (fluency.node, fluency.type) == ("chain", "MalformedResponse")
@@ -168,7 +165,7 @@ async def test_a_chain_that_is_no_list_is_an_error_of_its_target_alone():
 async def test_inter_takes_the_data_sets_own_aspects_on_their_own_scales():
     said = "Naturalness: 3\nCoherence: 2\nEngagingness: 1\nGroundedness: 0\nUnderstandability: 1"
     model = judge(ratings=said, target="Score: 2")
-    [score] = await scored(coascore(model, "dialogue", ["overall"], variant="inter"))
+    [score] = await scores_of(coascore(model, "dialogue", ["overall"], variant="inter"), EXAMPLE)
     assert score.value == 2
     assert [stage(request) for request in model.requests] == ["ratings", "target"]
     assert [(item["text"], item["value"]) for item in score.evidence] == [
@@ -187,10 +184,8 @@ async def test_random_scores_are_seeded_and_differ_by_example():
     for seed in (1, 1, 2):
         model = judge()
         method = coascore(model, variant="random", seed=seed, n_aspects=3)
-        scores = [
-            (await scored(method, EXAMPLE.model_copy(update={"id": str(i)})))[0] for i in range(20)
-        ]
-        drawn = tuple(map(values, scores))
+        examples = [EXAMPLE.model_copy(update={"id": str(i)}) for i in range(20)]
+        drawn = tuple([values(*await scores_of(method, example)) for example in examples])
         assert found.setdefault(seed, drawn) == drawn
         assert {value for row in drawn for value in row} == {1, 2, 3, 4, 5}
         assert "ratings" not in map(stage, model.requests)
@@ -201,7 +196,7 @@ async def test_random_scores_are_seeded_and_differ_by_example():
 async def test_average_is_the_mean_of_the_chain_and_asks_for_no_target():
     model = judge()
     method = coascore(model, variant="average")
-    [score] = await scored(method)
+    [score] = await scores_of(method, EXAMPLE)
     assert (score.value, score.how, method.how) == (3, "fused", "fused")
     assert "|how:fused|" in score.signature == method.signature
     assert [stage(request) for request in model.requests] == ["chain", "ratings"]
@@ -220,7 +215,7 @@ async def test_chains_come_from_a_file_that_was_saved_and_edited(tmp_path):
     asked = len(model.requests)
     model = judge(ratings="Wit: 3\nCohesive devices: 2\nConciseness: 1", target="Score: 2")
     method = coascore(model, "dialogue", ["engagingness"], aspects_file=str(path))
-    [score] = await scored(method)
+    [score] = await scores_of(method, EXAMPLE)
     assert (asked, [stage(request) for request in model.requests]) == (1, ["ratings", "target"])
     assert [(item["text"], item["value"]) for item in score.evidence] == [
         ("Wit", 3), ("Cohesive devices", 2), ("Conciseness", 1)
@@ -241,7 +236,7 @@ async def test_json_answers_where_the_model_is_known_to_give_them():
             return '{"logical_flow": 4, "cohesive_devices": 2, "conciseness": 3}'
         return '{"reason": "fine", "score": 5}'
 
-    [score] = await scored(coascore(ScriptedModel(reply)))
+    [score] = await scores_of(coascore(ScriptedModel(reply)), EXAMPLE)
     assert score.value == 5
     assert [item["value"] for item in score.evidence] == [4, 2, 3]
 
@@ -270,7 +265,7 @@ async def test_a_source_that_was_cut_is_told_for_both_stages():
         return Response(samples=(Sample(text=text),), truncated_tokens=cut)
 
     model = ScriptedModel(reply, capabilities=NO_JSON)
-    [score] = await scored(coascore(model))
+    [score] = await scores_of(coascore(model), EXAMPLE)
     assert [request.truncatable for request in model.requests] == [None, *[EXAMPLE.source] * 2]
     cut = [piece["truncated_tokens"] for piece in score.evidence if "truncated_tokens" in piece]
     assert cut == [9, 7]

@@ -5,10 +5,11 @@ import math
 
 import pytest
 
+from tests.methods.judging import judged
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, UnknownName
-from textassay.runtime.messages import Assignment, Example
+from textassay.runtime.messages import Example
 from textassay.runtime.model import Capabilities
 
 SOUP = Example(
@@ -35,8 +36,7 @@ def judge(table, mass=0.8):
 
 
 async def run(model, task, aspects=None, example=SOUP, **options):
-    method = build("decomp-eval", model, task=task, aspects=aspects, options=options)
-    return await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    return await judged("decomp-eval", model, example, task, aspects, **options)
 
 
 BY_SENTENCE = {"lot of soup": 0.9, "Concert": 0.3, "flasher": 0.6, "": 0.855}

@@ -1,10 +1,11 @@
 """GPTScore by hand: the equation, directions and references, combined aspects, dialogue."""
 
-import json
 import re
 
 import pytest
 
+from tests.cli.harness import write_lines
+from tests.methods.judging import judged
 from textassay.agents.likelihood import explained_share, object_of
 from textassay.methods import build
 from textassay.methods.gptscore import read_protocols
@@ -12,7 +13,7 @@ from textassay.methods.library import tasks
 from textassay.prompts import READY_TASKS, TASKS
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, UnknownName
-from textassay.runtime.messages import Aspect, Assignment, Example
+from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import Capabilities, ContinuationResponse, TokenLogprob
 
 _, QUALITIES, _ = read_protocols()
@@ -39,8 +40,7 @@ def reader(each=lambda word: -0.1 * len(word.strip())):
 
 
 async def run(model, task, aspects=None, example=EXAMPLE, **options):
-    method = build("gptscore", model, task=task, aspects=aspects, options=options)
-    return await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    return await judged("gptscore", model, example, task, aspects, **options)
 
 
 async def test_the_papers_example_of_fluency():
@@ -73,15 +73,9 @@ QUESTION = "Answer the question based on the conversation between a human and AI
         ("data-to-text", "quality", {"direction": "src-hypo"},
          "Express the following data as a high-quality sentence: Soup is hot.\n{0.source}\n"
          "Sentence: {0.output}"),
-        ("mqm", "MQM", {"over_references": "first"},
-         "Rewrite the following text into high-quality text with its core information:"
-         "{0.references[0]} In other words, {0.output}"),
         ("summarization", "coverage", {},
          "Generate a summary with as much semantic coverage as possible for the following text:"
          " Soup is hot.\n{0.source}\n\nTl;dr {0.output}"),
-        ("summarization", "factuality", {},
-         "Generate a summary with consistent facts for the following text: Soup is hot.\n"
-         "{0.source}\n\nTl;dr {0.output}"),
         ("story", "overall", {},
          "Write a good story for the following input: Soup is hot.\n{0.source}\n"
          "Output: {0.output}"),
@@ -99,8 +93,6 @@ QUESTION = "Answer the question based on the conversation between a human and AI
         ("fed-dialog", "flexible", {},
          QUESTION + "Is the AI flexible and adaptable to human and their interests?"
          " (a) Yes. (b) No.\nConversation: {0.output}\nAnswer: Yes"),
-        ("fed-turn", "interesting", {"instruction": False},
-         "Conversation: {0.source}\nAI: {0.output}\nAnswer: Yes"),
     ],
 )  # fmt: skip
 async def test_words_of_tasks_directions_and_questions(task, aspect, options, expected):
@@ -136,7 +128,7 @@ async def test_directions_between_text_and_reference():
 
 @pytest.mark.parametrize(
     ("over", "expected", "calls"),
-    [("mean", -(0.1 + 0.3 + 0.8) / 3, 3), ("max", -0.1, 3), ("first", -0.3, 1)],
+    [("mean", -(0.1 + 0.3 + 0.8) / 3, 3), ("max", -0.1, 3)],
 )
 async def test_several_references(over, expected, calls):
     example = EXAMPLE.model_copy(update={"references": ("", "abc", "a", "abcdefgh")})
@@ -154,15 +146,10 @@ async def test_what_is_scored_given_what_the_example_lacks_abstains():
         [score] = await run(model, "summarization", ["fluency"], bare, **options)
         assert (score.value, score.outcome, score.error.type) == (None, "abstained", kind)
         assert model.requests == []
-    [score] = await run(
-        reader(), "summarization", ["fluency"], EXAMPLE.model_copy(update={"output": "\n"})
-    )
-    assert (score.outcome, score.error.type) == ("abstained", "EmptyOutput")
     grounded, engaging = await run(reader(), "dialogue", ["groundedness", "engagingness"], bare)
     assert (grounded.error.type, engaging.error.type) == ("MissingSource", "MissingSource")
-    [grounded] = await run(
-        reader(), "dialogue", ["groundedness"], CHAT.model_copy(update={"context": None})
-    )
+    without = CHAT.model_copy(update={"context": None})
+    [grounded] = await run(reader(), "dialogue", ["groundedness"], without)
     assert grounded.error.type == "MissingContext"
 
 
@@ -232,27 +219,18 @@ async def test_normalized_pmi_is_the_share_of_surprise_that_the_source_takes_awa
 
 async def test_combined_definitions_read_as_in_the_paper():
     target, *others = QUALITIES.chosen(["INT", "SPE", "ENG"], ())
-    assert (
-        object_of("response", target, others)
-        == "an interesting response that is specific and engaging"
-    )
+    due = "an interesting response that is specific and engaging"
+    assert object_of("response", target, others) == due
     model = reader()
     await run(model, "dialogue", ["engagingness"], CHAT, combine="SPE, INT")
-    assert (
-        "Question: Is this an engaging response that is specific and interesting? (a)"
-        in model.requests[0].prompt
-    )
+    due = "Question: Is this an engaging response that is specific and interesting? (a)"
+    assert due in model.requests[0].prompt
     await run(model, "summarization", ["fluency"], combine=["coherence", "COV", "fluency"])
-    due = (
-        "a fluent and grammatical summary that is coherent and covers the content of the reference"
-    )
-    assert f"Generate {due} for the following text:" in model.requests[1].prompt
-    with pytest.raises(
-        UnknownName, match="unknown aspect to combine 'x'; known: fluency, semantic coverage"
-    ):
-        build(
-            "gptscore", model, task="summarization", aspects=["fluency"], options={"combine": ["x"]}
-        )
+    due = "fluent and grammatical summary that is coherent and covers the content of the reference"
+    assert f"Generate a {due} for the following text:" in model.requests[1].prompt
+    unknown = "unknown aspect to combine 'x'; known: fluency, semantic coverage"
+    with pytest.raises(UnknownName, match=unknown):
+        await run(model, "summarization", ["fluency"], combine=["x"])
 
 
 async def test_a_users_own_definition_stands_in_the_prompt(tmp_path):
@@ -422,9 +400,7 @@ def demonstrations(tmp_path):
         {"id": "d3", "output": "It hailed.", "source": "Hail fell in May.",
          "answers": {"engagingness": "no"}},
     ]  # fmt: skip
-    path = tmp_path / "shown.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
+    return str(write_lines(tmp_path / "shown.jsonl", rows))
 
 
 async def test_demonstrations_repeat_the_pair_before_the_text(demonstrations):
@@ -460,10 +436,8 @@ async def test_demonstrations_of_a_boolean_question_need_their_answers(demonstra
         ConfigurationError, match="'d1' does not say how the question on engagingness is answered"
     ):
         await run(reader(), "dialogue", ["engagingness"], CHAT, demonstrations=demonstrations)
-    path = tmp_path / "answered.jsonl"
-    path.write_text(
-        '{"output": "O", "source": "S", "answers": {"engagingness": "no"}}\n', encoding="utf-8"
-    )
+    row = {"output": "O", "source": "S", "answers": {"engagingness": "no"}}
+    path = write_lines(tmp_path / "answered.jsonl", [row])
     model = reader()
     await run(model, "dialogue", ["engagingness"], CHAT, demonstrations=str(path))
     shown, asked = model.requests[0].prompt.split("\n\n")
@@ -486,12 +460,11 @@ async def test_demonstrations_that_do_not_serve_are_refused(demonstrations):
 
 
 async def test_k_counts_the_demonstrations_of_each_aspect(tmp_path):
-    path = tmp_path / "shown.jsonl"
     rows = [
         {"output": f"O{i}", "source": f"S{i}", "aspect": aspect}
         for i, aspect in enumerate(["coherence"] * 5 + ["FLU"] * 5)
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path = write_lines(tmp_path / "shown.jsonl", rows)
     options = {"demonstrations": str(path), "k": 1}
     model = reader()
     await run(model, "summarization", ["coherence", "fluency"], **options)
@@ -504,7 +477,7 @@ async def test_k_counts_the_demonstrations_of_each_aspect(tmp_path):
         drawn.add((seed, re.search(r"S(\d)", model.requests[0].prompt)[1]))
     assert len(drawn) == 5
     assert len({place for _, place in drawn}) > 1
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows[:6]), encoding="utf-8")
+    write_lines(path, rows[:6])
     every = {"demonstrations": str(path)}
     aspects = ["coherence", "fluency"]
     method = build("gptscore", reader(), task="summarization", aspects=aspects, options=every)

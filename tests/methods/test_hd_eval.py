@@ -5,12 +5,13 @@ import re
 
 import pytest
 
+from tests.methods.judging import scores_of
 from textassay.methods import build
 from textassay.methods.hd_eval import HDEvalOptions, decompose_task
 from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, ServerFailed
-from textassay.runtime.messages import Assignment, Example, Failure
+from textassay.runtime.messages import Example, Failure
 from textassay.runtime.model import Capabilities, Sample
 
 EXAMPLE = Example(
@@ -66,13 +67,9 @@ def hd_eval(model, tree, task="summarization", aspects=None, **options):
     return build("hd-eval", model, task=task, aspects=aspects, options={"tree": tree} | options)
 
 
-async def scored(method, example=EXAMPLE):
-    return await method.graph.run(Assignment(example=example, aspects=method.aspects))
-
-
 async def test_a_branch_is_averaged_over_all_its_nodes(tree_file):
     model = judge()
-    coherence, fluency = await scored(hd_eval(model, tree_file))
+    coherence, fluency = await scores_of(hd_eval(model, tree_file), EXAMPLE)
     assert (coherence.aspect, coherence.value, coherence.how) == ("coherence", 3, "fused")
     # 1-5 whatever people used
     assert (fluency.value, fluency.scale, coherence.scale) == (4, (1, 5), (1, 5))
@@ -88,7 +85,7 @@ async def test_a_branch_is_averaged_over_all_its_nodes(tree_file):
 
 async def test_every_node_is_asked_with_its_parent_and_the_papers_sampling(tree_file):
     model = judge()
-    await scored(hd_eval(model, tree_file))
+    await scores_of(hd_eval(model, tree_file), EXAMPLE)
     above = {METRIC.search(r.text)[1]: ABOVE.search(r.text)[1] for r in model.requests}
     tops = dict.fromkeys(("coherence", "fluency"), "overall quality")
     assert above == {**tops, "Logic": "coherence", "Order": "logic"}
@@ -116,7 +113,7 @@ async def test_every_node_is_asked_with_its_parent_and_the_papers_sampling(tree_
 )  # fmt: skip
 async def test_prompts_are_the_papers_figures(tree_file, task, said):
     model = judge()
-    await scored(hd_eval(model, tree_file, task))
+    await scores_of(hd_eval(model, tree_file, task), EXAMPLE)
     assert any(said in request.text for request in model.requests)
 
 
@@ -124,7 +121,7 @@ async def test_the_published_trees_serve_their_tasks():
     for task, nodes in (("dialogue", 31), ("summarization", 25), ("data-to-text", 21)):
         model = ScriptedModel(lambda request: request.dry_run_answer)
         method = build("hd-eval", model, task=task, options={"tree": task})
-        scores = await scored(method)
+        scores = await scores_of(method, EXAMPLE)
         assert [score.outcome for score in scores] == ["scored"] * len(method.aspects)
         assert sum(score.usage.calls for score in scores) == len(model.requests) == nodes
         assert sum(len(score.evidence) for score in scores) == nodes
@@ -135,7 +132,7 @@ async def test_criteria_that_no_published_tree_has_are_decomposed_by_the_model()
         {"naturalness": 1, "overall quality": 3, "Left": 4, "Right": 5} | dict.fromkeys(range(9), 0)
     )
     method = build("hd-eval", model, task="dialogue", aspects=["overall"])
-    [score] = await scored(method)
+    [score] = await scores_of(method, EXAMPLE)
     assert score.value == 4
     assert [item["id"] for item in score.evidence] == ["overall", "overall/left", "overall/right"]
     assert sum(map(is_decomposition, model.requests)) == 1
@@ -147,7 +144,7 @@ async def test_the_model_decomposes_once_a_run_into_the_layers_asked_for():
     method = build("hd-eval", model, task="translation", aspects=["adequacy", "fluency"],
                    options={"depth": 3, "children": 2})  # fmt: skip
     for number in range(3):
-        adequacy, fluency = await scored(method, EXAMPLE.model_copy(update={"id": str(number)}))
+        adequacy, fluency = await scores_of(method, EXAMPLE.model_copy(update={"id": str(number)}))
         assert len(adequacy.evidence) == 7 + 3
         assert adequacy.evidence[7:] == (
             {"text": "More: m.", "problem": "surplus", "under": "adequacy"},
@@ -168,23 +165,22 @@ async def test_a_decomposition_that_fails_takes_down_its_own_criterion_only():
 
     method = build("hd-eval", judge({"adequacy": 4, "Left": 2}, parts), task="translation",
                    aspects=["adequacy", "fluency"])  # fmt: skip
-    adequacy, fluency = await scored(method)
+    adequacy, fluency = await scores_of(method, EXAMPLE)
     assert adequacy.value == 3
     assert isinstance(fluency, Failure)
     assert (fluency.node, fluency.type) == ("tree", "MalformedResponse")
     assert "Nothing to list here" in fluency.message
 
 
-async def test_a_node_without_a_usable_rating_is_left_out_and_told(tree_file):
+async def test_a_node_without_a_rating_is_left_out_and_one_not_asked_is_an_error(
+    tree_file,
+):
     model = judge(RATINGS | {"Order": "well", "Logic": 4})
-    coherence, _ = await scored(hd_eval(model, tree_file))
+    coherence, _ = await scores_of(hd_eval(model, tree_file), EXAMPLE)
     assert coherence.value == 4.5
     assert (coherence.evidence[2]["value"], coherence.evidence[2]["outcome"]) == (None, "invalid")
-
-
-async def test_a_node_that_cannot_be_asked_makes_its_aspect_an_error(tree_file):
     model = judge(RATINGS | {"Order": ServerFailed("down")})
-    coherence, fluency = await scored(hd_eval(model, tree_file))
+    coherence, fluency = await scores_of(hd_eval(model, tree_file), EXAMPLE)
     assert (coherence.outcome, coherence.error.type) == ("error", "ServerFailed")
     assert coherence.evidence[2]["problem"] == "ServerFailed: down"
     assert coherence.evidence[2]["text"] == "Order"
@@ -194,7 +190,7 @@ async def test_a_node_that_cannot_be_asked_makes_its_aspect_an_error(tree_file):
 async def test_a_score_that_is_cut_right_behind_itself_is_asked_for_with_more_room(tree_file):
     cut = Sample(text="4", finish_reason="length")
     model = judge(RATINGS | {"fluency": cut})
-    await scored(hd_eval(model, tree_file))
+    await scores_of(hd_eval(model, tree_file), EXAMPLE)
     sizes = [r.max_tokens for r in model.requests if METRIC.search(r.text)[1] == "fluency"]
     assert sizes[:2] == [32, 128]
 
@@ -202,7 +198,7 @@ async def test_a_score_that_is_cut_right_behind_itself_is_asked_for_with_more_ro
 async def test_the_ratings_of_all_nodes_for_learning_from_them(tree_file):
     model = judge()
     method = hd_eval(model, tree_file, output="nodes")
-    scores = await scored(method)
+    scores = await scores_of(method, EXAMPLE)
     assert {score.aspect: score.value for score in scores} == {
         "coherence": 5, "coherence/logic": 2, "coherence/logic/order": 2, "fluency": 4,
     }  # fmt: skip
@@ -232,10 +228,10 @@ async def test_a_task_is_decomposed_into_a_file_that_can_be_edited_and_used(tmp_
     for name in ("tree.toml", "tree.json"):
         trees.save(grown.tree, tmp_path / name, source="decomposed by judge")
         assert trees.load(str(tmp_path / name)) == grown.tree
-    edited = (tmp_path / "tree.toml").read_text().replace('"what is left."', '"what remains."')
-    (tmp_path / "tree.toml").write_text(edited)
+    path = tmp_path / "tree.toml"
+    path.write_text(path.read_text().replace('"what is left."', '"what remains."'))
     model = judge({"engagingness": 3, "Left": 3, "Right": 3})
-    await scored(hd_eval(model, str(tmp_path / "tree.toml"), "dialogue", ["engagingness"]))
+    await scores_of(hd_eval(model, str(path), "dialogue", ["engagingness"]), EXAMPLE)
     assert any("Left: what remains." in request.text for request in model.requests)
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.methods.judging import scores_of
 from textassay.methods import METHODS, Method, build
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
-from textassay.runtime.messages import Assignment, Example, Failure, Score
+from textassay.runtime.messages import Example, Failure, Score
 from textassay.runtime.model import Capabilities, Sample, TokenLogprob
 from textassay.tools import tool
 
@@ -94,7 +95,7 @@ async def test_every_task_form_and_layout_is_asked_for_so_that_dry_run_answers_c
             options = {"form": form, "prompt_layout": layout, "parse_retries": 0}
             options |= {"n": 2} if name == "g-eval" else {}
             method = build(name, model, task=task, options=options)
-            scores = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+            scores = await scores_of(method, EXAMPLE)
             assert [score.outcome for score in scores] == ["scored"] * len(method.aspects)
             assert all(request.max_tokens for request in model.requests)
             if name in JUDGES:
@@ -109,7 +110,7 @@ async def test_g_eval_writes_steps_once_an_aspect_and_puts_them_into_every_form(
     method = build("g-eval", model, task="dialogue", aspects=["groundedness", "understandability"])
     for number in range(3):
         example = EXAMPLE.model_copy(update={"id": str(number), "output": f"Text {number}"})
-        scores = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+        scores = await scores_of(method, example)
         assert [s.aspect for s in scores] == ["groundedness", "understandability"]
         assert {(s.how, s.outcome) for s in scores} == {("logprob", "scored")}
         assert scores[0].value == pytest.approx(0.75)
@@ -123,7 +124,7 @@ async def test_g_eval_writes_steps_once_an_aspect_and_puts_them_into_every_form(
 async def test_g_eval_samples_at_temperature_one_where_several_are_asked_for():
     model = scripted()
     method = build("g-eval", model, task="dialogue", aspects=["groundedness"], options={"n": 20})
-    [score] = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+    [score] = await scores_of(method, EXAMPLE)
     assert (score.how, score.samples, score.value) == ("sampled", 20, 1)
     [request] = rated(model)
     assert (request.n, request.temperature, request.logprobs) == (20, 1.0, None)
@@ -143,7 +144,7 @@ async def test_g_eval_takes_steps_from_the_tasks_file_where_asked_to():
     method = build(
         "g-eval", model, task="summarization", aspects=["coherence"], options={"steps": "task"}
     )
-    await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+    await scores_of(method, EXAMPLE)
     assert len(model.requests) == 1
     assert "1. Read the news article carefully" in model.requests[0].text
     assert method.signature != build("g-eval", model, task="summarization").signature
@@ -158,7 +159,7 @@ async def test_a_step_writer_that_fails_takes_down_its_own_aspect_only():
 
     aspects = ["groundedness", "understandability"]
     method = build("g-eval", scripted(one_fails), task="dialogue", aspects=aspects)
-    first, second = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+    first, second = await scores_of(method, EXAMPLE)
     assert isinstance(first, Failure)
     assert (first.node, first.type) == ("steps", "ServerFailed")
     assert isinstance(second, Score)
@@ -167,7 +168,7 @@ async def test_a_step_writer_that_fails_takes_down_its_own_aspect_only():
 async def test_llm_score_with_chain_of_thought_ends_in_the_papers_words():
     model = scripted(["It flows. Final score: 4"])
     method = build("llm-score-cot", model, task="summarization", aspects=["coherence"])
-    [score] = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+    [score] = await scores_of(method, EXAMPLE)
     assert score.value == 4
     assert model.requests[0].text.endswith("Let's think step by step:")
     assert model.requests[0].temperature == 0
@@ -181,7 +182,7 @@ async def test_a_prompt_file_of_the_users_own(tmp_path):
     model = scripted(["3"])
     options = {"prompt": str(path)}
     method = build("llm-score", model, task="summarization", aspects=["coherence"], options=options)
-    [score] = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+    [score] = await scores_of(method, EXAMPLE)
     assert score.value == 3
     assert model.requests[0].text.startswith("Rate coherence:\nSource Text:")
     assert method.signature != build("llm-score", model, task="summarization").signature
@@ -211,7 +212,7 @@ async def test_an_empty_output_abstains_and_is_never_judged(name):
         name, model, task="summarization", tools=measured("a") if "fusion" in name else ()
     )
     example = Example(id="e", output="  \n", source="s", meta={"output_b": "x"})
-    scores = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    scores = await scores_of(method, example)
     assert {(s.outcome, s.error.type) for s in scores} == {("abstained", "EmptyOutput")}
     assert not [request for request in model.requests if "<source-" in request.text]
 
@@ -223,7 +224,7 @@ async def test_the_shared_prefix_lasts_to_the_end_of_the_texts(name):
         options = {"prompt_layout": "shared-prefix", **({"n": 2} if name == "g-eval" else {})}
         tools = measured("a") if "fusion" in name else ()
         method = build(name, model, task=task, options=options, tools=tools)
-        await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+        await scores_of(method, EXAMPLE)
         texts = [request.text for request in model.requests if EXAMPLE.output in request.text]
         end = texts[0].index("The texts between these tags")
         assert len({text[:end] for text in texts}) == 1
@@ -270,7 +271,7 @@ async def test_overall_is_a_noun_where_a_sentence_names_it(method, sentence):
     model = scripted(lambda request: request.dry_run_answer)
     built = build(method, model, task="dialogue", aspects=["overall"])
     example = EXAMPLE.model_copy(update={"meta": {"output_b": "Yes."}})
-    [score] = await built.graph.run(Assignment(example=example, aspects=built.aspects))
+    [score] = await scores_of(built, example)
     assert score.aspect == "overall"
     texts = [request.text for request in model.requests]
     assert any(sentence in text for text in texts)

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.methods.judging import scores_of
 from textassay.agents.likelihood import PassageWriter
 from textassay.agents.prompt_template import PromptTemplate
 from textassay.methods import build
@@ -67,7 +68,7 @@ async def test_decomp_eval_is_equation_3_on_probabilities_in_closed_form(tmp_pat
     options = {"ask": "plain", "questions": str(tmp_path / "mine.toml")}
     async with local(file) as model:
         method = build("decomp-eval", model, task="general", aspects=["coherence"], options=options)
-        [score] = await method.graph.run(Assignment(example=TEXT, aspects=method.aspects))
+        [score] = await scores_of(method, TEXT)
         pieces = score.evidence
         expected = [closed_form(file, piece["text"]) for piece in pieces]
     assert [piece["p_yes"] for piece in pieces] == pytest.approx([p for p, _ in expected], abs=1e-5)
@@ -93,7 +94,7 @@ async def test_gptscore_is_the_log_likelihood_of_the_whole_network(tmp_path, wei
             aspects=["fluency"],
             options={"weights": weights},
         )
-        [score] = await method.graph.run(Assignment(example=TEXT, aspects=method.aspects))
+        [score] = await scores_of(method, TEXT)
         protocols, qualities, _ = read_protocols()
         writer = PassageWriter(PromptTemplate("gptscore", task), protocols.of(task), qualities)
         [passage] = (await writer(TEXT, task.aspects[0])).items

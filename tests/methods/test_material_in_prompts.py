@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.methods import judging
 from tests.runtime.data.rows import EXPORTS
 from textassay.agents.lookup import narrow
-from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.messages import Assignment, Example, Score
+from textassay.runtime.messages import Example, Score
 from textassay.tools import tool
 
 RAG = Example(
@@ -49,8 +49,10 @@ async def judged(
     model: ScriptedModel, example: Example, method: str, task: str = "general", **options: Any
 ) -> list[Score]:
     """Return the scores of one example on consistency."""
-    built = build(method, model, task=task, aspects=["consistency"], options=options)
-    return await built.graph.run(Assignment(example=example, aspects=built.aspects))
+    found: list[Score] = await judging.judged(
+        method, model, example, task, ["consistency"], **options
+    )
+    return found
 
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -128,11 +130,9 @@ async def test_a_tool_that_verifies_claims_reads_the_context_only() -> None:
         return 1.0
 
     for options in ({}, {"evidence": "all"}):
-        method = build(
-            "claims", judge(), task="general", aspects=["consistency"], tools=[support],
-            options=options,
-        )  # fmt: skip
-        await method.graph.run(Assignment(example=RAG, aspects=method.aspects))
+        await judging.judged(
+            "claims", judge(), RAG, "general", ["consistency"], [support], **options
+        )
     assert seen == [None, RAG.source]
 
 

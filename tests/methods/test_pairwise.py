@@ -9,14 +9,14 @@ import pytest
 
 from tests.benchmark_data import FOLDER, benchmark
 from tests.cli.harness import rows_of, served, textassay, write_examples
+from tests.methods import judging
 from tests.pictures import png_uri
 from textassay.agents.reading.ratings import NoRating, parse_choice
-from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data import Examples
 from textassay.runtime.data.dataset import Paired
 from textassay.runtime.errors import DataError
-from textassay.runtime.messages import Assignment, Example, Failure
+from textassay.runtime.messages import Example, Failure
 
 PAIR = Example(
     id="x", source="It rained.", output="good text", meta={"output_b": "bad text"}, group="g"
@@ -25,10 +25,11 @@ PAIR = Example(
 
 async def judged(script, example=PAIR, **options):
     model = ScriptedModel(script)
-    method = build("pairwise", model, task="summarization", aspects=["fluency"], options=options)
-    scores = await method.graph.run(Assignment(example=example, aspects=method.aspects))
-    assert not isinstance(scores[0], Failure), scores[0]
-    return scores[0], model
+    [score] = await judging.judged(
+        "pairwise", model, example, "summarization", ["fluency"], **options
+    )
+    assert not isinstance(score, Failure), score
+    return score, model
 
 
 @pytest.mark.parametrize(("word", "value"), [("good", 1.0), ("bad", 0.0)])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.methods.judging import scores_of
 from textassay.agents.prompt_template import NO_PROFILE, Profile, plain_texts
 from textassay.demo.pipeline import TASKS as DEMO_TASKS
 from textassay.demo.pipeline import list_recipes
@@ -17,7 +18,7 @@ from textassay.methods.library import tasks
 from textassay.prompts import PROFILES, profile_folder
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, UnknownName
-from textassay.runtime.messages import Assignment, Example
+from textassay.runtime.messages import Example
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, TokenLogprob
 
 NEWS = Example(
@@ -48,7 +49,7 @@ def model(name="embedded", **given):
 def judged(method, task, example, judge=None, aspects=None, tools=(), **options):
     judge = judge or model()
     made = build(method, judge, task=task, aspects=aspects, options=options, tools=tools)
-    scores = asyncio.run(made.graph.run(Assignment(example=example, aspects=made.aspects)))
+    scores = asyncio.run(scores_of(made, example))
     return judge, made, scores
 
 
@@ -223,7 +224,7 @@ def test_another_model_may_write_what_the_judge_cannot():
     models = {"": model(), "decomposer": writer}
     options = {"tree": "model", "depth": 2, "children": 1}
     made = build("hd-eval", models, task="summarization", aspects=["fluency"], options=options)
-    [score] = asyncio.run(made.graph.run(Assignment(example=NEWS, aspects=made.aspects)))
+    [score] = asyncio.run(scores_of(made, NEWS))
     assert (score.outcome, len(writer.requests)) == ("scored", 1)
     assert [piece["id"] for piece in score.evidence] == ["fluency", "fluency/order"]
 

@@ -11,12 +11,12 @@ import textassay
 from examples.mock_replies import reply_to
 from tests.cli.harness import served
 from tests.cli.harness import textassay as textassay_command
+from tests.methods.judging import scores_of
 from textassay import Example, ScriptedModel
 from textassay.methods import METHODS, build
 from textassay.methods.library import tasks
 from textassay.prompts import READY_TASKS
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Assignment
 
 GUIDE = Path(__file__).parents[2] / "docs" / "tasks.md"
 CALLS = [
@@ -99,7 +99,7 @@ async def test_every_method_shows_the_references_of_a_task_with_some(method: str
         model = ScriptedModel(lambda request: request.dry_run_answer, choices={"yes": -0.1})
         tools = ["coverage"] if method == "fusion-eval" else ()
         built = build(method, model, task=task, tools=tools)
-        await built.graph.run(Assignment(example=example, aspects=built.aspects))
+        await scores_of(built, example)
         about = [request.text for request in model.requests if "<output-" in request.text]
         wanted = example.references[: 1 if method == "decomp-eval" else 2]
         shown = [text for text in about if all(one in text for one in wanted)]
@@ -134,11 +134,11 @@ async def test_a_reference_is_evidence_where_it_is_shown() -> None:
         )  # fmt: skip
 
     method = build("checklist", ScriptedModel(answer), task="rag-reference")
-    [score, _] = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    [score, _] = await scores_of(method, example)
     assert (score.value, score.evidence[0]["found_in"]) == (0.0, "reference")
     model = ScriptedModel(choices={"yes": -0.1, "no": -2.4})
     method = build("decomp-eval", model, task="rag-reference")
-    await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    await scores_of(method, example)
     assert model.requests
     assert all("It was on a Sunday." in request.text for request in model.requests)
 

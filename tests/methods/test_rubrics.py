@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.cli.harness import served, textassay
-from textassay import Assignment, Example, Score, ScriptedModel, evaluate
+from tests.methods import judging
+from textassay import Example, Score, ScriptedModel, evaluate
 from textassay.methods import build
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Capabilities, Request, Response, Sample
@@ -47,8 +48,7 @@ def saying(said: Said, **options: Any) -> ScriptedModel:
 
 
 async def judged(model: ScriptedModel, example: Example = EXAMPLE, **options: Any) -> Score:
-    method = build("checklist", model, options={"checklist": "rubric", **options})
-    [score] = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    [score] = await judging.judged("checklist", model, example, checklist="rubric", **options)
     assert isinstance(score, Score)
     return score
 
@@ -204,14 +204,11 @@ async def test_a_request_that_fails_is_an_error_of_the_whole() -> None:
 async def test_an_aspect_s_questions_are_asked_at_once_as_checkeval_does() -> None:
     """One request for each aspect, and the same scores as by questions."""
     model = saying({"": "yes"})
-    options = {"calls": "joint"}
-    method = build("checklist", model, task="summarization", options=options)
-    scores = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+    asked = ("checklist", model, EXAMPLE, "summarization")
+    scores = await judging.judged(*asked, calls="joint")
     assert [score.value for score in scores] == [1.0] * 4
     assert len(model.requests) == 4
-    method = build("checklist", model, task="summarization",
-                   options={**options, "output": "questions"})  # fmt: skip
-    scores = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+    scores = await judging.judged(*asked, calls="joint", output="questions")
     assert [score.value for score in scores] == [1.0] * 15
 
 

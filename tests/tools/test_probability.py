@@ -399,8 +399,6 @@ async def test_lm_prob_is_the_geometric_mean_of_the_tokens_probabilities():
     assert "over 2 tokens" in whole.explanation
     assert "7 tokens of the premise were left out" in cut.explanation
     assert cut.signature != whole.signature
-    free = LMProb(connected=scripted([-1.0]), template="Text: ", unconditional=True)
-    assert (await score(free, Example(output="a"))).value == pytest.approx(math.exp(-1))
 
 
 async def test_the_prompt_holds_fact_and_conversation_and_the_output_follows():

@@ -250,10 +250,10 @@ def _located(
     # where the judge says that it stands comes first, for words may stand in several places
     names = {section.name for section in named}
     ordered = sorted(spans, key=lambda span: span.section not in names)
-    match = find_quote(quote, {str(at): span.text for at, span in enumerate(ordered)})
-    if match is None:
+    place = find_quote(quote, {str(at): span.text for at, span in enumerate(ordered)})
+    if place is None:
         return Citation(None)
-    span = ordered[int(match.where)]
+    span = ordered[int(place)]
     literal = re.compile(r"\s+".join(map(re.escape, quote.split())), re.IGNORECASE)
     exact = literal.search(span.text)
     first, last = exact.span() if exact else (0, len(span.text))

@@ -128,7 +128,7 @@ def _listed(words: Sequence[str]) -> str:
 
 Direction = Literal["src-hypo", "ref-hypo", "hypo-ref"]
 """Which text is scored given which: `src-hypo` is p(hypothesis | source)."""
-OverReferences = Literal["mean", "max", "harmonic", "first"]
+OverReferences = Literal["mean", "max", "harmonic"]
 """What becomes of the values under several references."""
 
 
@@ -282,7 +282,6 @@ class PassageWriter:
         instruct: Whether task and aspect are described at all.
         combined: Aspects whose definitions are joined to that of the judged one.
         demonstrations: Examples shown before, by aspect id; they are not judged themselves.
-        first_reference: Whether references after the first are left out.
         alone: Whether to ask for the text's probability by itself as well.
     """
 
@@ -294,7 +293,6 @@ class PassageWriter:
     instruct: bool = True
     combined: tuple[Quality, ...] = ()
     demonstrations: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
-    first_reference: bool = False
     alone: bool = False
 
     @property
@@ -342,11 +340,10 @@ class PassageWriter:
                 return []
             texts = plain_texts(example, ("source", "context"))
             return [_Pair(direction, given, output, texts=texts)]
-        known = list(enumerate(text.strip() for text in references(example)))
-        chosen = known[:1] if self.first_reference else known
+        known = enumerate(text.strip() for text in references(example))
         if direction == "ref-hypo":
-            return [_Pair(direction, text, output, n, {"source": text}) for n, text in chosen]
-        return [_Pair(direction, output, text, n, {"source": output}) for n, text in chosen]
+            return [_Pair(direction, text, output, n, {"source": text}) for n, text in known]
+        return [_Pair(direction, output, text, n, {"source": output}) for n, text in known]
 
     def _passage(self, pair: _Pair, aspect: Aspect, quality: Quality) -> Passage:
         wording = self.words.templates[pair.direction]

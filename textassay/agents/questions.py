@@ -674,10 +674,8 @@ async def _about_parts(
 def p_yes(yes: float | None, no: float | None) -> float:
     """Return equation 3, P(yes) / (P(yes) + P(no)), from natural logs.
 
-    `None` stands for probability 0.
+    `None` stands for probability 0, which only one of them may have.
     """
-    if yes is None and no is None:
-        raise ValueError("neither yes nor no has a probability")
     if yes is None or no is None:
         return 0.0 if yes is None else 1.0
     # The smaller over the larger: the exponential never overflows, however unlikely both are.
@@ -701,9 +699,6 @@ def _no_mass(model: Model, mass: float, unreported: list[str], least: float) -> 
         f"yes and no together have probability {mass:.3g} for {model.name!r}{cause}, less than"
         f" {least:g}"
     )
-
-
-_NOTHING_ASKED = ScoreError(type="NoAnswer", message="no question could be asked")
 
 
 @dataclass(frozen=True)
@@ -736,7 +731,8 @@ class YesNoAggregator:
         if replies.samples is not None:
             about["samples"] = min(reply.usable or 0 for reply in replies.items)
         if question_set.form is None:
-            missing = question_set.missing or _NOTHING_ASKED
+            missing = question_set.missing
+            assert missing is not None  # one of the two is there
             about |= {"scale": (0.0, 1.0), "outcome": "abstained"}
             return Score.unscored(missing.type, missing.message, **about)
         # One question without an answer leaves no score: a mean over the rest would stand for

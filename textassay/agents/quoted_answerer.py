@@ -257,16 +257,16 @@ def score_quoted(
     about |= {"scale": (0.0, 1.0), "usage": answer.usage, "evidence": answer.notes}
     if answer.problem is not None or answer.verdict is None:
         return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
-    match = find_quote(answer.quote, texts)
+    found_in = find_quote(answer.quote, texts)
     piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
-    piece |= {"quote": answer.quote, "found_in": match.where if match else None}
+    piece |= {"quote": answer.quote, "found_in": found_in}
     piece |= {"reason": answer.reason} if answer.reason else {}
     # recorded before the verdict is judged, so that an abstention shows the quotation that was not
     # found
     about["evidence"] = (piece, *answer.notes)
     if answer.verdict == "unsure":
         return Score.unscored("Unsure", "the judge could not tell", outcome="abstained", **about)
-    if match is None and must_quote:
+    if found_in is None and must_quote:
         message = f"the quoted passage is not in {place}: {answer.quote[:MAX_QUOTED]!r}"
         return Score.unscored("QuoteNotFound", message, outcome="abstained", **about)
     return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 
@@ -166,19 +165,8 @@ _NEGATIONS = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteMatch:
-    """Where a quotation stands."""
-
-    where: str
-    """`output`, `source` or `context`, or the part of it, such as `passage 2` or `turn 4, call
-    1`."""
-    start: int
-    """First token of the first part, from 0."""
-
-
-def find_quote(quote: str, texts: Mapping[str, str]) -> QuoteMatch | None:
-    """Return where a quotation stands, or `None` if no text holds it word for word.
+def find_quote(quote: str, texts: Mapping[str, str]) -> str | None:
+    """Return the name of the text that holds a quotation word for word; `None` if none does.
 
     A quotation with an ellipsis is found if all of its parts stand in one text, in order, and
     nothing that the ellipsis leaves out of their sentences negates them.
@@ -194,11 +182,10 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> QuoteMatch | None:
     for where, text in texts.items():
         for spelling in _read(text):
             # as a whole first: an ellipsis may be the text's own
-            start = _find([whole], *spelling, other)
-            if start is None and len(parts) > 1:
-                start = _find(parts, *spelling, other)
-            if start is not None:
-                return QuoteMatch(where, start)
+            if _holds([whole], *spelling, other) or (
+                len(parts) > 1 and _holds(parts, *spelling, other)
+            ):
+                return where
     return None
 
 
@@ -259,37 +246,35 @@ def _read(text: str) -> tuple[tuple[list[str], list[bool]], ...]:
     return tuple((tokens(shown), joined(shown)) for shown in map(plain, spellings(text)))
 
 
-def _find(
+def _holds(
     parts: Sequence[list[str]], source: list[str], inside: list[bool], not_after: frozenset[str]
-) -> int | None:
-    """Return where the first part stands if all stand in the text, in order.
+) -> bool:
+    """Return whether all parts stand in the text, in order.
 
     The first part does not count where it stands after a token of `not_after`, or after one with
     signs of a number between them.
     """
     needed = min(MIN_WORDS, words_in(source))
     if any(words_in(part) < needed for part in parts):
-        return None
-    # every place where the parts so far may end, with the place where the first of them begins
-    ends: dict[int, int] | None = None
+        return False
+    # every place where the parts so far may end
+    ends: list[int] | None = None
     for part in parts:
-        found = dict[int, int]()
+        found = list[int]()
         for start in _positions(part, source):
             end = start + len(part)
             if inside[end - 1] or (start > 0 and inside[start - 1]):
                 continue
-            if ends is None:
-                if not _stands_after(source, start, not_after):
-                    found[end] = start
-                continue
-            before = (at for at in sorted(ends, reverse=True) if at <= start)
-            near = next((at for at in before if not _negated(source[at:start])), None)
-            if near is not None:
-                found[end] = ends[near]
+            if (
+                not _stands_after(source, start, not_after)
+                if ends is None
+                else any(at <= start and not _negated(source[at:start]) for at in reversed(ends))
+            ):
+                found.append(end)
         if not found:
-            return None
+            return False
         ends = found
-    return min((ends or {}).values(), default=None)
+    return True
 
 
 def _compares(quote: str) -> bool:

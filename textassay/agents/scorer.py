@@ -356,7 +356,7 @@ class Scorer:
             return Score.unscored("NotALabel", message, **about)
         expected = expected_rating(sample, rating.span[0], points)
         if not isinstance(expected, Expectation):
-            return Score.unscored(expected.reason, expected.message, **about)
+            return Score.unscored(expected.type, expected.message, **about)
         names = list(aspect.labels) or [point.label for point in points]
         shares = list(expected.probabilities.values())
         about["evidence"] += tuple(
@@ -556,15 +556,11 @@ class JointScorer:
             `highest` each), `form` and `structured` as well.
         form: How the ratings are asked for.
         parse_retries: How often aspects that an answer leaves out are asked for again.
-        max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
-        structured: Whether to ask for JSON by a schema; `None` if the model is known to be able.
     """
 
     ask: Ask
     form: Form = "number"
     parse_retries: int = 1
-    max_tokens: int | None = None
-    structured: bool | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -576,10 +572,8 @@ class JointScorer:
 
     @cached_property
     def asks_for_json(self) -> bool:
-        """Whether answers are requested as JSON by a schema."""
-        if self.structured is None:
-            return self.ask.model.capabilities.json_schema is True
-        return self.structured
+        """Whether answers are requested as JSON by a schema: if the model is known to be able."""
+        return self.ask.model.capabilities.json_schema is True
 
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
         """Return a score for each aspect, in order.
@@ -636,7 +630,7 @@ class JointScorer:
         return await self.ask.answer(
             prompt,
             lambda sample: self._read(sample, aspects),
-            max_tokens=self.max_tokens or TOKENS_BESIDE + TOKENS_PER_RATING * len(aspects),
+            max_tokens=TOKENS_BESIDE + TOKENS_PER_RATING * len(aspects),
             json_schema=schema if self.asks_for_json else None,
             dry_run_answer=self._dry_run_answer(aspects),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -49,7 +49,7 @@ from textassay.runtime.messages import (
     Usage,
 )
 from textassay.runtime.model import Json, Sample
-from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.text import DEFAULT_SPLITTER
 from textassay.tools.tool import Tool, premise
 
 SPLIT_PROMPT, P_YES_PROMPT = "claims_split", "decomp_eval"
@@ -188,10 +188,10 @@ class ClaimCheck(PromptMethod):
             return Claims(problem=MISSING)
         return await self._splitter(example)
 
-    def _make_splitter(self) -> ClaimSplitter | SentenceClaims:
+    def _make_splitter(self) -> Callable[[Example], Awaitable[Claims]]:
         options = self.options
         if options.split == "sentences":
-            return SentenceClaims()
+            return sentence_claims
         ask = ask_to_write(
             self.models, "splitter", SPLIT_PROMPT, self._task, options, seed=options.seed,
             what="claims", instead="take options={'split': 'sentences'}",
@@ -323,19 +323,17 @@ class ClaimSplitter:
         ask: Model and prompt, which is given `count` as well.
         per_sentence: Most claims for each sentence of the output.
         retries: How often an answer that is no list is asked for again.
-        splitter: Counts the sentences.
     """
 
     ask: Ask
     per_sentence: int = 3
     retries: int = 1
-    splitter: SentenceSplitter = DEFAULT_SPLITTER
 
     async def __call__(self, example: Example) -> Claims:
         """Return the claims; none, with the reason, if the answer is no list or names none."""
         if not example.output.strip():
             return Claims(problem=EMPTY)
-        count = self.per_sentence * len(self.splitter.split(example.output))
+        count = self.per_sentence * len(DEFAULT_SPLITTER.split(example.output))
         # the output alone: a model that sees the source would mend what the output says by it
         alone = example.model_copy(
             update={"source": None, "context": None, "references": (), "images": ()}
@@ -362,21 +360,11 @@ class ClaimSplitter:
         return Claims(items=items, problem=problem, dropped=max(0, len(found) - count), usage=usage)
 
 
-@dataclass(frozen=True)
-class SentenceClaims:
-    """Takes every sentence of an output as a claim; no model is asked.
-
-    Attributes:
-        splitter: Cuts the output into sentences.
-    """
-
-    splitter: SentenceSplitter = DEFAULT_SPLITTER
-
-    async def __call__(self, example: Example) -> Claims:
-        """Return the sentences, without repeats."""
-        sentences = dict.fromkeys(self.splitter.split(example.output))
-        items = tuple(Claim(text=sentence) for sentence in sentences)
-        return Claims(items=items, problem=None if items else EMPTY)
+async def sentence_claims(example: Example) -> Claims:
+    """Return every sentence of an output as a claim, without repeats; no model is asked."""
+    sentences = dict.fromkeys(DEFAULT_SPLITTER.split(example.output))
+    items = tuple(Claim(text=sentence) for sentence in sentences)
+    return Claims(items=items, problem=None if items else EMPTY)
 
 
 def _read(sample: Sample) -> tuple[str, ...] | None:

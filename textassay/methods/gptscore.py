@@ -54,8 +54,8 @@ class GPTScoreOptions(PromptOptions):
     """Which text is scored given which: `src-hypo`, `ref-hypo`, `hypo-ref`, the mean of the last
     two (`ref-both`) or their harmonic mean (`harmonic`); by default what the table says."""
     over_references: OverReferences | None = None
-    """What becomes of several references: `mean`, `max`, `harmonic`, or the `first` alone; by
-    default the maximum for data-to-text, as the authors run it, and else the mean."""
+    """What becomes of several references; by default the maximum for data-to-text, as the authors
+    run it, and else the mean."""
     combine: tuple[str, ...] = ()
     """Names or codes of aspects whose definitions are joined to that of each judged one."""
     scored: Scored | None = None
@@ -140,7 +140,6 @@ class GPTScore(PromptMethod):
             instruct=options.instruction,
             combined=qualities.chosen(options.combine, self._task.aspects),
             demonstrations=demonstrations,
-            first_reference=self.over_references == "first",
             alone=bool(options.pmi),
         )
         variants = (options.instruction, options.combine, tables, file, self._task.digest)

@@ -558,14 +558,18 @@ class LMProb(TextTool):
         connected: A model that is open already, instead of `model`; the caller closes it.
         template: The prompt; `{premise}` stands for context and source. The output follows
             directly.
-        unconditional: Whether the output is scored without a premise, after the template's
-            other words.
 
     Raises:
         ConfigurationError: The template has no place for the premise.
     """
 
     kind: ClassVar[str] = "lm_prob"
+    description = (
+        "Probability a language model gives to the output given the source (fact and conversation"
+        " in dialogue), per token (geometric mean), 0 to 1; higher: more natural and expected in"
+        " its place. Says little about facts."
+    )
+    scale, needs = (0.0, 1.0), ("premise",)
 
     def __init__(
         self,
@@ -574,23 +578,15 @@ class LMProb(TextTool):
         *,
         connected: Model | None = None,
         template: str = "{premise}\n",
-        unconditional: bool = False,
     ) -> None:
-        if not unconditional and template.count(_PLACE) != 1:
+        if template.count(_PLACE) != 1:
             raise ConfigurationError(
                 f"the template of {name} needs {_PLACE} exactly once: {template!r}"
             )
         if model is not None and connected is not None:
             raise ConfigurationError(f"{name} takes a model's name or an open model, not both")
         self.name, self.model, self.connected = name, model, connected
-        self.template, self.unconditional = template, unconditional
-        self.scale = (0.0, 1.0)
-        self.needs = () if unconditional else ("premise",)
-        given = "" if unconditional else " given the source (fact and conversation in dialogue)"
-        self.description = (
-            f"Probability a language model gives to the output{given}, per token (geometric mean),"
-            " 0 to 1; higher: more natural and expected in its place. Says little about facts."
-        )
+        self.template = template
         self._opened: Model | None = None
         self._opening: asyncio.Lock = asyncio.Lock()
         self._closed = False
@@ -598,21 +594,14 @@ class LMProb(TextTool):
     def settings(self) -> Mapping[str, object]:
         """Model and template."""
         name = self.connected.name if self.connected else self.model
-        return {
-            "model": name,
-            "template": repr(self.template),
-            "unconditional": self.unconditional or None,
-        }
+        return {"model": name, "template": repr(self.template)}
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Ask for the log-probabilities of the output's tokens."""
         model = await self._model()
-        text = "" if self.unconditional else premise_of(example) or ""
         # Not `format`: other braces in a template are text.
-        before, _, after = self.template.partition(_PLACE)
-        request = ContinuationRequest(
-            prompt=f"{before}{text}{after}", continuation=example.output.strip()
-        )
+        prompt = self.template.replace(_PLACE, premise_of(example) or "")
+        request = ContinuationRequest(prompt=prompt, continuation=example.output.strip())
         answer = await scoring(model, "continuation").continuation(request)
         mean = answer.logprob / len(answer.tokens)
         cut = (

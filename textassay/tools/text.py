@@ -15,7 +15,7 @@ cut off.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Protocol
 
@@ -84,15 +84,7 @@ class SentenceSplitter(Protocol):
 class RuleSplitter:
     """Splits by rules, which hold for every script that marks the ends of sentences."""
 
-    def __init__(self, abbreviations: Iterable[str] = ()) -> None:
-        """`abbreviations` are words, without the final dot, that a sentence never ends on."""
-        self.abbreviations = _BEFORE_NAMES | {a.lower().rstrip(".") for a in abbreviations}
-
-    @property
-    def signature(self) -> str:
-        """`rules-1`, with the number of abbreviations if the user added some."""
-        added = len(self.abbreviations) - len(_BEFORE_NAMES)
-        return "rules-1" + (f"+{added}" if added else "")
+    signature = "rules-1"
 
     def split(self, text: str) -> list[str]:
         """Return the sentences of a text; see `SentenceSplitter`."""
@@ -134,7 +126,7 @@ class RuleSplitter:
             # the mark stands alone: tokenized text
             words = text[max(start, match.start() - 30) : match.start()].lower().split()
             last = words[-1] if words else ""
-            return last not in self.abbreviations or last in ("no", "v", "mar")
+            return last not in _BEFORE_NAMES or last in ("no", "v", "mar")
         if mark != ".":
             asks = mark in ("!", "?") and match["end"] == mark
             return asks or not after[0].islower()
@@ -148,7 +140,7 @@ class RuleSplitter:
             return False  # the number of a list item
         if after[0].islower():
             return False
-        if low in self.abbreviations:
+        if low in _BEFORE_NAMES:
             # "No. 5" continues a sentence, "He said no. Then" ends one.
             return low == "no" and not after[0].isdigit()
         next_word = re.split(r"[\s,]", after.lstrip("\"'\u2018\u201c(["), maxsplit=1)[0]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from textassay.agents.reading.json_in_prose import object_schema
 from textassay.agents.reading.ratings import Form
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Aspect
+from textassay.runtime.messages import Aspect, ScoreError
 from textassay.runtime.model import Json, Sample, TokenLogprob
 
 MAX_LETTERS = 26
@@ -140,43 +140,36 @@ class Expectation(NamedTuple):
     """Renormalized probability by label, lowest rating first."""
 
 
-class NoExpectation(NamedTuple):
-    """Why the token probabilities give no rating."""
-
-    reason: str
-    """`NoLabelMass`, `NotALabel`, `NoScorePosition`, `AmbiguousLabels` or `MalformedLogprobs`."""
-    message: str
-    """For people, with what would help."""
-
-
 def expected_rating(
     sample: Sample, start: int, points: Sequence[ScalePoint]
-) -> Expectation | NoExpectation:
-    """Return the mean rating over labels at the token that holds character `start`."""
+) -> Expectation | ScoreError:
+    """Return the mean rating over labels at the token that holds character `start`.
+
+    Or `NoLabelMass`, `NoScorePosition`, `AmbiguousLabels` or `MalformedLogprobs`, with what would
+    help.
+    """
     index = _token_at(sample, start)
     if index is None:
-        return NoExpectation(
-            "NoScorePosition", "the tokens that the server sent do not match its text"
-        )
+        return _error("NoScorePosition", "the tokens that the server sent do not match its text")
     tokens = sample.logprobs or ()
     if (malformed := _malformed(tokens[index : index + 2])) is not None:
         return malformed
     mass = _split_longer_labels(_mass_by_label(tokens[index], points), tokens, index, points)
     if mass is None:
-        return NoExpectation(
+        return _error(
             "AmbiguousLabels",
             "this model writes some labels in several tokens, so their probabilities cannot be "
             "distinguished; use n=20 or form=letters",
         )
     total = math.fsum(mass.values())
     if total > 1 + ROUNDING:
-        return NoExpectation(
+        return _error(
             "MalformedLogprobs",
             f"the server's log-probabilities give all labels together probability {total:.4g},"
             " above 1; use n=20",
         )
     if total < MIN_MASS:
-        return NoExpectation(
+        return _error(
             "NoLabelMass",
             f"all labels together have probability {total:.3g}, less than {MIN_MASS:g}; use n=20",
         )
@@ -187,12 +180,16 @@ def expected_rating(
     return Expectation(value, min(1.0, total), shares)
 
 
-def _malformed(tokens: Sequence[TokenLogprob]) -> NoExpectation | None:
+def _error(kind: str, message: str) -> ScoreError:
+    return ScoreError(type=kind, message=message)
+
+
+def _malformed(tokens: Sequence[TokenLogprob]) -> ScoreError | None:
     """Return why log-probabilities are invalid: one is NaN, or above 0."""
     for token in tokens:
         for text, logprob in ((token.token, token.logprob), *dict(token.top).items()):
             if not logprob <= ROUNDING:  # NaN is not, either
-                return NoExpectation(
+                return _error(
                     "MalformedLogprobs",
                     f"the server sent the log-probability {logprob:g} for the token {text[:20]!r},"
                     " which must be at most 0; use n=20",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -18,7 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from textassay import __version__
-from textassay.agents.aggregation import broken_part
+from textassay.agents.aggregation import broken_part, shared_fields
 from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.attribution import explain
 from textassay.learning.pooling import Pool
@@ -94,13 +95,13 @@ class FittedScorer:
 
         The evaluator abstains if the example has none of the features.
         """
+        about = partial(shared_fields, example, how="fused", signature=signature)
         # with nothing but gaps the aggregator would predict the mean of the training ratings for
         # everybody
         if all(math.isnan(value) for value in features):
             reason = "NoFeatures", "the example has none of the evaluator's features"
             return [
-                Score.unscored(*reason, outcome="abstained", **_fields(example, aspect, signature))
-                for aspect in aspects
+                Score.unscored(*reason, outcome="abstained", **about(aspect)) for aspect in aspects
             ]
         source = source_label(example) if self.aggregator.pools_sources else None
         verdict = await self._verdict((features, example.system, source))
@@ -120,8 +121,7 @@ class FittedScorer:
                 evidence = self._evidence(features, verdict.clipped, verdict.because, at, further)
                 if value != raw:
                     evidence.append({"text": "(kept on the scale)", "contribution": value - raw})
-            about = _fields(example, aspect, signature)
-            scores.append(Score(value=value, evidence=tuple(evidence), **about))
+            scores.append(Score(value=value, evidence=tuple(evidence), **about(aspect)))
         return scores
 
     def _of_rows(self, rows: Sequence[FeatureRow]) -> list[_Verdict]:
@@ -253,11 +253,6 @@ class FittedMethod:
         }
 
 
-def _fields(example: Example, aspect: Aspect, signature: str) -> dict[str, Any]:
-    about = {"id": example.id, "aspect": aspect.name, "scale": aspect.scale}
-    return {**about, "how": "fused", "signature": signature}
-
-
 def chosen(evaluator: Evaluator, aspects: Iterable[str | Aspect] | None) -> tuple[Aspect, ...]:
     """Return the evaluator's aspects, or those of them that are wanted."""
     if aspects is None:
@@ -360,7 +355,7 @@ class LearnedTree:
             scores = [
                 Score.unscored(
                     error.type, error.message, outcome="error",
-                    **_fields(example, aspect, self.signature),
+                    **shared_fields(example, aspect, how="fused", signature=self.signature),
                 )
                 for aspect in aspects
             ]  # fmt: skip

@@ -1,0 +1,22 @@
+"""What nearly every test of a method does: build it by name and judge one example."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textassay.methods import build
+from textassay.runtime.messages import Assignment, Example
+
+
+async def scores_of(method: Any, example: Example) -> Any:
+    """Return a method's scores of an example, or the failure that takes their place."""
+    return await method.graph.run(Assignment(example=example, aspects=method.aspects))
+
+
+async def judged(
+    name: str, model: Any, example: Example, task: str | None = None, aspects: Any = None,
+    tools: Any = (), **options: Any,
+) -> Any:  # fmt: skip
+    """Build a method with these options and return its scores of an example."""
+    method = build(name, model, task=task, aspects=aspects, options=options, tools=tools)
+    return await scores_of(method, example)
