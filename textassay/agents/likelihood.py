@@ -582,12 +582,6 @@ class Likelihood(Message):
         return given - self.alone / (self.alone_tokens if weights == "mean" else 1)
 
 
-class Likelihoods(Message):
-    """Of all passages behind one score, in their order."""
-
-    items: tuple[Likelihood, ...] = ()
-
-
 @dataclass(frozen=True)
 class LikelihoodReader:
     """Asks a model how likely passages are."""
@@ -597,13 +591,13 @@ class LikelihoodReader:
     def __post_init__(self) -> None:
         scoring(self.model, "continuation")
 
-    async def __call__(self, passages: Passages) -> Likelihoods:
+    async def __call__(self, passages: Passages) -> list[Likelihood]:
         """Return the likelihoods.
 
         Raises:
             CapabilityError: The model does not return log-probabilities of a given text.
         """
-        return Likelihoods(items=tuple(await gather(map(self._read, passages.items))))
+        return await gather(map(self._read, passages.items))
 
     async def _read(self, passage: Passage) -> Likelihood:
         scored = {"continuation": passage.scored}
@@ -650,14 +644,13 @@ class LikelihoodScorer:
     normalized: bool = False
 
     async def __call__(
-        self, example: Example, aspect: Aspect, passages: Passages, likelihoods: Likelihoods
+        self, example: Example, aspect: Aspect, passages: Passages, likelihoods: list[Likelihood]
     ) -> Score:
         """Return the score, a signed log-probability without a scale.
 
         It has no value if there was no passage.
         """
-        items = likelihoods.items
-        fields: dict[str, Any] = {"value": self._value(items)} if items else {}
+        fields: dict[str, Any] = {"value": self._value(likelihoods)} if likelihoods else {}
         if passages.missing is not None:
             fields = {"outcome": "abstained", "error": passages.missing}
         return Score(
@@ -665,8 +658,8 @@ class LikelihoodScorer:
             aspect=aspect.label,
             scale=None,
             how="loglikelihood",
-            evidence=tuple(self._as_evidence(item) for item in items),
-            usage=sum((item.usage for item in items), Usage()),
+            evidence=tuple(self._as_evidence(item) for item in likelihoods),
+            usage=sum((item.usage for item in likelihoods), Usage()),
             signature=self.signature,
             **fields,
         )

@@ -19,7 +19,7 @@ from textassay.agents.prompt_template import Task, references_shown
 from textassay.agents.quotes import evidence_pieces
 from textassay.runtime.conversation import answer_piece, conversation_pieces
 from textassay.runtime.messages import Example, Message
-from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences
+from textassay.tools.text import DEFAULT_SPLITTER, pack_sentences
 
 K1, B = 1.2, 0.75
 """Parameters of BM25 (Robertson and Zaragoza 2009, section 3.2)."""
@@ -30,57 +30,37 @@ _WORD = re.compile(r"\w+")
 
 
 def narrow(
-    example: Example,
-    claim: str,
-    *,
-    window: int,
-    most: int,
-    splitter: SentenceSplitter = DEFAULT_SPLITTER,
-    question_counts: bool = True,
+    example: Example, claim: str, *, window: int, most: int, question_counts: bool = True
 ) -> Example:
     """Return the example with at most `most` windows of its source, those closest to the claim.
 
     Passages and conversations are shown by their numbers, `most` windows of them in all.
     """
-    if example.passages or example.messages:
-        return _narrowed(example, claim, window, most, splitter, question_counts=question_counts)
-    source = example.source or ""
-    if len(source.split()) <= window * most:
-        return example
-    windows = pack_sentences(
-        splitter.split(source), lambda text: len(text.split()), window, overlap=1
-    )
-    chosen = sorted(closest(claim, windows, most))
-    shown = f"\n{GAP}\n".join(windows[at] for at in chosen)
-    return example.model_copy(update={"source": shown})
-
-
-def _narrowed(
-    example: Example,
-    claim: str,
-    window: int,
-    most: int,
-    splitter: SentenceSplitter,
-    *,
-    question_counts: bool,
-) -> Example:
-    """Return the example with the windows of its passages and messages closest to the claim."""
-    windows: list[tuple[bool, str]] = []
+    if not (example.passages or example.messages):
+        source = example.source or ""
+        if len(source.split()) <= window * most:
+            return example
+        windows = _windows(source, window)
+        chosen = sorted(closest(claim, windows, most))
+        shown = f"\n{GAP}\n".join(windows[at] for at in chosen)
+        return example.model_copy(update={"source": shown})
+    parts: list[tuple[str, str]] = []
     for piece in evidence_pieces(example, question_counts=question_counts):
-        cut = pack_sentences(
-            splitter.split(piece.text), lambda text: len(text.split()), window, overlap=1
-        )
-        is_context = piece.kind == "passage" and not piece.turn
-        windows += [(is_context, replace(piece, text=text).shown) for text in cut]
-    if sum(len(text.split()) for _, text in windows) <= window * most:
-        chosen = list(range(len(windows)))
-    else:
-        chosen = sorted(closest(claim, [text for _, text in windows], most))
-    shown = {
-        name: "\n\n".join(windows[at][1] for at in chosen if windows[at][0] is is_context) or None
-        for name, is_context in (("source", False), ("context", True))
+        name = "context" if piece.kind == "passage" and not piece.turn else "source"
+        parts += [(name, replace(piece, text=text).shown) for text in _windows(piece.text, window)]
+    texts = [text for _, text in parts]
+    if sum(len(text.split()) for text in texts) > window * most:
+        parts = [parts[at] for at in sorted(closest(claim, texts, most))]
+    near = {
+        name: "\n\n".join(text for place, text in parts if place == name) or None
+        for name in ("source", "context")
     }
-    return example.model_copy(update=shown)
+    return example.model_copy(update=near)
+
+
+def _windows(text: str, words: int) -> list[str]:
+    sentences = DEFAULT_SPLITTER.split(text)
+    return pack_sentences(sentences, lambda part: len(part.split()), words, overlap=1)
 
 
 def closest(claim: str, windows: Sequence[str], most: int) -> list[int]:

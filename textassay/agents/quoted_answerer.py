@@ -79,12 +79,6 @@ class QuotedAnswer(Message):
         return f"no yes or no could be read{cut}; it said: {self.text[:MAX_QUOTED]!r}"
 
 
-class QuotedAnswers(Message):
-    """What a model answered to several questions, in their order; the first has usage and notes."""
-
-    items: tuple[QuotedAnswer, ...]
-
-
 class _Read(Message):
     verdict: AnswerVerdict | None = None
     quote: str = ""
@@ -180,12 +174,13 @@ class JointAnswerer(_AsksForQuotations):
 
     is_rubric: bool = False
 
-    async def __call__(self, example: Example, questions: tuple[Aspect, ...]) -> QuotedAnswers:
-        """Return an answer to each question, or why it cannot be read."""
+    async def __call__(
+        self, example: Example, questions: tuple[Aspect, ...]
+    ) -> tuple[QuotedAnswer, ...]:
+        """Return an answer to each question, or why it cannot be read; the first has the usage."""
         example = self.ask.prepare(example)
         if not example.output.strip():
-            empty = (QuotedAnswer(question=one, problem="EmptyOutput") for one in questions)
-            return QuotedAnswers(items=tuple(empty))
+            return tuple(QuotedAnswer(question=one, problem="EmptyOutput") for one in questions)
         ask = self._ask_about(example)
         found: dict[int, QuotedAnswer] = {}
         usage, left, prompt = NO_USAGE, list(range(len(questions))), None
@@ -212,7 +207,7 @@ class JointAnswerer(_AsksForQuotations):
         # cost and thoughts are of all of them, and stand once
         shared = {"usage": usage, "notes": thought_note(answer.samples)}
         items[0] = items[0].model_copy(update=shared)
-        return QuotedAnswers(items=tuple(items))
+        return tuple(items)
 
 
 @dataclass(frozen=True)

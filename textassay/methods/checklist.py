@@ -25,8 +25,8 @@ from textassay.agents.quoted_answerer import (
     MAX_TOKENS,
     JointAnswerer,
     QuoteCheck,
+    QuotedAnswer,
     QuotedAnswerer,
-    QuotedAnswers,
     question_of,
 )
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
@@ -58,18 +58,6 @@ class Questions(Message):
     """In order; each with its `question`."""
     notes: tuple[dict[str, Any], ...] = ()
     """What a model wrote that could not be used."""
-
-
-class AllQuestions(Message):
-    """The questions on all aspects, or the criteria of a rubric."""
-
-    items: tuple[Aspect, ...]
-
-
-class Batches(Message):
-    """Questions by the request that they are asked in, in order."""
-
-    items: tuple[tuple[Aspect, ...], ...]
 
 
 class ChecklistOptions(PromptOptions):
@@ -196,7 +184,7 @@ class Checklist(PromptMethod):
         if self.reads_rubrics:
             return [
                 Node("criteria", self._criteria, example="input.example"),
-                *self._answering("criteria.items", "verdicts"),
+                *self._answering("criteria", "verdicts"),
                 Node("scores", self._total, **PER_ASPECT, verdicts="verdicts"),
             ]
         if self.options.output == "questions":
@@ -210,7 +198,7 @@ class Checklist(PromptMethod):
         return [
             Node("questions", self._questions, aspect=each("input.aspects")),
             Node("all", self._lay_out, questions="questions"),
-            *self._answering("all.items", "ratings"),
+            *self._answering("all", "ratings"),
             Node("scores", self._fuse, **PER_ASPECT, questions=each("questions"),
                  all_questions="all", ratings="ratings"),
         ]  # fmt: skip
@@ -237,7 +225,7 @@ class Checklist(PromptMethod):
                 self._check = check
                 return [
                     Node("batches", self._batches, questions=questions),
-                    Node("answers", joint, example=example, questions=each("batches.items")),
+                    Node("answers", joint, example=example, questions=each("batches")),
                     Node(output, self._checked, example=example, batches="batches",
                          answers="answers"),
                 ]  # fmt: skip
@@ -255,34 +243,35 @@ class Checklist(PromptMethod):
                  question_set=question_set, replies=each("answers")),
         ]  # fmt: skip
 
-    async def _criteria(self, example: Example) -> AllQuestions:
+    async def _criteria(self, example: Example) -> tuple[Aspect, ...]:
         """Return the criteria of a row's rubric as what is asked."""
         parent = self._task.aspects[0].id
-        return AllQuestions(
-            items=tuple(
-                Aspect(name=one.id, definition=one.criterion, parent=parent, scale=(0.0, 1.0))
-                for one in example.rubric
-            )
+        return tuple(
+            Aspect(name=one.id, definition=one.criterion, parent=parent, scale=(0.0, 1.0))
+            for one in example.rubric
         )
 
-    async def _batches(self, questions: tuple[Aspect, ...]) -> Batches:
+    async def _batches(self, questions: tuple[Aspect, ...]) -> list[tuple[Aspect, ...]]:
         """Return the questions of each aspect together, or each by itself."""
         groups: dict[Any, list[Aspect]] = {}
         for at, question in enumerate(questions):
             key = question.parent if self.options.calls == "joint" else at
             groups.setdefault(key, []).append(question)
-        return Batches(items=tuple(map(tuple, groups.values())))
+        return [tuple(group) for group in groups.values()]
 
     async def _checked(
-        self, example: Example, batches: Batches, answers: list[QuotedAnswers | Failure]
+        self,
+        example: Example,
+        batches: list[tuple[Aspect, ...]],
+        answers: list[tuple[QuotedAnswer, ...] | Failure],
     ) -> list[Score | Failure]:
         """Look up the quotations of all batches; a batch that failed fails for each question."""
         checked: list[Score | Failure] = []
-        for batch, answered in zip(batches.items, answers, strict=True):
+        for batch, answered in zip(batches, answers, strict=True):
             if isinstance(answered, Failure):
                 checked += [answered] * len(batch)
             else:
-                checked += [await self._check(example, answer) for answer in answered.items]
+                checked += [await self._check(example, answer) for answer in answered]
         return checked
 
     async def _total(
@@ -312,26 +301,26 @@ class Checklist(PromptMethod):
         questions = await self._writer(aspect)
         return as_questions(aspect, questions.aspects, questions.notes)
 
-    async def _lay_out(self, questions: list[Questions | Failure]) -> AllQuestions:
+    async def _lay_out(self, questions: list[Questions | Failure]) -> tuple[Aspect, ...]:
         """Lay all questions side by side.
 
         An aspect whose questions could not be written has none.
         """
         there = [one for one in questions if isinstance(one, Questions)]
-        return AllQuestions(items=tuple(item for one in there for item in one.items))
+        return tuple(item for one in there for item in one.items)
 
     async def _fuse(
         self,
         example: Example,
         aspect: Aspect,
         questions: Questions,
-        all_questions: AllQuestions,
+        all_questions: tuple[Aspect, ...],
         ratings: list[Score | Failure],
     ) -> Score:
         """Return the weighted mean over an aspect's questions, with every answer as evidence."""
         # by id, since two aspects may share a question
         own = {question.id for question in questions.items}
-        pairs = [(q, r) for q, r in zip(all_questions.items, ratings, strict=True) if q.id in own]
+        pairs = [(q, r) for q, r in zip(all_questions, ratings, strict=True) if q.id in own]
         signature = signature_of_parts(self.signature, [rating for _, rating in pairs])
         average = Average(signature, self.options.required)
         parts = [_turned(question, aspect, rating) for question, rating in pairs]

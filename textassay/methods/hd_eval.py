@@ -66,13 +66,6 @@ class Branch(Message):
         )
 
 
-class Criteria(Message):
-    """All that is rated for one example."""
-
-    placed: tuple[Placed, ...]
-    """The nodes of all branches, branch by branch."""
-
-
 class HDEvalOptions(RatingOptions):
     """Options of HD-Eval."""
 
@@ -156,7 +149,7 @@ class HDEval(RatingMethod):
                     " tree writes one)"
                 )
             return [Node("scores", self._rate_one, **PER_ASPECT)]
-        criterion = each("criteria.placed")
+        criterion = each("criteria")
         return [
             Node("tree", self._branch, aspect=each("input.aspects")),
             Node("criteria", self._lay_out, branches="tree"),
@@ -174,14 +167,14 @@ class HDEval(RatingMethod):
         grown = await grow(self._decomposer, (aspect,), self.options.depth)
         return Branch(tree=grown.tree, notes=grown.notes)
 
-    async def _lay_out(self, branches: list[Branch | Failure]) -> Criteria:
+    async def _lay_out(self, branches: list[Branch | Failure]) -> tuple[Placed, ...]:
         """Lay the branches that there are side by side.
 
         One that failed takes down its own criterion only.
         """
         there = [branch for branch in branches if isinstance(branch, Branch)]
         # one flat list lets the graph rate all nodes of all branches at the same time
-        return Criteria(placed=tuple(placed for branch in there for placed in branch.placed))
+        return tuple(placed for branch in there for placed in branch.placed)
 
     async def _rate(self, example: Example, criterion: Placed) -> Score:
         return await self.scorer(example, criterion.aspect, parent=criterion.parent)
@@ -197,12 +190,12 @@ class HDEval(RatingMethod):
         example: Example,
         aspect: Aspect,
         branch: Branch,
-        criteria: Criteria,
+        criteria: tuple[Placed, ...],
         ratings: list[Score | Failure],
     ) -> Score:
         """Return the average over a branch, with every node's rating as evidence."""
         own = {node.id for node in branch.tree}
-        pairs = zip((placed.aspect for placed in criteria.placed), ratings, strict=True)
+        pairs = zip((placed.aspect for placed in criteria), ratings, strict=True)
         rated = [(node, part) for node, part in pairs if node.id in own]
         score = await self._average(example, aspect, [part for _, part in rated])
         evidence = tuple(

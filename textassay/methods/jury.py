@@ -36,13 +36,6 @@ class JurorAspect(Message):
     """What is rated."""
 
 
-class Panel(Message):
-    """Everything that is rated for one example."""
-
-    items: tuple[JurorAspect, ...]
-    """Aspect by aspect, the jurors in order."""
-
-
 class JuryOptions(RatingOptions):
     """Options of the jury."""
 
@@ -125,7 +118,7 @@ class Jury(RatingMethod):
             ]
         if self.options.output == "jurors":
             return [Node("scores", self._rate_as_juror, **PER_ASPECT)]
-        seat = each("panel.items")
+        seat = each("panel")
         return [
             Node("panel", self._seat, aspects="input.aspects"),
             Node("ratings", self._rate, example="input.example", seat=seat),
@@ -140,9 +133,9 @@ class Jury(RatingMethod):
             for model in read_jurors(self.models)
         )
 
-    async def _seat(self, aspects: tuple[Aspect, ...]) -> Panel:
+    async def _seat(self, aspects: tuple[Aspect, ...]) -> list[JurorAspect]:
         jurors = range(len(self._jurors))
-        return Panel(items=tuple(JurorAspect(juror=j, aspect=a) for a in aspects for j in jurors))
+        return [JurorAspect(juror=juror, aspect=aspect) for aspect in aspects for juror in jurors]
 
     async def _rate(self, example: Example, seat: JurorAspect) -> Score:
         return await self._jurors[seat.juror](example, seat.aspect)
@@ -204,10 +197,14 @@ class Jury(RatingMethod):
         return score.model_copy(update={"aspect": aspect.label, "signature": self.signature})
 
     async def _combine(
-        self, example: Example, aspect: Aspect, panel: Panel, ratings: list[Score | Failure]
+        self,
+        example: Example,
+        aspect: Aspect,
+        panel: list[JurorAspect],
+        ratings: list[Score | Failure],
     ) -> Score:
         """Return the jurors' ratings as one, each with its juror as evidence."""
-        pairs = zip(panel.items, ratings, strict=True)
+        pairs = zip(panel, ratings, strict=True)
         own = [(self._names[seat.juror], r) for seat, r in pairs if seat.aspect.id == aspect.id]
         score = await self._average(example, aspect, [rating for _, rating in own])
         evidence = tuple({**as_evidence(rating), "text": name} for name, rating in own)

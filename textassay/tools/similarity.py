@@ -9,6 +9,7 @@ import asyncio
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Literal, NamedTuple, Unpack
@@ -128,7 +129,8 @@ DEFAULT_SENTENCE_ENCODER = (
 `engine=static` it is the vectors of the package wordllama."""
 
 MAX_VECTORS = 8192
-"""Texts, or sentences, whose vectors a tool remembers: sources come back with every system."""
+"""Texts, or sentences, whose static vectors a tool remembers: sources come back with every
+system. What a network answers is remembered by its runner."""
 
 Pooling = Literal["mean", "cls"]
 Per = Literal["text", "sentence"]
@@ -177,7 +179,7 @@ class Embedding(ComparingTool):
                 f"{name}: measure={measure} needs per=sentence; whole texts have one cosine"
             )
         self.pooling, self.per, self.measure_ = pooling, per, measure or "p"
-        self._vectors: dict[str, Array | None] = {}
+        self._static_vector = lru_cache(MAX_VECTORS)(static_vector)
         self.scale = (-1.0, 1.0)
         other = {
             "auto": "closest reference (the source if there is no reference)",
@@ -234,23 +236,15 @@ class Embedding(ComparingTool):
 
     async def _embed(self, engine: Engine, texts: Sequence[str]) -> dict[str, Array]:
         """Return a vector of length 1 for each text, but for those without any known token."""
-        known = {text: self._vectors[text] for text in texts if text in self._vectors}
-        fresh = [text for text in dict.fromkeys(texts) if text not in known]
-        if fresh:
-            known.update(zip(fresh, await self._embed_fresh(engine, fresh), strict=True))
-        for text, vector in known.items():
-            # Taken out and put in again, so that the first of the dict is the one unused for
-            # longest.
-            self._vectors.pop(text, None)
-            self._vectors[text] = vector
-        while len(self._vectors) > MAX_VECTORS:
-            del self._vectors[next(iter(self._vectors))]
-        return {text: vector for text, vector in known.items() if vector is not None}
+        texts = list(dict.fromkeys(texts))
+        vectors = zip(texts, await self._vectors(engine, texts), strict=True)
+        return {text: vector for text, vector in vectors if vector is not None}
 
-    async def _embed_fresh(self, engine: Engine, texts: Sequence[str]) -> list[Array | None]:
+    async def _vectors(self, engine: Engine, texts: Sequence[str]) -> list[Array | None]:
         if isinstance(engine, StaticEngine):
             # a look into a table is cheaper than a place in a queue
-            return await asyncio.to_thread(lambda: [static_vector(engine, text) for text in texts])
+            vector = self._static_vector
+            return await asyncio.to_thread(lambda: [vector(engine, text) for text in texts])
 
         def read() -> tuple[Pooling, list[tuple[Encoding, ...]]]:
             pooling = read_pooling(engine.files.folder, engine.label, self.pooling)
