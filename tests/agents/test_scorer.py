@@ -70,17 +70,15 @@ async def test_the_dry_run_answer_of_a_request_is_an_answer_that_can_be_read(
     form, json_schema, how
 ):
     capabilities = Capabilities(n=True, logprobs=True, json_schema=json_schema)
-    logprobs = tuple(TokenLogprob(token=c, logprob=0.0) for c in "4")
-    script = lambda request: Sample(text={"letters": "D"}.get(form, "4"), logprobs=logprobs)  # noqa: E731
-    model, judge = scorer(
-        script, capabilities=capabilities, form=form, how=how, n=2 if how == "sampled" else 1
-    )
+    label = "D" if form == "letters" else "4"
+    sample = Sample(text=label, logprobs=(TokenLogprob(token=label, logprob=0.0),))
+    fields = {"form": form, "how": how, "n": 2 if how == "sampled" else 1}
+    model, judge = scorer(lambda request: sample, capabilities=capabilities, **fields)
     await judge(EXAMPLE, COHERENCE)
     request = model.requests[0]
     assert request.max_tokens
-    assert isinstance(
-        found := parse_rating(request.dry_run_answer, scale=(1, 5), form=form), Rating
-    )
+    found = parse_rating(request.dry_run_answer, scale=(1, 5), form=form)
+    assert isinstance(found, Rating)
     assert found.value == 3
 
 
@@ -158,14 +156,12 @@ async def test_an_answer_that_the_server_clips_is_not_asked_for_with_more_room()
 
 
 async def test_json_is_asked_for_where_the_model_follows_a_schema():
-    model, judge = scorer(
-        ['{"reason": "ok", "score": 4}'], capabilities=Capabilities(json_schema=True)
-    )
-    score = await judge(EXAMPLE, COHERENCE)
-    assert score.value == 4
-    schema = model.requests[0].json_schema
-    assert list(schema["properties"]) == ["reason", "score"]
-    assert schema["properties"]["score"]["enum"] == [1, 2, 3, 4, 5]
+    able = Capabilities(json_schema=True)
+    model, judge = scorer(['{"reason": "ok", "score": 4}'], capabilities=able)
+    assert (await judge(EXAMPLE, COHERENCE)).value == 4
+    properties = model.requests[0].json_schema["properties"]
+    assert list(properties) == ["reason", "score"]
+    assert properties["score"]["enum"] == [1, 2, 3, 4, 5]
     assert "JSON" in model.requests[0].text
     _, unknown = scorer(["4"], capabilities=Capabilities())
     assert not unknown.asks_for_json

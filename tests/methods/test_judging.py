@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.methods.judging import scores_of
+from tests.methods.judging import judged, scores_of
 from textassay.methods import METHODS, Method, build
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
@@ -123,8 +123,7 @@ async def test_g_eval_writes_steps_once_an_aspect_and_puts_them_into_every_form(
 
 async def test_g_eval_samples_at_temperature_one_where_several_are_asked_for():
     model = scripted()
-    method = build("g-eval", model, task="dialogue", aspects=["groundedness"], options={"n": 20})
-    [score] = await scores_of(method, EXAMPLE)
+    [score] = await judged("g-eval", model, EXAMPLE, "dialogue", ["groundedness"], n=20)
     assert (score.how, score.samples, score.value) == ("sampled", 20, 1)
     [request] = rated(model)
     assert (request.n, request.temperature, request.logprobs) == (20, 1.0, None)
@@ -158,8 +157,8 @@ async def test_a_step_writer_that_fails_takes_down_its_own_aspect_only():
         return ServerFailed("down") if fails else judge(request)
 
     aspects = ["groundedness", "understandability"]
-    method = build("g-eval", scripted(one_fails), task="dialogue", aspects=aspects)
-    first, second = await scores_of(method, EXAMPLE)
+    model = scripted(one_fails)
+    first, second = await judged("g-eval", model, EXAMPLE, "dialogue", aspects)
     assert isinstance(first, Failure)
     assert (first.node, first.type) == ("steps", "ServerFailed")
     assert isinstance(second, Score)
@@ -167,8 +166,7 @@ async def test_a_step_writer_that_fails_takes_down_its_own_aspect_only():
 
 async def test_llm_score_with_chain_of_thought_ends_in_the_papers_words():
     model = scripted(["It flows. Final score: 4"])
-    method = build("llm-score-cot", model, task="summarization", aspects=["coherence"])
-    [score] = await scores_of(method, EXAMPLE)
+    [score] = await judged("llm-score-cot", model, EXAMPLE, "summarization", ["coherence"])
     assert score.value == 4
     assert model.requests[0].text.endswith("Let's think step by step:")
     assert model.requests[0].temperature == 0
@@ -208,11 +206,9 @@ def test_signatures_tell_apart_what_is_not_comparable(name):
 async def test_an_empty_output_abstains_and_is_never_judged(name):
     """What is written once a run, such as steps, may be."""
     model = scripted(lambda request: request.dry_run_answer, choices={}, continuation={})
-    method = build(
-        name, model, task="summarization", tools=measured("a") if "fusion" in name else ()
-    )
+    tools = measured("a") if "fusion" in name else ()
     example = Example(id="e", output="  \n", source="s", meta={"output_b": "x"})
-    scores = await scores_of(method, example)
+    scores = await judged(name, model, example, "summarization", tools=tools)
     assert {(s.outcome, s.error.type) for s in scores} == {("abstained", "EmptyOutput")}
     assert not [request for request in model.requests if "<source-" in request.text]
 
@@ -223,8 +219,7 @@ async def test_the_shared_prefix_lasts_to_the_end_of_the_texts(name):
         model = scripted(lambda request: request.dry_run_answer)
         options = {"prompt_layout": "shared-prefix", **({"n": 2} if name == "g-eval" else {})}
         tools = measured("a") if "fusion" in name else ()
-        method = build(name, model, task=task, options=options, tools=tools)
-        await scores_of(method, EXAMPLE)
+        await judged(name, model, EXAMPLE, task, tools=tools, **options)
         texts = [request.text for request in model.requests if EXAMPLE.output in request.text]
         end = texts[0].index("The texts between these tags")
         assert len({text[:end] for text in texts}) == 1
@@ -269,9 +264,8 @@ def test_unknown_names_and_values_are_refused_with_what_exists():
 async def test_overall_is_a_noun_where_a_sentence_names_it(method, sentence):
     """Scores keep the aspect's own name."""
     model = scripted(lambda request: request.dry_run_answer)
-    built = build(method, model, task="dialogue", aspects=["overall"])
     example = EXAMPLE.model_copy(update={"meta": {"output_b": "Yes."}})
-    [score] = await scores_of(built, example)
+    [score] = await judged(method, model, example, "dialogue", ["overall"])
     assert score.aspect == "overall"
     texts = [request.text for request in model.requests]
     assert any(sentence in text for text in texts)

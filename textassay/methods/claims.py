@@ -292,18 +292,11 @@ TOKENS_PER_CLAIM, TOKENS_BESIDE = 40, 100
 """Room for an answer: a short sentence for each claim, and some words around the list."""
 
 
-class Claim(Message):
-    """One statement of an output."""
-
-    text: str = Field(min_length=1)
-    """The statement, understandable by itself."""
-
-
 class Claims(Message):
     """What an output claims."""
 
-    items: tuple[Claim, ...] = ()
-    """In the order of the output."""
+    items: tuple[str, ...] = ()
+    """Statements that can be understood by themselves, in the order of the output."""
     problem: ScoreError | None = None
     """Why there are none."""
     dropped: int = 0
@@ -355,15 +348,14 @@ class ClaimSplitter:
             cut = f" (cut after max_tokens={last.max_tokens})" if last.cut else ""
             message = f"the answer is not a list of claims{cut}; it said: {reply!r}"
             return Claims(problem=ScoreError(type="NoClaimList", message=message), usage=usage)
-        items = tuple(Claim(text=text) for text in found[:count])
+        items = found[:count]
         problem = None if items else NO_CLAIMS
         return Claims(items=items, problem=problem, dropped=max(0, len(found) - count), usage=usage)
 
 
 async def sentence_claims(example: Example) -> Claims:
     """Return every sentence of an output as a claim, without repeats; no model is asked."""
-    sentences = dict.fromkeys(DEFAULT_SPLITTER.split(example.output))
-    items = tuple(Claim(text=sentence) for sentence in sentences)
+    items = tuple(dict.fromkeys(DEFAULT_SPLITTER.split(example.output)))
     return Claims(items=items, problem=None if items else EMPTY)
 
 
@@ -400,19 +392,19 @@ class Windows:
     most: int = 3
     question_counts: bool = True
 
-    def of(self, example: Example, claim: Claim) -> Example:
+    def of(self, example: Example, claim: str) -> Example:
         """Return the example with the claim in place of its output and the windows as its source.
 
         References are left out: a claim is checked against what the output was made from.
         """
         near = narrow(
             example,
-            claim.text,
+            claim,
             window=self.words,
             most=self.most,
             question_counts=self.question_counts,
         )
-        return near.model_copy(update={"output": claim.text, "references": ()})
+        return near.model_copy(update={"output": claim, "references": ()})
 
 
 @dataclass(frozen=True)
@@ -435,7 +427,7 @@ class QuotedVerifier:
     def _answerer(self) -> QuotedAnswerer:
         return QuotedAnswerer(self.ask, self.retries)
 
-    async def __call__(self, example: Example, claim: Claim) -> Score:
+    async def __call__(self, example: Example, claim: str) -> Score:
         """Return 1 for a supported claim and 0 for any other.
 
         `abstained` with `QuoteNotFound` if the passage that is said to support the claim does not
@@ -477,7 +469,7 @@ class ProbabilityVerifier:
         """Who answers, in words where the model sends no log-probabilities."""
         return Answerer(self.ask, reading="auto")
 
-    async def __call__(self, example: Example, claim: Claim) -> Score:
+    async def __call__(self, example: Example, claim: str) -> Score:
         """Return the probability that the claim is supported."""
         shown = self.windows.of(example, claim)
         aspect = ASPECT.model_copy(update={"question": self.question})
@@ -501,9 +493,9 @@ class ToolVerifier:
     tool: Tool
     question_counts: bool = True
 
-    async def __call__(self, example: Example, claim: Claim) -> Score:
+    async def __call__(self, example: Example, claim: str) -> Score:
         """Return the tool's score of the claim."""
-        claimed = example.model_copy(update={"output": claim.text, "references": ()})
+        claimed = example.model_copy(update={"output": claim, "references": ()})
         if not self.question_counts and is_only_asked(example):
             results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
             claimed = claimed.model_copy(update={"source": "\n\n".join(results) or None})
@@ -561,7 +553,7 @@ class SupportedFraction:
         parts = [self._counted(verdict) for verdict in verdicts]
         score = await Average(signature, self.required)(example, aspect, parts)
         evidence = tuple(
-            answer_evidence(verdict, claim.text, _KEPT)
+            answer_evidence(verdict, claim, _KEPT)
             for claim, verdict in zip(claims.items, verdicts, strict=True)
         )
         update: dict[str, Any] = {

@@ -366,11 +366,6 @@ class ToolScorer(AsyncResource):
         if len(set(self.names)) < len(self.names):
             raise ConfigurationError(f"two tools share a name: {', '.join(self.names)}")
 
-    @property
-    def signature(self) -> str:
-        """The tools' signatures, one a line."""
-        return "\n".join(tool.signature for tool in self.tools)
-
     async def score(self, example: Example) -> list[Score]:
         """Score with every tool; the scores are in the order of the tools.
 
