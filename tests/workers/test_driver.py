@@ -25,49 +25,44 @@ from textassay.workers.worker import (
     Job,
     Opened,
     Report,
+    Worker,
     WorkerLost,
     WorkerSession,
-    pack,
-    unpack,
 )
 
 
-class InProcess:
+class InProcess(Worker):
     """A worker in this process."""
 
     def __init__(
         self, name: str, loses: Callable[[InProcess], bool], all_open: asyncio.Barrier
     ) -> None:
-        self._name, self._loses, self._all_open = name, loses, all_open
+        self.name, self._loses, self._all_open = name, loses, all_open
         self.worker = WorkerSession()
-        self.is_alive = True
         self.scores = 0
         self.reports: list[Report] = []
         self.sent: list[Instructions] = []
 
-    @property
-    def name(self) -> str:
-        return self._name
+    async def call(self, method, *arguments):
+        arguments = pickle.loads(pickle.dumps(arguments))
+        return pickle.loads(pickle.dumps(await getattr(self.worker, method)(*arguments)))
 
     async def open(self, job: Job) -> Opened | Failed:
-        opened = await self.worker.open(job)
+        opened = await super().open(job)
         # so that none has judged everything before the others take part
         await self._all_open.wait()
         return opened
 
     async def exchange(self, instructions: Instructions) -> Report:
         self.sent.append(instructions)
-        report = await self.worker.exchange(pickle.loads(pickle.dumps(instructions)))
+        report = await super().exchange(instructions)
         # as when a node dies: what it had done since its last report reaches nobody
         if self._loses(self):
             await self.worker.stop()
             raise WorkerLost(f"the worker on {self.name} is lost")
         self.scores += len(report.scores)
         self.reports.append(report)
-        return unpack(pack(report))
-
-    async def stop(self) -> Report:
-        return unpack(pack(await self.worker.stop()))
+        return report
 
     def kill(self) -> None:
         self.is_alive = False

@@ -53,7 +53,6 @@ from textassay.workers.worker import (
     Worker,
     WorkerLost,
     WorkerPool,
-    pack_examples,
 )
 
 UNIT = 200
@@ -273,7 +272,7 @@ class Driver:
             worker.granted += grant
         worker.is_finishing = self._over.is_set()
         return Instructions(
-            examples=pack_examples(examples),
+            examples=examples,
             part=Part(number, count),
             grant=grant,
             # what one worker keeps may be what another waits for

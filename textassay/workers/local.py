@@ -19,15 +19,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from textassay.runtime.concurrency import fast_loop, hold_off_gc, start_gc
-from textassay.workers.worker import (
-    Failed,
-    Instructions,
-    Job,
-    Opened,
-    Report,
-    WorkerLost,
-    WorkerSession,
-)
+from textassay.workers.worker import Failed, Job, Opened, Worker, WorkerLost, WorkerSession
 
 BEGIN = b"\ntextassay: a worker is ready\n"
 """What comes before the first message: while Python starts, anything may be printed."""
@@ -69,22 +61,16 @@ class LocalWorkers:
             await worker.wait()
 
 
-class LocalWorker:
+class LocalWorker(Worker):
     """A worker in a process of this machine."""
 
     def __init__(self, number: int) -> None:
-        self._number = number
+        self.name = f"process {number}"
         self._process: asyncio.subprocess.Process | None = None
         self._is_killed = False
-        self.is_alive = True
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        return f"process {self._number}"
 
     async def open(self, job: Job) -> Opened | Failed:
-        """See `WorkerSession.open`."""
+        """Start the process, and open its session."""
         # a session of its own: Ctrl-C in the terminal reaches the parent alone
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -96,16 +82,7 @@ class LocalWorker:
         )
         if not self.is_alive:  # killed meanwhile
             self.kill()
-        opened: Opened | Failed = await self._call("open", job)
-        return opened
-
-    async def exchange(self, instructions: Instructions) -> Report:
-        """See `WorkerSession.exchange`."""
-        return await self._report("exchange", instructions)
-
-    async def stop(self) -> Report:
-        """See `WorkerSession.stop`."""
-        return await self._report("stop")
+        return await super().open(job)
 
     def kill(self) -> None:
         """End the process at once; safe to call twice."""
@@ -122,15 +99,8 @@ class LocalWorker:
         if self._process is not None:
             await self._process.wait()
 
-    async def _report(self, method: str, *arguments: Any) -> Report:
-        answer = await self._call(method, *arguments)
-        if isinstance(answer, Failed):
-            # what a worker expects it reports; this is a fault of the program
-            raise RuntimeError(f"{self.name} failed: {answer.message}")
-        report: Report = answer
-        return report
-
-    async def _call(self, method: str, *arguments: Any) -> Any:
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """Send the call, and wait for the answer."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -141,11 +111,15 @@ class LocalWorker:
             if method == "open":
                 await process.stdout.readuntil(BEGIN)
             size = int.from_bytes(await process.stdout.readexactly(HEADER))
-            return pickle.loads(await process.stdout.readexactly(size))
+            answer = pickle.loads(await process.stdout.readexactly(size))
         # uvloop says with a RuntimeError that a process which is written to has ended
         except (OSError, RuntimeError, asyncio.IncompleteReadError) as error:
             self.is_alive = False
             raise WorkerLost(f"{self.name} ended with status {await process.wait()}") from error
+        if isinstance(answer, Failed) and method != "open":
+            # what a worker expects it reports; this is a fault of the program
+            raise RuntimeError(f"{self.name} failed: {answer.message}")
+        return answer
 
 
 def _message(content: Any) -> bytes:

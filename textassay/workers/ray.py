@@ -21,17 +21,7 @@ from typing import Any
 from textassay.runtime.backends.http_errors import quote
 from textassay.runtime.concurrency import hold_off_gc, start_gc
 from textassay.runtime.errors import ClusterLost, ConfigurationError
-from textassay.workers.worker import (
-    Failed,
-    Instructions,
-    Job,
-    Opened,
-    Report,
-    WorkerLost,
-    WorkerSession,
-    pack,
-    unpack,
-)
+from textassay.workers.worker import Worker, WorkerLost, WorkerSession
 
 CONNECT_SECONDS = 10.0
 """Longest time to reach the cluster's address."""
@@ -139,25 +129,11 @@ def _signals_kept() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class RayWorker:
+class RayWorker(Worker):
     """A worker in an actor."""
 
     def __init__(self, ray: Any, actor: Any, node: str | None, name: str) -> None:
         self._ray, self._actor, self.node, self.name = ray, actor, node, name
-        self.is_alive = True
-
-    async def open(self, job: Job) -> Opened | Failed:
-        """See `WorkerSession.open`."""
-        answer: Opened | Failed = await self._call("open", job)
-        return answer
-
-    async def exchange(self, instructions: Instructions) -> Report:
-        """See `WorkerSession.exchange`."""
-        return unpack(await self._call("exchange", instructions))
-
-    async def stop(self) -> Report:
-        """See `WorkerSession.stop`."""
-        return unpack(await self._call("stop"))
 
     def kill(self) -> None:
         """End the actor."""
@@ -167,7 +143,8 @@ class RayWorker:
             with suppress(Exception):
                 self._ray.kill(self._actor, no_restart=True)
 
-    async def _call(self, method: str, *arguments: Any) -> Any:
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the actor."""
         errors = self._ray.exceptions
         answer = asyncio.wrap_future(getattr(self._actor, method).remote(*arguments).future())
         answer.add_done_callback(_retrieve)
@@ -186,29 +163,17 @@ class RayWorker:
             raise WorkerLost(f"{self.name} is lost ({type(error).__name__})") from error
 
 
-class Actor:
+class Actor(WorkerSession):
     """A worker as a process of a cluster."""
 
     def __init__(self, folder: str) -> None:
         """Work in `folder`, if this node has it, so that relative paths mean the same."""
-        self._worker = WorkerSession()
+        super().__init__()
         # the process is this worker's alone, and what it has imported by now stays
         hold_off_gc()
         start_gc()
         with suppress(OSError):
             os.chdir(folder)
-
-    async def open(self, job: Job) -> Opened | Failed:
-        """See `WorkerSession.open`."""
-        return await self._worker.open(job)
-
-    async def exchange(self, instructions: Instructions) -> bytes:
-        """See `WorkerSession.exchange`."""
-        return pack(await self._worker.exchange(instructions))
-
-    async def stop(self) -> bytes:
-        """See `WorkerSession.stop`."""
-        return pack(await self._worker.stop())
 
 
 class RayWorkers:

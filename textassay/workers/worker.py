@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import pickle
 import secrets
 import shutil
 import sys
 import tempfile
 import traceback
-import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -43,15 +42,12 @@ from textassay.runtime.errors import (
     TextassayError,
     UnknownName,
 )
-from textassay.runtime.messages import Aspect, Example, Usage
+from textassay.runtime.messages import Aspect, Usage
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.run_files import ANSWERS, score_row
 
 NO_PROGRESS = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
 """The progress of what has not begun."""
-
-PackedExample = FedExample | tuple[dict[str, Any], tuple[str, ...]]
-"""An example as its fields; as it is, if it is of a class of the caller's."""
 
 Rows = list[tuple[str, bytes]]
 """Answers of models, as `AnswerStore` keeps them."""
@@ -99,7 +95,7 @@ class Opened:
 class Instructions:
     """What a worker is sent in one exchange."""
 
-    examples: list[PackedExample] = field(default_factory=list)
+    examples: list[FedExample] = field(default_factory=list)
     part: Part = field(default_factory=Part)
     grant: float = 0.0
     """US dollars that it may spend further."""
@@ -190,29 +186,35 @@ class WorkerLost(Exception):
     """A worker, or the machine that it runs on, is gone."""
 
 
-class Worker(Protocol):
+class Worker(ABC):
     """A worker as the process sees it that holds the run; every call may raise `WorkerLost`."""
 
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        ...
+    name: str
+    """What messages call it."""
+    is_alive = True
 
     async def open(self, job: Job) -> Opened | Failed:
         """See `WorkerSession.open`."""
-        ...
+        opened: Opened | Failed = await self.call("open", job)
+        return opened
 
     async def exchange(self, instructions: Instructions) -> Report:
         """See `WorkerSession.exchange`."""
-        ...
+        report: Report = await self.call("exchange", instructions)
+        return report
 
     async def stop(self) -> Report:
         """See `WorkerSession.stop`."""
-        ...
+        report: Report = await self.call("stop")
+        return report
 
+    @abstractmethod
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the `WorkerSession`, wherever it is."""
+
+    @abstractmethod
     def kill(self) -> None:
         """End the worker at once; safe to call twice, and if it is lost."""
-        ...
 
 
 class WorkerPool(Protocol):
@@ -221,38 +223,6 @@ class WorkerPool(Protocol):
     async def start_workers(self, most: int) -> Sequence[Worker]:
         """Start workers if there is room, so that at most `most` live, and return the new ones."""
         ...
-
-
-def pack(report: Report) -> bytes:
-    """Return a report as bytes for `unpack`."""
-    # level 1: three times as fast as the standard level; the result is a few percent larger
-    return zlib.compress(pickle.dumps(report, pickle.HIGHEST_PROTOCOL), level=1)
-
-
-def unpack(packed: bytes) -> Report:
-    """Return the report that a worker of this run has packed.
-
-    Only for what a worker sent: unpickling runs whatever the bytes say, and the workers of a
-    cluster are trusted with the run's keys as it is.
-    """
-    report: Report = pickle.loads(zlib.decompress(packed))
-    return report
-
-
-def pack_examples(examples: Sequence[FedExample]) -> list[PackedExample]:
-    """Return examples for `unpack_examples`, in a form that is pickled in an eighth of the time."""
-    return [
-        (vars(handed.example), handed.completed) if type(handed.example) is Example else handed
-        for handed in examples
-    ]
-
-
-def unpack_examples(packed: Sequence[PackedExample]) -> list[FedExample]:
-    """Return the examples that were packed."""
-    return [
-        each if isinstance(each, FedExample) else FedExample(Example(**each[0]), each[1])
-        for each in packed
-    ]
 
 
 REPORT_SECONDS = 0.25
@@ -369,7 +339,7 @@ class WorkerSession:
                 self._returned += budget.return_unspent()
             if instructions.is_last_grant:
                 budget.end_lease()
-        feed.put(unpack_examples(instructions.examples))
+        feed.put(instructions.examples)
         if instructions.finish:
             feed.end()
 
