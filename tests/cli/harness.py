@@ -31,7 +31,12 @@ class Outcome:
 
     def ok(self) -> Outcome:
         """Return it if the command succeeded."""
-        assert self.code == 0, (self.out, self.err)
+        return self.ends(0)
+
+    def ends(self, code: int, *words: str) -> Outcome:
+        """Return it if the command ended with this status, and said these words."""
+        missing = [one for one in words if one not in self.err and one not in self.said]
+        assert (self.code, missing) == (code, []), (self.out, self.err)
         return self
 
 

@@ -46,8 +46,7 @@ def test_what_others_can_read_is_said(host, public, warning):
 def test_what_cannot_be_served_is_refused_before(tmp_path, flags, said):
     data = write_lines(tmp_path / "data.jsonl", [{"id": "a", "output": "b"}])
     asked = ("annotate", data, "--task", "summarization", "--out", tmp_path / "ratings.jsonl")
-    done = textassay(*asked, *flags)
-    assert (done.code, said in done.err) == (2, True), done.err
+    textassay(*asked, *flags).ends(2, said)
 
 
 @contextmanager

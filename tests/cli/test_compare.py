@@ -101,8 +101,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path, arguments, words):
         scored = {"id": "x", "aspect": aspect, "value": 1}
         write_lines(run.parent / f"{name}.jsonl", [scored])
     paths = [run.parent / one if one.endswith(("run", ".jsonl")) else one for one in arguments]
-    done = textassay("compare", *paths)
-    assert (done.code, words in done.said) == (2, True), done.err
+    textassay("compare", *paths).ends(2, words)
 
 
 def test_intervals_of_independent_samples_hold_what_they_promise():
@@ -184,8 +183,7 @@ def test_compare_subtracts_nothing_across_scales(tmp_path, rated):
     assert (row["a"], row["b"]) == (3, 0.5)
     assert found["agreement"][0]["difference"] == pytest.approx(0)
     assert "scores from 1 to 5, the other from 0 to 1, so a - b means nothing" in done.said
-    gated = textassay("compare", one, other, rated, "--fail-below", "0")
-    assert (gated.code, "inconclusive" in gated.said) == (4, True)
+    textassay("compare", one, other, rated, "--fail-below", "0").ends(4, "inconclusive")
 
 
 def test_compare_says_why_there_is_no_agreement(tmp_path, rated):
@@ -211,8 +209,7 @@ def test_meta_says_why_raters_have_no_agreement(tmp_path, rated):
         file = write_lines(
             tmp_path / "d.jsonl", [{**row, "annotators": annotators} for row in rows]
         )
-        done = textassay("meta", one, file, "--raters")
-        assert (done.code, words in done.said) == (0, True)
+        textassay("meta", one, file, "--raters").ends(0, words)
     means = [
         {k: v for k, v in row.items() if k != "annotators"} | {"human": {"tone": 3}} for row in rows
     ]
@@ -242,9 +239,7 @@ def test_label_plan_says_that_everything_is_rated(tmp_path, rated):
     """The half-width is the ratings' own, never 0, and nothing is left to draw."""
     one = scores(tmp_path / "one.jsonl", lambda at: 1 + at % 5 + at % 3 / 10)
     plan = ("label-plan", one, rated, "--half-width", "0.01")
-    done = textassay(*plan)
-    assert done.code == 0, done.err
-    assert "all 60 rows are rated, so nothing is left to draw" in done.said
+    done = textassay(*plan).ends(0, "all 60 rows are rated, so nothing is left to draw")
     assert "all rated" in done.out
     row = json.loads(textassay(*plan, "--json").out)["rows"][0]
     assert row["half_width"] == row["with_all"] > 0.1

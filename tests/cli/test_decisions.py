@@ -134,13 +134,11 @@ def test_a_calibration_is_bound_to_its_judge_and_to_itself(world):
     assert "is not promised" in (out / "report.txt").read_text()
     world["lines"] = [{**row, "signature": "judge-2"} for row in world["lines"]]
     asked = ("calibrate", run_folder(world), "--apply", out, "-o")
-    done = textassay(*asked, world["dir"] / "no")
-    assert (done.code, "judge-1" in done.err) == (2, True)
+    textassay(*asked, world["dir"] / "no").ends(2, "judge-1")
     textassay(*asked, world["dir"] / "yes", *allowed).ok()
     file = out / "calibration.json"
     file.write_text(file.read_text().replace('"coverage": 0.9', '"coverage": 0.8'))
-    done = textassay(*asked, world["dir"] / "no", *allowed)
-    assert (done.code, "digest differs" in done.err) == (2, True)
+    textassay(*asked, world["dir"] / "no", *allowed).ends(2, "digest differs")
     assert not (world["dir"] / "no").exists()
 
 
@@ -199,8 +197,7 @@ def test_label_plan_draws_and_its_probabilities_are_used(world):
         ratings[one["id"]]["human"] = {"tone": 3}
     data = write_lines(world["dir"] / "more.jsonl", ratings.values())
     plan = ("label-plan", world["scores"], data, "--half-width", 0.1, "--next", 10, "-o", further)
-    done = textassay(*plan, "--labels", "chosen")
-    assert (done.code, "no probability of having been drawn" in done.said) == (2, True)
+    done = textassay(*plan, "--labels", "chosen").ends(2, "no probability of having been drawn")
     assert "after every batch" in textassay(*plan, "--labels", out).ok().said
     later = {row["id"]: row["sampling_probability"] for row in read_lines(further)}
     assert len(later) == 75

@@ -46,10 +46,9 @@ def test_a_wrong_key_stops_the_run_and_shows_nowhere(data, run, tmp_path, monkey
     monkeypatch.setenv("JUDGE_KEY", "sk-wrong-0123456789")
     kept = ("--cache", tmp_path / "cache", "--api-key-env", "JUDGE_KEY")
     with served(require_key="sk-right-9876543210") as server:
-        stopped = score(data, run, server, *kept)
-        assert stopped.code == 3
-        assert "401" in stopped.err
-        assert "--api-key-env names the variable that holds it" in stopped.err
+        stopped = score(data, run, server, *kept).ends(
+            3, "401", "--api-key-env names the variable that holds it"
+        )
         assert not run.exists()  # nothing was answered: the same command can be typed again
         monkeypatch.setenv("JUDGE_KEY", "sk-right-9876543210")
         score(data, run, server, *kept).ok()
@@ -77,10 +76,9 @@ def test_what_an_address_holds_beside_the_server_stays_out_of_the_manifest(data,
 )
 def test_an_unknown_model_stops_the_run(data, run, model, base, message):
     with served(models="mock") as server:
-        stopped = score(data, run, server.url + base, "--concurrency", 1, model=model)
-        assert stopped.code == 3
-        assert message in stopped.err
-        assert "check the model's name, and that --api-base ends in /v1" in stopped.err
+        score(data, run, server.url + base, "--concurrency", 1, model=model).ends(
+            3, message, "check the model's name, and that --api-base ends in /v1"
+        )
         assert server.counters.requests <= 2
 
 

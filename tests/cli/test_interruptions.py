@@ -74,14 +74,12 @@ def test_a_killed_run_loses_no_finished_score_and_repeats_only_what_was_in_fligh
         finished = {(row["id"], row["aspect"], row["value"]) for row in rows}
         assert len(finished) >= lines
         server.options.hold_after = 0
-        done = textassay("resume", run)
-        assert done.code == 0
+        textassay("resume", run).ok()
         assert server.counters.requests - 2 * COUNT <= IN_FLIGHT
         assert finished <= {row[:3] for row in verdicts(run)}
         assert len(rows_of(run)) == len(verdicts(run)) == 2 * COUNT
         undisturbed = run.with_name("undisturbed")
-        again = textassay(*command(data, undisturbed, server, "--cache", run / "answers")[3:])
-        assert again.code == 0
+        textassay(*command(data, undisturbed, server, "--cache", run / "answers")[3:]).ok()
         assert server.counters.requests - 2 * COUNT <= IN_FLIGHT
         assert verdicts(undisturbed) == verdicts(run)
 
@@ -109,9 +107,7 @@ def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
 
 def test_a_second_process_on_one_run_is_refused(data, run):
     with served(hold_after=20) as server, begun(command(data, run, server), run, 10) as process:
-        second = textassay("resume", run)
-        assert second.code == 2
-        assert "in use by another process" in second.err
+        textassay("resume", run).ends(2, "in use by another process")
         assert textassay(*command(data, run, server)[3:]).code == 2
         assert textassay("meta", run, data, "--bootstrap", "0").code == 0
         server.options.hold_after = 0
@@ -127,8 +123,7 @@ def test_two_runs_may_share_a_cache_at_the_same_time(data, run, tmp_path):
         begun(command(data, run, server, "--cache", cache), run, 10) as process,
     ):
         server.options.hold_after = 0
-        other = textassay(*command(data, tmp_path / "other", server, "--cache", cache)[3:])
-        assert other.code == 0
+        textassay(*command(data, tmp_path / "other", server, "--cache", cache)[3:]).ok()
         _, err = process.communicate()
         assert process.returncode == 0, err
     assert verdicts(run) == verdicts(tmp_path / "other")

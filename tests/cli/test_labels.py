@@ -107,8 +107,7 @@ def test_meta_cuts_scores_at_a_threshold(given):
     ],
 )
 def test_a_threshold_that_cuts_nothing_is_refused(given, threshold, problem):
-    refused = textassay("meta", *given, "--threshold", threshold)
-    assert (refused.code, problem in refused.err) == (2, True), refused.err
+    textassay("meta", *given, "--threshold", threshold).ends(2, problem)
 
 
 def test_compare_tests_the_agreement_of_two_judges_labels(folder):

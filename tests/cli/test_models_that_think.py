@@ -154,8 +154,7 @@ def test_effort_and_further_fields_reach_the_server_and_the_signature(
 )
 def test_what_was_typed_is_not_left_out_in_silence(openai, tmp_path, flags, message):
     data = write_examples(tmp_path / "data.jsonl", 2)
-    done = score(openai, data, "llm-score", tmp_path / "run", *flags)
-    assert (done.code, message in done.err) == (2, True), done.err
+    score(openai, data, "llm-score", tmp_path / "run", *flags).ends(2, message)
 
 
 def test_thoughts_are_shown_and_priced(openai, tmp_path):

@@ -77,9 +77,7 @@ def test_an_id_that_is_not_in_the_data_is_refused_where_they_can_be_read(server,
     shards(data, run, server, 2)
     scores = run / "shard-2" / "scores.jsonl"
     scores.write_text(scores.read_text().replace('"id":"x4"', '"id":"y4"'))
-    done = textassay("merge", run)
-    assert done.code == 2
-    assert "'y4' is none of this shard's examples" in done.err
+    textassay("merge", run).ends(2, "'y4' is none of this shard's examples")
     assert not (run / "manifest.json").exists()
     data.unlink()
     assert textassay("merge", run).code == 0
@@ -96,8 +94,7 @@ def test_missing_and_unfinished_shards_are_named_and_may_be_left_to_resume(serve
     """Merge refuses what is not whole; `--partial` takes it, and resume asks only for the rest."""
 
     def refused(said):
-        done = textassay("merge", run)
-        assert (done.code, said in done.err) == (2, True), done.err
+        textassay("merge", run).ends(2, said)
 
     shards(data, run, server, 3)
     keep_lines(run / "shard-2", 3)
@@ -108,8 +105,7 @@ def test_missing_and_unfinished_shards_are_named_and_may_be_left_to_resume(serve
     (run / "shard-3").rename(run / "later")
     refused("lacks 1 of 3 shards (3/3)")
     asked = server.counters.requests
-    done = textassay("merge", run, "--partial")
-    assert (done.code, "5 scores are missing" in done.err) == (1, True)
+    textassay("merge", run, "--partial").ends(1, "5 scores are missing")
     textassay("resume", run).ok()
     assert len(rows_of(run)) == 12
     # shard 3 was left out with its answers; the lost line of shard 2 has an answer
@@ -122,8 +118,7 @@ def test_resume_merges_shards_and_judges_what_they_lack(server, data, run):
     shards(data, run, server, 3)
     shutil.rmtree(run / "shard-2")
     keep_lines(run / "shard-3", 3)
-    shown = textassay("show", run)
-    assert (shown.code, f"but shards of one: `textassay resume {run}`" in shown.said) == (2, True)
+    textassay("show", run).ends(2, f"but shards of one: `textassay resume {run}`")
     asked = server.counters.requests
     done = textassay("resume", run, "--rpm", "6000").ok()
     assert f"{run} has no shard 2/3: what it lacks is judged now" in done.said

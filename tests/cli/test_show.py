@@ -13,24 +13,18 @@ def small(tmp_path):
 
 
 def test_run_in_the_terminal(small):
-    done = textassay("show", small)
-    assert done.code == 0
+    done = textassay("show", small).ok()
     assert "47 scored, 1 invalid" in done.out
     assert "Largest disagreements with people first" in done.out
     assert len(done.out.split("disagreements")[1].strip().splitlines()) == 12
 
 
 def test_example_in_the_terminal(small):
-    done = textassay("show", small, "x5")
-    assert "Text 5 says that it rained" in done.out
-    assert "is it clear?" in done.out
-    assert "NoScoreFound: no number" in done.out
-
-
-def test_unknown_example_names_near_ones(small):
-    done = textassay("show", small, "x55")
-    assert done.code == 2
-    assert "x55" in done.err
+    """An unknown one names those that are near."""
+    done = textassay("show", small, "x5").ok()
+    for words in ("Text 5 says that it rained", "is it clear?", "NoScoreFound: no number"):
+        assert words in done.out
+    textassay("show", small, "x55").ends(2, "x55")
 
 
 def test_hostile_text_cannot_steer_the_terminal(tmp_path):
@@ -42,8 +36,7 @@ def test_hostile_text_cannot_steer_the_terminal(tmp_path):
     shown = [runs.score("a", explanation=evil, evidence=({"text": evil, "value": 1.0},))]
     run = write_run(tmp_path / "run", shown, data)
     for arguments in (["show", run], ["show", run, "a"]):
-        done = textassay(*arguments)
-        assert done.code == 0
+        done = textassay(*arguments).ok()
         assert not set(done.out) & set("\x1b\x07\x00\u202e")
     assert "[U+202E]" in done.out
 
@@ -57,9 +50,7 @@ def test_report_from_the_command_line(small, tmp_path):
 
 @pytest.mark.parametrize("command", ["show", "view"])
 def test_folder_without_a_run(command, tmp_path):
-    done = textassay(command, tmp_path)
-    assert done.code == 2
-    assert "contains no run" in done.err
+    textassay(command, tmp_path).ends(2, "contains no run")
 
 
 @pytest.fixture
@@ -129,8 +120,7 @@ def test_a_dry_run_makes_no_cache(server, data, run, tmp_path):
     textassay(*asked).ok()
     asked = flags(data, other, server, "--cache", cache, aspects="fluency")
     assert document(*asked, "--dry-run")["estimate"]["calls"] == 0
-    done = textassay(*asked, "--dry-run", "--cache", data.parent)
-    assert (done.code, str(data.parent) in done.err) == (2, True)
+    textassay(*asked, "--dry-run", "--cache", data.parent).ends(2, str(data.parent))
 
 
 def test_prompts_can_be_seen_before_anything_is_asked(server, data, run):

@@ -51,6 +51,5 @@ def test_a_dry_run_counts_all_sessions_and_asks_nothing(server, data, run):
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_asked(server, data, run, more, said):
-    done = stressed(server, data, run, *more)
-    assert (done.code, said in done.err) == (2, True), done.err
+    stressed(server, data, run, *more).ends(2, said)
     assert (server.counters.requests, run.exists()) == (0, False)

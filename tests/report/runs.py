@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,12 @@ MANIFEST = {
     "models": {"": {"name": "scripted"}},
     "signature": "method:g-eval",
 }
+
+
+def words_of(page: str) -> str:
+    """The page's words without markup, as a reader without a browser has them."""
+    text = re.sub(r"<(script|style|svg)\b.*?</\1>", " ", page, flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
 
 
 def write_data(path: Path, rows: Iterable[dict[str, Any]]) -> Path:

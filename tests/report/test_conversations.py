@@ -5,7 +5,7 @@ import pytest
 from tests.browser import open_file, wait_for
 from tests.loopback import in_thread
 from tests.report.runs import score, write_data, write_run
-from tests.report.test_accessible import CONTRAST, STRUCTURE, color_scheme, serving_study
+from tests.report.test_accessible import color_scheme, flaws, serving_study
 from textassay.annotate.study import MOST_OF_PIECE, Study
 from textassay.methods.library import tasks
 from textassay.report import write_report
@@ -61,8 +61,7 @@ def test_report_shows_turns_and_passages(run, tmp_path, browser):
             assert not browser.execute_script(f"return {result}.open")
             browser.execute_script(f"{result}.open = true")
             assert "flight HAT136 flight" in browser.execute_script(f"return {result}.innerText")
-            assert browser.execute_script(CONTRAST) == []
-            assert browser.execute_script(STRUCTURE) == []
+            assert flaws(browser) == []
     browser.find_element("id", "search").send_keys("hat136")  # what a tool returned is searched
     wait_for(browser, "document.getElementById('count').textContent === '1 of 2 scores'")
 
@@ -103,8 +102,7 @@ def test_annotation_shows_turns_and_passages(tmp_path, browser):
             with color_scheme(browser, scheme):
                 browser.get(address)
                 wait_for(browser, "document.querySelectorAll('.pieces').length === 2")
-                assert browser.execute_script(CONTRAST) == []
-                assert browser.execute_script(STRUCTURE) == []
+                assert flaws(browser) == []
         found = turns(browser, "#texts")
         assert [one[:2] for one in found[1:4]] == [
             ["turn user", "turn 1 user"], ["turn assistant", "turn 2 assistant"],

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import report_large
 from tests.cli.harness import served, textassay
-from tests.report.runs import score, small_data, small_run, write_run
+from tests.report.runs import score, small_data, small_run, words_of, write_run
 from textassay.meta import agreement_table, read_scores
 from textassay.report import write_report
 from textassay.report.examples import MAX_ROWS, clipped, evidence_lines, figure, selected
@@ -30,12 +30,6 @@ def run(tmp_path):
 def page_of(tmp_path, *runs, **options):
     write_report(runs, tmp_path / "report.html", **options)
     return (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
-def words_of(page):
-    """The page's words without markup, as a reader without a browser has them."""
-    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.S)
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
 
 
 def test_equal_runs_give_equal_bytes(run, tmp_path):

@@ -46,18 +46,14 @@ from textassay.workers.worker import Failed
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_refused(server, data, run, more, says):
-    done = textassay(*flags(data, run, server, *more))
-    assert done.code == 2
-    assert says in " ".join(done.err.split())
+    textassay(*flags(data, run, server, *more)).ends(2, says)
     assert not run.exists()
     assert server.counters.requests == 0
 
 
 def test_without_ray_the_extra_is_named(server, data, run, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)  # what Python does for a module that is missing
-    done = textassay(*flags(data, run, server, "--cluster", "ray"))
-    assert done.code == 2
-    assert "pip install 'textassay[ray]'" in done.err
+    textassay(*flags(data, run, server, "--cluster", "ray")).ends(2, "pip install 'textassay[ray]'")
     assert not run.exists()
 
 
@@ -119,8 +115,7 @@ async def test_a_head_that_could_not_start_a_process_is_asked_again(monkeypatch,
 
 
 def test_a_dry_run_needs_no_cluster(server, data, run):
-    done = textassay(*flags(data, run, server, "--cluster", "ray", "--dry-run"))
-    assert done.code == 0, done.err
+    done = textassay(*flags(data, run, server, "--cluster", "ray", "--dry-run")).ok()
     assert "12" in done.out
 
 

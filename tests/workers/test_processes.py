@@ -18,6 +18,7 @@ from tests.cli.test_shards import flags, score
 from tests.waiting import until
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import open_session
+from textassay.runtime.concurrency import NEW_OBJECTS
 from textassay.runtime.settings import OneOfEndpoints, Settings
 from textassay.runtime.storage.cache_folder import info
 from textassay.runtime.storage.run_files import read_manifest
@@ -27,15 +28,13 @@ def test_processes_make_the_same_run(server, data, run, tmp_path):
     whole = tmp_path / "whole"
     assert score(data, whole, server).code == 0
     asked = server.counters.requests
-    done = score(data, run, server, "--processes", "2", "--concurrency", "9")
-    assert done.code == 0, done.err
+    done = score(data, run, server, "--processes", "2", "--concurrency", "9").ok()
     assert re.search(r"6/6 \| ", done.err)
     assert verdicts(run) == verdicts(whole)
     assert info(run / "answers").entries == asked
     scores = run / "scores.jsonl"
     scores.write_text("".join(scores.read_text().splitlines(keepends=True)[:5]))
-    again = textassay("resume", run, "--processes", "2")
-    assert again.code == 0, again.err
+    textassay("resume", run, "--processes", "2").ok()
     assert verdicts(run) == verdicts(whole)
     assert server.counters.requests == 2 * asked
 
@@ -82,10 +81,8 @@ def test_processes_hold_a_local_model_each(data, run, tmp_path):
         "score", data, "--method", "gptscore", "--model", f"llamacpp/{tmp_path / 'tiny.gguf'}",
         "--aspects", "coherence", "--set", "threads=1",
     ]  # fmt: skip
-    done = textassay(*command, "--processes", "2", "--out", run)
-    assert done.code == 0, done.err
-    alone = textassay(*command, "--out", tmp_path / "alone")
-    assert alone.code == 0, alone.err
+    textassay(*command, "--processes", "2", "--out", run).ok()
+    textassay(*command, "--out", tmp_path / "alone").ok()
     assert verdicts(run) == verdicts(tmp_path / "alone")
 
 
@@ -99,8 +96,7 @@ def test_what_libraries_print_in_a_process_is_no_report(server, data, run, tmp_p
         "sys.addaudithook(chat)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    done = score(data, run, server, "--processes", "2")
-    assert done.code == 0, done.err
+    score(data, run, server, "--processes", "2").ok()
     assert len(rows_of(run)) == 12
 
 
@@ -108,12 +104,28 @@ def test_a_folder_that_was_left_before_any_had_begun_is_taken(server, data, run)
     run.mkdir()
     (run / ".lock").touch()
     (run / "notes.txt").touch()
-    done = score(data, run, server, "--processes", "2")
-    assert done.code == 2
-    assert f"{run} contains other files (notes.txt)" in done.err
+    score(data, run, server, "--processes", "2").ends(2, f"{run} contains other files (notes.txt)")
     (run / "notes.txt").unlink()
     assert score(data, run, server, "--processes", "2").code == 0
     assert len(rows_of(run)) == 12
+
+
+PROGRAM = """
+import gc
+own = gc.get_threshold()[0]
+from textassay.workers.ray import Actor
+assert gc.get_threshold()[0] == own, "the import alone changes what the host has set"
+Actor(".")
+print(gc.get_threshold()[0], gc.get_freeze_count() > 0)
+"""
+
+
+def test_a_worker_collects_garbage_as_rarely_as_the_command_line() -> None:
+    """Its process is its own, so what it has imported by then is never looked at again."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(NEW_OBJECTS), "True"]
 
 
 HERE, THERE = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
@@ -229,8 +241,7 @@ def test_four_processes_that_are_killed_at_random_make_the_undisturbed_run(run, 
             parent.kill()
             parent.wait()
             server.options.hold_after = 0
-        done = textassay("resume", run, "--processes", "2")
-        assert done.code == 0, done.err
+        textassay("resume", run, "--processes", "2").ok()
         told = said.read_text()
         assert "Traceback" not in told
         assert told.count("ended with status -9; its ") == 2
@@ -254,7 +265,6 @@ def test_ctrl_c_leaves_a_run_that_resumes(run, tmp_path):
         assert code == 3, told
         assert f"textassay resume {run}" in re.sub(r"\s+", " ", told)
         server.options.hold_after = 0
-        done = textassay("resume", run)
-        assert done.code == 0, done.err
+        textassay("resume", run).ok()
         assert len(rows_of(run)) == 160
         assert server.counters.requests <= 160 + 4

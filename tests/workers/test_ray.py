@@ -85,15 +85,13 @@ def test_a_node_is_killed_and_one_joins(cluster, tmp_path):
         kept = len(rows_of(run))
         assert kept == len(verdicts(run)) >= 100
         server.options.hold_after = 0
-        done = textassay("resume", run, "--api-base", server.url)  # on this machine, as any run
-        assert done.code == 0, done.err
+        textassay("resume", run, "--api-base", server.url).ok()
         assert len(rows_of(run)) == len(verdicts(run)) == EXAMPLES * ASPECTS
         # asked again: what the lost worker had in hand, and what was in flight at each stop
         assert server.counters.requests <= (EXAMPLES + UNIT) * ASPECTS + 2 * IN_FLIGHT
         asked, whole = server.counters.requests, tmp_path / "whole"
         command = (*judging, "--api-base", server.url, "--cache", run / "answers", "--out", whole)
-        done = textassay("score", data, *command)
-        assert done.code == 0, done.err
+        textassay("score", data, *command).ok()
         assert server.counters.requests == asked
         assert verdicts(whole) == verdicts(run)
 

@@ -59,11 +59,16 @@ def messages() -> Console:
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
+def _entry(message: str, level: str = "info", **more: Any) -> str:
+    """Return a line of a structured log."""
+    now = datetime.now(UTC).isoformat()
+    return json.dumps({"time": now, "level": level, "message": message, **more})
+
+
 def say(message: str, *, style: str = "") -> None:
     """Write a message to standard error, as JSON if the command line logs so."""
     if Messages.as_json:
-        entry = {"time": datetime.now(UTC).isoformat(), "level": "info", "message": message}
-        print(json.dumps(entry), file=sys.stderr, flush=True)  # noqa: T201
+        print(_entry(message), file=sys.stderr, flush=True)  # noqa: T201
         return
     if not sys.stderr.isatty() and "FORCE_COLOR" not in os.environ:
         # Nothing to style. Without rich, the message comes through even if no file can be opened.
@@ -150,15 +155,11 @@ class JsonHandler(logging.Handler):
         """Write time, level, logger, message and, if there is one, the error."""
         if not Messages.as_json:
             return
-        entry: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
+        more: dict[str, Any] = {"logger": record.name}
         if record.exc_info and (error := record.exc_info[1]) is not None:
-            entry["error"] = {"type": type(error).__name__, "message": str(error)}
-        print(json.dumps(entry), file=sys.stderr, flush=True)  # noqa: T201
+            more["error"] = {"type": type(error).__name__, "message": str(error)}
+        entry = _entry(record.getMessage(), record.levelname.lower(), **more)
+        print(entry, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def log_as_json() -> None:
@@ -182,8 +183,7 @@ def progress_line(now: Progress) -> str:
         "failures": now.failures,
         "limiters": {name: asdict(state) for name, state in now.limiters.items()},
     }
-    now_is = datetime.now(UTC).isoformat()
-    return json.dumps({"time": now_is, "level": "info", "message": "progress", **counters})
+    return _entry("progress", **counters)
 
 
 Style = Literal["auto", "plain", "none", "json"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import shlex
 import sys
@@ -14,11 +13,11 @@ from rich.console import Console, Group, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.progress import Progress as ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -39,6 +38,7 @@ from textassay.demo.results import (
     TaskResult,
     Treatments,
 )
+from textassay.evaluation.progress import Progress, watched
 from textassay.evaluation.session import Session
 from textassay.report.examples import ShownScore, show
 from textassay.report.page import join_runs
@@ -196,36 +196,28 @@ def demo_steps(count: int, style: Style) -> Iterator[WatchSession]:
     """Show how the demo goes inside the block; yield what watches each of its steps."""
     done = 0
     with ExitStack() as stack:
-        bar, shown = None, TaskID(0)
+        bar = None
         if style == "auto" and sys.stderr.isatty():
             columns = (
                 TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(),
                 TimeElapsedColumn(),
             )  # fmt: skip
             # removed at the end: what is printed next takes its place
-            bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            stack.enter_context(bar)
-            shown = bar.add_task("", total=count)
-
-        async def redraw(bar: Progress, title: str, session: Session) -> None:
-            while True:
-                now = session.engine.progress
-                share = now.done / now.total if now.total else 0.0
-                bar.update(shown, description=f"{title:28}", completed=done + share)
-                await asyncio.sleep(REDRAW_SECONDS)
+            bar = ProgressBar(*columns, console=Console(stderr=True), transient=True)
+            stack.enter_context(bar).add_task("", total=count)
 
         @asynccontextmanager
         async def watch(task: str, name: str, session: Session) -> AsyncIterator[None]:
             nonlocal done
             title = f"{task}: {name}"
-            redrawing = bar and asyncio.create_task(redraw(bar, title, session))
-            try:
+
+            def redraw(now: Progress) -> None:
+                share = now.done / now.total if now.total else 0.0
+                if bar is not None:
+                    bar.update(TaskID(0), description=f"{title:28}", completed=done + share)
+
+            async with watched(lambda: session.engine.progress, redraw, seconds=REDRAW_SECONDS):
                 yield
-            finally:
-                if redrawing:
-                    redrawing.cancel()
-                    # waited for, so that no redraw comes after the line that replaces it
-                    await asyncio.wait([redrawing])
             done += 1
             now = session.engine.progress
             # in a log a line per finished step is enough; a redrawn bar would be thousands of lines

@@ -60,8 +60,6 @@ _OWN = re.compile(r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|an
 class Merged:
     """What `merge` made."""
 
-    shards: int
-    scores: int
     missing: int
     """Pairs of example and aspect that no shard has a score of; `resume` asks for them."""
     differing: tuple[str, ...] = ()
@@ -259,7 +257,7 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
         limit=recorded_request(sources[0].manifest).limit,
         shard=None,
     )[1] * len(sources[0].manifest["method"].get("aspects", ()))
-    return Merged(len(sources), tally.pairs, max(0, expected - tally.pairs), differing)
+    return Merged(max(0, expected - tally.pairs), differing)
 
 
 def _lines(

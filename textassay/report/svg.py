@@ -219,15 +219,9 @@ def _arrow(
 
 
 def _dot(x: float, y: float, kind: str) -> Markup:
-    """Draw a dot for a judge, a diamond for people, a square for anything else.
-
-    Color is not alone.
-    """
+    """Draw a dot for a judge, a square for anything else: color is not alone."""
     if kind == "judge":
         return tag("circle", cx=x, cy=y, r=4, class_="dot judge")
-    if kind == "people":
-        corners = [(x, y - 5), (x + 5, y), (x, y + 5), (x - 5, y)]
-        return tag("polygon", points=_points(corners), class_="dot people")
     return tag("rect", x=x - 3, y=y - 3, width=6, height=6, class_=f"dot {kind}")
 
 

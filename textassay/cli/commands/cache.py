@@ -29,11 +29,9 @@ def info(folder: Folder, *, as_json: flags.AsJson = False) -> None:
     from textassay.runtime.storage import cache_folder
 
     found = cache_folder.info(folder)
-    if as_json:
-        content = {"answers": found.entries, "files": found.files, "bytes": found.bytes}
-        typer.echo(json.dumps(content))
-        return
-    typer.echo(f"{found.entries} answers in {found.files} files, {found.bytes / 1e6:.1f} MB")
+    document = {"answers": found.entries, "files": found.files, "bytes": found.bytes}
+    text = f"{found.entries} answers in {found.files} files, {found.bytes / 1e6:.1f} MB"
+    typer.echo(json.dumps(document) if as_json else text)
 
 
 @command("verify", group="cache")
@@ -42,14 +40,10 @@ def verify(folder: Folder, *, as_json: flags.AsJson = False) -> int:
     from textassay.runtime.calls.cache import verify as verified
 
     found = verified(folder)
-    status = 0 if found.ok else UNSCORED
-    if as_json:
-        typer.echo(json.dumps({"sound": found.entries, "problems": list(found.problems)}))
-        return status
-    typer.echo(f"{found.entries} answers are sound")
-    for problem in found.problems:
-        typer.echo(printable(problem))
-    return status
+    document = {"sound": found.entries, "problems": list(found.problems)}
+    text = "\n".join([f"{found.entries} answers are sound", *map(printable, found.problems)])
+    typer.echo(json.dumps(document) if as_json else text)
+    return 0 if found.ok else UNSCORED
 
 
 @command("clear", group="cache")
@@ -58,10 +52,9 @@ def clear(folder: Folder, *, as_json: flags.AsJson = False) -> None:
     from textassay.runtime.storage import cache_folder
 
     cleared = cache_folder.clear(folder)
-    if as_json:
-        typer.echo(json.dumps({"deleted": cleared.entries, "bytes": cleared.bytes}))
-        return
-    typer.echo(f"deleted {cleared.entries} answers, {cleared.bytes / 1e6:.1f} MB")
+    document = {"deleted": cleared.entries, "bytes": cleared.bytes}
+    text = f"deleted {cleared.entries} answers, {cleared.bytes / 1e6:.1f} MB"
+    typer.echo(json.dumps(document) if as_json else text)
 
 
 @command("export", group="cache")

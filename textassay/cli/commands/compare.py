@@ -191,7 +191,6 @@ def rank(
         textassay rank comparisons.jsonl data.jsonl --pair system --json
     """
     from textassay.calibration.ranking import rank_systems
-    from textassay.cli.console import print_tables
 
     flags.check_confidence(confidence)
     pairs = Rated(scores, data, given).comparisons(pair)

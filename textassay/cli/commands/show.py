@@ -246,7 +246,6 @@ def report(
         textassay report runs/first --out report.html
         textassay report runs/first runs/second --human ratings.jsonl --out report.html
     """
-    from textassay.cli.console import say
     from textassay.report import write_report
 
     shown = shown_examples(runs[0], human, given)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from textassay.cli import flags
 from textassay.cli.app import SCORING, command, group
 from textassay.cli.exits import run_async
-
-if TYPE_CHECKING:
-    pass
-
 
 group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=SCORING)
 
