@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,3 +29,19 @@ def data(tmp_path: Path) -> Path:
 def run(tmp_path: Path) -> Path:
     """Where a run shall be made."""
     return tmp_path / "run"
+
+
+@pytest.fixture
+def recorded() -> Iterator[tuple[MockServer, list[str]]]:
+    """A server that lists two criteria or rates, with what it was asked, in order."""
+    asked: list[str] = []
+
+    def reply(body: dict[str, Any], draw: int) -> str:
+        text = "\n".join(message["content"] for message in body["messages"])
+        asked.append(text)
+        if "numbered list of" in text:
+            return "1. Order: how its parts follow.\n2. Focus: whether it stays with its topic."
+        return f"{1 + len(text) % 5}"
+
+    with served(reply=reply) as server:
+        yield server, asked

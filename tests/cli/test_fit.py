@@ -171,21 +171,6 @@ def test_too_few_groups_are_refused_before_anything_is_asked(planted, judge, tmp
     assert not (tmp_path / "ev").exists()
 
 
-@pytest.fixture
-def recorded():
-    """A server with what it was asked, in order."""
-    asked = []
-
-    def reply(body, draw):
-        asked.append(prompt_of(body))
-        if "numbered list of" in asked[-1]:
-            return "1. Order: how its parts follow.\n2. Focus: whether it stays with its topic."
-        return f"{1 + len(asked[-1]) % 5}"
-
-    with served(reply=reply) as server:
-        yield server, asked
-
-
 def test_a_published_tree_is_rated_and_nothing_is_taken_apart(recorded, tmp_path):
     server, asked = recorded
     textassay(

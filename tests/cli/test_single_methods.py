@@ -33,22 +33,6 @@ definition = "whether it is well told."
 """
 
 
-@pytest.fixture
-def recorded():
-    """A server with what it was asked, in order."""
-    asked = []
-
-    def reply(body, draw):
-        text = "\n".join(message["content"] for message in body["messages"])
-        asked.append(text)
-        if "numbered list of" in text:
-            return "1. Order: how its parts follow.\n2. Focus: whether it stays with its topic."
-        return f"{1 + len(text) % 5}"
-
-    with served(reply=reply) as server:
-        yield server, asked
-
-
 def examples(path, task, count):
     return write_lines(path, read_lines(data_file(task))[:count])
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from textassay.evaluation.progress import Progress, effort, line, problems, speed, watched
-from textassay.table import Cell, Note, Table, printable, stacked, to_json, to_terminal
+from textassay.table import Cell, Displayed, Note, Table, printable, stacked, to_json, to_terminal
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -81,19 +81,20 @@ def say(message: str, *, style: str = "") -> None:
 
 
 def print_tables(
-    tables: Iterable[Table],
+    found: Iterable[Table | Displayed],
     document: Mapping[str, Any] | None = None,
     *,
     as_json: bool,
     notes: Iterable[Note] = (),
 ) -> None:
-    """Print a result as tables, those of several aspects as one, or as its JSON document.
+    """Print results as tables, those of several aspects as one, or as their JSON document.
 
     Without a document it is made of the rows of the tables, by the names of their columns. Notes
     are part of the document; beside tables they are messages, as warnings always are. Those that
     are given here are of all tables.
     """
-    first, *others = stacked(tables)
+    parts = ([one] if isinstance(one, Table) else one.tables() for one in found)
+    first, *others = stacked(table for part in parts for table in part)
     stack = [replace(first, notes=(*dict.fromkeys(notes), *first.notes)), *others]
     if as_json:
         content = {"rows": _rows(stack)} if document is None else document
@@ -174,16 +175,16 @@ def log_as_json() -> None:
 
 def progress_line(now: Progress) -> str:
     """Return the state of a run with all its counters."""
-    counters = {
-        "done": now.done,
-        "total": now.total,
-        "seconds": round(now.seconds, 3),
-        "outcomes": now.outcomes,
-        "usage": now.usage.model_dump(),
-        "failures": now.failures,
-        "limiters": {name: asdict(state) for name, state in now.limiters.items()},
-    }
-    return _entry("progress", **counters)
+    return _entry(
+        "progress",
+        done=now.done,
+        total=now.total,
+        seconds=round(now.seconds, 3),
+        outcomes=now.outcomes,
+        usage=now.usage.model_dump(),
+        failures=now.failures,
+        limiters={name: asdict(state) for name, state in now.limiters.items()},
+    )
 
 
 Style = Literal["auto", "plain", "none", "json"]

@@ -463,22 +463,17 @@ class Cluster:
 class Followed:
     """A run with workers as those see it who show its progress, also before there are any."""
 
-    def __init__(self) -> None:
-        self._driver: Driver | None = None
-
-    def follow(self, driver: Driver) -> None:
-        """Take the driver, once there is one."""
-        self._driver = driver
+    driver: Driver | None = None
 
     @property
     def progress(self) -> Progress:
         """Where the run stands."""
-        return NO_PROGRESS if self._driver is None else self._driver.progress
+        return NO_PROGRESS if self.driver is None else self.driver.progress
 
     @property
     def is_begun(self) -> bool:
         """Whether there is a run folder that can be resumed."""
-        return self._driver is not None and self._driver.is_begun
+        return self.driver is not None and self.driver.is_begun
 
 
 async def run_with_workers(
@@ -544,7 +539,7 @@ async def run_with_workers(
             start_seconds=start_seconds,
         )
         if followed is not None:
-            followed.follow(driver)
+            followed.driver = driver
         async with writing_summary(record):
             await driver.run()
         for name in sorted(record.differing):

@@ -200,7 +200,7 @@ def rank(
         "rows": [row.as_dict() for one in rankings for row in one.rows],
         "differences": [delta.as_dict() for one in rankings for delta in one.differences],
     }
-    print_tables((table for one in rankings for table in one.tables()), document, as_json=as_json)
+    print_tables(rankings, document, as_json=as_json)
 
 
 @command("meta", panel=DECIDING)
@@ -261,7 +261,7 @@ def meta(
         labels=labels,
         threshold=_threshold(threshold),
     )
-    print_tables(found.tables(), found.as_dict(), as_json=as_json)
+    print_tables([found], found.as_dict(), as_json=as_json)
 
 
 def _threshold(typed: str | None) -> float | Literal["auto"] | None:
@@ -326,7 +326,7 @@ def alt_test(
     if pool and len(scaled) > 1:
         tests.append(pooled_annotator_test(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
     print_tables(
-        (table for one in tests for table in one.tables()),
+        tests,
         {"rows": [one.as_dict() for one in tests]},
         as_json=as_json,
         notes=(note for columns in tables for note in columns.notes()),

@@ -99,7 +99,7 @@ def estimate(
         "assumes": list(dict.fromkeys(note for one in estimates for note in one.assumes)),
     }
     print_tables(
-        (table for one in estimates for table in one.tables()),
+        estimates,
         document,
         as_json=as_json,
         notes=(note for columns in tables for note in columns.notes()),
@@ -191,7 +191,7 @@ def label_plan(
         for columns, own in scaled
     ]
     print_tables(
-        (table for plan in plans for table in plan.tables()),
+        plans,
         {"rows": [plan.as_dict() for plan in plans]},
         as_json=as_json,
         notes=(note for columns in tables for note in columns.notes()),

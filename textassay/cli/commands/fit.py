@@ -176,7 +176,7 @@ def _show(fit: Fit, as_json: bool) -> None:
     if as_json:
         typer.echo((out / REPORT).read_text(encoding="utf-8"), nl=False)
     else:
-        print_tables(fit.tables(), fit.report, as_json=False)
+        print_tables([fit], fit.report, as_json=False)
     model = "" if fit.evaluator.model is None else f" --model {fit.evaluator.model}"
     say(
         f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model}"

@@ -140,7 +140,7 @@ async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) ->
 def _show(result: StressResult, plan: StressPlan, *, as_json: bool) -> int:
     from textassay.stress.verdicts import gate
 
-    print_tables(result.tables(), result.as_dict(), as_json=as_json)
+    print_tables([result], result.as_dict(), as_json=as_json)
     if plan.margin is not None:
         # with a gate its verdict decides alone: unscored pairs are reported, and too many make
         # tests inconclusive
