@@ -89,28 +89,20 @@ class MissingAnswer(ModelError):
     """An ended batch says nothing of a request, which may have been paid for."""
 
 
-@dataclass
 class BatchBook:
     """The batches of one run; one process writes to it."""
 
-    run: Path
-    records: dict[str, BatchRecord] = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, run: Path) -> None:
         """Read the journal."""
+        self.run, self.path = run, run / BATCHES
         # Every state is on the disk before the next step is taken. A power cut that lost
         # "submitted" would have the batch paid for twice.
         self._journal = Journal(self.path, sync_seconds=0)
         try:
-            self.records = read_records(self.run)
+            self.records = read_records(run)
         except BaseException:
             self._journal.close()
             raise
-
-    @property
-    def path(self) -> Path:
-        """The journal."""
-        return self.run / BATCHES
 
     @property
     def ids(self) -> frozenset[str]:
@@ -473,7 +465,14 @@ class Batch:
         try:
             status = await self._in_time(self._dialect.status(batch_id), 1)
         except ModelNotFound as error:
-            raise self._unknown(error) from error
+            # not asked again by itself: with another key it is merely not seen
+            tag, days = self.record.tag, (time.time() - self.record.since) / 86400
+            raise BatchUnfinished(
+                f"the provider does not know batch {batch_id} of {self._context.provider.name},"
+                f" made {days:.1f} days ago: the key or the address is of another account, or the"
+                f" batch was deleted. To give it up, remove the lines with {tag} from"
+                f" {self._book.path}; its requests are then asked again ({error})"
+            ) from error
         self.is_waiting = not status.ended
         if not status.ended:
             return self._polling.look_again()
@@ -486,20 +485,6 @@ class Batch:
             await self._book.note(self.record.tag, "ended", status=status.word)
         self._status = status
         return 0.0
-
-    def _unknown(self, error: ModelError) -> BatchUnfinished:
-        """Return the error of a batch that the provider does not know.
-
-        Its requests are not asked again by themselves: with another key they are merely not seen.
-        """
-        record = self.record
-        days = (time.time() - record.since) / 86400
-        return BatchUnfinished(
-            f"the provider does not know batch {record.id} of {self._context.provider.name}, made"
-            f" {days:.1f} days ago: the key or the address is of another account, or the batch was"
-            f" deleted. To give it up, remove the lines with {record.tag} from {self._book.path};"
-            f" its requests are then asked again ({error})"
-        )
 
     async def _collect(self, batch_id: str, status: BatchStatus) -> float:
         """Store all answers and wake their callers; what was not run remains."""
@@ -690,7 +675,7 @@ class Polling:
 
     def look_again(self) -> float:
         """Wait for the batch to end."""
-        return self._pause("end")
+        return self._pause("end", self._policy.interval)
 
     def outage(self, error: TransientError, since: float) -> float:
         """Wait for a provider that fails, whose first failed call began at `since`."""
@@ -700,7 +685,7 @@ class Polling:
         if self._waited("outage", since) > longest:
             raise error
         self._provider.failed(error, longest)
-        return min(self._pause("outage"), MAX_PAUSE)
+        return self._pause("outage")
 
     def no_capacity(self, error: RateLimited, *, is_other_running: bool) -> float:
         """Wait until as many tokens are no longer enqueued as the account may have."""
@@ -708,13 +693,12 @@ class Polling:
             self._waits["capacity"].since = None
         if self._waited("capacity") > self._policy.capacity:
             raise error
-        if self._is_unreported("capacity"):
-            _log.warning(
-                "the batch API of %s has no room for a further batch yet, which is submitted again "
-                "later: %s",
-                self._provider.name,
-                error,
-            )
+        name = self._provider.name
+        self._report(
+            "capacity",
+            f"the batch API of {name} has no room for a further batch yet, which is submitted again"
+            f" later: {error}",
+        )
         return min(max(self._pause("capacity"), error.retry_after or 0.0), MAX_PAUSE)
 
     def unread(self, error: FileUnread) -> float:
@@ -724,15 +708,14 @@ class Polling:
             raise FileUnread(
                 f"{error} within {waited / 60:.0f} minutes; a resumed run looks at it again"
             ) from error
-        if waited > USUAL_READING and self._is_unreported("unread"):
-            _log.warning("%s; waiting for up to %.0f minutes", error, longest / 60)
-        return min(self._pause("unread"), MAX_PAUSE)
+        if waited > USUAL_READING:
+            self._report("unread", f"{error}; waiting for up to {longest / 60:.0f} minutes")
+        return self._pause("unread")
 
     def undecided(self, error: Undecided) -> float:
         """Wait for the end of a batch that may be ours."""
-        if self._is_unreported("undecided"):
-            _log.warning("%s", error)
-        return min(self._pause("undecided"), MAX_PAUSE)
+        self._report("undecided", str(error))
+        return self._pause("undecided")
 
     def _waited(self, reason: str, since: float | None = None) -> float:
         """Return for how long a reason has held, from now on or from `since` if it is a new one."""
@@ -741,13 +724,14 @@ class Polling:
             wait.since = loop_time() if since is None else since
         return loop_time() - wait.since
 
-    def _is_unreported(self, reason: str) -> bool:
+    def _report(self, reason: str, message: str) -> None:
         wait = self._waits[reason]
-        is_new, wait.is_reported = not wait.is_reported, True
-        return is_new
+        if not wait.is_reported:
+            wait.is_reported = True
+            _log.warning("%s", message)
 
-    def _pause(self, reason: str) -> float:
-        wait, longest = self._waits[reason], self._policy.interval
+    def _pause(self, reason: str, longest: float = MAX_PAUSE) -> float:
+        wait, longest = self._waits[reason], min(longest, self._policy.interval)
         pause = min(wait.pause, longest)
         wait.pause = min(GROWTH * wait.pause, longest)
         return pause
