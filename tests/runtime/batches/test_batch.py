@@ -75,6 +75,11 @@ def asked(number: int) -> list[Request]:
     ]
 
 
+def keys_of(requests: list[Request]) -> list[str]:
+    """The keys of their answers."""
+    return [Keys(ScriptedModel(["x"], name="direct/m").identity).compute(r) for r in requests]
+
+
 def batch_queue(backend, dialect, book, store, *, policy=QUICK, submit_only=False):
     """A queue as `connected` makes it."""
     mask, provider = MaskedModel(backend, ()), Availability(backend.name)
@@ -84,9 +89,13 @@ def batch_queue(backend, dialect, book, store, *, policy=QUICK, submit_only=Fals
 
 @asynccontextmanager
 async def opened(
-    tmp_path, server, *, note=None, after=False, put=None, name="direct/m", late=None, **queue
-):
-    """Open a queue for one process's life; `late` is awaited before a distant store's reply."""
+    tmp_path, server, *, note=None, after=False, put=None, name="direct/m", dialect=None,
+    late=None, **queue,
+):  # fmt: skip
+    """Open a queue for one process's life, which ends at a journal line or an answer.
+
+    `late` is awaited before a distant store's reply.
+    """
     store = DyingStore(tmp_path / "answers")
     if late is not None:
         of_store = store.fetch
@@ -101,9 +110,10 @@ async def opened(
     book.dies_at, book.dies_after = note or book.dies_at, after
     store.dies_at = put or store.dies_at
     backend = ScriptedModel(["x"], name=name)
-    # The address of an Azure resource has no path: litellm and our adapter add their own.
-    address = server.url.removesuffix("/v1") if name.startswith("azure/") else server.url
-    dialect = open_dialect(name, api_base=address, api_key="key-of-the-test", endpoint=Endpoint())
+    if dialect is None:
+        # The address of an Azure resource has no path: litellm and our adapter add their own.
+        address = server.url.removesuffix("/v1") if name.startswith("azure/") else server.url
+        dialect = open_dialect(name, api_base=address, api_key="a-key", endpoint=Endpoint())
     opened_queue = batch_queue(backend, dialect, book, store, **queue)
     try:
         yield opened_queue
@@ -117,14 +127,6 @@ async def session(tmp_path, server, requests, **how):
     """Ask all in one process's life; return what each got."""
     async with opened(tmp_path, server, **how) as queue:
         return await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
-
-
-async def test_a_file_that_the_server_has_not_read_yet_is_waited_for(tmp_path):
-    """As with Azure, which refuses batches of such a file."""
-    async with serve_batches(Faults(unread=3)) as server:
-        got = await session(tmp_path, server, asked(3), name="azure/m")
-        assert all(isinstance(answer, Response) for answer in got)
-        assert len(server.batches) == 1
 
 
 async def test_a_batch_may_be_of_the_responses_api(tmp_path):
@@ -189,7 +191,7 @@ async def test_what_is_collected_while_a_distant_store_replies_is_not_asked_agai
             sent.set()
             await released.wait()
 
-    keys = [Keys(ScriptedModel(["x"], name="direct/m").identity).compute(r) for r in requests]
+    keys = keys_of(requests)
     async with serve_batches(Faults(unavailable=1)) as server:
         resumed = False
         given_up = replace(QUICK, outage=0.0)
@@ -210,7 +212,7 @@ async def test_what_is_collected_while_a_distant_store_replies_is_not_asked_agai
 async def test_an_answer_kept_elsewhere_while_a_batch_is_dissolved_wakes_its_caller(tmp_path):
     """Another process keeps it, once this one has looked for it and begins to wait."""
     requests, reads = asked(3), []
-    keys = [Keys(ScriptedModel(["x"], name="direct/m").identity).compute(r) for r in requests]
+    keys = keys_of(requests)
     waits = asyncio.Event()
 
     async def late(store, key):
@@ -241,15 +243,11 @@ async def test_thousands_of_judgments_are_one_batch(tmp_path):
 
 async def answer_singly(tmp_path, requests):
     """Keep answers of single calls, as for a batch that was given up; return their keys."""
-    keys, store = (
-        Keys(ScriptedModel(["x"], name="direct/m").identity),
-        DiskStore(tmp_path / "answers"),
-    )
-    for request in requests:
-        answer = encode_answer(Response(samples=(Sample(text="answered singly"),)))
-        await store.put(keys.compute(request), answer)
+    store, keys = DiskStore(tmp_path / "answers"), keys_of(requests)
+    for key in keys:
+        await store.put(key, encode_answer(Response(samples=(Sample(text="answered singly"),))))
     await store.aclose()
-    return [keys.compute(request) for request in requests]
+    return keys
 
 
 @pytest.mark.parametrize("singly", [3, 1])

@@ -13,14 +13,13 @@ import pytest
 
 from tests.batch_server import serve_batches
 from tests.pictures import png, png_uri
+from tests.runtime.batches import test_batch
 from tests.runtime.batches.provider_server import KEY, Providers, serve_providers
-from tests.runtime.batches.test_batch import DyingBook, DyingStore, asked, batch_queue
+from tests.runtime.batches.test_batch import asked
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.doctor import examine_batches
 from textassay.runtime.backends.endpoint import PROVIDERS as KNOWN
 from textassay.runtime.backends.endpoint import Endpoint
-from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.batches.batch import BatchBook
 from textassay.runtime.batches.dialect import BatchRecord
 from textassay.runtime.batches.model import BatchesSubmitted, batch_address, open_dialect
 from textassay.runtime.batches.openai import result_in
@@ -33,7 +32,6 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.images import ImageReader
 from textassay.runtime.model import Request, Response
-from textassay.runtime.storage.answers import DiskStore
 
 PROVIDERS = {
     "anthropic/m": "/v1",
@@ -48,29 +46,12 @@ def provider_of(name: str, server: Providers, endpoint: Endpoint = Endpoint()) -
 
 
 async def session(
-    name: str,
-    folder: Path,
-    server: Providers,
-    requests: list[Request],
-    *,
-    note: float = float("inf"),
-    after: bool = False,
-    put: float = float("inf"),
-    submit_only: bool = False,
-    endpoint: Endpoint = Endpoint(),  # noqa: B008
-) -> list[Any]:
-    """Ask all in one process's life, which ends at a journal line or an answer."""
-    store, book = DyingStore(folder / "answers"), DyingBook(folder)
-    book.dies_at, book.dies_after, store.dies_at = note, after, put
-    backend = ScriptedModel(["x"], name=name)
+    name: str, folder: Path, server: Providers, requests: list[Request],
+    endpoint: Endpoint = Endpoint(), **how: Any,  # noqa: B008
+) -> list[Any]:  # fmt: skip
+    """Ask all in one process's life."""
     dialect = provider_of(name, server, endpoint)
-    queue = batch_queue(backend, dialect, book, store, submit_only=submit_only)
-    try:
-        return await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
-    finally:
-        await queue.aclose()
-        await book.aclose()
-        await store.aclose()
+    return await test_batch.session(folder, server, requests, name=name, dialect=dialect, **how)
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
@@ -238,15 +219,10 @@ async def test_who_only_submits_does_not_wait_until_a_batch_is_told_apart(
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_the_doctor_probes_the_batches_of_each_provider(name: str, tmp_path: Path) -> None:
     """In two batches; what no batch can be asked for is told without one."""
-    store, book = DiskStore(tmp_path / "answers"), BatchBook(tmp_path)
     async with serve_providers() as server:
-        backend = ScriptedModel(["x"], name=name)
-        provider = provider_of(name, server)
-        queue = batch_queue(backend, provider, book, store)
-        findings = {finding.ability: finding for finding in await examine_batches(queue)}
-        await queue.aclose()
-        await book.aclose()
-        await store.aclose()
+        dialect = provider_of(name, server)
+        async with test_batch.opened(tmp_path, server, name=name, dialect=dialect) as queue:
+            findings = {finding.ability: finding for finding in await examine_batches(queue)}
         assert len(server.batches) == 2
     assert {ability: finding.verdict for ability, finding in findings.items()} == {
         "batch chat": "yes",
