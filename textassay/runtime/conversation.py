@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -332,25 +333,16 @@ def _limits(pieces: Sequence[Piece], limit: int) -> tuple[dict[Kind, int], str]:
     shortened = ""
     for kinds, least, what in _SHORTENED:
 
-        def fits(most: int, kinds: frozenset[Kind] = kinds) -> bool:
+        def is_too_long(most: int, kinds: frozenset[Kind] = kinds) -> bool:
             kept = (_kept(piece, most if piece.kind in kinds else None) for piece in pieces)
-            return around + sum(kept) <= limit
+            return around + sum(kept) > limit
 
-        most = _largest(fits, least, longest)
-        limits, shortened = dict.fromkeys(kinds, most or 0), what
-        if most is not None:
+        # the largest number that is not too long; below `least` if there is none
+        most = bisect_left(range(least, longest + 1), True, key=is_too_long) + least - 1
+        limits, shortened = dict.fromkeys(kinds, max(most, 0)), what
+        if most >= least:
             break
     return limits, shortened
-
-
-def _largest(fits: Callable[[int], bool], low: int, high: int) -> int | None:
-    """Return the largest number from `low` to `high` that fits; `None` if none does."""
-    if not fits(low):
-        return None
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
 
 
 def _left_out(piece: Piece, most: int | None) -> int:

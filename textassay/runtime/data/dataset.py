@@ -299,7 +299,7 @@ class Examples:
                 for part in in_units(example, self._unit, self._chars):
                     yield number, row, part
             except FieldError as error:
-                raise self._bad(number, error) from None
+                raise self._table.error(number, error) from None
 
     def _read_rows(
         self, start: int = 0, stop: int | None = None
@@ -310,14 +310,10 @@ class Examples:
             try:
                 example = make(row, decimal=decimal, is_plain=is_plain)
             except FieldError as error:
-                raise self._bad(number, error) from None
+                raise self._table.error(number, error) from None
             except RecursionError:
-                raise self._bad(number, FieldError(None, "is nested too deeply")) from None
+                raise self._table.error(number, "is nested too deeply") from None
             yield number, row, example
-
-    def _bad(self, number: int, error: FieldError) -> DataError:
-        joint = ", " if str(error).startswith("field") else ": "
-        return DataError(f"{self.name}, {self._table.unit} {number}{joint}{error}")
 
     def _survey(self) -> DataInfo:
         content, ids = hashlib.sha256(), bytearray()
@@ -334,9 +330,9 @@ class Examples:
             try:
                 line = _canonical(example, given=row is example)
             except FieldError as error:
-                raise self._bad(number, error) from None
+                raise self._table.error(number, error) from None
             except RecursionError:
-                raise self._bad(number, FieldError(None, "is nested too deeply")) from None
+                raise self._table.error(number, "is nested too deeply") from None
             content.update(line)
             rated = with_means(example, self._labels)
             if kept is not None:
@@ -473,14 +469,7 @@ def _list_images(images: Iterable[Image], files: dict[str, str]) -> None:
 
 def _first_repeat(ids: bytearray) -> tuple[int, int] | None:
     """Return the positions of the first id that stood before, and of where it did."""
-    if len(ids) <= 16 * FEW:
-        if len(set(iter_unpack("16s", ids))) == len(ids) // 16:
-            return None
-        seen: dict[bytes, int] = {}
-        for at in range(len(ids) // 16):
-            before = seen.setdefault(bytes(ids[16 * at : 16 * at + 16]), at)
-            if before != at:
-                return before, at
+    if len(ids) <= 16 * FEW and len(set(iter_unpack("16s", ids))) == len(ids) // 16:
         return None
     import numpy as np  # here, since it takes a tenth of a start
 

@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
@@ -363,7 +363,7 @@ def one_row_per_example(
     return None
 
 
-class ByRater:
+class ByRater(Table):
     """The rows of a table joined by id.
 
     Every aspect has one rating per rater, in order of appearance.
@@ -378,9 +378,9 @@ class ByRater:
         self._table, self._rater, self._id, self._fields = table, rater, id_, fields
         self._labels = labels
         self.name = table.name
-        self.unit: Literal["line", "row"] = table.unit
+        self.unit = table.unit
         # Ratings were read as numbers here, so joined rows are no longer text only.
-        self.decimal, self.is_plain = table.decimal or ".", False
+        self.decimal = table.decimal or "."
         self.fields = {
             key: ours
             for key, ours in fields.items()
@@ -400,10 +400,7 @@ class ByRater:
             of_text = ratings.setdefault(id_, {})
             for aspect, value in rated.items():
                 if rater in of_text.setdefault(aspect, {}):
-                    raise DataError(
-                        f"{self.name}, {self._table.unit} {number}: rater {rater!r} rated {id_!r}"
-                        " before"
-                    )
+                    raise self.error(number, f"rater {rater!r} rated {id_!r} before")
                 of_text[aspect][rater] = value
         for id_, (number, texts) in firsts.items():
             annotators = {
@@ -444,7 +441,7 @@ class ByRater:
             problem = str(error)
         except TypeError:
             problem = f"field {key!r}: should be a number, not {value!r}"
-        raise DataError(f"{self.name}, {self._table.unit} {number}, {problem}")
+        raise self.error(number, problem)
 
 
 class WithRatings:

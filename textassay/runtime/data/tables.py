@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal
 
 import orjson
 from pydantic import BaseModel
@@ -35,38 +35,37 @@ Numbered = tuple[int, Any]
 """A row and where it stands, counted from 1."""
 
 
-class Table(Protocol):
+class Table:
     """Rows that can be gone through more than once."""
 
     name: str
     """What errors call it."""
-    unit: Literal["line", "row"]
+    unit: Literal["line", "row"] = "row"
     """What rows are counted in."""
-    is_plain: bool
+    is_plain = False
     """Whether every value is known to be what JSON can hold."""
+    decimal: Decimal | None = None
+    """Decimal mark of the numbers that cells hold as text.
 
-    @property
-    def decimal(self) -> Decimal | None:
-        """Decimal mark of the numbers that cells hold as text.
-
-        `None` where no number, list or object is written as text.
-        """
-        ...
+    `None` where no number, list or object is written as text.
+    """
 
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows, from the start."""
-        ...
+        raise NotImplementedError
 
     def state(self) -> object:
-        """Return something that changes when the rows may have."""
-        ...
+        """Return something that changes when the rows may have; nothing for rows in memory."""
+        return None
+
+    def error(self, number: int, problem: object) -> DataError:
+        """Return what is wrong with a row, which may be one of its fields."""
+        joint = ", " if str(problem).startswith("field") else ": "
+        return DataError(f"{self.name}, {self.unit} {number}{joint}{problem}")
 
 
-class Rows:
+class Rows(Table):
     """Rows in memory, which `start` goes through from the beginning each time."""
-
-    unit: Literal["line", "row"] = "row"
-    is_plain = False
 
     def __init__(
         self, name: str, start: Callable[[], Iterable[Any]], decimal: Decimal | None = None
@@ -76,10 +75,6 @@ class Rows:
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows."""
         return enumerate(self._start(), start=1)
-
-    def state(self) -> object:
-        """Return nothing: rows in memory are their owner's business."""
-        return None
 
 
 def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
@@ -151,12 +146,10 @@ def open_table(source: Any) -> Table:
     return Rows(kind, lambda: rows)
 
 
-class _File:
+class _File(Table):
     """A regular file."""
 
-    unit: Literal["line", "row"] = "line"
-    decimal: Decimal | None = None
-    is_plain = False
+    unit = "line"
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, str(path)
@@ -226,7 +219,7 @@ class JsonLines(_File):
                 if not line.strip():
                     continue
                 problem = _why_broken(self._decoded(number, line), error, first=number == 1)
-                raise DataError(f"{self.name}, line {number}{problem}") from None
+                raise self.error(number, problem) from None
             yield number, row
 
 
@@ -240,18 +233,18 @@ def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str
             hint += " (for a file that is one list, use: jq -c '.[]' FILE)"
         elif first and line.strip() == "{":
             hint += " (for a file of indented objects, use: jq -c . FILE)"
-        return f": broken JSON: {error.msg} at column {error.colno}{hint}"
+        return f"broken JSON: {error.msg} at column {error.colno}{hint}"
     with suppress(RecursionError):  # nested so deep that only the place is known
         for path, value in _leaves(row, ""):
             if isinstance(value, float) and not math.isfinite(value):
                 return (
-                    f", field '{path}': {value!r} is not a finite number; use null if it is missing"
+                    f"field '{path}': {value!r} is not a finite number; use null if it is missing"
                 )
             try:
                 to_json_value(value)
             except ValueError as problem:
-                return f", field '{path}': {problem}"
-    return f": {error.msg} at column {error.colno}"
+                return f"field '{path}': {problem}"
+    return f"{error.msg} at column {error.colno}"
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -289,7 +282,7 @@ def _listed_in(items: Any) -> Any:
 class JsonList(_File):
     """One JSON list of objects, or an object that holds it, which is read as a whole."""
 
-    unit: Literal["line", "row"] = "row"
+    unit = "row"
     is_plain = True
 
     def rows(self) -> Iterator[Numbered]:
@@ -359,21 +352,19 @@ class Csv(_File):
                 elif cells and header is not None:
                     if len(cells) != len(header):
                         counts = f"has {len(cells)} cells, but the header has {len(header)}"
-                        raise DataError(
-                            f"{self.name}, line {start}: {counts}; quote cells that contain"
-                            f" {self._delimiter!r}"
-                        )
+                        advised = f"quote cells that contain {self._delimiter!r}"
+                        raise self.error(start, f"{counts}; {advised}")
                     yield start, dict(zip(header, cells, strict=True))
                 # A row is named by its first line; cells may hold line breaks.
                 start = reader.line_num + 1
         except csv.Error as error:
-            raise DataError(f"{self.name}, line {start}: broken CSV: {error}") from error
+            raise self.error(start, f"broken CSV: {error}") from error
 
 
 class Parquet(_File):
     """A parquet file, read in small batches."""
 
-    unit: Literal["line", "row"] = "row"
+    unit = "row"
 
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows as mappings."""
@@ -401,8 +392,8 @@ class Xlsx(_File):
     workbook was saved.
     """
 
-    unit: Literal["line", "row"] = "row"
-    decimal: Decimal | None = "."
+    unit = "row"
+    decimal = "."
 
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows as mappings; empty rows are left out."""
@@ -440,9 +431,9 @@ class Xlsx(_File):
                 continue
             for at, cell in enumerate(cells, start=1):
                 if cell is not None and (at > len(header) or not header[at - 1]):
-                    raise DataError(
-                        f"{self.name}, row {number}: the cell in column {at} is in no column that"
-                        " has a name in the first row"
+                    where = f"the cell in column {at}"
+                    raise self.error(
+                        number, f"{where} is in no column that has a name in the first row"
                     )
             # a row may end before its last empty cells
             padded = (*cells, *[None] * (len(header) - len(cells)))
@@ -501,7 +492,7 @@ def _open_file(path: Path) -> Table:
             f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv,"
             " .parquet or .xlsx"
         )
-    return _FORMATS[suffix](path)  # type: ignore[return-value]  # each of them has rows()
+    return _FORMATS[suffix](path)
 
 
 def _suffix(path: Path) -> str:
