@@ -41,8 +41,6 @@ class Providers:
     files: dict[str, bytes] = field(default_factory=dict)
     billed: Counter[str] = field(default_factory=Counter)
     """How often each request was run, by our key."""
-    bodies: list[Json] = field(default_factory=list)
-    """What was asked for in all batches."""
     _ids: Any = field(default_factory=lambda: itertools.count(1))
     _shuffle: random.Random = field(default_factory=lambda: random.Random(5))
 
@@ -52,12 +50,10 @@ class Providers:
         if path.startswith("/v1beta/"):
             assert request.headers["x-goog-api-key"] == KEY
             return await self._gemini(request, path.removeprefix("/v1beta"))
-        if path.startswith("/groq/openai/v1/"):
+        if path.startswith(("/groq/openai/v1/", "/together/v1/")):
             assert request.headers["Authorization"] == f"Bearer {KEY}"
-            return await self._groq(request, path.removeprefix("/groq/openai/v1"))
-        if path.startswith("/together/v1/"):
-            assert request.headers["Authorization"] == f"Bearer {KEY}"
-            return await self._together(request, path.removeprefix("/together/v1"))
+            server, _, rest = path.partition("/v1")
+            return await self._of_openais_kind(request, rest, together=server == "/together")
         assert request.headers["x-api-key"] == KEY
         assert request.headers["anthropic-version"] == "2023-06-01"
         return await self._anthropic(request, path.removeprefix("/v1"))
@@ -95,66 +91,88 @@ class Providers:
         self.batches[name] = {"requests": requests, "shown": shown, "results": None}
         return shown
 
-    def _run_messages(self, name: str) -> None:
-        batch, results, late = self.batches[name], [], self._expires()
-        for number, asked in enumerate(batch["requests"]):
-            params, key = asked["params"], asked["custom_id"]
-            self.bodies.append(params)
-            text = params["messages"][-1]["content"]
+    def _run(self, rows: list[tuple[str, str]]) -> tuple[list[str], bool]:
+        """Run a batch, given keys and texts; return how each request ends, and if some are late."""
+        late, self.expire = self.expire > 0, max(0, self.expire - 1)
+        ends = []
+        for number, (key, text) in enumerate(rows):
             if late and number % 2:
-                result: Json = {"type": "expired"}
+                ends.append("expired")
             elif any(bad in text for bad in self.bad_rows):
-                told = {"type": "invalid_request_error", "message": self.bad_row_message}
-                result = {"type": "errored", "error": {"type": "error", "error": told}}
+                ends.append("errored")
             else:
                 self.billed[key] += 1
-                message = {
-                    "id": "msg_1",
+                ends.append("succeeded")
+        return ends, late
+
+    def _run_messages(self, name: str) -> None:
+        batch, results = self.batches[name], []
+        rows = [
+            (asked["custom_id"], asked["params"]["messages"][-1]["content"])
+            for asked in batch["requests"]
+        ]
+        ends, _ = self._run(rows)
+        for (key, text), end in zip(rows, ends, strict=True):
+            result: Json = {"type": end}
+            if end == "errored":
+                told = {"type": "invalid_request_error", "message": self.bad_row_message}
+                result["error"] = {"type": "error", "error": told}
+            elif end == "succeeded":
+                result["message"] = {
                     "type": "message",
                     "role": "assistant",
-                    "model": params["model"],
+                    "model": "m",
                     "content": [{"type": "text", "text": f"answer to {text}"}],
                     "stop_reason": "end_turn",
                     "usage": {"input_tokens": 10, "output_tokens": 3, "cache_read_input_tokens": 2},
                 }
-                result = {"type": "succeeded", "message": message}
             results.append({"custom_id": key, "result": result})
         self._shuffle.shuffle(results)
-        kinds = Counter(row["result"]["type"] for row in results)
         batch["results"] = results
         batch["shown"] |= {
             "processing_status": "ended",
-            "request_counts": {**batch["shown"]["request_counts"], "processing": 0, **kinds},
+            "request_counts": {
+                **batch["shown"]["request_counts"], "processing": 0, **Counter(ends),
+            },
             # another host: the key must not be sent there
             "results_url": f"https://elsewhere.invalid/{name}/results",
-        }
+        }  # fmt: skip
 
-    async def _groq(self, request: web.Request, path: str) -> web.StreamResponse:
-        """Answer with a list of two batches a page, in no order, that a cursor leads through."""
-        if path == "/files":
+    async def _of_openais_kind(
+        self, request: web.Request, path: str, *, together: bool
+    ) -> web.StreamResponse:
+        """Answer as Groq or Together.
+
+        Groq's list has two batches a page, in no order, that a cursor leads through.
+        """
+        if path == ("/files/upload" if together else "/files"):
             form = await form_of(request)
-            assert form["purpose"] == b"batch"
             name = f"file-{next(self._ids)}"
             self.files[name] = form["file"]
-            return web.json_response({"id": name, "object": "file", "purpose": "batch"})
+            if not together:
+                assert form["purpose"] == b"batch"
+                return web.json_response({"id": name, "object": "file", "purpose": "batch"})
+            assert (form["purpose"], form["file_type"]) == (b"batch-api", b"jsonl")
+            return web.json_response({"id": name, "filename": form["file_name"].decode()})
         if path.startswith("/files/"):
             return web.Response(body=self.files[path.split("/")[2]])
         if path == "/batches" and request.method == "POST":
             body = orjson.loads(await request.read())
             assert body["endpoint"] == "/v1/chat/completions"
             name = f"batch-{next(self._ids)}"
-            self.batches[name] = {
-                "id": name,
-                "object": "batch",
-                "status": "validating",
-                "errors": None,
-                "created_at": 1736472600,
-                **body,
-            }
-            return web.json_response(self.batches[name])
+            batch = {"id": name, "input_file_id": body["input_file_id"]}
+            batch |= (
+                {"status": "VALIDATING", "created_at": "2026-01-15T14:30:00Z"}
+                if together
+                else {"status": "validating", "created_at": 1736472600, "errors": None, **body}
+            )
+            self.batches[name] = batch
+            return web.json_response({"job": batch} if together else batch)
         if path == "/batches":
-            assert set(request.query) <= {"cursor", "id"}
             names = list(self.batches)
+            if together:
+                return web.json_response(list(self.batches.values()))
+            assert set(request.query) <= {"cursor", "id"}
             start = int(request.query.get("cursor", 0))
             page: Json = {"object": "list", "data": [self.batches[n] for n in names[start:][:2]]}
             if start + 2 < len(names):
@@ -164,63 +182,30 @@ class Providers:
         if self.refused_files:
             self.refused_files -= 1
             batch |= {"status": "failed", "errors": [{"message": "line 1 is no JSON", "line": 1}]}
-        elif batch["status"] == "validating":
+        elif batch["status"].lower() == "validating":
             self._run_job(batch)
         return web.json_response(batch)
-
-    async def _together(self, request: web.Request, path: str) -> web.StreamResponse:
-        if path == "/files/upload":
-            form = await form_of(request)
-            assert (form["purpose"], form["file_type"]) == (b"batch-api", b"jsonl")
-            name = f"file-{next(self._ids)}"
-            self.files[name] = form["file"]
-            return web.json_response({"id": name, "filename": form["file_name"].decode()})
-        if path.startswith("/files/"):
-            return web.Response(body=self.files[path.split("/")[2]])
-        if path == "/batches" and request.method == "POST":
-            body = orjson.loads(await request.read())
-            assert body["endpoint"] == "/v1/chat/completions"
-            name = f"job-{next(self._ids)}"
-            self.batches[name] = {
-                "id": name,
-                "status": "VALIDATING",
-                "input_file_id": body["input_file_id"],
-                "created_at": "2026-01-15T14:30:00Z",
-            }
-            return web.json_response({"job": self.batches[name]})
-        if path == "/batches":
-            return web.json_response(list(self.batches.values()))
-        job = self.batches[path.split("/")[2]]
-        if job["status"] == "VALIDATING":
-            self._run_job(job)
-        return web.json_response(job)
 
     def _run_job(self, job: Json) -> None:
         answers, errors = [], []
         rows = [orjson.loads(line) for line in self.files[job["input_file_id"]].splitlines()]
         self._shuffle.shuffle(rows)
-        late = self._expires()
-        for number, row in enumerate(rows):
-            self.bodies.append(row["body"])
-            text = row["body"]["messages"][-1]["content"]
-            if late and number % 2:
-                errors.append(
-                    {"custom_id": row["custom_id"], "error": {"message": "not processed"}}
-                )
-                continue
-            if any(bad in text for bad in self.bad_rows):
+        texts = [(row["custom_id"], row["body"]["messages"][-1]["content"]) for row in rows]
+        ends, late = self._run(texts)
+        for (key, text), end in zip(texts, ends, strict=True):
+            if end == "succeeded":
+                message = {"role": "assistant", "content": f"answer to {text}"}
+                body = {
+                    "model": "m",
+                    "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                    "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
+                }
+                response = {"status_code": 200, "body": body}
+                answers.append({"custom_id": key, "response": response})
+            else:
                 error = {"message": self.bad_row_message, "type": "invalid_request_error"}
-                errors.append({"custom_id": row["custom_id"], "error": error})
-                continue
-            self.billed[row["custom_id"]] += 1
-            message = {"role": "assistant", "content": f"answer to {text}"}
-            body = {
-                "model": row["body"]["model"],
-                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-                "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
-            }
-            response = {"status_code": 200, "body": body}
-            answers.append({"custom_id": row["custom_id"], "response": response})
+                error = error if end == "errored" else {"message": "not processed"}
+                errors.append({"custom_id": key, "error": error})
         status = "EXPIRED" if late else "COMPLETED"
         job["status"] = status if job["status"].isupper() else status.lower()
         for kind, found in (("output_file_id", answers), ("error_file_id", errors)):
@@ -257,38 +242,26 @@ class Providers:
 
     def _run_contents(self, batch: Json) -> None:
         responses: list[Json] = []
-        late = self._expires()
-        for number, asked in enumerate(batch["requests"]):
-            body, key = asked["request"], asked["metadata"]["key"]
-            self.bodies.append(body)
-            text = body["contents"][-1]["parts"][0]["text"]
-            if late and number % 2:
-                continue
-            if any(bad in text for bad in self.bad_rows):
-                error = {"code": 3, "message": self.bad_row_message}
-                responses.append({"error": error, "metadata": {"key": key}})
-                continue
-            self.billed[key] += 1
-            candidate = {
-                "content": {"role": "model", "parts": [{"text": f"answer to {text}"}]},
-                "finishReason": "STOP",
-                "index": 0,
-            }
-            answer = {
-                "candidates": [candidate],
-                "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 3},
-                "modelVersion": "m",
-            }
-            responses.append({"response": answer, "metadata": {"key": key}})
-        if self.without_metadata:
-            for told in responses:
-                del told["metadata"]
+        rows = [
+            (asked["metadata"]["key"], asked["request"]["contents"][-1]["parts"][0]["text"])
+            for asked in batch["requests"]
+        ]
+        ends, late = self._run(rows)
+        for (key, text), end in zip(rows, ends, strict=True):
+            told: Json = {} if self.without_metadata else {"metadata": {"key": key}}
+            if end == "errored":
+                told["error"] = {"code": 3, "message": self.bad_row_message}
+            elif end == "succeeded":
+                content = {"role": "model", "parts": [{"text": f"answer to {text}"}]}
+                told["response"] = {
+                    "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+                    "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 3},
+                    "modelVersion": "m",
+                }
+            if end != "expired":
+                responses.append(told)
         batch["metadata"]["state"] = "BATCH_STATE_EXPIRED" if late else "BATCH_STATE_SUCCEEDED"
         batch |= {"done": True, "response": {"inlinedResponses": {"inlinedResponses": responses}}}
-
-    def _expires(self) -> bool:
-        late, self.expire = self.expire > 0, max(0, self.expire - 1)
-        return late
 
 
 @contextlib.asynccontextmanager
