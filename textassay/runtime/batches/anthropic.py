@@ -37,6 +37,7 @@ from textassay.runtime.batches.dialect import (
     check_request,
     read_array,
     read_id,
+    without_gaps,
 )
 from textassay.runtime.errors import ContentRefused, MalformedResponse, RequestRefused
 from textassay.runtime.images import Image
@@ -81,36 +82,29 @@ class AnthropicDialect(HttpDialect):
         # This API takes the system prompt beside the messages, and refuses that role among them.
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
         room = DEFAULT_MAX_TOKENS + (request.thinking_tokens or 0)
-        params: dict[str, Any] = {
+        messages: list[dict[str, Any]] = [
+            {"role": m.role, "content": m.content} for m in request.messages if m.role != "system"
+        ]
+        if request.images:
+            put_images(messages, request.images, text_part, _image_part)
+        schema, effort = request.json_schema, request.effort
+        output = {
+            # models without structured outputs refuse it, which is the row's error
+            "format": None if schema is None else {"type": "json_schema", "schema": schema},
+            # there is no level below this one
+            "effort": {"none": None, "minimal": "low"}.get(effort or "none", effort),
+        }
+        params = without_gaps({
             "model": self._model,
             "max_tokens": request.max_tokens or room,
-            "messages": [
-                {"role": m.role, "content": m.content}
-                for m in request.messages
-                if m.role != "system"
-            ],
-        }
-        if request.images:
-            put_images(params["messages"], request.images, text_part, _image_part)
-        if system:
-            params["system"] = system
-        if request.temperature is not None:
-            params["temperature"] = request.temperature
-        if request.top_p < 1:
-            params["top_p"] = request.top_p
-        if request.stop:
-            params["stop_sequences"] = list(request.stop)
-        output: dict[str, Any] = {}
-        if request.json_schema is not None:
-            # models without structured outputs refuse it, which is the row's error
-            output["format"] = {"type": "json_schema", "schema": request.json_schema}
-        if request.effort not in (None, "none"):
-            # there is no level below this one
-            output["effort"] = "low" if request.effort == "minimal" else request.effort
-        if output:
-            params["output_config"] = output
-        if (thinking := _thinking(request)) is not None:
-            params["thinking"] = thinking
+            "messages": messages,
+            "system": system or None,
+            "temperature": request.temperature,
+            "top_p": request.top_p if request.top_p < 1 else None,
+            "stop_sequences": list(request.stop) or None,
+            "output_config": without_gaps(output) or None,
+            "thinking": _thinking(request),
+        })  # fmt: skip
         return orjson.dumps({"custom_id": key, "params": merged(params, request.extra)})
 
     async def submit(self, batch: BatchRecord, file: Path) -> str:

@@ -343,6 +343,11 @@ class HttpDialect:
         await self._http.aclose()
 
 
+def without_gaps(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request that are asked for: those that are not `None`."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 async def read_array(file: Path) -> bytes:
     """Return the lines of a file as a JSON array."""
     lines = (await asyncio.to_thread(file.read_bytes)).splitlines()

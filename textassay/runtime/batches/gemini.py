@@ -27,6 +27,7 @@ from textassay.runtime.batches.dialect import (
     Limits,
     check_request,
     read_array,
+    without_gaps,
 )
 from textassay.runtime.errors import ContentRefused, MalformedResponse
 from textassay.runtime.images import Image
@@ -76,25 +77,19 @@ class GeminiDialect(HttpDialect):
     def encode(self, key: str, request: Request) -> bytes:
         """Return one entry of the batch."""
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
-        config: dict[str, Any] = {}
-        if request.temperature is not None:
-            config["temperature"] = request.temperature
-        if request.n > 1:
+        schema = request.json_schema
+        config = {
+            "temperature": request.temperature,
             # samples that are missing in an answer are asked for again, all at once
-            config["candidateCount"] = min(request.n, MAX_CANDIDATES)
-        if request.top_p < 1:
-            config["topP"] = request.top_p
-        if request.max_tokens is not None:
-            config["maxOutputTokens"] = request.max_tokens
-        if request.seed is not None:
-            config["seed"] = request.seed + request.draw
-        if request.stop:
-            config["stopSequences"] = list(request.stop)
-        if request.json_schema is not None:
-            config["responseMimeType"] = "application/json"
-            config["responseJsonSchema"] = request.json_schema
-        if (thinking := self._thinking(request)) is not None:
-            config["thinkingConfig"] = thinking
+            "candidateCount": min(request.n, MAX_CANDIDATES) if request.n > 1 else None,
+            "topP": request.top_p if request.top_p < 1 else None,
+            "maxOutputTokens": request.max_tokens,
+            "seed": None if request.seed is None else request.seed + request.draw,
+            "stopSequences": list(request.stop) or None,
+            "responseMimeType": None if schema is None else "application/json",
+            "responseJsonSchema": schema,
+            "thinkingConfig": self._thinking(request),
+        }
         body: dict[str, Any] = {
             "contents": [
                 {
@@ -104,7 +99,7 @@ class GeminiDialect(HttpDialect):
                 for m in request.messages
                 if m.role != "system"
             ],
-            "generationConfig": config,
+            "generationConfig": without_gaps(config),
         }
         if request.images:
             put_images(body["contents"], request.images, _text_part, _image_part, "parts")
