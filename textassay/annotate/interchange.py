@@ -15,7 +15,6 @@ import html
 import io
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from textassay.annotate.study import Question
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.data.tables import FieldError
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.labels import NONE_OF_THEM, LabelSets
+from textassay.runtime.labels import NONE_OF_THEM, LabelSets, majority
 from textassay.runtime.messages import Example
 
 Rating = float | str | tuple[str, ...] | None
@@ -159,8 +158,7 @@ def _middle(given: Sequence[Any]) -> float | str | None:
         return None
     if all(isinstance(value, float) for value in present):
         return math.fsum(present) / len(present)
-    counts = Counter(map(str, present)).most_common(2)
-    return counts[0][0] if len(counts) == 1 or counts[0][1] > counts[1][1] else None
+    return majority(map(str, present))
 
 
 def _rating(value: object) -> Rating:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -210,14 +210,7 @@ class Study:
             "guidelines": guidelines and {**guidelines.as_dict(), "text": guidelines.text},
             "paired": self.paired,
             "questions": [
-                {
-                    "aspect": question.aspect,
-                    "definition": question.definition,
-                    "kind": question.kind,
-                    "values": question.values,
-                    "labels": question.labels,
-                    "names": question.names,
-                }
+                {name: value for name, value in asdict(question).items() if name != "ordered"}
                 for question in self.questions
             ],
         }

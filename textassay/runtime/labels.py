@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 PAIRS: tuple[tuple[str, str], ...] = (
     ("no", "yes"),
@@ -31,6 +31,9 @@ NONE_OF_THEM = "none of these"
 _BOOLEAN = ("false", "true")
 _TIE = 1e-9
 _KNOWN = {word: (pair, number) for pair in PAIRS for number, word in enumerate(pair)}
+
+
+V = TypeVar("V")
 
 
 class LabelScale(NamedTuple):
@@ -80,7 +83,7 @@ def nearest_label(value: float | None) -> float | None:
     return float(round(value))
 
 
-def majority(votes: Iterable[float | None]) -> float | None:
+def majority(votes: Iterable[V | None]) -> V | None:
     """Return what most votes are for; `None` if two have equally many, or nobody voted."""
     counts = Counter(vote for vote in votes if vote is not None).most_common(2)
     if not counts or (len(counts) > 1 and counts[0][1] == counts[1][1]):

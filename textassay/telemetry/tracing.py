@@ -100,20 +100,6 @@ class Tracing:
         """Return a model whose calls are spans."""
         return TracedModel(model, self)
 
-    @contextmanager
-    def call(self, name: str, attributes: Mapping[str, Any]) -> Iterator[Span]:
-        """Open the span of a call."""
-        span = self.tracer.start_span(name, attributes=attributes, kind=SpanKind.CLIENT)
-        token = context.attach(trace.set_span_in_context(span))
-        try:
-            yield span
-        except BaseException as error:
-            _failed(span, type(error).__name__)
-            raise
-        finally:
-            context.detach(token)
-            span.end()
-
 
 class TracedRun:
     """The span of one session."""
@@ -183,8 +169,10 @@ class TracedModel(Wrapper):
         attributes = {OPERATION: operation, **self._attributes}
         if isinstance(request, Request):
             attributes |= _request_attributes(request)
-        tracing = self._tracing
-        with tracing.call(f"{operation} {self.name}", attributes) as span:
+        tracing, name = self._tracing, f"{operation} {self.name}"
+        span = tracing.tracer.start_span(name, attributes=attributes, kind=SpanKind.CLIENT)
+        token = context.attach(trace.set_span_in_context(span))
+        try:
             # what a sampler drops is not worth a look at the texts
             recorded = span.is_recording()
             # texts may hold personal data, and traces often leave the machine
@@ -194,6 +182,12 @@ class TracedModel(Wrapper):
             if recorded:
                 _record_response(span, response, texts=tracing.texts)
             return response
+        except BaseException as error:
+            _failed(span, type(error).__name__)
+            raise
+        finally:
+            context.detach(token)
+            span.end()
 
 
 def _request_attributes(request: Request) -> dict[str, Any]:

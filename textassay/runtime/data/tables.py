@@ -149,7 +149,7 @@ def open_table(source: Any) -> Table:
 class _File(Table):
     """A regular file."""
 
-    unit = "line"
+    unit: Literal["line", "row"] = "line"
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, str(path)
@@ -624,7 +624,7 @@ def cell_from_text(
     return text
 
 
-def number_in(key: str, text: str, decimal: Decimal = ".") -> float:
+def number_in(key: str, text: str, decimal: Decimal | None = ".") -> float:
     """Return the number that a cell holds as text."""
     # "1.234,5" stays as it is, which is no number
     plain = text.replace(",", ".") if decimal == "," and "." not in text else text
