@@ -32,9 +32,8 @@ from textassay.calibration.columns import Columns
 from textassay.calibration.compare_runs import DOUBTFUL_P, FEW_SOURCES, paired_difference
 from textassay.calibration.estimate import estimate_means
 from textassay.calibration.maps import fit_cells, grid_of, learn_map
-from textassay.fitting.fit_from_scores import fit_recorded
+from textassay.fitting.api import fit_sync
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
-from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
 
 HEAVIEST = 40
@@ -261,10 +260,9 @@ def fitted_by_row(draws: int, sources: int, texts: int) -> dict[str, Found]:
              "metrics": {"a": judges[i, 0], "b": judges[i, 1]}}
             for i in range(len(at))
         ]  # fmt: skip
-        report = fit_recorded(
-            Examples(rows), features=("a", "b"), aggregator="avg", split="row", train_fraction=0.5,
-            seed=draw,
-        ).report  # fmt: skip
+        report = fit_sync(
+            rows, features=("a", "b"), aggregator="avg", split="row", train_fraction=0.5, seed=draw
+        ).report
         one = report["held_out"]["aspects"]["q"]["agreement"]["evaluator"]["ci"]["pearson"]
         found.interval(one[0] <= truth <= one[1])
     return {"pearson": found}

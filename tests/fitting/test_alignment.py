@@ -10,7 +10,7 @@ import pytest
 
 from tests.fitting.made_texts import Planted, rows_of
 from textassay import evaluate
-from textassay.fitting.fit_from_scores import fit_recorded
+from textassay.fitting.api import fit_sync
 from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
 from textassay.fitting.learn import Fitter, read_table, split
@@ -444,7 +444,7 @@ def test_layers_are_taken_away_from_recorded_ratings_of_a_tree_too():
         names = ("clarity", "charm", "charm/wit", "charm/wit/puns", "clarity/order", "gpt/charm")
         row["metrics"] = dict(zip(names, given, strict=False))
     how = {"aggregator": "ridge", "report": "full", "repeats": 5}
-    report = fit_recorded(Examples(rows), features=("*",), **how).report
+    report = fit_sync(rows, features=("*",), **how).report
     assert [row["without"] for row in report["ablations"]] == [
         "nothing", "layer 3", "layer 2, 3", "layer 1, 2, 3", "aggregator"
     ]  # fmt: skip

@@ -7,7 +7,8 @@ import pytest
 
 from tests.fitting.made_texts import rows_of
 from textassay.fitting.agreement import resamples_for, steps
-from textassay.fitting.fit_from_scores import fit_recorded, read_recorded
+from textassay.fitting.api import fit_sync
+from textassay.fitting.fit_from_scores import read_recorded
 from textassay.fitting.learn import Choice, Fitter, Unseen, cross_fit
 from textassay.fitting.report import report_text
 from textassay.fitting.request import FitFromScores
@@ -22,7 +23,7 @@ COEFFICIENTS = ("pearson", "spearman", "kendall")
 
 
 def fitted(rows, **how):
-    return fit_recorded(Examples(rows), features=("*",), aggregator="ridge", **how)
+    return fit_sync(rows, features=("*",), aggregator="ridge", **how)
 
 
 @pytest.fixture(scope="module")

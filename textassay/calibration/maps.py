@@ -33,6 +33,7 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
 from textassay.learning.splits import folds
+from textassay.learning.training import least_error
 from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
@@ -315,7 +316,7 @@ def learn_map(
             parts[name].append(part)
             values[name][held_out] = part.predict(scores[held_out])
         squared[name] = (values[name] - ratings) ** 2
-    chosen = _unless_clearly_better(names[0], squared, groups)
+    chosen = least_error(squared, groups, names[0])
     return LearnedMap(
         map=_fit(chosen, scores, ratings, weights, scales),
         cross_fitted=values[chosen],
@@ -373,17 +374,6 @@ def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[st
     if (rows >= MIN_LINEAR[0] and groups >= MIN_LINEAR[1]) or not shift:
         return ("linear", *shift)
     return shift
-
-
-def _unless_clearly_better(first: str, squared: Mapping[str, Floats], groups: Codes) -> str:
-    """Return the kind of least error, or the first if it is no more than a standard error worse."""
-    best = min(squared, key=lambda name: float(squared[name].mean()))
-    # errors are summed per source before their spread is taken: rows of a source are not
-    # independent evidence for one kind over another
-    worse = np.bincount(groups, weights=squared[first] - squared[best])
-    present = np.bincount(groups) > 0
-    error = float(worse[present].std() * np.sqrt(present.sum())) / len(groups)
-    return first if float(worse.sum()) / len(groups) <= error else best
 
 
 MIN_CELL = 30

@@ -183,7 +183,7 @@ class Pipeline:
             self._write_data(task)
             for recipe in (BASELINES, *list_recipes(task), NODES):
                 await self._score(task, recipe)
-            self._fit(task)
+            await self._fit(task)
             await self._apply(task)
 
     def _write_data(self, task: str) -> None:
@@ -213,18 +213,18 @@ class Pipeline:
             arguments["aspects"] = _with_a_tree(task)
         return await self._session((task, recipe.name), self._layout.data(task), arguments)
 
-    def _fit(self, task: str) -> None:
+    async def _fit(self, task: str) -> None:
         """Do what `textassay fit --scores` does, over the ratings of every criterion."""
         folder = self._layout.evaluator(task)
         # an evaluator is written last, so a folder with one was finished by an earlier demo
         if not is_evaluator(folder):
-            from textassay.fitting.fit_from_scores import fit_recorded  # one step takes it
+            from textassay.fitting.api import fit  # one step takes it
 
-            data = Examples(self._layout.data(task))
-            fit = fit_recorded(
-                data, scores=(self._nodes(task),), train_fraction=TRAIN_FRACTION, seed=SEED
-            )
-            fit.save(folder)
+            found = await fit(
+                self._layout.data(task), scores=self._nodes(task), train_fraction=TRAIN_FRACTION,
+                seed=SEED,
+            )  # fmt: skip
+            found.save(folder)
 
     async def _apply(self, task: str) -> Run:
         """Score the held-out sources, as `textassay score --method FOLDER` does."""

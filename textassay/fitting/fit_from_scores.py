@@ -6,11 +6,9 @@ Asks no model. If raters differ, targets may come from a rater model instead of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from textassay.evaluation.request import build_request
 from textassay.fitting.agreement import build_report
 from textassay.fitting.learn import (
     FOLDS,
@@ -110,8 +108,3 @@ def read_recorded(data: Examples, request: FitFromScores) -> RecordedFit:
     refuse_leaks(table)
     scales = rating_scales(table, request.scales)
     return RecordedFit(table, split(table, request), scales, data.check(), request)
-
-
-def fit_recorded(data: Examples, **request: Any) -> Fit:
-    """Learn an evaluator from scores that exist already; takes the fields of `FitFromScores`."""
-    return read_recorded(data, build_request(FitFromScores, **request)).learn()

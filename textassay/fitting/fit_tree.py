@@ -9,7 +9,7 @@ the layer's own criteria without attribution, which line 17 asks for; here the p
 up to and including j.
 
 OUT/fit.json        the request; the same command resumes an alignment that was stopped
-OUT/layers/N.json   the tree as it stood at layer N
+OUT/layers/N.json   the parts that the model made of criteria, layer N of the tree, from 2 on
 OUT/layers/N/       the run that rated the nodes of layer N
 OUT/answers/        answers of models, unless a cache is named
 OUT/evaluator.json  written last, with the report

@@ -7,7 +7,6 @@ without it, over sources that were left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,10 +23,10 @@ from textassay.learning.attribution import (
     global_importance,
     permutation_importance,
     pooled,
+    t_interval,
 )
 from textassay.learning.splits import Mask, draw_groups, fold_masks
 from textassay.learning.training import Floats
-from textassay.meta.intervals import t_quantile
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
 from textassay.table import Alert, Column, Interval, Note, Table
@@ -427,7 +426,9 @@ def _gains(
     codes = np.unique(table.groups, return_inverse=True)[1]
     for name in members:
         without = _errors(table, fitter, aggregator, [one for one in members if one != name])
-        found[name] = _mean_interval(without - whole, codes, confidence)
+        mean = (without - whole).mean()
+        influences = np.bincount(codes, weights=without - whole - mean) / len(whole)
+        found[name] = (float(mean), *t_interval(mean, influences, confidence).tolist())
     return found
 
 
@@ -446,13 +447,3 @@ def _errors(table: FeatureTable, fitter: Fitter, aggregator: str, members: Seque
     squared = (predicted - part.human) ** 2 / np.nanvar(part.human, axis=0)
     rated = ~np.isnan(squared)
     return np.asarray(np.where(rated, squared, 0.0).sum(axis=1) / np.maximum(1, rated.sum(axis=1)))
-
-
-def _mean_interval(values: Floats, codes: Any, confidence: float) -> tuple[float, float, float]:
-    """Return the mean with its t-interval over sources."""
-    mean = float(values.mean())
-    by_source = np.bincount(codes, weights=values - mean)
-    count = len(by_source)
-    error = math.sqrt(float(by_source @ by_source) * count / (count - 1)) / len(values)
-    half = t_quantile(count - 1, confidence) * error
-    return mean, mean - half, mean + half

@@ -65,11 +65,11 @@ class Importance:
         It is that of the predictor as fitted, for rows like these. For a feature unrelated to the
         ratings it contains 0 as often as `confidence` says.
         """
-        return _interval(self.mean, self.influences, confidence)
+        return t_interval(self.mean, self.influences, confidence)
 
     def overall_interval(self, confidence: float = 0.95) -> Floats:
         """Return the interval of the importance averaged over the targets, shape (m, 2)."""
-        return _interval(self.mean.mean(axis=1), self.influences.mean(axis=1), confidence)
+        return t_interval(self.mean.mean(axis=1), self.influences.mean(axis=1), confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +342,8 @@ def _influences(
     return np.stack([np.bincount(codes, weights=column) for column in influence.T])
 
 
-def _interval(mean: Floats, influences: Floats, confidence: float) -> Floats:
-    """Return the mean and its t interval from the groups' influences (infinitesimal jackknife)."""
+def t_interval(mean: Floats, influences: Floats, confidence: float) -> Floats:
+    """Return the ends of a mean's t interval from the groups' influences, shape (..., 2)."""
     groups = influences.shape[-1]
     if groups < 2:
         return np.full((*mean.shape, 2), np.nan)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from textassay import __version__
 from textassay.runtime.errors import ConfigurationError, DataError, StorageError
@@ -77,6 +78,9 @@ class Rule:
         return CalibratedRating(value, low, high, stands)
 
 
+_RULES = TypeAdapter(tuple[Rule, ...])
+
+
 @dataclass(frozen=True, slots=True)
 class Cascade:
     """What a cascade folder holds."""
@@ -123,8 +127,8 @@ def load(folder: str | Path) -> Cascade:
         repair="learn the cascade again",
     )
     try:
-        rules = tuple(_rule(one) for one in content["rules"])
-    except (KeyError, TypeError) as error:
+        rules = _RULES.validate_python(content["rules"])
+    except (KeyError, ValidationError) as error:
         raise DataError(f"{path} is damaged: {error!r}") from error
     # the seal has checked the whole file; this only tells two cascades apart in signatures
     return Cascade(rules, f"{rules_hash(rules):06x}")
@@ -135,8 +139,3 @@ def rules_hash(rules: Sequence[Rule]) -> int:
     from zlib import crc32
 
     return crc32(repr([asdict(one) for one in rules]).encode()) & 0xFFFFFF
-
-
-def _rule(content: dict[str, Any]) -> Rule:
-    lists = {key: tuple(held) for key, held in content.items() if isinstance(held, list)}
-    return Rule(**{**content, **lists})

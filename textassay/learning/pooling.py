@@ -24,7 +24,14 @@ import numpy as np
 
 from textassay.learning.regression import fit_ridge
 from textassay.learning.splits import Codes, Mask, fold_masks
-from textassay.learning.training import FOLDS, ROWS_TO_COMPARE, Floats, HeldOut, Training
+from textassay.learning.training import (
+    FOLDS,
+    ROWS_TO_COMPARE,
+    Floats,
+    HeldOut,
+    Training,
+    least_error,
+)
 
 MIN_ROWS_OF_SYSTEM = 10
 """Rows of a system below which its means say too little to be used."""
@@ -256,10 +263,11 @@ def compare_pooling(
             one: Floats = fit_ridge(rows.rows(inside)).predictor.predict(rows.features[outside])
             predicted[name][outside] = one
     # rows of one system are wrong together when it is new, so they count as one observation
-    held_out = HeldOut(without.target, systems if new else without.groups, predicted, {})
+    units = systems if new else without.groups
+    held_out = HeldOut(without.target, units, predicted, {})
     errors = held_out.errors()
     falls = errors[WITH] < (1 - least_gain) * errors[WITHOUT]
-    clearly = held_out.best(unless_clearly_better=WITHOUT) == WITH
+    clearly = least_error(held_out.squared, units, WITHOUT) == WITH
     return clearly if new else falls, errors
 
 

@@ -161,15 +161,19 @@ class HeldOut:
         variance = float(self._target.var()) or 1.0
         return {name: float(squared.mean()) / variance for name, squared in self.squared.items()}
 
-    def best(self, *, unless_clearly_better: str) -> str:
-        """Return the learner with the least error, or the named one if within a standard error."""
-        errors = {name: float(squared.mean()) for name, squared in self.squared.items()}
-        best = min(errors, key=lambda name: errors[name])
-        worse = self.squared[unless_clearly_better] - self.squared[best]
-        # errors of one group rise and fall together, so their spread is taken over groups
-        by_group = np.bincount(self._groups, weights=worse)
-        standard_error = float(by_group.std() * np.sqrt(len(by_group))) / len(worse)
-        return unless_clearly_better if worse.mean() <= standard_error else best
+
+def least_error(squared: Mapping[str, Floats], groups: Codes, first: str) -> str:
+    """Return the name of the least squared error, or the first if within a standard error.
+
+    Args:
+        squared: Squared errors of the same rows by name, shape (n,) each.
+        groups: Code of each row's group, shape (n,).
+        first: The name that stays unless another is clearly better.
+    """
+    best = min(squared, key=lambda name: float(squared[name].mean()))
+    # errors of one group rise and fall together, so their spread is taken over groups
+    worse = np.bincount(groups, weights=squared[first] - squared[best])[np.bincount(groups) > 0]
+    return first if worse.sum() <= worse.std() * np.sqrt(len(worse)) else best
 
 
 def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> HeldOut:
