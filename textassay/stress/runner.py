@@ -159,17 +159,12 @@ class LazyExamples:
         return iter(self._make())
 
 
-def highest_rating(request: RunRequest, method: Method | None) -> str:
+def highest_rating(request: RunRequest) -> str:
     """Return the highest rating as this run's judge would write it, for texts that ask for it."""
-    name = request.method if method is None else method.name
-    if name == Pairwise.name:
+    if request.method == Pairwise.name:
         return "the better text"
-    if method is not None:
-        aspects = method.aspects
-    elif name in METHODS:
-        aspects = tasks.load(request.task, request.aspects).aspects
-    else:
-        return "the highest rating"
+    known = request.method in METHODS
+    aspects = tasks.load(request.task, request.aspects).aspects if known else ()
     tops = {f"{aspect.scale[1]:g}" for aspect in aspects}
     return tops.pop() if len(tops) == 1 else "the highest rating"
 
@@ -180,7 +175,6 @@ class StressRun:
     Args:
         plan: What is tested.
         examples: The data, if not those that the plan's spec names.
-        method: A method object in place of one that is built from the spec.
         models: Models that are open already, by role.
         watching: Shows the progress of each session.
     """
@@ -190,11 +184,10 @@ class StressRun:
         plan: StressPlan,
         *,
         examples: Any = None,
-        method: Method | None = None,
         models: dict[str, Model] | None = None,
         watching: Watching | None = None,
     ) -> None:
-        self._plan, self._method, self._models = plan, method, models or {}
+        self._plan, self._models = plan, models or {}
         self._watching = watching or (lambda name, session: nullcontext())
         self._tests = chosen_tests(plan.tests)
         self._edits = [EDITS[test] for test in self._tests if test in EDITS]
@@ -295,7 +288,6 @@ class StressRun:
         return open_session(
             LazyExamples(stage.examples or self._originals),
             request,
-            method=None if stage.making is not None else self._method,
             models=models,
             dry=dry,
             # aspects are the same in all sessions, so the first one checks them
@@ -309,7 +301,7 @@ class StressRun:
             self._examples,
             self._edits,
             seed=self._plan.seed,
-            top=highest_rating(self._plan.request, self._method),
+            top=highest_rating(self._plan.request),
             limit=self._plan.request.limit,
         )
 
@@ -345,8 +337,7 @@ class StressRun:
         )
         letters: dict[str, Any] = {} if form == "letters" else {"form": "letters"}
         stages = []
-        # a method object cannot be asked for letters if it asks for numbers
-        if in_letters and (self._method is None or not letters):
+        if in_letters:
             if letters and {LETTERS, LABEL_ORDER} & set(self._tests):
                 stages.append(Stage(LETTERS, letters))
             if LABEL_ORDER in self._tests:
