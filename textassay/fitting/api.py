@@ -227,9 +227,6 @@ async def align_with_people(
     again: str = "call fit with the same arguments to continue",
 ) -> Fit:
     """Perform an alignment, or continue it, and write its folder."""
-    out = alignment.request.out
-    if out is None:
-        raise ConfigurationError("fit needs out=EVALUATOR_DIR")
     try:
         found = await alignment.run(watch)
     # repeating helps against none of these; the notes of a `DataError` say what would
@@ -240,7 +237,7 @@ async def align_with_people(
             # in place of the notes of a layer's run, which cannot be resumed on its own
             error.__notes__ = [f"finished work is kept; {again}"]
         raise
-    return _saved(found, out)
+    return _saved(found, alignment.request.out)
 
 
 def _saved(found: Fit, out: str | PathLike[str] | None) -> Fit:

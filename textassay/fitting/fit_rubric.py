@@ -12,17 +12,16 @@ the run that rated the held-out rows on what is left.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
+from pydantic import BaseModel, TypeAdapter
 
 from textassay.agents.ask import Ask
 from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import fenced
-from textassay.fitting.fit_tree import Aligned, Alignment, NodeValues
+from textassay.fitting.fit_tree import Aligned, Alignment, NodeValues, read_kept
 from textassay.fitting.importance import cross_fitted_importance
 from textassay.fitting.learn import (
     FeatureTable,
@@ -57,6 +56,16 @@ Shown = Mapping[str, Sequence[str]]
 PROMPT = "rubric"
 MAX_WORDS = 400
 """Words of a source that a proposing model is shown of each text."""
+
+
+class _Round(BaseModel):
+    """The file of a round: ids of the texts that were shown, by aspect, and what was proposed."""
+
+    shown: dict[str, list[str]]
+    proposed: list[Decomposition]
+
+
+_ROUND = TypeAdapter(_Round)
 
 
 class Rubric(Alignment):
@@ -178,7 +187,13 @@ class Rubric(Alignment):
         by_name = {name.casefold(): list(ids) for name, ids in shown.items()}
         ids = {root.id: by_name[root.name.casefold()] for root in self.roots}
         if file.exists():
-            return _read(file, ids)
+            kept = read_kept(file, _ROUND, "have criteria proposed again")
+            if kept.shown != ids:
+                raise RunFolderError(
+                    f"{file} contains criteria that were proposed from other texts; delete the"
+                    " rounds from there on, or choose another folder"
+                )
+            return kept.proposed
         proposer = self.decomposer(self._models)
 
         async def proposed(root: Aspect) -> Decomposition | None:
@@ -194,7 +209,7 @@ class Rubric(Alignment):
 
         answers = await gather([proposed(root) for root in self.roots])
         found = [one for one in answers if one is not None]
-        write_json(file, {"shown": ids, "proposed": [one.model_dump(mode="json") for one in found]})
+        write_json(file, _Round(shown=ids, proposed=found).model_dump(mode="json"))
         return found
 
     def shown(self, root: Aspect, ids: Sequence[str]) -> Json:
@@ -381,21 +396,3 @@ def spread(rows: Mask, groups: Codes, count: int, seed: int) -> Mask:
 def _beginning(text: str) -> str:
     words = text.split()
     return text if len(words) <= MAX_WORDS else f"{' '.join(words[:MAX_WORDS])} [...]"
-
-
-def _read(file: Path, shown: Mapping[str, Sequence[str]]) -> list[Decomposition]:
-    """Read the criteria of a round."""
-    try:
-        held = json.loads(file.read_bytes())
-        found = [Decomposition.model_validate(one) for one in held["proposed"]]
-        same = held["shown"] == dict(shown)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise RunFolderError(
-            f"{file} cannot be read: {error}; delete it to have criteria proposed again"
-        ) from error
-    if not same:
-        raise RunFolderError(
-            f"{file} contains criteria that were proposed from other texts; delete the rounds from"
-            " there on, or choose another folder"
-        )
-    return found

@@ -18,14 +18,15 @@ OUT/evaluator.json  written last, with the report
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import Task
@@ -84,13 +85,10 @@ WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
 NodeValues = Mapping[str, Mapping[str, float | None]]
 """Value by node's id and example's id."""
 PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
+_PARTS = TypeAdapter(list[Decomposition])
+Kept = TypeVar("Kept")
 _NOISE = 0.05
 """Probability that criteria which say nothing are taken for some that do."""
-
-
-@asynccontextmanager
-async def _unwatched(session: Session) -> AsyncIterator[None]:
-    yield
 
 
 @dataclass(frozen=True)
@@ -254,7 +252,7 @@ class Alignment:
         plan: Json = json.loads(json.dumps(content))
         return plan
 
-    async def run(self, watch: WatchSession = _unwatched) -> Fit:
+    async def run(self, watch: WatchSession = nullcontext) -> Fit:
         """Run the alignment, or resume one that was stopped.
 
         A folder may be resumed with the same request, or with other aggregators.
@@ -284,7 +282,7 @@ class Alignment:
                     self._note_saved_progress(error, out)
                 raise
 
-    async def dry_run(self, watch: WatchSession = _unwatched) -> Usage:
+    async def dry_run(self, watch: WatchSession = nullcontext) -> Usage:
         """Return the greatest usage: every criterion with as many parts as it may have."""
         # the estimate should fail now if the run itself would
         if self.request.out is not None and not (self.request.out / PLAN).exists():
@@ -634,16 +632,17 @@ def open_folder(out: Path, plan: Json) -> None:
             )
 
 
+def read_kept(file: Path, kind: TypeAdapter[Kept], again: str) -> Kept:
+    """Read what an alignment keeps of a model's criteria."""
+    try:
+        return kind.validate_json(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{file} cannot be read: {error}; delete it to {again}") from error
+
+
 def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
     """Read the parts of criteria, as one layer of an alignment keeps them."""
-    try:
-        decompositions = [
-            Decomposition.model_validate(one) for one in json.loads(file.read_bytes())
-        ]
-    except (OSError, ValueError, TypeError) as error:
-        raise RunFolderError(
-            f"{file} cannot be read: {error}; delete it to ask for the parts again"
-        ) from error
+    decompositions = read_kept(file, _PARTS, "ask for the parts again")
     # another aggregator can rank other criteria first; their parts must not be taken for these
     before = ", ".join(one.of.id for one in decompositions)
     now = ", ".join(aspect.id for aspect in aspects)
