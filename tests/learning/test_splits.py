@@ -51,19 +51,13 @@ def test_shares_and_folds_are_even():
 @pytest.mark.parametrize(
     ("split", "error", "says"),
     [
-        *(
-            (
-                lambda f=f: split_rows(np.array([0, 1]), f, seed=0),
-                ConfigurationError,
-                "and 1",
-            )
-            for f in (0, 1, -1, 2)
-        ),
+        *((lambda f=f: split_rows(np.arange(2), f, seed=0), ConfigurationError, "and 1")
+          for f in (0, 1, -1, 2)),
         (lambda: split_rows(np.zeros(9, int), 0.5, seed=0), DataError, "at least 2 groups"),
         (lambda: folds(np.zeros(9, int), 5, seed=0), DataError, "at least 2 groups"),
         (lambda: folds(np.arange(9), 1, seed=0), ConfigurationError, "at least 2 folds"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_split_is_refused(split, error, says):
     with pytest.raises(error, match=says):
         split()

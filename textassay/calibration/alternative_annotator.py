@@ -29,7 +29,7 @@ from scipy.special import stdtr
 
 from textassay.calibration.columns import Columns
 from textassay.calibration.maps import Scales, grid_of, learn_map
-from textassay.calibration.means import Estimate, Linearized
+from textassay.calibration.means import Estimate, Linearized, weighted_mean
 from textassay.learning.splits import folds
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.raters import RaterAgreement, rater_agreement, rating_table
@@ -317,12 +317,9 @@ def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...]) -> 
 
 def _clustered_mean(values: Floats, units: Codes) -> Linearized:
     """Return the mean over rows with its variance over sources."""
-    codes = np.unique(units, return_inverse=True)[1]
-    center = float(values.mean())
-    # summing within a source before squaring keeps what its rows have in common in the variance;
-    # squaring row by row would treat ten summaries of one article as ten articles
-    influence = np.bincount(codes, weights=values - center) / len(values)
-    return Linearized(center, influence, len(influence))
+    mean = weighted_mean(values, units, np.ones(len(values)), int(units.max()) + 1)
+    # each source is one in the error and its degrees of freedom, however many rows it has
+    return replace(mean, shares=None)
 
 
 def _p_below(excess: Linearized, epsilon: float) -> float:

@@ -31,6 +31,7 @@ from textassay.calibration.means import (
     adjust_p,
     correct_mean,
     difference_table,
+    group_means,
     of_one_size,
     paired_ranks,
     rank_range,
@@ -376,8 +377,8 @@ class _Work:
         """Return each source's mean calibrated score and mean rating, NaN if it has none."""
         rated = inside & ~np.isnan(self.y)
         return (
-            _means(self.f[inside], self.groups[inside], self.count),
-            _means(self.y[rated], self.groups[rated], self.count),
+            group_means(self.f[inside], self.groups[inside], self.count),
+            group_means(self.y[rated], self.groups[rated], self.count),
         )
 
     def _corrected(self, inside: Mask) -> Corrected:
@@ -492,9 +493,3 @@ def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> lis
         return rows
     rank_of = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}
     return [replace(row, rank=rank_of.get(row.system)) for row in rows]
-
-
-def _means(values: Floats, groups: Codes, count: int) -> Floats:
-    sizes = np.bincount(groups, minlength=count)
-    sums = np.bincount(groups, weights=values, minlength=count)
-    return np.asarray(np.divide(sums, sizes, out=np.full(count, np.nan), where=sizes > 0))

@@ -230,15 +230,22 @@ def mean_over(weight: Weight, values: Floats, groups: Codes, count: int) -> Line
 
 def mean_over_groups(values: Floats, groups: Codes, count: int) -> Linearized:
     """Return the mean over sources of each source's mean; `count` is their number in the table."""
-    sizes = np.bincount(groups, minlength=count)
-    present = sizes > 0
-    means = np.bincount(groups, weights=values, minlength=count)[present] / sizes[present]
+    by_group = group_means(values, groups, count)
+    present = ~np.isnan(by_group)
+    means = by_group[present]
     # fsum rounds once, so the order of the sources cannot change the last digits of a mean, and
     # equal runs compare as equal
     center = math.fsum(means) / len(means)
     influence = np.zeros(count)
     influence[present] = (means - center) / len(means)
     return Linearized(center, influence, len(means))
+
+
+def group_means(values: Floats, groups: Codes, count: int) -> Floats:
+    """Return each source's mean, shape (count,); NaN if it has no row."""
+    sizes = np.bincount(groups, minlength=count)
+    sums = np.bincount(groups, weights=values, minlength=count)
+    return np.asarray(np.divide(sums, sizes, out=np.full(count, np.nan), where=sizes > 0))
 
 
 def weighted_mean(values: Floats, groups: Codes, weights: Floats, count: int) -> Linearized:

@@ -462,7 +462,14 @@ def _over_one_sample(
 ) -> list[Json]:
     ranking = importance_over_folds(name, train, fitter, repeats=3).ranking()
     order = [feature for feature, _ in ranking]
-    return [_with_top(order[:count], name, train, test, fitter) for count in steps(len(order))]
+    return [
+        {
+            "count": count,
+            "last": order[count - 1],
+            **_agreement_of(name, train, test, fitter, order[:count]),
+        }
+        for count in steps(len(order))
+    ]
 
 
 def _average_points(points: Sequence[Json]) -> Json:
@@ -484,17 +491,6 @@ def steps(count: int) -> list[int]:
         if size < count
     }
     return [*sorted(counts), count]
-
-
-def _with_top(
-    features: list[str], name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
-) -> Json:
-    point: Json = {"count": len(features), "last": features[-1]}
-    try:
-        predicted = predict(fitter.fit(name, train.only(features)), test.only(features))
-    except DataError as error:
-        return {**point, "failed": str(error)}
-    return point | correlations(predicted, test)
 
 
 def layer_of_each(names: Iterable[str]) -> dict[str, int]:
@@ -521,17 +517,13 @@ def ablation_table(
     """
     layers = layer_of_each(train.names)
     depth = max(layers.values())
-    rows = [{"without": "nothing", **_agreement_of(name, train, test, fitter)}]
+    rows = [{"without": "nothing", **_agreement_of(name, train, test, fitter, train.names)}]
     # from the deepest layer up, as in the paper: a layer without its parent would be no tree
     for kept in range(depth - 1, 0, -1):
         features = [f for f in train.names if layers[f] <= kept]
         gone = ", ".join(str(layer) for layer in range(kept + 1, depth + 1))
-        rows.append(
-            {
-                "without": f"layer {gone}",
-                **_agreement_of(name, train.only(features), test.only(features), fitter),
-            }
-        )
+        found = _agreement_of(name, train, test, fitter, features)
+        rows.append({"without": f"layer {gone}", **found})
     if depth > 1 and (plain := _aspects_alone(test)) is not None:
         gone = ", ".join(str(layer) for layer in range(1, depth + 1))
         rows.append({"without": f"layer {gone}", "left": "each aspect's own rating", **plain})
@@ -539,9 +531,13 @@ def ablation_table(
     return rows
 
 
-def _agreement_of(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
+def _agreement_of(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, features: Sequence[str]
+) -> Json:
+    """Return agreement on the held-out rows of what learns from some features, or why none can."""
     try:
-        return correlations(predict(fitter.fit(name, train), test), test)
+        learned = fitter.fit(name, train.only(features))
+        return correlations(predict(learned, test.only(features)), test)
     except DataError as error:
         return {"failed": str(error)}
 

@@ -45,7 +45,7 @@ _JUROR_COLUMNS = (
 
 
 def importance_over_folds(
-    name: str, train: FeatureTable, fitter: Fitter, *, count: int = 2, repeats: int = 10
+    name: str, train: FeatureTable, fitter: Fitter, *, repeats: int = 10
 ) -> Importance:
     """Measure which features matter, from training rows alone.
 
@@ -54,7 +54,7 @@ def importance_over_folds(
     of all folds together (`cross_fitted_importance`). Rows without any feature take no part.
     """
     train = train.rows(train.filled)  # ratings of other rows teach nothing
-    masks = _fold_masks(train, fitter, count)
+    masks = _fold_masks(train, fitter)
     measured = [_at_most(train.rows(inside), _ROWS_TO_SHUFFLE, fitter.seed) for inside in masks]
     if all(_can_learn(train.rows(~inside)) for inside in masks) and all(
         _vary_each(rows.human) for rows in measured
@@ -167,9 +167,7 @@ def _mean_of_rated(ratings: Floats) -> float:
     return float(rated.mean()) if len(rated) else float("nan")
 
 
-def saliency_over_folds(
-    name: str, train: FeatureTable, fitter: Fitter, *, count: int = 2
-) -> dict[str, float]:
+def saliency_over_folds(name: str, train: FeatureTable, fitter: Fitter) -> dict[str, float]:
     """Return the mean size of each feature's Shapley values, from training rows alone.
 
     In standard deviations of an aspect's ratings, averaged over the aspects; each fold's by an
@@ -177,7 +175,7 @@ def saliency_over_folds(
     """
     train = train.rows(train.filled)
     spreads = np.nanstd(train.human, axis=0)
-    masks = _fold_masks(train, fitter, count)
+    masks = _fold_masks(train, fitter)
     if all(_can_learn(train.rows(~inside)) for inside in masks):
         sizes = [
             _contributions(fitter.fit(name, train.rows(~inside)), train, train.rows(inside),
@@ -209,12 +207,11 @@ def _contributions(
     return global_importance(explanations.values)
 
 
-def _fold_masks(train: FeatureTable, fitter: Fitter, count: int) -> list[Mask]:
-    """Return which rows each fold has."""
+def _fold_masks(train: FeatureTable, fitter: Fitter) -> list[Mask]:
+    """Return which rows each fold has: two folds, or one for each of three groups."""
     groups = len(np.unique(train.groups))
-    if groups < 2 * count:  # with one group to learn from, nothing that needs folds of its own fits
-        count = max(count, groups)
-    return fold_masks(train.groups, count, seed=fitter.seed)
+    # with one group to learn from, nothing that needs folds of its own fits
+    return fold_masks(train.groups, 3 if groups == 3 else 2, seed=fitter.seed)
 
 
 def importance(unseen: Unseen, fitter: Fitter) -> Json:

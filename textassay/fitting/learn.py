@@ -27,7 +27,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress, count, zip_longest
+from itertools import chain, compress, count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +47,7 @@ from textassay.learning.splits import (
 from textassay.learning.training import Floats, HeldOut, find_leaks
 from textassay.meta.agreement import compute_agreement
 from textassay.meta.correlation import pair_up
+from textassay.meta.raters import rating_table
 from textassay.meta.records import Recorded
 from textassay.methods.fitted.evaluator import matching_names, read_row, source_label
 from textassay.runtime.data.dataset import DataInfo, Examples
@@ -120,7 +121,7 @@ class FeatureTable:
 
         Rows without any stay in, as gaps.
         """
-        columns = [[_number(values.get(id_)) for id_ in self.ids] for values in features.values()]
+        columns = [[values.get(id_) for id_ in self.ids] for values in features.values()]
         return replace(
             self,
             features=np.ascontiguousarray(np.array(columns, float).T),
@@ -160,7 +161,7 @@ def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...
 class _Row(NamedTuple):
     id: str
     features: Floats
-    human: list[float]
+    human: list[float | None]
     source: str | None
     system: str | None
     rater: str | None
@@ -189,8 +190,8 @@ def read_table(
     for example in data:
         if scores:
             known.add(example.id)
-        human = [_number(example.human.get(name)) for name in rated]
-        if all(rating != rating for rating in human):
+        human = [example.human.get(name) for name in rated]
+        if all(rating is None for rating in human):
             unrated += 1
             continue
         features = np.array(read_row(example, names, scores), float)
@@ -229,7 +230,7 @@ def read_table(
         groups=group_codes(sources),
         grouped_by=" or ".join(sorted(grouped_by)) or "row",
         annotators={
-            name: _padded(ratings)
+            name: rating_table(ratings)
             for name, ratings in annotators.items()
             if any(len(own) > 1 for own in ratings)
         },
@@ -253,17 +254,6 @@ def refuse_leaks(table: FeatureTable) -> None:
             f"leakage: {listed} (correlation above .999), so there would be nothing to learn; leave"
             " out such features"
         )
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else float(value)
-
-
-def _padded(rows: Sequence[tuple[float | None, ...]]) -> Floats:
-    """Return ratings of single annotators, shape (n, most annotators), NaN for gaps."""
-    columns = zip_longest(*rows)
-    by_annotator = np.array([[_number(value) for value in column] for column in columns], float)
-    return np.ascontiguousarray(by_annotator.T)
 
 
 @dataclass(frozen=True)
@@ -479,13 +469,13 @@ def relative_error(predicted: Floats, human: Floats) -> float:
 
 
 def background_rows(
-    train: FeatureTable, aggregator: Aggregator, rows: int = 32
+    train: FeatureTable, aggregator: Aggregator
 ) -> tuple[tuple[float | None, ...], ...]:
-    """Return training rows for sampled contributions, none if contributions are exact."""
+    """Return 32 training rows for sampled contributions, none if contributions are exact."""
     if aggregator.explains_exactly:
         return ()
     # a fixed seed: the same evaluator file must come from the same rows
-    drawn = np.random.default_rng(0).permutation(len(train.ids))[:rows]
+    drawn = np.random.default_rng(0).permutation(len(train.ids))[:32]
     chosen: Floats = train.features[np.sort(drawn)]
     return tuple(tuple(None if v != v else float(v) for v in row) for row in chosen)
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from textassay.fitting.agreement import agreement_between
 from textassay.fitting.learn import FeatureTable, Parts, Unseen
@@ -67,7 +68,8 @@ class RaterModel:
         found_in = np.bincount(np.searchsorted(edges, ratings[there], side="right"))
         below = np.cumsum(found_in)[:-1] / there.sum()
         counts = _Ratings.of(ratings, edges)
-        start = _packed(_normal_quantile(below) * np.sqrt(2), ratings.shape[1])
+        shares = np.clip(below, 1e-3, 1 - 1e-3)
+        start = _packed(ndtri(shares) * np.sqrt(2), ratings.shape[1])
         found = minimize(counts.loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 300})
         thresholds, severity, noise = _unpacked(found.x, len(edges))
         return cls(edges, values, thresholds, severity, noise)
@@ -180,12 +182,6 @@ def _categories(ratings: Floats) -> tuple[Floats, Floats]:
     return edges, sums / counts
 
 
-def _normal_quantile(shares: Floats) -> Floats:
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri(np.clip(shares, 1e-3, 1 - 1e-3)), float)
-
-
 def _packed(thresholds: Floats, raters: int) -> Floats:
     gaps = np.maximum(np.diff(thresholds), 0.05)
     return np.concatenate([thresholds[:1], np.log(gaps), np.zeros(2 * raters)])
@@ -206,8 +202,6 @@ def _ends(thresholds: Floats, severity: Floats, noise: Floats) -> Floats:
 
 def _log_probabilities(thresholds: Floats, severity: Floats, noise: Floats) -> Floats:
     """Return the log-probability of each category, shape (raters, categories, grid)."""
-    from scipy.special import ndtr
-
     return np.asarray(
         np.log(np.maximum(np.diff(ndtr(_ends(thresholds, severity, noise)), axis=1), _LEAST))
     )

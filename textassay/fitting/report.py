@@ -12,6 +12,7 @@ from pathlib import Path
 from textassay import __version__
 from textassay.fitting.learn import FeatureTable, Parts
 from textassay.fitting.request import FitRequest
+from textassay.meta.correlation import COEFFICIENTS
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, RunFolderError, StorageError
@@ -22,7 +23,6 @@ from textassay.table import Cell, Column, Displayed, Interval, Note, Table, more
 
 _SHOWN = 15
 """Rows of a list that are shown of each aspect or evaluator."""
-_COEFFICIENTS = ("pearson", "spearman", "kendall")
 REPORT, TEXT = "report.json", "report.txt"
 
 
@@ -217,7 +217,7 @@ def _raters(aspects: Json) -> list[Table]:
 
 def _held_out(held_out: Json) -> Iterator[Table]:
     columns = (
-        Column("name", ""), *(Column(c, c.capitalize(), "interval") for c in _COEFFICIENTS),
+        Column("name", ""), *(Column(c, c.capitalize(), "interval") for c in COEFFICIENTS),
         Column("better", "evaluator better by (p)"),
     )  # fmt: skip
     for aspect, one in held_out["aspects"].items():
@@ -227,7 +227,7 @@ def _held_out(held_out: Json) -> Iterator[Table]:
                 rows.append((name, None, None, None, row["failed"]))
                 continue
             label = f"{name}: {row['feature']}" if "feature" in row else name
-            figures = (_interval(row[c], row["ci"][c]) for c in _COEFFICIENTS)
+            figures = (_interval(row[c], row["ci"][c]) for c in COEFFICIENTS)
             better = _better(one["evaluator_minus"].get(name), one["resamples"])
             rows.append((label, *figures, better))
         spread = one["agreement"]["evaluator"].get("sd", {})
@@ -236,8 +236,8 @@ def _held_out(held_out: Json) -> Iterator[Table]:
         )
         notes = (Note(f"standard deviation over repeats: {listed}"),) if listed else ()
         yield Table(columns, rows, notes, f"{aspect}, {one['n']} held-out rows")
-    means = [(name, *(row[c] for c in _COEFFICIENTS)) for name, row in held_out["mean"].items()]
-    coefficients = (Column(c, c.capitalize(), "number") for c in _COEFFICIENTS)
+    means = [(name, *(row[c] for c in COEFFICIENTS)) for name, row in held_out["mean"].items()]
+    coefficients = (Column(c, c.capitalize(), "number") for c in COEFFICIENTS)
     yield Table((Column("name", "mean over the aspects"), *coefficients), means)
 
 
