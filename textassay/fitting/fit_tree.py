@@ -52,7 +52,7 @@ from textassay.fitting.learn import (
     sides,
 )
 from textassay.fitting.report import Fit, fractions, human_aspect, provenance, size_of
-from textassay.fitting.request import MAX_KEEP, FitByModel, FitTree
+from textassay.fitting.request import MAX_KEEP, FitByModel
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
@@ -120,12 +120,8 @@ class Alignment:
     def __init__(self, request: FitByModel, data: Examples) -> None:
         """Check the request against the data: examples with human ratings."""
         self.request, self.data = request, data
-        options = dict(request.options)
-        named = getattr(request, "tree", None)
-        if named is None and isinstance(request, FitTree):
-            named = options.pop("tree", None)
-        self.tree_name: str = named or BY_MODEL
-        self.options = HDEvalOptions.read(options)
+        self.tree_name: str = getattr(request, "tree", None) or BY_MODEL
+        self.options = HDEvalOptions.read(request.options)
         self.unscored: dict[str, int] = {}  # ratings that could not be had, by outcome
         self.begun = False
         for name in OF_THE_TREE:
