@@ -202,16 +202,18 @@ def _digest(path: Path, store: Path, min_bytes: int) -> str:
     # Files in the hub's cache are links whose targets are named by content.
     path = path.resolve()
     facts = _facts(path)
-    large = facts[0] >= min_bytes
-    digest = _recall(store, path, facts) if large else None
-    if digest is None:
-        began = time.time_ns()
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        # a file that changes now could change again without its facts telling
-        settled = _facts(path) == facts and began - facts[2] > _SETTLED_NS
-        if large and settled:
-            _remember(store, path, facts, digest)
+    known = _remembered(store) if facts[0] >= min_bytes else {}
+    match known.pop(str(path), None):
+        case {"facts": [*same], "sha256": str(digest)} if tuple(same) == facts:
+            return digest
+    began = time.time_ns()
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    # a file that changes now could change again without its facts telling
+    settled = _facts(path) == facts and began - facts[2] > _SETTLED_NS
+    if facts[0] >= min_bytes and settled:
+        known[str(path)] = {"sha256": digest, "facts": list(facts)}
+        _remember(store, dict(list(known.items())[-MAX_REMEMBERED:]))
     return digest
 
 
@@ -221,15 +223,7 @@ def _facts(path: Path) -> tuple[int, ...]:
     return status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _recall(store: Path, path: Path, facts: tuple[int, ...]) -> str | None:
-    entry = _read(store).get(str(path))
-    if not isinstance(entry, dict) or entry.get("facts") != list(facts):
-        return None
-    digest = entry.get("sha256")
-    return digest if isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest) else None
-
-
-def _read(store: Path) -> dict[str, Any]:
+def _remembered(store: Path) -> dict[str, Any]:
     try:
         stored = json.loads(store.read_bytes())
     except (OSError, ValueError):  # missing or damaged: the files are hashed
@@ -237,16 +231,12 @@ def _read(store: Path) -> dict[str, Any]:
     return stored if isinstance(stored, dict) else {}
 
 
-def _remember(store: Path, path: Path, facts: tuple[int, ...], digest: str) -> None:
-    known = _read(store)
-    # Taken out and put in again, so that it is the latest when the first ones are dropped.
-    known.pop(str(path), None)
-    known[str(path)] = {"sha256": digest, "facts": list(facts)}
+def _remember(store: Path, known: dict[str, Any]) -> None:
     # a name per process: two that start at once must not write one unfinished file
     own = store.with_name(f"{store.name}.{os.getpid()}")
     try:
         store.parent.mkdir(parents=True, exist_ok=True)
-        write_json(own, dict(list(known.items())[-MAX_REMEMBERED:]))
+        write_json(own, known)
         own.replace(store)
     except OSError:  # an unwritable folder costs the next start a hash, nothing else
         with contextlib.suppress(OSError):

@@ -15,13 +15,12 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from textassay.runtime.backends.local.files import folder_digest, locate_folder
 from textassay.runtime.backends.local.model import (
@@ -178,71 +177,6 @@ def _byte_letters() -> dict[str, int]:
 _BYTES = _byte_letters()
 
 
-@dataclass(frozen=True)
-class LoadedTransformer:
-    """A model in memory."""
-
-    torch: Any
-    model: Any
-    """The module, in evaluation mode."""
-    vocabulary: TransformersVocabulary
-    is_encoder_decoder: bool
-    start: int | None
-    """Token that begins the decoder's text; `None` for decoder-only models."""
-    length: int
-    """Longest sequence in tokens, `NO_LIMIT` if positions are relative."""
-    device: Any
-    """Where inputs go."""
-    description: dict[str, Any]
-    """What the identity says of it."""
-
-
-def load(
-    folder: Path, settings: TransformersSettings, *, label: str, n_ctx: int | None
-) -> LoadedTransformer:
-    """Load a model from its folder, which holds config.json, weights and tokenizer; blocks."""
-    torch, transformers = (_library(name) for name in ("torch", "transformers"))
-    config = _config(folder, label)
-    encoder_decoder = bool(config.get("is_encoder_decoder"))
-    device_map = settings.device_map
-    place = None if device_map else device_named(torch, settings.device)
-    kind = "AutoModelForSeq2SeqLM" if encoder_decoder else "AutoModelForCausalLM"
-    with quiet(transformers):
-        vocabulary = TransformersVocabulary(
-            read_tokenizer(transformers, folder, label), label=label
-        )
-        model = read_weights(
-            getattr(transformers, kind),
-            folder,
-            label,
-            needs="a language model's weights",
-            dtype=_number_format(torch, settings.dtype, place),
-            **({"device_map": device_map} if device_map else {}),
-        )
-    if place is not None:
-        model = model.to(place)
-    # Without it dropout would make each score a random number.
-    model.eval()
-    start = model.config.decoder_start_token_id if encoder_decoder else None
-    if encoder_decoder and not isinstance(start, int):
-        raise ConfigurationError(f"config.json of {label} names no decoder_start_token_id")
-    return LoadedTransformer(
-        torch=torch,
-        model=model,
-        vocabulary=vocabulary,
-        is_encoder_decoder=encoder_decoder,
-        start=start,
-        length=_length(config, n_ctx, label),
-        device=model.device if place is None else place,
-        description={
-            "class": type(model).__name__,
-            "dtype": str(model.dtype).removeprefix("torch."),
-            "device": str(model.device.type),
-            "library": f"transformers {transformers.__version__}, torch {torch.__version__}",
-        },
-    )
-
-
 def _library(name: str) -> Any:
     try:
         return import_module(name)
@@ -322,8 +256,6 @@ def unreadable(what: str, label: str, error: Exception) -> ConfigurationError:
     return ConfigurationError(f"cannot read {what} of {label}: {reason}")
 
 
-Floats = NDArray[np.float32]
-
 MIN_SHARED = 16
 """Fewest tokens that all rows of a batch must begin with to be evaluated apart: it costs a second
 pass."""
@@ -331,35 +263,138 @@ MAX_LOGITS = 2**26
 """Most logits held at once, 256 MB in single precision."""
 
 
-class TransformersEngine:
-    """Evaluates sequences on one model; all calls come from one thread."""
+MAX_ANSWER = 1024
+"""Longest answer in tokens, if the request names none: some models have no length to bound it."""
+PLAIN_TEMPLATE = "{% for m in messages %}{{ m.content }}{{ '\n\n' if not loop.last }}{% endfor %}"
+"""How messages become a prompt of an encoder-decoder model without a template of its own: FLAN-T5
+and its like were trained on plain instructions."""
 
-    def __init__(self, loaded: LoadedTransformer, *, batch_tokens: int) -> None:
-        self.loaded, self.evaluated_tokens = loaded, 0  # padding left out
-        self._torch, self._model, self._batch_tokens = loaded.torch, loaded.model, batch_tokens
-        accepted = inspect.signature(type(loaded.model).forward).parameters
+
+class EncodedPrompt:
+    """A prompt that goes through an encoder: what follows it is all that the decoder writes."""
+
+    def __init__(self, tokenizer: PromptTokenizer, encoded: Ids, start: int) -> None:
+        self._tokenizer, self.encoded = tokenizer, encoded
+        self.ids: Ids = np.array([start], np.int32)
+
+    def followed_by(self, text: str) -> Ids:
+        """Return the decoder's ids for a text.
+
+        A leading space is dropped, since the decoder's text begins here.
+        """
+        return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
+
+
+def _encoded_prompt(
+    tokenizer: PromptTokenizer, end_mark: Sequence[int], start: int, request: Prompted
+) -> EncodedPrompt:
+    ids = np.concatenate([tokenizer.prompt(request).ids, np.array(end_mark, np.int32)])
+    return EncodedPrompt(tokenizer, ids, start)
+
+
+class LoadedTransformers(LoadedModel):
+    """A loaded model on its thread: evaluates sequences in batches."""
+
+    def __init__(
+        self, rules: Rules, spec: str, settings: TransformersSettings, n_ctx: int | None
+    ) -> None:
+        """Find, or download, a model and load it; raises what `LocalModel.open` raises."""
+        folder, label = locate_folder(spec), rules.name
+        self.digest = folder_digest(folder)
+        torch, transformers = self._torch, _ = _library("torch"), _library("transformers")
+        config = _config(folder, label)
+        self.is_encoder_decoder = bool(config.get("is_encoder_decoder"))
+        kind = "AutoModelForSeq2SeqLM" if self.is_encoder_decoder else "AutoModelForCausalLM"
+        device_map = settings.device_map
+        place = None if device_map else device_named(torch, settings.device)
+        with quiet(transformers):
+            vocabulary = TransformersVocabulary(
+                read_tokenizer(transformers, folder, label), label=label
+            )
+            model = read_weights(
+                getattr(transformers, kind),
+                folder,
+                label,
+                needs="a language model's weights",
+                dtype=_number_format(torch, settings.dtype, place),
+                **({"device_map": device_map} if device_map else {}),
+            )
+        # In evaluation mode: dropout would make each score a random number.
+        self._model = model = (model if place is None else model.to(place)).eval()
+        # where inputs go
+        self.device = model.device if place is None else place
+        self.description = {
+            "class": type(model).__name__,
+            "dtype": str(model.dtype).removeprefix("torch."),
+            "device": str(model.device.type),
+            "library": f"transformers {transformers.__version__}, torch {torch.__version__}",
+        }
+        self.length = _length(config, n_ctx, label)
+        accepted = inspect.signature(type(model).forward).parameters
         self._takes_positions = "position_ids" in accepted
         # Without it, logits of all positions are computed: gigabytes for long prompts and large
         # vocabularies.
         self._keeps_logits = "logits_to_keep" in accepted
-        self._vocabulary = int(loaded.model.config.get_text_config().vocab_size)
+        self._vocabulary_size = int(model.config.get_text_config().vocab_size)
+        self._batch_tokens = settings.batch_tokens
+        self._evaluated_tokens = 0  # padding left out
+        tokenizer = PromptTokenizer(
+            vocabulary,
+            ChatTemplate(
+                vocabulary.tokenizer.chat_template
+                or (PLAIN_TEMPLATE if self.is_encoder_decoder else None),
+                file=label,
+                bos=vocabulary.tokenizer.bos_token or "",
+                eos=vocabulary.tokenizer.eos_token or "",
+            ),
+        )
+        tokenize: Callable[[Prompted], Prompt] = tokenizer.prompt
+        if self.is_encoder_decoder:
+            self.start = model.config.decoder_start_token_id
+            if not isinstance(self.start, int):
+                raise ConfigurationError(f"config.json of {label} names no decoder_start_token_id")
+            tokenize = partial(_encoded_prompt, tokenizer, vocabulary.end_mark, self.start)
+        super().__init__(rules, vocabulary, tokenize, limit=self.length, longest_answer=MAX_ANSWER)
 
-    def score(self, sequences: Sequence[Evaluation]) -> None:
+    @property
+    def evaluated_tokens(self) -> int:
+        """Tokens evaluated so far; what the rows of a batch share counts once."""
+        return self._evaluated_tokens
+
+    def run(
+        self, tasks: Sequence[Task], abandoned: Callable[[], bool]
+    ) -> list[AnyResponse | TextassayError]:
+        """Evaluate a batch; if memory runs out, its halves."""
+        try:
+            with self._torch.inference_mode():
+                return self.answers(tasks, self._score, self._write)
+        except self._torch.OutOfMemoryError as error:
+            if len(tasks) == 1:
+                raise ConfigurationError(
+                    f"memory runs out for one request: {str(error).splitlines()[0]}; use dtype="
+                    "float16 or bfloat16, device_map=auto, or a smaller n_ctx"
+                ) from error
+        # Outside of the `except`: its traceback would hold on to the tensors of the batch that
+        # failed.
+        half = len(tasks) // 2
+        return [*self.run(tasks[:half], abandoned), *self.run(tasks[half:], abandoned)]
+
+    def close(self) -> None:
+        """Nothing to do: the memory goes with the last reference."""
+
+    def _score(self, sequences: Sequence[Evaluation]) -> None:
         """Fill in the wanted log-probabilities of all sequences."""
-        with self._torch.inference_mode():
-            for batch in self._batches(sequences):
-                if self.loaded.is_encoder_decoder:
-                    self._score_seq2seq(batch)
-                else:
-                    self._score_causal(batch)
+        for batch in self._batches(sequences):
+            if self.is_encoder_decoder:
+                self._score_seq2seq(batch)
+            else:
+                self._score_causal(batch)
 
-    def generate(self, generations: Sequence[Generation]) -> None:
+    def _write(self, generations: Sequence[Generation]) -> None:
         """Write the samples of all generations together, step by step."""
-        with self._torch.inference_mode():
-            drafts = [draft for generation in generations for draft in generation.begin()]
-            owners = [n for n, one in enumerate(generations) for _ in one.drafts]
-            writer = _Writer(self, [generation.ids for generation in generations], owners)
-            writer.run(drafts)
+        drafts = [draft for generation in generations for draft in generation.begin()]
+        owners = [n for n, one in enumerate(generations) for _ in one.drafts]
+        _Writer(self, [generation.ids for generation in generations], owners).run(drafts)
 
     # ---- scoring ----
 
@@ -372,7 +407,7 @@ class TransformersEngine:
             rows = max(one.predicted for one in [*batch, sequence])
             count = len(batch) + 1
             full = count * longest > self._batch_tokens
-            if batch and (full or count * rows * self._vocabulary > MAX_LOGITS):
+            if batch and (full or count * rows * self._vocabulary_size > MAX_LOGITS):
                 yield batch
                 batch = []
             batch.append(sequence)
@@ -387,7 +422,7 @@ class TransformersEngine:
             past = self._forward(ids[0][None, :shared], use_cache=True).past_key_values
             past.batch_repeat_interleave(len(batch))
         rest = [row[shared:] for row in ids]
-        self.evaluated_tokens += shared + sum(map(len, rest))
+        self._evaluated_tokens += shared + sum(map(len, rest))
         width = max(one.predicted for one in batch)
         tokens, mask = self._padded(rest)
         output = self._forward(tokens, mask=mask, past=past, shared=shared, keep=width)
@@ -410,7 +445,7 @@ class TransformersEngine:
     def _score_seq2seq(self, batch: list[Evaluation]) -> None:
         hidden, mask, rows = self._encode([one.encoded for one in batch])
         tokens, _ = self._padded([one.ids for one in batch], left=False)
-        self.evaluated_tokens += sum(len(one.ids) for one in batch)
+        self._evaluated_tokens += sum(len(one.ids) for one in batch)
         # a position never sees the padding behind it, so the decoder needs no mask
         logits = self._decode(hidden[rows], mask[rows], tokens).logits
         for number, one in enumerate(batch):
@@ -448,7 +483,7 @@ class TransformersEngine:
             distinct.setdefault(prompt.tobytes(), len(distinct))
         unique = [np.frombuffer(key, np.int32) for key in distinct]
         tokens, mask = self._padded(unique, left=False)
-        self.evaluated_tokens += sum(map(len, unique))
+        self._evaluated_tokens += sum(map(len, unique))
         encoder = self._model.get_encoder()
         hidden = encoder(input_ids=tokens, attention_mask=mask).last_hidden_state
         rows = [distinct[prompt.tobytes()] for prompt in prompts]
@@ -480,7 +515,7 @@ class TransformersEngine:
         `shared` tokens stand before `tokens` in the cache of every row.
         """
         if isinstance(tokens, np.ndarray):
-            tokens = self._torch.as_tensor(tokens.astype(np.int64), device=self.loaded.device)
+            tokens = self._torch.as_tensor(tokens.astype(np.int64), device=self.device)
         if mask is None:
             mask = self._torch.ones_like(tokens)
         if past is not None and shared:
@@ -510,7 +545,7 @@ class TransformersEngine:
         for number, row in enumerate(rows):
             place = slice(longest - len(row), longest) if left else slice(0, len(row))
             ids[number, place], mask[number, place] = row, 1
-        device = self.loaded.device
+        device = self.device
         return self._torch.as_tensor(ids, device=device), self._torch.as_tensor(mask, device=device)
 
 
@@ -518,10 +553,10 @@ class _Writer:
     """Answers of several requests that grow together, one token per step and row."""
 
     def __init__(
-        self, engine: TransformersEngine, prompts: Sequence[Ids], owners: Sequence[int]
+        self, engine: LoadedTransformers, prompts: Sequence[Ids], owners: Sequence[int]
     ) -> None:
         self._engine, self._prompts, self._owners = engine, prompts, list(owners)
-        self._torch = engine.loaded.torch
+        self._torch = engine._torch
 
     def run(self, drafts: Sequence[Draft]) -> None:
         """Grow all drafts to their ends; finished rows leave the batch."""
@@ -543,18 +578,18 @@ class _Writer:
     def _begin(self) -> Any:
         """Evaluate each prompt once; return the logits that follow, one row per answer."""
         engine, torch = self._engine, self._torch
-        index = torch.as_tensor(self._owners, device=engine.loaded.device)
-        if engine.loaded.is_encoder_decoder:
+        index = torch.as_tensor(self._owners, device=engine.device)
+        if engine.is_encoder_decoder:
             from transformers import DynamicCache, EncoderDecoderCache
 
             hidden, mask, rows = engine._encode(self._prompts)
             self._hidden, self._mask = hidden[rows[index]], mask[rows[index]]
             self._past = EncoderDecoderCache(DynamicCache(), DynamicCache())
-            start = engine.loaded.start
-            tokens = torch.full((len(index), 1), start, device=engine.loaded.device)
+            start = engine.start
+            tokens = torch.full((len(index), 1), start, device=engine.device)
             return self._decoded(tokens)
         tokens, mask = engine._padded(self._prompts)
-        engine.evaluated_tokens += int(mask.sum())
+        engine._evaluated_tokens += int(mask.sum())
         output = engine._forward(tokens, mask=mask, use_cache=True)
         self._past, self._mask = output.past_key_values, mask[index]
         self._past.batch_select_indices(index)
@@ -562,9 +597,9 @@ class _Writer:
 
     def _step(self, tokens: Iterable[int]) -> Any:
         engine = self._engine
-        new = self._torch.as_tensor(list(tokens), device=engine.loaded.device)[:, None]
-        engine.evaluated_tokens += len(new)
-        if engine.loaded.is_encoder_decoder:
+        new = self._torch.as_tensor(list(tokens), device=engine.device)[:, None]
+        engine._evaluated_tokens += len(new)
+        if engine.is_encoder_decoder:
             return self._decoded(new)
         self._mask = self._torch.cat([self._mask, self._mask.new_ones((len(new), 1))], dim=1)
         output = engine._forward(new, mask=self._mask, past=self._past)
@@ -577,108 +612,11 @@ class _Writer:
         return output.logits[:, -1]
 
     def _select(self, rows: Sequence[int]) -> None:
-        index = self._torch.as_tensor(rows, device=self._engine.loaded.device)
+        index = self._torch.as_tensor(rows, device=self._engine.device)
         self._past.batch_select_indices(index)
         self._mask = self._mask[index]
-        if self._engine.loaded.is_encoder_decoder:
+        if self._engine.is_encoder_decoder:
             self._hidden = self._hidden[index]
-
-
-MAX_ANSWER = 1024
-"""Longest answer in tokens, if the request names none: some models have no length to bound it."""
-PLAIN_TEMPLATE = "{% for m in messages %}{{ m.content }}{{ '\n\n' if not loop.last }}{% endfor %}"
-"""How messages become a prompt of an encoder-decoder model without a template of its own: FLAN-T5
-and its like were trained on plain instructions."""
-
-
-class EncodedPrompt:
-    """A prompt that goes through an encoder: what follows it is all that the decoder writes."""
-
-    def __init__(self, loaded: LoadedTransformer, tokenizer: PromptTokenizer, prompt: Ids) -> None:
-        assert loaded.start is not None
-        self._tokenizer = tokenizer
-        self.encoded = np.concatenate([prompt, np.array(loaded.vocabulary.end_mark, np.int32)])
-        self.ids: Ids = np.array([loaded.start], np.int32)
-
-    def followed_by(self, text: str) -> Ids:
-        """Return the decoder's ids for a text.
-
-        A leading space is dropped, since the decoder's text begins here.
-        """
-        return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
-
-
-class LoadedTransformers(LoadedModel):
-    """A loaded model on its thread."""
-
-    def __init__(
-        self, rules: Rules, loaded: LoadedTransformer, digest: str, *, batch_tokens: int
-    ) -> None:
-        self.loaded, self.digest = loaded, digest
-        self.engine = TransformersEngine(loaded, batch_tokens=batch_tokens)
-        vocabulary = loaded.vocabulary
-        plain = PLAIN_TEMPLATE if loaded.is_encoder_decoder else None
-        template = ChatTemplate(
-            vocabulary.tokenizer.chat_template or plain,
-            file=rules.name,
-            bos=vocabulary.tokenizer.bos_token or "",
-            eos=vocabulary.tokenizer.eos_token or "",
-        )
-        tokenizer = PromptTokenizer(vocabulary, template)
-
-        def tokenize(request: Prompted) -> Prompt:
-            prompt = tokenizer.prompt(request)
-            if loaded.is_encoder_decoder:
-                return EncodedPrompt(loaded, tokenizer, prompt.ids)
-            return prompt
-
-        super().__init__(
-            rules, vocabulary, tokenize, limit=loaded.length, longest_answer=MAX_ANSWER
-        )
-
-    @property
-    def evaluated_tokens(self) -> int:
-        """Tokens evaluated so far; what the rows of a batch share counts once."""
-        return self.engine.evaluated_tokens
-
-    def run(
-        self, tasks: Sequence[Task], abandoned: Callable[[], bool]
-    ) -> list[AnyResponse | TextassayError]:
-        """Evaluate a batch; if memory runs out, its halves."""
-        try:
-            return self.answers(tasks, self.engine.score, self.engine.generate)
-        except self.loaded.torch.OutOfMemoryError as error:
-            if len(tasks) == 1:
-                raise ConfigurationError(
-                    f"memory runs out for one request: {str(error).splitlines()[0]}; use dtype="
-                    "float16 or bfloat16, device_map=auto, or a smaller n_ctx"
-                ) from error
-        # Outside of the `except`: its traceback would hold on to the tensors of the batch that
-        # failed.
-        half = len(tasks) // 2
-        return [*self.run(tasks[:half], abandoned), *self.run(tasks[half:], abandoned)]
-
-    def close(self) -> None:
-        """Nothing to do: the memory goes with the last reference."""
-
-
-@dataclass(frozen=True)
-class Loader:
-    """Finds, or downloads, a model and loads it with these options when called."""
-
-    rules: Rules
-    spec: str
-    settings: TransformersSettings
-    n_ctx: int | None
-
-    def __call__(self) -> LoadedTransformers:
-        """Load, or raise what `LocalModel.open` raises."""
-        folder = locate_folder(self.spec)
-        digest = folder_digest(folder)
-        loaded = load(folder, self.settings, label=self.rules.name, n_ctx=self.n_ctx)
-        return LoadedTransformers(
-            self.rules, loaded, digest, batch_tokens=self.settings.batch_tokens
-        )
 
 
 class TransformersModel(LocalModel[LoadedTransformers]):
@@ -714,9 +652,11 @@ class TransformersModel(LocalModel[LoadedTransformers]):
         **settings: Any,
     ) -> None:
         own = TransformersSettings(**settings)
-        self._loader = Loader(Rules(name, truncate, seed), spec, own, n_ctx)
+        self._rules, self._n_ctx = Rules(name, truncate, seed), n_ctx
         queue = WorkQueue[LoadedTransformers, AnyRequest, AnyResponse](
-            self._loader, LengthOrder(batch_tokens=own.batch_tokens), name=name
+            partial(LoadedTransformers, self._rules, spec, own, n_ctx),
+            LengthOrder(batch_tokens=own.batch_tokens),
+            name=name,
         )
         super().__init__(name, queue)
 
@@ -730,16 +670,16 @@ class TransformersModel(LocalModel[LoadedTransformers]):
         return {
             "backend": "transformers",
             "files": model.digest,
-            **model.loaded.description,
-            "n_ctx": model.loaded.length if model.loaded.length != NO_LIMIT else None,
-            "truncate": self._loader.rules.truncate,
-            "seed": self._loader.rules.seed,
+            **model.description,
+            "n_ctx": model.length if model.length != NO_LIMIT else None,
+            "truncate": self._rules.truncate,
+            "seed": self._rules.seed,
         }
 
     @property
     def capabilities(self) -> Capabilities:
         """Everything but JSON schemas, and a length that is known once the model is open."""
-        length = self._loader.n_ctx if self._engine is None else self._engine.loaded.length
+        length = self._n_ctx if self._engine is None else self._engine.length
         return Capabilities(
             n=True,
             logprobs=True,

@@ -87,13 +87,13 @@ class Order(ABC):
     """Prepared requests that wait, and in which order and batches they run."""
 
     def __init__(self) -> None:
-        self._sorted: list[tuple[Any, int, Entry[Any, Any]]] = []
+        self._waiting: list[tuple[Any, int, Entry[Any, Any]]] = []
 
     def __len__(self) -> int:
-        return len(self._sorted)
+        return len(self._waiting)
 
     def __iter__(self) -> Iterator[Entry[Any, Any]]:
-        return (entry for _, _, entry in self._sorted)
+        return (entry for _, _, entry in self._waiting)
 
     @abstractmethod
     def add(self, entry: Entry[Any, Any]) -> None:
@@ -322,23 +322,23 @@ class PrefixOrder(Order):
     def add(self, entry: Entry[Any, Any]) -> None:
         """Add a request."""
         key: bytes = entry.prepared.key
-        insort(self._sorted, (key, entry.number, entry))
+        insort(self._waiting, (key, entry.number, entry))
         self._arrivals.append((self._turn, key, entry))
 
     def take(self) -> list[Entry[Any, Any]]:
         """Take the next request, and those that follow it in order."""
         batch: list[Entry[Any, Any]] = []
         self._turn += 1
-        place = self._next() if self._sorted else 0
-        while self._sorted and len(batch) < self._most:
+        place = self._next() if self._waiting else 0
+        while self._waiting and len(batch) < self._most:
             # Removing an entry brings the next one in order to the same place.
-            place = min(place, len(self._sorted) - 1)
-            key, _, entry = self._sorted.pop(place)
+            place = min(place, len(self._waiting) - 1)
+            key, _, entry = self._waiting.pop(place)
             if not entry.future.cancelled():
                 if not batch:
                     self._last = key
                 batch.append(entry)
-            elif not batch and self._sorted:
+            elif not batch and self._waiting:
                 place = self._next()
         return batch
 
@@ -354,11 +354,11 @@ class PrefixOrder(Order):
             arrived, key, oldest = self._arrivals[0]
             if self._turn - max(arrived, self._last_preferred) > PATIENCE:
                 self._last_preferred = self._turn
-                return bisect_left(self._sorted, (key, oldest.number))
+                return bisect_left(self._waiting, (key, oldest.number))
         # In a sorted list, the entry with the longest common prefix stands beside the last key.
-        after = bisect_left(self._sorted, (self._last, -1))
-        places = [place for place in (after, after - 1) if 0 <= place < len(self._sorted)]
-        return max(places, key=lambda place: _shared(self._last, self._sorted[place][0]))
+        after = bisect_left(self._waiting, (self._last, -1))
+        places = [place for place in (after, after - 1) if 0 <= place < len(self._waiting)]
+        return max(places, key=lambda place: _shared(self._last, self._waiting[place][0]))
 
 
 class LengthOrder(Order):
@@ -375,47 +375,27 @@ class LengthOrder(Order):
 
     def add(self, entry: Entry[Any, Any]) -> None:
         """Add a request."""
-        insort(self._sorted, (len(entry.prepared), entry.number, entry))
+        self._waiting.append((len(entry.prepared), entry.number, entry))
 
     def take(self) -> list[Entry[Any, Any]]:
         """Take the oldest request and those of like length."""
-        self._sorted = [one for one in self._sorted if not one[2].future.cancelled()]
-        if not self._sorted:
-            return []
-        low, high = self._window()
-        batch = [entry for _, _, entry in self._sorted[low:high]]
-        del self._sorted[low:high]
-        return batch
-
-    def _window(self) -> tuple[int, int]:
-        """Return the slice that fills a batch with the least padding around the oldest request."""
-        ready = self._sorted
-        low = min(range(len(ready)), key=lambda place: ready[place][1])
-        high, tokens = low + 1, ready[low][0]
-        while True:
-            below = self._padding(low - 1, high, tokens, joins=low - 1)
-            above = self._padding(low, high + 1, tokens, joins=high)
-            if below is None and above is None:
-                return low, high
-            if above is None or (below is not None and below < above):
-                low -= 1
-                tokens += ready[low][0]
-            else:
-                tokens += ready[high][0]
-                high += 1
-
-    def _padding(self, low: int, high: int, tokens: int, *, joins: int) -> int | None:
-        """Return the padding of a slice, `None` if it is too large or too wasteful.
-
-        `tokens` are those of the slice without the request that joins.
-        """
-        if low < 0 or high > len(self._sorted) or high - low > self._batch_size:
-            return None
-        padded: int = (high - low) * self._sorted[high - 1][0]
-        padding: int = padded - tokens - self._sorted[joins][0]
-        # Small batches do not fill the device anyway, so padding them costs no time.
-        wasteful = padded > _SMALL_BATCH_TOKENS and padding > _PADDING_SHARE * padded
-        return None if padded > self._batch_tokens or wasteful else padding
+        waiting = [one for one in self._waiting if not one[2].future.cancelled()]
+        own = waiting[0][0] if waiting else 0
+        batch: dict[int, Entry[Any, Any]] = {}
+        longest = tokens = 0
+        # the oldest is the first, as sorting leaves equals in the order in which they came
+        for length, number, entry in sorted(waiting, key=lambda one: abs(one[0] - own)):
+            padded = max(longest, length) * (len(batch) + 1)
+            padding = padded - tokens - length
+            # Small batches do not fill the device anyway, so padding them costs no time.
+            is_wasteful = padded > _SMALL_BATCH_TOKENS and padding > _PADDING_SHARE * padded
+            is_full = len(batch) == self._batch_size or padded > self._batch_tokens
+            if batch and (is_full or is_wasteful):
+                break
+            batch[number] = entry
+            longest, tokens = max(longest, length), tokens + length
+        self._waiting = [one for one in waiting if one[1] not in batch]
+        return list(batch.values())
 
 
 async def shared_result(future: Future[T]) -> T:
