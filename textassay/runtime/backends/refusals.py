@@ -237,7 +237,6 @@ _WRITTEN = {
     r"messages?(?:\[\d+\]|\.\d+|\[\])\.role": _ROLE_FIELD,
     r"thinking\.(?:\w+\.)*budget_tokens|budget_tokens": _BUDGET,
     r"thinking\.type(?:\.\w+)?|(?:adaptive|extended|interleaved)_thinking": "thinking.type",
-    r"thinking_token_budget": "thinking_token_budget",
     r"(?:thinking_config\.)?thinking_level": "thinking_level",
     r"(?:thinking_config\.)?(?:thinking_)?budget(?!_tokens)": "thinking_budget",
     r"reasoning(?:_|\.)effort|output_config\.effort|(?:reasoning_|thinking_|think_)?effort"
@@ -247,32 +246,25 @@ _WRITTEN = {
     r"max(?:imum)?_(?:number_of_)?output_tokens": "max_output_tokens",
     r"max(?:imum)?_new_tokens": "max_new_tokens",
     r"max(?:imum)?_tokens": "max_tokens",
-    r"num_predict": "num_predict",
     r"top_logprobs?": "top_logprobs",
     r"(?:response_)?logprobs?|log_prob(?:abilitie)?s": "logprobs",
-    r"temperature": "temperature",
-    r"top_p": "top_p",
-    r"top_k": "top_k",
-    r"min_p": "min_p",
     r"(?:random_)?seed": "seed",
     r"stop(?:_sequences?|_words?)?": "stop",
     r"candidate_count|n": "n",
-    r"frequency_penalty": "frequency_penalty",
-    r"presence_penalty": "presence_penalty",
-    r"repetition_penalty": "repetition_penalty",
     r"penalt(?:y|ies)": "penalty",
-    r"logit_bias": "logit_bias",
     r"text\.format(?:\.\w+)*": "text.format",
     r"output_config\.format(?:\.\w+)*": "output_config.format",
     r"response_format(?:\.\w+)*|(?:response_)?json_schema|response_(?:json_)?schema"
     r"|response_mime_type|json_mode|structured_outputs?": "response_format",
     r"chat_template_kwargs(?:\.\w+)*": "chat_template_kwargs",
-    r"reasoning_format": "reasoning_format",
-    r"prompt_mode": "prompt_mode",
-    r"tool_choice": "tool_choice",
-    r"enable_thinking": "enable_thinking",
-    r"thinking": "thinking",
-}
+} | {
+    name: name
+    for name in (
+        "thinking_token_budget", "num_predict", "temperature", "top_p", "top_k", "min_p",
+        "frequency_penalty", "presence_penalty", "repetition_penalty", "logit_bias",
+        "reasoning_format", "prompt_mode", "tool_choice", "enable_thinking", "thinking",
+    )
+}  # fmt: skip
 _CANONICAL = tuple(_WRITTEN.values())
 _NAME = lazy_pattern(
     r"(?<![\w-])(?:(?:generation_config|inference_config|body|options)\.)?(?:"

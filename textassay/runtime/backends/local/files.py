@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Sequence
@@ -213,7 +212,10 @@ def _digest(path: Path, store: Path, min_bytes: int) -> str:
     settled = _facts(path) == facts and began - facts[2] > _SETTLED_NS
     if facts[0] >= min_bytes and settled:
         known[str(path)] = {"sha256": digest, "facts": list(facts)}
-        _remember(store, dict(list(known.items())[-MAX_REMEMBERED:]))
+        # an unwritable folder costs the next start a hash, nothing else
+        with contextlib.suppress(OSError):
+            store.parent.mkdir(parents=True, exist_ok=True)
+            write_json(store, dict(list(known.items())[-MAX_REMEMBERED:]))
     return digest
 
 
@@ -229,15 +231,3 @@ def _remembered(store: Path) -> dict[str, Any]:
     except (OSError, ValueError):  # missing or damaged: the files are hashed
         return {}
     return stored if isinstance(stored, dict) else {}
-
-
-def _remember(store: Path, known: dict[str, Any]) -> None:
-    # a name per process: two that start at once must not write one unfinished file
-    own = store.with_name(f"{store.name}.{os.getpid()}")
-    try:
-        store.parent.mkdir(parents=True, exist_ok=True)
-        write_json(own, known)
-        own.replace(store)
-    except OSError:  # an unwritable folder costs the next start a hash, nothing else
-        with contextlib.suppress(OSError):
-            own.unlink(missing_ok=True)

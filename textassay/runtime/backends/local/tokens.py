@@ -18,7 +18,6 @@ import json
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -319,8 +318,7 @@ class PrefixEncoder:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._texts: list[str] = []  # sorted, so that a text's best match is one of two neighbors
-        self._encoded: dict[str, Encoded] = {}
-        self._oldest_first: deque[str] = deque()
+        self._encoded: dict[str, Encoded] = {}  # the oldest first
 
     def encode(self, text: str, *, remember: bool = True) -> Ids:
         """Return the ids of a text, the same as those of the vocabulary itself.
@@ -436,11 +434,9 @@ class PrefixEncoder:
             array.setflags(write=False)
         self._texts.insert(bisect_left(self._texts, encoded.text), encoded.text)
         self._encoded[encoded.text] = encoded
-        self._oldest_first.append(encoded.text)
-        if len(self._oldest_first) > MAX_REMEMBERED:
-            oldest = self._oldest_first.popleft()
-            del self._texts[bisect_left(self._texts, oldest)]
-            del self._encoded[oldest]
+        if len(self._encoded) > MAX_REMEMBERED:
+            oldest = next(iter(self._encoded))
+            del self._texts[bisect_left(self._texts, oldest)], self._encoded[oldest]
 
 
 def _border_before(text: str, stop: int) -> int:
