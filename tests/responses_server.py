@@ -12,21 +12,10 @@ from aiohttp import web
 from tests.loopback import listening
 
 Json = dict[str, Any]
-TAKEN = frozenset(
-    [
-        "model",
-        "input",
-        "store",
-        "temperature",
-        "top_p",
-        "max_output_tokens",
-        "reasoning",
-        "top_logprobs",
-        "include",
-        "text",
-        "prompt_cache_key",
-    ]
-)
+TAKEN = frozenset({
+    "model", "input", "store", "temperature", "top_p", "max_output_tokens", "reasoning",
+    "top_logprobs", "include", "text", "prompt_cache_key",
+})  # fmt: skip
 ONLY_HERE = "This model is only supported in v1/responses and not in v1/chat/completions."
 
 

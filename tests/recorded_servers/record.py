@@ -26,6 +26,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from tests.loopback import listening
 from tests.recorded_servers.questions import QUESTIONS
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.errors import TextassayError
@@ -51,25 +52,19 @@ async def record(address: str, model: str, key: str | None) -> dict[str, Any]:
         seen.append({"path": request.path, "status": reply.status, "type": kind, "body": body})
         return web.Response(status=reply.status, content_type=kind, text=text)
 
-    app = web.Application(client_max_size=1 << 24)
-    app.router.add_post("/{path:.*}", relay)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    asked = [(name, ask, model, key) for name, ask in QUESTIONS.items()]
-    asked.append(("wrong model", QUESTIONS["chat"], "nope", key))
-    asked.append(("wrong key", QUESTIONS["chat"], model, "sk-wrong"))
     exchanges = {}
-    for name, ask, named, secret in asked:
-        seen.clear()
-        asking = DirectModel(f"direct/{named}", api_base=url, api_key=secret)
-        with contextlib.suppress(TextassayError):
-            await ask(asking)
-        await asking.aclose()
-        exchanges[name] = list(seen)
-    await runner.cleanup()
+    async with listening(relay) as url:
+        for name, ask, named, secret in [
+            *((name, ask, model, key) for name, ask in QUESTIONS.items()),
+            ("wrong model", QUESTIONS["chat"], "nope", key),
+            ("wrong key", QUESTIONS["chat"], model, "sk-wrong"),
+        ]:
+            seen.clear()
+            asking = DirectModel(f"direct/{named}", api_base=f"{url}/v1", api_key=secret)
+            with contextlib.suppress(TextassayError):
+                await ask(asking)
+            await asking.aclose()
+            exchanges[name] = list(seen)
     return exchanges
 
 

@@ -95,23 +95,21 @@ async def connecting(kind: str) -> AsyncIterator[Backend]:
         yield build
 
 
-@pytest_asyncio.fixture(params=[*CHATTING, "responses"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
-    async with connecting(request.param) as build:
-        yield build
+def backends(*kinds: str) -> Any:
+    """A fixture that makes models of each of these backends."""
+
+    @pytest_asyncio.fixture(params=kinds)
+    async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
+        async with connecting(request.param) as build:
+            yield build
+
+    return connect
 
 
-@pytest_asyncio.fixture(params=CHATTING)
-async def connect_chat(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
-    async with connecting(request.param) as build:
-        yield build
-
-
-@pytest_asyncio.fixture(params=[name for name in NAMES if name != "responses"])
-async def connect_any(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
-    """Every way to ask for a chat."""
-    async with connecting(request.param) as build:
-        yield build
+connect = backends(*CHATTING, "responses")
+connect_chat = backends(*CHATTING)
+connect_any = backends(*(name for name in NAMES if name != "responses"))
+"""Every way to ask for a chat."""
 
 
 async def failure(

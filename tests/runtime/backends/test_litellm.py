@@ -19,7 +19,7 @@ from textassay.runtime import errors
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.errors import Refusal
 from textassay.runtime.images import ImageReader
-from textassay.runtime.model import ChatMessage, ContinuationRequest, Request
+from textassay.runtime.model import ChatMessage, Request
 
 ASK = Request(messages=(ChatMessage(role="user", content="Rate this."),))
 NOBODY = {"api_base": "http://127.0.0.1:9", "api_key": "k"}
@@ -183,14 +183,6 @@ async def test_a_server_of_ones_own_needs_no_key(build, mock_server, monkeypatch
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     server = await mock_server()
     assert (await build("openai/judge", api_base=server.url).generate(ASK)).samples[0].text
-
-
-async def test_a_missing_echo_names_the_model(build, mock_server):
-    """A run that is stopped by it says which of several models it was."""
-    server = await mock_server(ignore_echo=True)
-    model = build("text-completion-openai/m", api_base=server.url, api_key="k")
-    with pytest.raises(errors.CapabilityError, match="text-completion-openai/m"):
-        await model.continuation(ContinuationRequest(prompt="A summary:", continuation=" good"))
 
 
 @pytest.mark.parametrize("provider", ["openai/m", "gemini/gemini-2.5-flash", "anthropic/m"])

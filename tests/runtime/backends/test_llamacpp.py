@@ -4,6 +4,7 @@ themselves under every history."""
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import importlib.util
 import json
 import math
@@ -99,23 +100,25 @@ CONTINUATIONS = [
 ]
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
-@pytest.mark.parametrize(("kv", "tolerance"), [("f16", 5e-3), ("f32", 5e-6)])
-async def test_a_continuation_has_the_log_probabilities_of_the_whole_network(
-    made, tokenizer, kv, tolerance
-):
-    """Every token's log-probability is the numpy network's, with and without BOS, for both types of
-    KV cache."""
-    file = made(TOKENIZERS[tokenizer])
-    async with local(file, kv=kv) as model:
+async def check_log_probabilities(
+    file: Written, oracle: Any, tolerance: float, **options: Any
+) -> None:
+    """Every token's log-probability must be the oracle's."""
+    async with local(file, **options) as model:
         for prompt, continuation in CONTINUATIONS:
-            request = text(prompt, continuation)
-            response = await model.continuation(request)
-            ids, base = ids_of(file, request.prompt, request.continuation)
-            expected = next_logprobs(file, ids)[np.arange(base - 1, len(ids) - 1), ids[base:]]
+            response = await model.continuation(text(prompt, continuation))
+            ids, base = ids_of(file, prompt, continuation)
+            expected = oracle(file, ids[:-1])[np.arange(base - 1, len(ids) - 1), ids[base:]]
             assert [t.logprob for t in response.tokens] == pytest.approx(
                 expected.tolist(), abs=tolerance
             )
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize(("kv", "tolerance"), [("f16", 5e-3), ("f32", 5e-6)])
+async def test_log_probabilities_are_those_of_the_whole_network(made, tokenizer, kv, tolerance):
+    """In numpy, with and without BOS, for both types of KV cache."""
+    await check_log_probabilities(made(TOKENIZERS[tokenizer]), next_logprobs, tolerance, kv=kv)
 
 
 @pytest.mark.parametrize("tokenizer", ["bpe", "spm-bos"])
@@ -123,19 +126,8 @@ async def test_a_continuation_has_the_log_probabilities_of_the_whole_network(
 async def test_a_bigram_model_gives_its_closed_form(made, tokenizer, dtype, tolerance):
     """With dead attention the log-probabilities are known; builds for AVX2 round activations where
     weights are f16."""
-    shape = TOKENIZERS[tokenizer]
-    file = made(Shape(tokenizer=shape.tokenizer, bos=shape.bos, dtype=dtype, bigram=True))
-    async with local(file) as model:
-        for prompt, continuation in CONTINUATIONS:
-            request = text(prompt, continuation)
-            response = await model.continuation(request)
-            ids, base = ids_of(file, request.prompt, request.continuation)
-            expected = bigram_logprobs(file, ids[:-1])[
-                np.arange(base - 1, len(ids) - 1), ids[base:]
-            ]
-            assert [t.logprob for t in response.tokens] == pytest.approx(
-                expected.tolist(), abs=tolerance
-            )
+    shape = dataclasses.replace(TOKENIZERS[tokenizer], dtype=dtype, bigram=True)
+    await check_log_probabilities(made(shape), bigram_logprobs, tolerance)
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
@@ -185,21 +177,6 @@ async def test_a_choice_that_begins_another_is_counted_without_it(made):
         digits = {str(n): (str(n),) for n in range(200)}
         everything = await model.choices(ChoicesRequest(prompt=prompt, choices=digits))
         assert everything.mass <= 1
-
-
-async def test_all_single_tokens_together_have_mass_one(made):
-    """The candidates' probabilities are those of one distribution."""
-    file = made(TOKENIZERS["bpe"])
-    async with local(file) as model:
-        request = text("text\n", "x")
-        ids, base = ids_of(file, request.prompt, request.continuation)
-        expected = next_logprobs(file, ids)[base - 1]
-        letters = {letter: (letter,) for letter in "abcdefghijklmnopqrstuvwxyz"}
-        answer = await model.choices(ChoicesRequest(prompt="text\n", choices=letters))
-        # each letter is one byte-level token; the first of them follow the three control tokens
-        assert answer.mass == pytest.approx(
-            sum(math.exp(expected[3 + ord(c)]) for c in letters), abs=1e-3
-        )
 
 
 @pytest.mark.parametrize("dtype", ["f16", "q8_0"])

@@ -158,18 +158,18 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
 
 
 def _counts_in(payload: Any) -> Mapping[str, Any]:
-    """Return the counts by place."""
+    """Return the counts by place; parts of 0, which tell nothing, are left out."""
     if is_object(payload):
         for name in ("usage", "usageMetadata"):
             counts = payload.get(name)
             if is_object(counts):
-                inside = {
-                    f"{part}.{key}": count
-                    for part, details in counts.items()
-                    if type(details) is not int and is_object(details)
-                    for key, count in details.items()
-                }
-                return {**inside, **counts} if inside else counts
+                parts: dict[str, Any] = {}
+                for whole, details in counts.items():
+                    if details and type(details) is not int and is_object(details):
+                        for part, count in details.items():
+                            if count:
+                                parts[f"{whole}.{part}"] = count
+                return {**parts, **counts} if parts else counts
     return {}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 from pydantic import ValidationError
@@ -59,8 +59,11 @@ NO_DISTRIBUTION = (
     f"probabilities; {SAMPLES_INSTEAD}"
 )
 
-OTHER_FORMAT = (ValidationError, TypeError, AttributeError, KeyError, ValueError)
-"""What reading an answer raises if its parts are not what they should be."""
+UNUSABLE = (
+    *(MalformedResponse, ContentRefused),
+    *(ValidationError, TypeError, AttributeError, KeyError, ValueError),
+)
+"""What reading an answer raises that cannot be used: its parts may be anything."""
 
 _FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
@@ -193,7 +196,7 @@ def _image_part(image: Image) -> Json:
 def read_response(payload: Any, request: Request, price: Price | None) -> Response:
     """Return the samples of an answer to a chat or completion request, with what they cost."""
     usage = read_usage(payload, price)
-    with reading_answer(usage):
+    try:
         choices = payload.get("choices") if is_object(payload) else None
         if not choices or not isinstance(choices, list | Sequence):
             raise MalformedResponse("the answer has no choices")
@@ -202,30 +205,19 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         if not samples:
             raise _without_text(choices)
         return Response(samples=samples, usage=usage, model=payload.get("model"))
+    except UNUSABLE as error:
+        raise_unusable(error, usage)
 
 
-class reading_answer:
-    """Has every error of an answer that cannot be used be ours, and tell what it cost."""
-
-    # a generator as a context manager takes three times as long, and every answer is read in one
-    __slots__ = ("_usage",)
-
-    def __init__(self, usage: Usage) -> None:
-        self._usage = usage
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if error is None:
-            return
-        if isinstance(error, MalformedResponse | ContentRefused):
-            error.usage = self._usage
-        elif isinstance(error, OTHER_FORMAT):
-            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-            malformed = MalformedResponse(f"the answer is not in the format of the API: {reason}")
-            malformed.usage = self._usage
-            raise malformed from error
+def raise_unusable(error: Exception, usage: Usage) -> NoReturn:
+    """Raise what `UNUSABLE` stands for: an error of ours that tells what the answer cost."""
+    if isinstance(error, MalformedResponse | ContentRefused):
+        error.usage = usage
+        raise error
+    reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+    malformed = MalformedResponse(f"the answer is not in the format of the API: {reason}")
+    malformed.usage = usage
+    raise malformed from error
 
 
 def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample | None:

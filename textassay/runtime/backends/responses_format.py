@@ -12,11 +12,12 @@ from typing import Any
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answers import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
+    UNUSABLE,
     as_sample,
     merged,
     prefix_fields,
     put_images,
-    reading_answer,
+    raise_unusable,
 )
 from textassay.runtime.errors import (
     CapabilityError,
@@ -26,7 +27,7 @@ from textassay.runtime.errors import (
     RequestRefused,
 )
 from textassay.runtime.images import Image
-from textassay.runtime.messages import Price, Usage
+from textassay.runtime.messages import Price
 from textassay.runtime.model import Capabilities, FinishReason, Json, Request, Response
 
 PATH = "/responses"
@@ -104,29 +105,28 @@ def check(request: Request) -> None:
 def read_response(payload: Any, request: Request, price: Price | None) -> Response:
     """Return the one sample of an answer, with what it cost."""
     usage = read_usage(payload, price)
-    with reading_answer(usage):
-        return _read_response(payload, request, usage)
-
-
-def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
-    if payload.get("error"):  # in a row of a batch
-        raise http_errors.from_error_payload(payload, where="the model")
-    parts = _parts_of(payload["output"])
-    text, thought = read_parts(parts)
-    finish = _finish_of(payload)
-    if not text:
-        refusals = [part["refusal"] for part in parts if part.get("type") == "refusal"]
-        if refusals:
-            refusal = " ".join(str(refusals[0]).split())[:200]
-            raise ContentRefused(f"the model declined to answer: {refusal!a}")
-        if finish == "filtered":
-            raise ContentRefused("the provider's content filter left no text")
-    answer = read_answer(text, thought, finish, request, usage)
-    if answer is None:
-        raise MalformedResponse(f"the answer contains no text (status {payload.get('status')!a})")
-    tokens = [token for part in parts for token in part.get("logprobs") or ()]
-    sample = as_sample(answer, text, {"content": tokens} if tokens else None, request, usage)
-    return Response(samples=(sample,), usage=usage, model=payload.get("model"))
+    try:
+        if payload.get("error"):  # in a row of a batch
+            raise http_errors.from_error_payload(payload, where="the model")
+        parts = _parts_of(payload["output"])
+        text, thought = read_parts(parts)
+        finish = _finish_of(payload)
+        if not text:
+            refusals = [part["refusal"] for part in parts if part.get("type") == "refusal"]
+            if refusals:
+                refusal = " ".join(str(refusals[0]).split())[:200]
+                raise ContentRefused(f"the model declined to answer: {refusal!a}")
+            if finish == "filtered":
+                raise ContentRefused("the provider's content filter left no text")
+        answer = read_answer(text, thought, finish, request, usage)
+        if answer is None:
+            status = payload.get("status")
+            raise MalformedResponse(f"the answer contains no text (status {status!a})")
+        tokens = [token for part in parts for token in part.get("logprobs") or ()]
+        sample = as_sample(answer, text, {"content": tokens} if tokens else None, request, usage)
+        return Response(samples=(sample,), usage=usage, model=payload.get("model"))
+    except UNUSABLE as error:
+        raise_unusable(error, usage)
 
 
 def _parts_of(output: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -16,9 +16,10 @@ import orjson
 
 from textassay.runtime.backends.answers import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
+    UNUSABLE,
     merged,
     put_images,
-    reading_answer,
+    raise_unusable,
     text_part,
 )
 from textassay.runtime.batches.dialect import (
@@ -204,7 +205,7 @@ class AnthropicDialect(HttpDialect):
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer that a line holds."""
         usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
-        with reading_answer(usage):
+        try:
             reason = payload.get("stop_reason")
             finish = _FINISH.get(reason, "other")
             text, thought = read_parts(payload["content"])
@@ -214,6 +215,8 @@ class AnthropicDialect(HttpDialect):
             if answer is None:
                 raise MalformedResponse(f"the answer contains no text (stop_reason {reason!a})")
             return Response(samples=(answer.sample(),), usage=usage, model=payload.get("model"))
+        except UNUSABLE as error:
+            raise_unusable(error, usage)
 
 
 def _image_part(image: Image) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from textassay.runtime.backends.answers import Answer, read_answer, read_parts, read_usage
-from textassay.runtime.backends.openai_format import merged, put_images, reading_answer
+from textassay.runtime.backends.openai_format import UNUSABLE, merged, put_images, raise_unusable
 from textassay.runtime.batches.dialect import (
     GIVEN_TEXT,
     HALF_PRICE,
@@ -178,7 +178,7 @@ class GeminiDialect(HttpDialect):
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer that an entry holds."""
         usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
-        with reading_answer(usage):
+        try:
             answers = [_answer_in(c, request, usage) for c in payload.get("candidates") or []]
             samples = tuple(answer.sample() for answer in answers if answer is not None)
             if not samples:
@@ -187,6 +187,8 @@ class GeminiDialect(HttpDialect):
             return Response(
                 samples=samples[: request.n], usage=usage, model=payload.get("modelVersion")
             )
+        except UNUSABLE as error:
+            raise_unusable(error, usage)
 
 
 def _text_part(text: str) -> dict[str, Any]:
