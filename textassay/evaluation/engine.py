@@ -76,12 +76,12 @@ def checked(
             f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
             f"{yielded.id!r} on {yielded.aspect!r}",
         )
-    fields = {**_set_fields(yielded), **timing}
+    fields = {**vars(yielded), **timing}
     # what a score is made of may be a copy, too, that was never checked
     for name in ("usage", "error"):
         part = fields.get(name)
         if part is not None and part is not CACHED and isinstance(part, BaseModel):
-            fields[name] = _set_fields(part)
+            fields[name] = vars(part)
     try:
         if fields.get("evidence"):  # written and read back: what `resume` will read is what is kept
             fields["evidence"] = decode(encode(fields["evidence"], default=as_json))
@@ -97,12 +97,6 @@ def checked(
         )
     except (TypeError, ValueError, RecursionError) as error:
         return _refused("InvalidScore", f"the score cannot be written as JSON: {error}")
-
-
-def _set_fields(message: BaseModel) -> dict[str, Any]:
-    """Return the fields that were given a value: a default needs no check."""
-    values = vars(message)
-    return {name: values[name] for name in message.model_fields_set}
 
 
 def _refused(kind: str, why: str) -> Failure:
@@ -411,6 +405,8 @@ def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -
 
 def add_unattributed_usage(scores: list[Score], usages: list[Usage]) -> list[Score]:
     """Return the scores with what none of them claims of the calls' usages added to the first."""
+    if len(scores) == len(usages) == 1 and vars(scores[0].usage) == vars(usages[0]):
+        return scores  # nearly always
     claimed, paid = NO_USAGE, UsageTotal()
     for score in scores:
         claimed += score.usage

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from textassay.runtime.model import (
     ContinuationRequest,
     ContinuationResponse,
     Model,
+    Prompted,
     Q,
     Request,
     Response,
@@ -55,18 +57,32 @@ _ADDED_TO_SCORING: dict[str, Any] = {
 }
 """The same for requests that score given text."""
 
+
+class _Keyed:
+    """Which fields of one kind of request are part of its key."""
+
+    def __init__(self, request: type[Prompted], added: Mapping[str, Any]) -> None:
+        names = request.model_fields.keys() - _UNKEYED
+        self._always = sorted(names - added.keys())
+        self._added = {name: unset for name, unset in added.items() if name in names}
+        # in C, as a look into the cache makes a key
+        self._take, self._take_added = itemgetter(*self._always), itemgetter(*self._added)
+        self._unset = tuple(self._added.values())
+
+    def fields(self, request: Prompted) -> dict[str, Any]:
+        """Return those that always are, and those of `added` that are set."""
+        values = vars(request)
+        fields = dict(zip(self._always, self._take(values), strict=True))
+        if self._take_added(values) != self._unset:
+            fields |= {n: values[n] for n, unset in self._added.items() if values[n] != unset}
+        return fields
+
+
 _KEYED = {
-    kind: (
-        tuple(name for name in fields if name not in _UNKEYED and name not in added),
-        tuple((name, added[name]) for name in fields if name in added),
-    )
-    for kind, fields, added in (
-        ("generate", Request.model_fields, _ADDED),
-        ("choices", ChoicesRequest.model_fields, _ADDED_TO_SCORING),
-        ("continuation", ContinuationRequest.model_fields, _ADDED_TO_SCORING),
-    )
+    "generate": _Keyed(Request, _ADDED),
+    "choices": _Keyed(ChoicesRequest, _ADDED_TO_SCORING),
+    "continuation": _Keyed(ContinuationRequest, _ADDED_TO_SCORING),
 }
-"""Fields that are part of a key as they are, and those that are if set, by kind of request."""
 
 LEARNED = "learned"
 """The `kind` of entries that hold no answer but what a model takes or refuses."""
@@ -104,9 +120,7 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
         if isinstance(request, ChoicesRequest)
         else "continuation"
     )
-    values, (always, added) = vars(request), _KEYED[kind]
-    fields: dict[str, Any] = {name: values[name] for name in always}
-    fields |= {name: values[name] for name, default in added if values[name] != default}
+    fields = _KEYED[kind].fields(request)
     if is_sampled and request.thought_allowance:
         # An answer that came to its end is the same however much longer its thought might have
         # been, and others are not kept.
@@ -210,12 +224,12 @@ def _stored(part: Sample | TokenLogprob) -> dict[str, Any]:
 
 def _without_defaults(sample: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a sample as they are stored; nothing is stored of a missing thought."""
-    names = ["text", "finish_reason", "logprobs"]
-    if sample["thought"] is not None or sample["from_thought"]:
-        names += ["thought", "from_thought"]
-    if sample["native"] is not None:
-        names.append("native")
-    return {name: sample[name] for name in names}
+    kept = {**sample}
+    if sample["thought"] is None and not sample["from_thought"]:
+        del kept["thought"], kept["from_thought"]
+    if sample["native"] is None:
+        del kept["native"]
+    return kept
 
 
 def _is_bare(response: Response) -> bool:
