@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
 from tests.cli.test_interruptions import MAIN, ROOT, in_terminal
 from tests.cli.test_shards import flags, score
+from tests.runtime.processes import killed_after, start
 from tests.waiting import until
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import open_session
@@ -22,6 +24,7 @@ from textassay.runtime.concurrency import NEW_OBJECTS
 from textassay.runtime.settings import OneOfEndpoints, Settings
 from textassay.runtime.storage.cache_folder import info
 from textassay.runtime.storage.run_files import read_manifest
+from textassay.workers.worker import scratch_folder
 
 
 def test_processes_make_the_same_run(server, data, run, tmp_path):
@@ -126,6 +129,37 @@ def test_a_worker_collects_garbage_as_rarely_as_the_command_line() -> None:
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [str(NEW_OBJECTS), "True"]
+
+
+HOLD = """
+import sys, tempfile
+from textassay.workers.worker import scratch_folder
+tempfile.tempdir = sys.argv[1]
+with scratch_folder() as folder:
+    (folder / "answers").write_text("paid")
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_next_worker_removes_what_a_killed_one_left_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    other = tmp_path / "textassay-worker-notes"
+    other.mkdir()
+    with start(HOLD, tmp_path) as living:
+        assert living.stdout is not None
+        kept = Path(living.stdout.readline().strip())
+        [line] = killed_after(1, HOLD, tmp_path)
+        dead = Path(line)
+        assert dead.exists()
+        with scratch_folder() as own:
+            assert not dead.exists()
+            assert {path for path in tmp_path.iterdir() if path.is_dir()} == {kept, own, other}
+        assert (kept / "answers").read_text() == "paid"
+        living.communicate()
+    assert list(tmp_path.iterdir()) == [other]
 
 
 HERE, THERE = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 
-INTERRUPTED, STOPPED = 130, 3
+INTERRUPTED, STOPPED, BAD_REQUEST = 130, 3, 2
 CLOSED_PIPE = 141
 """Status if whoever read the results closed the pipe: 128 + SIGPIPE, as shells report it of others.
 
 The signal itself stays off, since it would also kill a run whose server drops a connection."""
+MIN_OPEN_FILES = 64
+"""Files, connections and pipes that the smallest run needs open at once."""
 WANTED_OPEN_FILES = 4096
 
 
@@ -21,7 +22,7 @@ def main() -> None:
     """Run the command line; ends by `SystemExit`."""
     try:
         _fill_closed_streams()
-        _allow_open_files()
+        _check_open_files()
         _skip_plugins()
         # imported inside the `try`: it takes most of the start, and Ctrl-C during it must not
         # print a traceback
@@ -58,8 +59,8 @@ def _fill_closed_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
-def _allow_open_files() -> None:
-    """Raise the limit of open files to what a run may need, or to its maximum."""
+def _check_open_files() -> None:
+    """Raise the limit of open files to its maximum, and exit if it is too low for any run."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -69,8 +70,17 @@ def _allow_open_files() -> None:
     # macOS allows 256 open files by default, fewer than calls in flight may need
     target = WANTED_OPEN_FILES if hard == unlimited else min(hard, WANTED_OPEN_FILES)
     if soft not in (unlimited, target) and soft < target:
-        with suppress(ValueError, OSError):  # not allowed here: the limit stays what it is
+        try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+            soft = target
+        except (ValueError, OSError):  # not allowed here: the limit stays what it is
+            pass
+    if soft != unlimited and soft < MIN_OPEN_FILES:
+        _end(
+            f"error: this shell allows {soft} open files, and a run needs {MIN_OPEN_FILES}; "
+            f"raise it with: ulimit -n {WANTED_OPEN_FILES}",
+            BAD_REQUEST,
+        )
 
 
 def _skip_plugins() -> None:

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import secrets
+import shutil
+import sys
 import tempfile
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+import filelock
 
 from textassay import __version__
 from textassay.evaluation.data import FedExample, Feed
@@ -388,12 +394,7 @@ class WorkerSession:
 
     async def _open(self, job: Job, stack: AsyncExitStack) -> Session:
         # a file rather than memory: equal requests are asked once, however long the run is
-        folder = job.answers_folder
-        if folder is None:
-            scratch = tempfile.TemporaryDirectory(
-                prefix="textassay-worker-", ignore_cleanup_errors=True
-            )
-            folder = Path(stack.enter_context(scratch)) / ANSWERS
+        folder = job.answers_folder or stack.enter_context(scratch_folder()) / ANSWERS
         store = await open_store(job.request.settings, folder, stack)
         if store is not None and job.request.settings.cache is None and job.answers_folder is None:
             await gather([store.put(key, value) for key, value in job.answers])
@@ -426,3 +427,43 @@ def _opened(session: Session, job: Job) -> Opened:
         in_work=count_workers(job.request.settings, session.connected),
         notices=tuple(notices(session.method, job.request, is_new=not job.request.resume)),
     )
+
+
+PREFIX = "textassay-worker-"
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make an empty folder that is removed at the end of the block.
+
+    A worker that is killed, or whose node dies, cannot remove its folder. So each holds a lock
+    next to its folder, which the operating system releases, and removes folders whose lock is free.
+    """
+    parent = Path(tempfile.gettempdir())
+    for left in parent.glob(f"{PREFIX}*.lock"):
+        _remove_if_abandoned(left)
+    folder = parent / f"{PREFIX}{secrets.token_hex(8)}"
+    # before the folder exists, so that no other worker ever sees it without a lock
+    with _lock(folder.with_suffix(".lock")) as lock:
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                Path(lock.lock_file).unlink()
+
+
+def _remove_if_abandoned(place: Path) -> None:
+    # whoever removed it first, or a folder that another user left, is none of our business
+    with suppress(OSError, filelock.Timeout):
+        if sys.platform != "win32" and place.lstat().st_uid != os.getuid():
+            return
+        with _lock(place).acquire(blocking=False):
+            shutil.rmtree(place.with_suffix(""), ignore_errors=True)
+            place.unlink(missing_ok=True)
+
+
+def _lock(place: Path) -> filelock.BaseFileLock:
+    # closed by whichever thread ends the session
+    return filelock.FileLock(place, thread_local=False)
