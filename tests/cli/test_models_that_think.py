@@ -9,14 +9,7 @@ import pytest
 
 from examples import thinking_server
 from examples.thinking_server import FAMILIES, ThinkingServer
-from tests.cli.harness import (
-    Outcome,
-    document,
-    read_json,
-    rows_of,
-    textassay,
-    write_examples,
-)
+from tests.cli.harness import Outcome, document, read_json, rows_of, textassay, write_examples
 from tests.loopback import in_thread
 
 METHODS = ("llm-score", "g-eval", "hd-eval", "decomp-eval", "checklist", "claims", "pairwise")

@@ -94,10 +94,7 @@ SOUND = [
     ({"scale": [1, 5]}, {"scale": (1.0, 5.0)}),
     ({"scale": None, "value": 2**53 + 1}, {"value": 2.0**53}),
     ({"evidence": [{"text": "because"}]}, {"evidence": ({"text": "because"},)}),
-    (
-        {"value": np.float32(2.5), "spread": np.float64(0.5)},
-        {"value": 2.5, "spread": 0.5},
-    ),
+    ({"value": np.float32(2.5), "spread": np.float64(0.5)}, {"value": 2.5, "spread": 0.5}),
     (
         {"evidence": ({"text": "a", "all": np.array([1.0, 2.0]), "n": [np.int32(3)]},)},
         {"evidence": ({"text": "a", "all": [1.0, 2.0], "n": [3]},)},

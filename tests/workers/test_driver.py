@@ -11,12 +11,7 @@ import pytest
 
 from tests.cli.harness import rows_of, textassay, verdicts, write_examples
 from textassay.evaluation.request import RunRequest
-from textassay.runtime.errors import (
-    BudgetReached,
-    ClusterLost,
-    ConfigurationError,
-    FatalModelError,
-)
+from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError, FatalModelError
 from textassay.runtime.settings import Settings
 from textassay.workers.driver import Cluster, run_with_workers
 from textassay.workers.worker import (
