@@ -80,6 +80,11 @@ def say(message: str, *, style: str = "") -> None:
     messages().print(Text(printable(message), style=style))
 
 
+def warn(message: str) -> None:
+    """Write a warning to standard error."""
+    say(f"warning: {message}", style="yellow")
+
+
 def print_tables(
     found: Iterable[Table | Displayed],
     document: Mapping[str, Any] | None = None,
@@ -131,7 +136,7 @@ class _Said(logging.Handler):
     """Writes warnings of one logger as messages."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(f"warning: {record.getMessage()}", style="yellow")
+        warn(record.getMessage())
 
 
 @contextmanager

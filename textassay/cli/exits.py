@@ -188,11 +188,6 @@ def _word(value: ast.expr | None) -> str:
             return ast.unparse(value) if value is not None else "**"
 
 
-def warn(message: str) -> None:
-    """Write a warning to standard error; see `with_flags`."""
-    say(f"warning: {with_flags(message)}", style="yellow")
-
-
 def _explain(word: str, error: BaseException) -> None:
     say(f"{word}: {with_flags(str(error)) or type(error).__name__}", style="red")
     for note in getattr(error, "__notes__", ()):

@@ -80,7 +80,6 @@ class ExampleQueue:
         aspects: Iterable[str],
         completed: CompletedScores | None = None,
     ) -> None:
-        self.total = total
         self.settled_before = 0
         """Examples that were passed by, as all of their scores are there."""
         self._aspects, self._completed = tuple(aspects), completed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from textassay.cli import flags
 from textassay.cli.app import LOOKING, command, group
-from textassay.cli.console import messages, print_tables, say
+from textassay.cli.console import messages, print_tables, say, warn
 from textassay.cli.exits import io_errors, run_async
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
@@ -98,13 +98,13 @@ def annotate(
 
     async def serve() -> int:
         async with CollectedRatings(study, journal_path(out)) as ratings:
-            server = AnnotationServer(ratings, out, host=host, public=public, warn=_warn)
+            server = AnnotationServer(ratings, out, host=host, public=public, warn=warn)
             try:
                 async with server.serving(port) as bound:
                     address = public or link(host, bound)
                     await _show_links(ratings, raters, address, renew=new_links)
                     if warning := exposure(host, public):
-                        _warn(warning)
+                        warn(warning)
                     await _watch(ratings)
             # Ctrl-C, which is how a study usually ends
             except asyncio.CancelledError:
@@ -113,10 +113,6 @@ def annotate(
         return 0
 
     return run_async(serve())
-
-
-def _warn(message: str) -> None:
-    say(f"warning: {message}")
 
 
 def public_address(url: str) -> str:

@@ -27,8 +27,9 @@ from textassay.cli.console import (
     results,
     say,
     show_progress,
+    warn,
 )
-from textassay.cli.exits import UNSCORED, as_stopped, io_errors, run_async, warn, with_flags
+from textassay.cli.exits import UNSCORED, as_stopped, io_errors, run_async, with_flags
 from textassay.evaluation.progress import Progress, known_cost, watched
 from textassay.evaluation.request import RunRequest, Shard
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -412,7 +413,7 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
         return  # the first shard says it for all
     if session.warning is not None:
         counted = "" if command.dry else " (dry_run= counts the waves)"
-        warn(f"{session.warning}{counted}")
+        warn(with_flags(f"{session.warning}{counted}"))
     for sentence in session.data.notices:
         say(sentence)
     if session.tools_by_default is not None:

@@ -16,7 +16,7 @@ import typer
 
 from textassay.cli import flags
 from textassay.cli.app import LOOKING, command
-from textassay.cli.console import results, say
+from textassay.cli.console import results, say, warn
 from textassay.cli.exits import run_async
 from textassay.cli.rated import shown_examples
 from textassay.listening import is_loopback
@@ -202,9 +202,9 @@ def view(
     def started(address: str) -> None:
         typer.echo(address)
         if not is_loopback(host):
-            say(
-                "warning: whoever reaches this address reads the texts and scores; there is no "
-                "password and no encryption"
+            warn(
+                "whoever reaches this address reads the texts and scores; there is no password and"
+                " no encryption"
             )
         say("serving this page until Ctrl-C")
 
