@@ -1,4 +1,4 @@
-"""What `--cluster` refuses, and whether the files of `examples/deploy` belong together."""
+"""What `--cluster` and `--processes` refuse; the files of `examples/deploy` belong together."""
 
 from __future__ import annotations
 
@@ -43,12 +43,16 @@ from textassay.workers.worker import Failed
         (("--cluster", "ray", "--workers", "9", "-c", "8"), "9 workers cannot keep to --concurrency"
             " 8"),
         (("--workers", "2"), "--workers goes with --cluster"),
+        (("--processes", "2", "--shard", "1/2"), "--shard and --processes exclude each other"),
+        (("--processes", "2", "--batch"), "--processes and --batch exclude each other"),
+        (("--processes", "2", "--set", "stepz=none"), "unknown setting 'stepz'"),
+        (("--processes", "2", "--task", "poetry"), "unknown task 'poetry'"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_refused(server, data, run, more, says):
-    textassay(*flags(data, run, server, *more)).ends(2, says)
-    assert not run.exists()
-    assert server.counters.requests == 0
+    """Once, also what each process would refuse."""
+    done = textassay(*flags(data, run, server, *more)).ends(2, says)
+    assert (done.said.count(says), run.exists(), server.counters.requests) == (1, False, 0)
 
 
 def test_without_ray_the_extra_is_named(server, data, run, monkeypatch):

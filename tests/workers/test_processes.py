@@ -42,25 +42,6 @@ def test_processes_make_the_same_run(server, data, run, tmp_path):
     assert server.counters.requests == 2 * asked
 
 
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        (("--shard", "1/2"), "--shard and --processes exclude each other"),
-        (("--batch",), "--processes and --batch exclude each other"),
-        (("--set", "stepz=none"), "unknown setting 'stepz'"),
-        (("--aspects", "beauty"), "unknown aspect 'beauty'"),
-    ],
-)
-def test_what_processes_refuse_is_refused(server, data, run, more, says):
-    command = flags(data, run, server, "--processes", "2", *more)
-    if "--aspects" in more:
-        del command[command.index("--aspects") : command.index("--aspects") + 2]
-    done = textassay(*command)
-    assert done.code == 2
-    assert done.err.count(says) == 1, done.err
-    assert not run.exists()
-
-
 def test_what_the_user_should_know_is_said_once(server, data, run, tmp_path):
     """Which tools, task and probabilities, and what each process warns of, as by one process."""
     (tmp_path / "c.toml").write_text("[models.planner]\ntimeout = 5")
