@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
@@ -30,7 +29,6 @@ from textassay.runtime.data.material import (
     put_together,
     refuse_images_as_text,
     refuse_unused,
-    refuse_unused_inside,
     says_something,
 )
 from textassay.runtime.data.ratings import LabelReader
@@ -70,8 +68,8 @@ class _Layout:
     """Aspect, and the keys that hold one rater's rating each."""
     further: tuple[tuple[str, str], ...] = ()
     """Key of the row and the field that it is a part of, beside the key in `whole`."""
-    suspects: dict[str, str] = dataclass_field(default_factory=dict)
-    """Keys in `meta` that look like material by their names, and which it is."""
+    suspects: tuple[str, ...] = ()
+    """Keys in `meta` that look like material by their names."""
     unnamed: tuple[str, ...] = ()
     """Other keys in `meta` that the field map does not send there."""
     not_shown: tuple[str, ...] = ()
@@ -225,12 +223,13 @@ class FieldReader:
         self, row: Mapping[str, Any], layout: _Layout, fields: Mapping[str, Any]
     ) -> None:
         """Refuse material that no judge would see, and note what is known not to be shown."""
-        suspects = layout.suspects
+        suspects = list(layout.suspects)
         for key in layout.unnamed:
-            if type(row[key]) in (list, str) and (kind := kind_of_value(row[key])):
-                suspects = {**suspects, key: kind}
-        objects = [key for key in layout.unnamed if type(row[key]) is dict and row[key]]
-        if suspects or objects:
+            value = row[key]
+            kind = type(value)
+            if (kind is dict and value) or (kind in (list, str) and kind_of_value(value)):
+                suspects.append(key)
+        if suspects:
             references = fields.get("references") or ()
             references = references if isinstance(references, list) else [references]
             texts = [fields.get(name) for name in ("source", "context", "output")]
@@ -238,8 +237,6 @@ class FieldReader:
             texts += [image.name for image in fields.get("images", ())]
             visible = "\n".join(str(text) for text in texts if text)
             refuse_unused(row, suspects, visible)
-            for key in objects:
-                refuse_unused_inside(key, row[key], visible)
         for key in layout.not_shown:
             if says_something(row[key]):
                 self.not_shown[key] = self.not_shown.get(key, 0) + 1
@@ -300,14 +297,13 @@ class FieldReader:
             (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
         )
         in_meta = tuple((key, "meta", key) for key in meta)
-        kinds = {key: kind_of_name(key) for key in meta}
         return _Layout(
             whole,
             (*parts, *in_meta),  # type: ignore[arg-type]
             tuple(raters.items()),
             tuple(further),
-            {key: kind for key, kind in kinds.items() if kind},
-            tuple(key for key, kind in kinds.items() if not kind),
+            tuple(key for key in meta if kind_of_name(key)),
+            tuple(key for key in meta if not kind_of_name(key)),
             tuple(key for key in meta if key in NOT_SHOWN),
             bool(further) or not claims.keys().isdisjoint(_MATERIAL),
         )

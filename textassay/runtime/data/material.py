@@ -221,21 +221,17 @@ def says_something(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(says_something, value))
 
 
-def refuse_unused(row: Mapping[str, Any], suspects: Mapping[str, str], texts: str) -> None:
-    """Refuse a row with material that no judge would see."""
-    for key, kind in suspects.items():
-        if found := _kind_unused(key, kind, row.get(key), texts):
-            raise _unused(key, found)
-
-
-def refuse_unused_inside(key: str, value: Mapping[str, Any], texts: str) -> None:
-    """Refuse an object of a row in which material stands that no judge would see."""
-    for name, inner in value.items():
-        if name == "source":  # mostly where a row comes from
-            continue
-        kind = kind_of_name(name) or kind_of_value(inner)
-        if kind and (found := _kind_unused(name, kind, inner, texts)):
-            raise _unused(key, found, inside=name)
+def refuse_unused(row: Mapping[str, Any], keys: Iterable[str], texts: str) -> None:
+    """Refuse a row with material that no judge would see, or objects in which some stands."""
+    for key in keys:
+        value = row[key]
+        if kind := _kind_unused(key, value, texts):
+            raise _unused(key, kind)
+        is_object = type(value) is dict and kind_of_name(key) is None
+        for name, inner in value.items() if is_object else ():
+            # `source` is mostly where a row comes from
+            if name != "source" and (kind := _kind_unused(name, inner, texts)):
+                raise _unused(key, kind, inside=name)
 
 
 def refuse_images_as_text(
@@ -284,9 +280,12 @@ def _is_there(path: str, folder: Path | None) -> bool:
         return False
 
 
-def _kind_unused(name: str, kind: str, value: Any, texts: str) -> str | None:
+def _kind_unused(name: str, value: Any, texts: str) -> str | None:
     """Return which material a value is that no text shows; `None` if it is none or shown."""
     by_form = kind_of_value(value)
+    kind = kind_of_name(name) or by_form
+    if kind is None:
+        return None
     leaves = [leaf for leaf in _leaves(value) if leaf not in texts]
     if "images" in (kind, by_form):
         return "images" if any(map(_is_image, leaves)) else None
@@ -456,11 +455,10 @@ def _refuse_unused_in_messages(
         held = [(name, value) for name, value in item.items() if name not in READ_IN_MESSAGES]
         held += about.items() if isinstance(about, Mapping) else ()
         for name, value in held:
-            kind = kind_of_name(name) or kind_of_value(value)
-            if kind and (found := _kind_unused(name, kind, value, texts)):
+            if kind := _kind_unused(name, value, texts):
                 raise ValueError(
-                    f"message {number}: its {name!r} looks like {found} and would not be shown;"
-                    f" name it {_IN_MESSAGES.get(found, 'content')!r}, or remove it"
+                    f"message {number}: its {name!r} looks like {kind} and would not be shown;"
+                    f" name it {_IN_MESSAGES.get(kind, 'content')!r}, or remove it"
                 )
 
 
