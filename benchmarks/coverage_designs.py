@@ -133,7 +133,7 @@ def told_apart(draws: int, rated: int, *, top: float, heaviest: int | None) -> d
         columns = Columns(
             "a", "a", list(map(str, range(len(y)))), x, np.where(groups < rated, y, np.nan),
             np.empty((len(y), 0)), groups, True, [f"s{i % 5}" for i in range(len(y))],
-            np.zeros(len(y)), None, SCALE.judge, (), {}, 0, 0,
+            np.zeros(len(y)), None, SCALE.judge, (), 0, 0,
         )  # fmt: skip
         try:
             told = estimate_means(columns, scales=SCALE, seed=draw, by_system=True).differences

@@ -242,7 +242,7 @@ def estimates_of_uneven(
         columns = Columns(
             "a", "a", list(map(str, range(len(y)))), x, np.where(drawn, y, np.nan),
             np.empty((len(y), 0)), groups, True, [None] * len(y), np.zeros(len(y)), None,
-            SCALE.judge, (), {}, 0, 0,
+            SCALE.judge, (), 0, 0,
         )  # fmt: skip
         try:
             row = estimate_means(columns, scales=SCALE, seed=draw, weight=weight).rows[0]

@@ -293,9 +293,7 @@ def judged(run: Run) -> dict[str, Judged]:
     for score in run:
         one = by_aspect.setdefault(score.aspect, Judged())
         one.values[score.id] = score.value
-        if score.value is None:
-            one.outcomes[score.id] = score.outcome
-        else:
+        if score.value is not None:
             one.signatures[score.signature] = None
             one.scales[score.scale] = None
     return with_labels(by_aspect, run.labels)

@@ -20,6 +20,6 @@ def columns_of(scores: Any, ratings: Any, groups: Any, **fields: Any) -> Columns
         "scores": np.asarray(scores, float), "ratings": np.asarray(ratings, float),
         "raters": np.empty((n, 0)), "groups": groups, "has_groups": True, "systems": [None] * n,
         "words": np.zeros(n), "probabilities": None, "scale": SCALE, "signatures": (),
-        "outcomes": {}, "unjudged": 0, "unknown": 0,
+        "unjudged": 0, "unknown": 0,
     }  # fmt: skip
     return Columns(**{**made, **fields})

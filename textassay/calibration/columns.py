@@ -9,7 +9,6 @@ labels have been drawn by chance; every refusal says what is wrong and what to d
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -50,14 +49,12 @@ class Judged:
 
     Attributes:
         values: Score by id, `None` if unscored.
-        outcomes: Outcome by id, for the unscored.
         signatures: Signatures that occur, `""` for rows without one.
         scales: Scales that occur; empty if rows have none.
         labels: Names of the labels whose numbers the values are; empty if they are none.
     """
 
     values: dict[str, float | None] = field(default_factory=dict)
-    outcomes: dict[str, str] = field(default_factory=dict)
     signatures: dict[str, None] = field(default_factory=dict)
     scales: dict[RatingScale | None, None] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
@@ -92,11 +89,9 @@ def read_judged(
     for row in read_score_lines(path, reader):
         own = judged.setdefault(row.aspect, Judged())
         # score files are journals: a resumed run appends a new line for an id that failed before,
-        # and the last line counts, so its earlier outcome must not be counted among the unscored
+        # and the last line counts
         own.values[row.id] = row.value
-        own.outcomes.pop(row.id, None)
         if row.value is None:
-            own.outcomes[row.id] = str(row.fields.get("outcome") or "unscored")
             continue
         own.signatures[str(row.fields.get("signature") or "")] = None
         scale = row.fields.get("scale")
@@ -156,7 +151,6 @@ class Columns:
             data do not say.
         scale: Scale of the judge; `None` if unbounded or unknown.
         signatures: Signatures of the scores.
-        outcomes: Number of unscored rows by outcome.
         unjudged: Rows of the data without a line among the scores.
         unknown: Scored ids that are not in the data.
     """
@@ -174,7 +168,6 @@ class Columns:
     probabilities: Floats | None
     scale: RatingScale | None
     signatures: tuple[str, ...]
-    outcomes: dict[str, int]
     unjudged: int
     unknown: int
 
@@ -273,9 +266,6 @@ def join_columns(
                 probabilities=drawn,
                 scale=judged.scale,
                 signatures=tuple(judged.signatures),
-                outcomes=dict(
-                    Counter(judged.outcomes[id_] for id_ in ids if id_ in judged.outcomes)
-                ),
                 unjudged=len(people.ids) - len(ids),
                 unknown=unknown,
             )
