@@ -12,8 +12,7 @@ from textassay.learning import Aggregator, Pool, explain, group_codes, split_row
 from textassay.learning.pooling import (
     MIN_ROWS_OF_SOURCE,
     MIN_ROWS_OF_SYSTEM,
-    SourceMeans,
-    SystemMeans,
+    PooledMeans,
 )
 from textassay.meta import pearson, spearman
 
@@ -215,13 +214,13 @@ def test_means_are_shrunk_by_how_few_rows_there_are():
     base = np.array([float(name[1]) - 2.5 for name in others]) + 3 * rng.normal(size=120)
     centered = [np.tile([2.0, 4.0], size // 2) for size in (many, few)]
     x = np.concatenate([base, *centered])[:, None]
-    found = SystemMeans.learn(x, [*others, *["many"] * many, *["few"] * few])
+    found = PooledMeans.learn(x, [*others, *["many"] * many, *["few"] * few])
     assert 0 < found.means["few"][0] < found.means["many"][0]
     x, _, sources = texts_of_sources(sources=8, rows=20)
     kept = np.concatenate([np.arange(20), np.arange(20, 25), np.arange(40, 160)])
-    whole = SourceMeans.learn(x, sources)
+    whole = PooledMeans.of_sources(x, sources)
     part = whole.over(x[kept], [sources[i] for i in kept])
-    shrunk = [abs(one.means.means["s0-1"]) for one in (whole, part)]
+    shrunk = [abs(one.means["s0-1"]) for one in (whole, part)]
     means = [abs(x[20:40].mean(axis=0)), abs(x[20:25].mean(axis=0))]
     assert (shrunk[1] / means[1] < shrunk[0] / means[0]).all()
     assert (shrunk[0] < means[0]).all()

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from textassay.learning.learners import NAMES, UNPOOLED, AspectLearner, LearnedAspect, blend_notes
-from textassay.learning.pooling import Pool, RowsWithMeans, SourceMeans, SystemMeans, Systems
+from textassay.learning.pooling import Pool, PooledMeans, RowsWithMeans, Systems
 from textassay.learning.splits import Mask, group_codes
 from textassay.learning.training import (
     Explaining,
@@ -384,9 +384,11 @@ class Aggregator:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` restores bit-equal predictions."""
-        # older versions read what does not need this one
+        # older versions read what does not need this one; the means of sources are those of a pool
         sources = (
-            {"sources": self._sources.to_dict()} if self._sources and self.pools_sources else {}
+            {"sources": {"ratios": self._sources.ratios.tolist()}}
+            if self._sources and self.pools_sources
+            else {}
         )
         content = {
             "format": FORMAT if sources else FORMAT - 1,
@@ -451,9 +453,11 @@ class Aggregator:
             raise ValueError(f"means, deviations or bounds are not those of {width} features")
         made.new_systems = bool(content.get("new_systems", False))
         known = content.get("systems")
-        made._systems = None if known is None else SystemMeans.from_dict(known)
+        made._systems = None if known is None else PooledMeans.from_dict(known)
         about = content.get("sources")
-        made._sources = None if about is None else SourceMeans.from_dict(about)
+        made._sources = (
+            None if about is None else PooledMeans.of_ratios(np.array(about["ratios"], float))
+        )
         made._aspects = [LearnedAspect.from_dict(aspect, width) for aspect in content["aspects"]]
         return made
 
@@ -464,9 +468,9 @@ class Aggregator:
             return
         z = self._standardizer(to_matrix(pool.features, "pooled features"), keep_gaps=True)
         if systems:
-            self._systems = SystemMeans.learn(z, label_texts(pool.systems))
+            self._systems = PooledMeans.learn(z, label_texts(pool.systems))
         if sources and pool.sources is not None:
-            self._sources = SourceMeans.learn(z, label_texts(pool.sources))
+            self._sources = PooledMeans.of_sources(z, label_texts(pool.sources))
 
     def _beside(self, z: Floats, systems: Systems | None, sources: Systems | None) -> RowsWithMeans:
         system_of, source_of = self._labels(systems, len(z)), self._labels(sources, len(z))

@@ -51,8 +51,11 @@ WITHOUT, WITH = "without", "with"
 
 
 @dataclass(frozen=True, slots=True)
-class SystemMeans:
-    """Shrunken means of standardized features by system, scaled so that systems differ by 1."""
+class PooledMeans:
+    """Shrunken means of standardized features by system or source.
+
+    Those of systems are scaled so that systems differ by 1.
+    """
 
     means: Mapping[str, Floats]  # shape (features,) by system
     rows: Mapping[str, int]  # rows behind each system's means
@@ -60,14 +63,15 @@ class SystemMeans:
     # rows are shrunk by n * ratio / (n * ratio + 1)
     ratios: Floats
     # what shrunken means are multiplied with to have standard deviation 1 over the systems of
-    # training; 0 for features in which systems do not differ
+    # training; 0 for features in which systems do not differ. All 1 for sources, whose means are
+    # subtracted from features
     scales: Floats
     min_rows: int = MIN_ROWS_OF_SYSTEM  # rows of a system below which it has no means
 
     @classmethod
     def learn(
         cls, features: Floats, systems: Systems, *, min_rows: int = MIN_ROWS_OF_SYSTEM
-    ) -> SystemMeans | None:
+    ) -> PooledMeans | None:
         """Learn from rows, or return `None` for fewer than 3 systems of at least 10 rows."""
         by_system = _by_system(features, systems, min_rows)
         if len(by_system) < MIN_SYSTEMS:
@@ -92,7 +96,24 @@ class SystemMeans:
         scales = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
         return cls({}, {}, ratios, scales, min_rows).extended(features, systems)
 
-    def extended(self, features: Floats, systems: Systems) -> SystemMeans:
+    @classmethod
+    def of_sources(cls, features: Floats, sources: Systems) -> PooledMeans | None:
+        """Learn from rows, or return `None` for fewer than 4 sources of at least 5 rows."""
+        found = cls.learn(features, sources, min_rows=MIN_ROWS_OF_SOURCE)
+        if found is None or len(found.means) < MIN_SOURCES or not found.ratios.any():
+            return None
+        return cls.of_ratios(found.ratios).over(features, sources)
+
+    @classmethod
+    def of_ratios(cls, ratios: Floats) -> PooledMeans:
+        """Return those of sources, of which none is known until `over` is given rows."""
+        return cls({}, {}, ratios, np.ones_like(ratios), MIN_ROWS_OF_SOURCE)
+
+    def over(self, features: Floats, sources: Systems) -> PooledMeans:
+        """Return the means of the sources of these rows, and of no others."""
+        return replace(self, means={}, rows={}).extended(features, sources)
+
+    def extended(self, features: Floats, systems: Systems) -> PooledMeans:
         """Return these means and those of systems that are not among them and have enough rows."""
         means, rows = dict(self.means), dict(self.rows)
         for name, own in _by_system(features, systems, self.min_rows).items():
@@ -112,6 +133,11 @@ class SystemMeans:
         means = [nothing if name is None else self.means.get(name, nothing) for name in systems]
         return np.array(means, float).reshape(len(systems), len(nothing))
 
+    def deviations(self, features: Floats, sources: Systems) -> Floats:
+        """Return features less their source's shrunken means, for rows that have such means."""
+        means = [self.means[name] for name in sources if name is not None]
+        return np.asarray(features - np.array(means, float).reshape(features.shape), float)
+
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
         return {
@@ -124,7 +150,7 @@ class SystemMeans:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> SystemMeans:
+    def from_dict(cls, data: Mapping[str, Any]) -> PooledMeans:
         """Build from `to_dict`."""
         known = data["known"]
         return cls(
@@ -151,46 +177,6 @@ def _mean(rows: Floats) -> Floats:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SourceMeans:
-    """Shrunken means of standardized features by source."""
-
-    means: SystemMeans  # the means, on the features' own scale
-
-    @classmethod
-    def learn(cls, features: Floats, sources: Systems) -> SourceMeans | None:
-        """Learn from rows, or return `None` for fewer than 4 sources of at least 5 rows."""
-        found = SystemMeans.learn(features, sources, min_rows=MIN_ROWS_OF_SOURCE)
-        if found is None or len(found.means) < MIN_SOURCES or not found.ratios.any():
-            return None
-        # unlike means of systems these are subtracted from features, so they keep their scale
-        return cls(replace(found, scales=np.ones_like(found.scales))).over(features, sources)
-
-    def over(self, features: Floats, sources: Systems) -> SourceMeans:
-        """Return the means of the sources of these rows, and of no others."""
-        none = replace(self.means, means={}, rows={})
-        return SourceMeans(none.extended(features, sources))
-
-    def known(self, sources: Systems) -> Mask:
-        """Return which rows have a source with means, shape (n,)."""
-        return self.means.known(sources)
-
-    def deviations(self, features: Floats, sources: Systems) -> Floats:
-        """Return features less their source's shrunken means, for rows that have such means."""
-        means = [self.means.means[name] for name in sources if name is not None]
-        return np.asarray(features - np.array(means, float).reshape(features.shape), float)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values, which leave out the means themselves."""
-        return {"ratios": self.means.ratios.tolist()}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> SourceMeans:
-        """Build from `to_dict`: no source is known until `over` is given rows."""
-        ratios = np.array(data["ratios"], float)
-        return cls(SystemMeans({}, {}, ratios, np.ones_like(ratios), MIN_ROWS_OF_SOURCE))
-
-
 class Pool(NamedTuple):
     """Rows whose features count in the means of systems and sources.
 
@@ -210,8 +196,8 @@ class RowsWithMeans:
     """Rows with what is known of their systems and sources."""
 
     features: Floats  # standardized features, shape (n, features)
-    systems: SystemMeans | None  # means of systems, `None` if none take part
-    sources: SourceMeans | None  # means of sources, `None` if none take part
+    systems: PooledMeans | None  # means of systems, `None` if none take part
+    sources: PooledMeans | None  # means of sources, `None` if none take part
     system_of: Systems  # system of each row
     source_of: Systems  # source of each row
 
