@@ -16,7 +16,7 @@ from textassay.evaluation.session import open_session
 from textassay.methods import METHODS
 from textassay.methods.llm_score import LLMScore
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, RunFolderError
+from textassay.runtime.errors import AuthenticationFailed, RunFolderError
 from textassay.runtime.messages import Aspect, Assignment, Example, Score
 from textassay.runtime.settings import Settings
 from textassay.tools.surface import Rouge
@@ -70,13 +70,6 @@ async def test_roles_share_a_model_unless_their_settings_differ():
         assert models["planner"] is not models["scorer"]
         assert models["planner"].settings.concurrency == 2
         assert models["planner"].budget is models["scorer"].budget
-
-
-async def test_a_budget_needs_the_price_of_every_model_that_is_opened():
-    settings = Settings(api_base=ADDRESS, max_cost=1.0)
-    async with AsyncExitStack() as stack:
-        with pytest.raises(ConfigurationError, match="price of 'direct/m' is not known"):
-            await open_models({"": "direct/m"}, settings, stack)
 
 
 async def test_a_named_cache_takes_the_place_of_the_default_and_none_can_be_wanted(tmp_path):
