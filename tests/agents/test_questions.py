@@ -235,7 +235,6 @@ def test_a_file_of_questions_that_is_wrong_is_refused_with_file_and_key(tmp_path
         read_questions("no-such.toml")
 
 
-BOOK, _ = read_questions()
 GENERAL = tasks.load("general", ["coherence"])
 THREE = Example(id="x", output="One. Two. Three.", source="In.")
 
@@ -260,14 +259,8 @@ def to(model, **fields):
     return Ask(model, "decomp_eval", GENERAL, **fields)
 
 
-async def question_set():
-    return await SentenceQuestions(PromptTemplate("decomp_eval", GENERAL), BOOK)(
-        THREE, GENERAL.aspects[0]
-    )
-
-
 async def ask(*pairs, **fields):
-    asked = await question_set()
+    asked = await asked_about(GENERAL, THREE)
     return await Answerer(to(says(*pairs)), book=BOOK, **fields)(asked.question, asked)
 
 
@@ -294,7 +287,7 @@ async def test_p_yes_is_a_probability_on_the_side_of_the_likelier_answer(yes, no
 async def test_answers_join_the_prompt_of_the_next_question_in_order():
     chains = []
     model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2), (0.8, 0.1), chains=chains)
-    asked = await question_set()
+    asked = await asked_about(GENERAL, THREE)
     replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(asked)
     one, two, three = (question.text for question in asked.subquestions)
     first, second, third, last = (request.text for request in model.requests)
@@ -312,13 +305,15 @@ async def test_the_question_about_the_whole_is_not_asked_where_the_sentences_mak
     """Nor anything after a question without an answer."""
     chains = []
     model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2), chains=chains)
-    asked = await question_set()
+    asked = await asked_about(GENERAL, THREE)
     summed = asked.model_copy(update={"form": asked.form.model_copy(update={"value": "sum"})})
     replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(summed)
     assert len(model.requests) == len(replies.answers) == 3
     assert [has_next for _, has_next in chains] == [True, True, False]
     model = says((0.9, 0.1), (None, None), chains=chains)
-    replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(await question_set())
+    replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(
+        await asked_about(GENERAL, THREE)
+    )
     assert len(model.requests) == len(replies.items) == 2
     assert len(replies.answers) == 1
     assert replies.problem.type == "NoLabelMass"
@@ -343,7 +338,7 @@ async def test_equation_3_holds_for_any_mass_unless_a_least_one_is_asked_for():
 
 async def test_chat_and_plain_prompts_say_the_same_and_take_the_same_spellings():
     chat, plain = says((0.5, 0.1)), says((0.5, 0.1))
-    asked = await question_set()
+    asked = await asked_about(GENERAL, THREE)
     await Answerer(to(chat), book=BOOK)(asked.question, asked)
     await Answerer(to(plain, profile=Profile(ask="plain")), book=BOOK)(asked.question, asked)
     assert chat.requests[0].messages[0].content == plain.requests[0].prompt
@@ -356,7 +351,7 @@ async def test_words_of_another_language_may_be_asked_for():
     book = BOOK.model_copy(
         update={"yes": ("ja", "Ja"), "no": ("nein", "Nein"), "instruction": "Antworte."}
     )
-    await AnswersInOrder(Answerer(to(model), book=book))(await question_set())
+    await AnswersInOrder(Answerer(to(model), book=book))(await asked_about(GENERAL, THREE))
     assert model.requests[1].choices["no"] == ("nein", "Nein", " nein", " Nein")
     assert "? Ja\n" in model.requests[1].text
     assert model.requests[0].text.startswith("Antworte.\n")
@@ -366,7 +361,7 @@ async def test_a_truncated_source_is_told():
     model = ScriptedModel(
         choices=lambda _: ChoicesResponse(logprobs={"yes": -0.1, "no": -3.0}, truncated_tokens=7)
     )
-    asked = await question_set()
+    asked = await asked_about(GENERAL, THREE)
     assert (await Answerer(to(model), book=BOOK)(asked.question, asked)).truncated_tokens == 7
     assert model.requests[0].truncatable == THREE.source
 
@@ -377,6 +372,7 @@ async def test_a_model_that_cannot_is_refused_before_it_is_asked():
 
 
 async def test_errors_of_the_model_pass_through():
-    asked, model = await question_set(), ScriptedModel(choices=lambda _: ServerFailed("down"))
+    asked = await asked_about(GENERAL, THREE)
+    model = ScriptedModel(choices=lambda _: ServerFailed("down"))
     with pytest.raises(ServerFailed):
         await Answerer(to(model))(asked.question, asked)

@@ -116,64 +116,35 @@ def test_what_only_looks_like_a_rating_is_none(answers):
     assert wrong == {}
 
 
-@pytest.mark.parametrize(
-    ("form", "answer"),
-    [
-        ("letters", "A good summary of the text"),
-        ("letters", "4"),
-        ("letters", "A. It flows"),
-        ("letters", '{"score": 4}'),
-        ("number", "D"),
-        ("number", "4 stars"),
-        ("number", "★★★★"),
-        ("stars", "****"),
-        ("stars", "☆☆☆☆☆"),
-        ("stars", "It names a five star hotel."),
-    ],
-)
-def test_a_rating_answers_only_the_form_that_was_asked_for(form, answer):
-    assert parse_rating(answer, scale=FIVE, form=form).reason == "NoScoreFound"  # type: ignore[union-attr]
+NO_RATING = {
+    ("number", "OffScale"): ["Score: 7", "Score: -3", "8/10", "4/10", "Score (1-10): 4",
+                             '{"score": 11}', '{"score": 1e999}'],
+    ("letters", "OffScale"): ["Answer: G"],
+    ("stars", "OffScale"): ["7 stars"],
+    ("number", "Contradictory"): [
+        "Rating: 4\nRating: 5", "4\n2", "Rating: 4/10\nRating: 4", "Score: 4\n\nFinal score: 3",
+        "Rating: 2. Rating: 5.", "I rate it 2. I rate it 5.", "Fluency: 4\nScore: 2",
+        "Rating: 4\nReason: It is not clear. Rating: 3.", '{"rating": 4, "rating": 2}',
+        '{"Rating": "4", "rating": "5"}', '{"rating": 4}\n{"rating": 2}',
+        '{"score": 2, "final_score": 3}', '{"score": 4}\nScore: 3'],
+    ("letters", "Contradictory"): ["Answer: B\nAnswer: D"],
+    ("stars", "Contradictory"): ["Four stars. It flows.\nRating: 3 stars"],
+    ("number", "Declined"): ["I'm sorry, but I cannot rate this.", "As an AI, I have no opinion.",
+                             "I can’t give this a score of 5.", "This cannot be scored.", "N/A",
+                             '{"rating": "N/A"}'],
+    ("letters", "Declined"): ["I am unable to choose."],
+    ("letters", "NoScoreFound"): ["A good summary of the text", "4", "A. It flows", '{"score": 4}'],
+    ("number", "NoScoreFound"): ["D", "4 stars", "★★★★"],
+    ("stars", "NoScoreFound"): ["****", "☆☆☆☆☆", "It names a five star hotel."],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("form", "answer", "reason"),
-    [
-        ("number", "Score: 7", "OffScale"),
-        ("number", "Score: -3", "OffScale"),
-        ("number", "8/10", "OffScale"),
-        ("number", "4/10", "OffScale"),
-        ("number", "Score (1-10): 4", "OffScale"),
-        ("number", '{"score": 11}', "OffScale"),
-        ("number", '{"score": 1e999}', "OffScale"),
-        ("letters", "Answer: G", "OffScale"),
-        ("stars", "7 stars", "OffScale"),
-        ("number", "Rating: 4\nRating: 5", "Contradictory"),
-        ("number", "4\n2", "Contradictory"),
-        ("number", "Rating: 4/10\nRating: 4", "Contradictory"),
-        ("number", "Score: 4\n\nFinal score: 3", "Contradictory"),
-        ("number", "Rating: 2. Rating: 5.", "Contradictory"),
-        ("number", "I rate it 2. I rate it 5.", "Contradictory"),
-        ("number", "Fluency: 4\nScore: 2", "Contradictory"),
-        ("number", "Rating: 4\nReason: It is not clear. Rating: 3.", "Contradictory"),
-        ("number", '{"rating": 4, "rating": 2}', "Contradictory"),
-        ("number", '{"Rating": "4", "rating": "5"}', "Contradictory"),
-        ("number", '{"rating": 4}\n{"rating": 2}', "Contradictory"),
-        ("number", '{"score": 2, "final_score": 3}', "Contradictory"),
-        ("number", '{"score": 4}\nScore: 3', "Contradictory"),
-        ("letters", "Answer: B\nAnswer: D", "Contradictory"),
-        ("stars", "Four stars. It flows.\nRating: 3 stars", "Contradictory"),
-        ("number", "I'm sorry, but I cannot rate this.", "Declined"),
-        ("number", "As an AI, I have no opinion.", "Declined"),
-        ("number", "I can’t give this a score of 5.", "Declined"),
-        ("number", "This cannot be scored.", "Declined"),
-        ("number", "N/A", "Declined"),
-        ("number", '{"rating": "N/A"}', "Declined"),
-        ("letters", "I am unable to choose.", "Declined"),
-    ],
-)
-def test_the_reason_says_why_there_is_none(form, answer, reason):
-    found = parse_rating(answer, scale=FIVE, form=form, aspect="fluency")
-    assert getattr(found, "reason", found) == reason
+@pytest.mark.parametrize(("form", "reason"), NO_RATING)
+def test_the_reason_says_why_there_is_none(form, reason):
+    """A rating answers only the form that was asked for."""
+    answers = NO_RATING[form, reason]
+    read = {a: parse_rating(a, scale=FIVE, form=form, aspect="fluency") for a in answers}
+    assert {a: found for a, found in read.items() if getattr(found, "reason", "") != reason} == {}
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,15 @@
 """Fusion-Eval as whole runs against a server: every built-in task, one of the user's own, run
 folders, dry runs."""
 
+import json
 import sys
 
-import orjson
 import pytest
 
 import textassay
-from tests.cli.harness import served
+from tests.cli.harness import read_json, rows_of, served, write_lines
 from tests.cli.harness import textassay as command
+from textassay.evaluation.api import open_evaluation
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools import tool
@@ -27,27 +28,19 @@ ROWS = [
 ]
 
 
-def written(tmp_path):
-    data = tmp_path / "data.jsonl"
-    data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
-    return data
-
-
 def test_a_run_keeps_its_plan_which_another_run_takes(tmp_path):
     out = tmp_path / "run"
     flags = [
-        "score", written(tmp_path), "--method", "fusion-eval", "--task", "dialogue", "--tools",
-        "rouge,repetition", "--model", "direct/mock", "--progress", "none",
+        "score", write_lines(tmp_path / "data.jsonl", ROWS), "--method", "fusion-eval", "--task",
+        "dialogue", "--tools", "rouge,repetition", "--model", "direct/mock", "--progress", "none",
     ]  # fmt: skip
     with served() as server:
-        done = command(*flags, "--api-base", server.url, "--out", out)
-        assert done.code == 0, done.err + done.out
+        command(*flags, "--api-base", server.url, "--out", out).ok()
         assert server.counters.ok == 1 + len(ROWS)
         plan = ("--set", f"plan={out / 'plan.toml'}", "--out", tmp_path / "again")
-        again = command(*flags, "--api-base", server.url, *plan)
-        assert again.code == 0, again.err
+        command(*flags, "--api-base", server.url, *plan).ok()
         assert server.counters.ok == 1 + 2 * len(ROWS)
-    scores = [orjson.loads(line) for line in (out / "scores.jsonl").read_bytes().splitlines()]
+    scores = rows_of(out)
     assert len(scores) == 3 * 6
     assert {tuple(score["scale"]) for score in scores} == {(1, 3), (0, 1), (1, 5)}
     manifest = manifest_in(out)
@@ -84,8 +77,6 @@ async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edit
 
 
 async def test_a_dry_run_measures_nothing():
-    from textassay.evaluation.api import open_evaluation
-
     measured = []
 
     @tool(name="mood", description="The mood.", scale=(0.0, 1.0))
@@ -116,13 +107,14 @@ EMBEDDING = "embedding?engine=static&per=sentence"
 
 def average(tmp_path, *more):
     """Judge without tools named, by a fusion that asks no model."""
-    return command("score", written(tmp_path), "--method", "fusion-eval", "--aspects", "coherence",
-                   "--task", "summarization", "--set", "fusion=avg", "--progress", "none",
+    data = write_lines(tmp_path / "data.jsonl", ROWS)
+    return command("score", data, "--method", "fusion-eval", "--aspects", "coherence", "--task",
+                   "summarization", "--set", "fusion=avg", "--progress", "none",
                    *more)  # fmt: skip
 
 
 def manifest_in(run):
-    return orjson.loads((run / "manifest.json").read_bytes())
+    return read_json(run / "manifest.json")
 
 
 def test_a_run_says_and_keeps_which_tools_it_took(tmp_path, monkeypatch):
@@ -130,29 +122,23 @@ def test_a_run_says_and_keeps_which_tools_it_took(tmp_path, monkeypatch):
     if not has_extra("static"):
         pytest.skip("the extra static is not installed")
     run, other = tmp_path / "with", tmp_path / "without"
-    dry = average(tmp_path, "--dry-run")
-    done = average(tmp_path, "--out", run)
-    assert (dry.code, done.code) == (0, 0), done.err
-    told = f"tools: {', '.join([*LEXICAL, EMBEDDING])} (the default; --tools names others)\n"
-    assert " ".join(dry.err.split()) == " ".join(done.err.split()) == told.strip()
+    told = f"tools: {', '.join([*LEXICAL, EMBEDDING])} (the default; --tools names others)"
+    for more in (["--dry-run"], ["--out", run]):
+        assert average(tmp_path, *more).ok().said == told
     assert manifest_in(run)["spec"]["tools"] == [*LEXICAL, EMBEDDING]
     monkeypatch.setitem(sys.modules, "wordllama", None)  # what Python does for a missing module
     (run / "scores.jsonl").write_bytes(b"")
     refused = command("resume", run, "--progress", "none")
     assert refused.code == 2
-    assert "pip install 'textassay[static]'" in " ".join(refused.err.split())
-    done = average(tmp_path, "--out", other)
-    assert done.code == 0, done.err
-    words = " ".join(done.err.split())
+    assert "pip install 'textassay[static]'" in refused.said
+    words = average(tmp_path, "--out", other).ok().said
     assert words.startswith(f"tools: {', '.join(LEXICAL)} (the default; --tools names others; pip")
     assert f"pip install 'textassay[static]' adds {EMBEDDING})" in words
     assert manifest_in(other)["signature"] != manifest_in(run)["signature"]
     monkeypatch.undo()
     (other / "scores.jsonl").write_bytes(b"")
-    done = command("resume", other, "--progress", "none")
-    assert (done.code, done.err) == (0, "")
-    done = average(tmp_path, "--out", tmp_path / "named", "--tools", "chrf")
-    assert (done.code, done.err) == (0, "")
+    assert command("resume", other, "--progress", "none").ok().err == ""
+    assert average(tmp_path, "--out", tmp_path / "named", "--tools", "chrf").ok().err == ""
 
 
 async def test_a_run_of_an_earlier_version_resumes_with_the_tools_it_had(tmp_path):
@@ -162,7 +148,7 @@ async def test_a_run_of_an_earlier_version_resumes_with_the_tools_it_had(tmp_pat
     await textassay.evaluate(ROWS, tools=LEXICAL, **call)
     manifest = manifest_in(tmp_path / "run")
     manifest["spec"]["tools"] = []
-    (tmp_path / "run" / "manifest.json").write_bytes(orjson.dumps(manifest))
+    (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest))
     (tmp_path / "run" / "scores.jsonl").write_bytes(b"")
     run = await textassay.evaluate(ROWS, resume=True, **call)
     assert {score.signature for score in run} == {manifest["signature"]}

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.benchmark_data import FOLDER, benchmark
-from tests.cli.harness import rows_of, served, textassay, write_examples
+from tests.cli.harness import rows_of, score, served, write_examples
 from tests.methods import judging
 from tests.pictures import png_uri
 from textassay.agents.reading.ratings import NoRating, parse_choice
@@ -25,11 +25,11 @@ PAIR = Example(
 
 async def judged(script, example=PAIR, **options):
     model = ScriptedModel(script)
-    [score] = await judging.judged(
+    [found] = await judging.judged(
         "pairwise", model, example, "summarization", ["fluency"], **options
     )
-    assert not isinstance(score, Failure), score
-    return score, model
+    assert not isinstance(found, Failure), found
+    return found, model
 
 
 @pytest.mark.parametrize(("word", "value"), [("good", 1.0), ("bad", 0.0)])
@@ -40,47 +40,41 @@ async def test_the_same_text_chosen_in_both_orders_wins(word, value):
         if request.text.index(f"{word} text") < request.text.index("</output-a")
         else "Answer: B"
     )
-    score, model = await judged(script)
-    assert (score.value, score.scale, len(model.requests)) == (value, (0, 1), 2)
-    assert [part["choice"] for part in score.evidence] == [value, value]
+    found, model = await judged(script)
+    assert (found.value, found.scale, len(model.requests)) == (value, (0, 1), 2)
+    assert [part["choice"] for part in found.evidence] == [value, value]
 
 
 async def test_a_choice_that_flips_with_the_order_is_a_tie_and_is_counted():
     """Always the first place: no preference, and the evidence says why."""
-    score, _ = await judged(lambda request: "Answer: A")
-    assert score.value == 0.5
-    assert score.evidence[-1]["flipped"] is True
-    assert [part.get("choice") for part in score.evidence] == [1.0, 0.0, None]
+    found, _ = await judged(lambda request: "Answer: A")
+    assert found.value == 0.5
+    assert found.evidence[-1]["flipped"] is True
+    assert [part.get("choice") for part in found.evidence] == [1.0, 0.0, None]
 
 
 async def test_one_order_costs_one_call():
     """`orders=back` shows the second text first."""
-    score, model = await judged(lambda request: "Answer: A", orders="back")
-    assert (score.value, len(model.requests)) == (0.0, 1)
+    found, model = await judged(lambda request: "Answer: A", orders="back")
+    assert (found.value, len(model.requests)) == (0.0, 1)
 
 
 async def test_an_unusable_answer_is_no_number():
     """Asked again, then invalid; an empty text is abstained on and never sent."""
-    score, model = await judged(lambda request: "Hard to say.", parse_retries=1)
-    assert (score.value, score.outcome, len(model.requests)) == (None, "invalid", 4)
+    found, model = await judged(lambda request: "Hard to say.", parse_retries=1)
+    assert (found.value, found.outcome, len(model.requests)) == (None, "invalid", 4)
     assert model.requests[-1].messages[-1].content == "Reply with the letter alone: A, B."
     empty = PAIR.model_copy(update={"meta": {"output_b": " "}})
-    score, model = await judged(lambda request: "Answer: A", empty)
-    assert (score.outcome, len(model.requests)) == ("abstained", 0)
+    found, model = await judged(lambda request: "Answer: A", empty)
+    assert (found.outcome, len(model.requests)) == ("abstained", 0)
 
 
 def test_the_systems_of_a_group_are_paired(tmp_path):
     """`--pair system`: one comparison a group, with what people preferred."""
-    data = write_examples(tmp_path / "data.jsonl", 6)
-    rows = [{**json.loads(line), "source": "One input."} for line in data.read_text().splitlines()]
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    data = write_examples(tmp_path / "data.jsonl", 6, source="One input.")
     with served() as server:
-        done = textassay(
-            "score", data, "--method", "pairwise", "--pair", "system", "-t", "summarization", "-a",
-            "fluency", "--model", "direct/mock", "--api-base", server.url, "--out",
-            tmp_path / "run", "--progress", "none",
-        )  # fmt: skip
-    assert done.code == 0, done.err
+        more = ("--pair", "system", "--task", "summarization")
+        score(data, tmp_path / "run", server, *more, method="pairwise", aspects="fluency").ok()
     assert {row["id"] for row in rows_of(tmp_path / "run")} == {"x0 vs x1", "x2 vs x3", "x4 vs x5"}
 
 
@@ -116,10 +110,7 @@ def test_what_cannot_be_paired_is_refused(other, words):
 def test_data_without_a_second_text_are_refused(tmp_path):
     """Says how many lack it and what would do."""
     data = write_examples(tmp_path / "data.jsonl", 6)
-    done = textassay(
-        "score", data, "--method", "pairwise", "--model", "direct/mock", "--api-base",
-        "http://127.0.0.1:9/v1", "--out", tmp_path / "run",
-    )  # fmt: skip
+    done = score(data, tmp_path / "run", "http://127.0.0.1:9/v1", method="pairwise")
     assert done.code == 2
     assert "'output_b'" in done.err
     assert "--pair system" in done.err

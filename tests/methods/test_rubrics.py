@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.harness import served, textassay
+from tests.cli.harness import document, rows_of, served, textassay, write_lines
 from tests.methods import judging
 from textassay import Example, Score, ScriptedModel, evaluate
 from textassay.methods import build
@@ -260,24 +260,17 @@ def test_a_run_over_rubrics_is_scored_and_held_against_people(tmp_path: Path) ->
          "rubric": [{**one, "human": bool((at + place) % 2)} for place, one in enumerate(RUBRIC)]}
         for at in range(8)
     ]  # fmt: skip
-    data = tmp_path / "data.jsonl"
-    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    out = tmp_path / "run"
+    data, out = write_lines(tmp_path / "data.jsonl", rows), tmp_path / "run"
     with served() as server:
-        done = textassay(
+        textassay(
             "score", data, "--method", "checklist", "--set", "checklist=rubric", "--set",
             "calls=joint", "--model", "direct/mock", "--api-base", server.url, "--out", out,
-        )  # fmt: skip
-    assert done.code == 0, done.err
-    found = json.loads(textassay("meta", out, "--json", "--bootstrap", 50).out)
-    rows_of = {row["aspect"]: row for row in found["rows"]}
-    assert {name: row["n"] for name, row in rows_of.items()} == {
-        "criteria": 24,
-        "criteria: axis:accuracy": 16,
-    }
+        ).ok()  # fmt: skip
+    found = document("meta", out, "--bootstrap", 50)
+    counts = {row["aspect"]: row["n"] for row in found["rows"]}
+    assert counts == {"criteria": 24, "criteria: axis:accuracy": 16}
     labels = {row["aspect"]: row for row in found["labels"]}
-    scores = [json.loads(line) for line in (out / "scores.jsonl").read_text().splitlines()]
-    said = {s["id"]: [piece["met"] for piece in s["evidence"][:3]] for s in scores}
+    said = {s["id"]: [piece["met"] for piece in s["evidence"][:3]] for s in rows_of(out)}
     right = sum(
         met == bool((at + place) % 2) for at in range(8) for place, met in enumerate(said[f"x{at}"])
     )

@@ -2,7 +2,6 @@
 what is asked, what scores say of it, and what an option that was typed forbids."""
 
 import asyncio
-import json
 import math
 from contextlib import asynccontextmanager
 
@@ -11,7 +10,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.harness import served
+from tests.cli.harness import rows_of, score, served, write_lines
 from tests.cli.harness import textassay as command
 from tests.loopback import listening
 from textassay import connect, evaluate
@@ -175,8 +174,7 @@ async def test_what_was_asked_for_explicitly_is_never_replaced(method, lack):
 def test_a_server_without_log_probabilities_stops_a_run_and_names_what_would_do(
     name, options, tmp_path
 ):
-    data = tmp_path / "data.jsonl"
-    data.write_text(json.dumps(ROWS[0]) + "\n", encoding="utf-8")
+    data = write_lines(tmp_path / "data.jsonl", ROWS[:1])
     flags = ["--method", name, "--task", "summarization", "--model", "direct/mock", *options]
     with served(omit_logprobs=True) as server:
         done = command("score", data, *flags, "--api-base", server.url, "--out", tmp_path / name)
@@ -186,24 +184,18 @@ def test_a_server_without_log_probabilities_stops_a_run_and_names_what_would_do(
 
 async def test_a_run_is_resumed_under_the_same_signature_and_costs_nothing_twice(tmp_path):
     """The manifest says `how:auto` before and after; what was learned is remembered."""
-    data = tmp_path / "data.jsonl"
-    data.write_text("".join(f'{{"id": "{at}", "source": "S", "output": "O"}}\n' for at in range(3)))
+    rows = [{"id": str(at), "source": "S", "output": "O"} for at in range(3)]
+    data, out = write_lines(tmp_path / "data.jsonl", rows), tmp_path / "run"
     async with serve("absent") as judge:
-        flags = ("--api-base", judge.url, "--model", "direct/judge", "--progress", "none")
-        run = (
-            "score", data, "--method", "decomp-eval", "--task", "summarization", "--aspects",
-            "coherence", *flags, "--cache", tmp_path / "cache",
+        first = await asyncio.to_thread(
+            score, data, out, judge.url, "--task", "summarization", "--progress", "none", "--cache",
+            tmp_path / "cache", method="decomp-eval", model="direct/judge", aspects="coherence",
         )  # fmt: skip
-        first = await asyncio.to_thread(command, *run, "--out", tmp_path / "run")
-        assert first.code == 0, first.err
-        assert "log-probabilities if direct/judge sends usable ones, else 20 samples" in first.err
-        lines = (tmp_path / "run" / "scores.jsonl").read_bytes().splitlines(keepends=True)
-        (tmp_path / "run" / "scores.jsonl").write_bytes(b"".join(lines[:-1]))
+        told = "log-probabilities if direct/judge sends usable ones, else 20 samples"
+        assert told in first.ok().err
+        write_lines(out / "scores.jsonl", rows_of(out)[:-1])
         paid = len(judge.bodies)
-        resumed = await asyncio.to_thread(
-            command, "resume", tmp_path / "run", "--api-base", judge.url
-        )
-        assert resumed.code == 0, resumed.err
+        (await asyncio.to_thread(command, "resume", out, "--api-base", judge.url)).ok()
         assert len(judge.bodies) == paid
 
 
@@ -219,14 +211,14 @@ def test_p_yes_is_the_share_of_yes_among_usable_answers(answers):
     answers = answers * 2 if len(answers) == 1 else answers
     words = iter(answers)
 
-    async def score():
+    async def judged():
         example = Example(id="x", output="One.", source="In.")
         prepare = SentenceQuestions(ask.template, decompose=False)
         asked = await prepare(example, task.aspects[0])
         replies = await AnswersInOrder(Answerer(ask, reading="auto"))(asked)
         return await YesNoAggregator("m|how:auto|v")(example, task.aspects[0], asked, replies)
 
-    found = asyncio.run(score())
+    found = asyncio.run(judged())
     yes = sum("yes" in answer.casefold() for answer in answers)
     usable = sum(answer != "hm" for answer in answers)
     assert (found.how, found.samples) == ("sampled", usable)
