@@ -102,8 +102,8 @@ class Scorer:
         form: How the rating is asked for.
         parse_retries: How often an unusable answer is asked for again (not for `sampled`, since
             the other samples stand in).
-        structured: Whether to ask for JSON by a schema; `None` if the model is known to be able
-            and `how` is `text`.
+        structured: Whether to ask for JSON by a schema where `how` is `text` and the model is
+            known to be able.
         labels_prompt: Prompt for aspects with labels; `None` if it is that of `ask`.
         variant: What else distinguishes scores, such as how the steps came about; goes into the
             prompt digest.
@@ -114,7 +114,7 @@ class Scorer:
     how: RatingReading = "text"
     form: Form = "number"
     parse_retries: int = 1
-    structured: bool | None = None
+    structured: bool = True
     labels_prompt: str | None = None
     variant: str = ""
 
@@ -132,10 +132,6 @@ class Scorer:
             )
         if self.how == "logprob" and self.ask.model.capabilities.logprobs is False:
             raise CapabilityError(_no_logprobs(self.ask.model))
-        if self.structured and self.how != "text":
-            raise ConfigurationError(
-                f"JSON answers do not go with how={self.how}; use n=1 and how=text"
-            )
 
     def _check_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> None:
         if self.how in ("logprob", "auto") and not self._has_labels(aspect, points):
@@ -192,9 +188,8 @@ class Scorer:
     @cached_property
     def asks_for_json(self) -> bool:
         """Whether answers are requested as JSON by a schema."""
-        if self.structured is None:
-            return self.how == "text" and self.ask.model.capabilities.json_schema is True
-        return self.structured
+        able = self.ask.model.capabilities.json_schema is True
+        return self.structured and self.how == "text" and able
 
     async def __call__(self, example: Example, aspect: Aspect, **shown: Any) -> Score:
         """Return the score.
