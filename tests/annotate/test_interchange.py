@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.annotate.studies import examples
+from tests.annotate.test_study import examples
 from tests.pictures import png_uri
 from textassay.annotate import interchange
 from textassay.methods.library import tasks

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from tests.annotate.studies import examples, study
+from tests.annotate.test_study import examples, study
 from tests.waiting import eventually
 from textassay.annotate.ratings import CollectedRatings, RaterAnswer, agreement, self_agreement
 from textassay.annotate.server import REPEAT_DISTANCE, Allocation, AnnotationServer
@@ -353,22 +353,28 @@ class Clock:
         return self.now
 
 
-async def rate(ratings, assignment, rater, value=3.0):
+@asynccontextmanager
+async def dealing(tmp_path, shown=None, raters=1, **more):
+    """Open the journal of a study; yield it, who deals its items, and the raters."""
+    async with CollectedRatings(shown or study(), tmp_path / "j.jsonl") as ratings:
+        added = [(await ratings.add_rater())[0] for _ in range(raters)]
+        yield ratings, Allocation(ratings, **more), added
+
+
+async def rate(ratings, assignment, rater):
     """Answer the rater's next item; return the visit, or `None` if there is none."""
     upcoming = assignment.upcoming(rater)
     if not upcoming:
         return None
     visit, position = upcoming[0]
-    answer = RaterAnswer({"tone": value, "polite": 1.0}, 1, 2.0, position)
+    answer = RaterAnswer({"tone": 3.0, "polite": 1.0}, 1, 2.0, position)
     assert await ratings.record(visit, answer)
     return visit
 
 
 async def test_each_item_is_rated_as_often_as_wanted_and_by_different_people(tmp_path):
     """Two of three raters rate each item."""
-    async with CollectedRatings(study(per_item=2), tmp_path / "j.jsonl") as ratings:
-        assignment = Allocation(ratings)
-        raters = [(await ratings.add_rater())[0] for _ in range(3)]
+    async with dealing(tmp_path, study(per_item=2), 3) as (ratings, assignment, raters):
         going = True
         while going:
             going = any([await rate(ratings, assignment, rater) for rater in raters])
@@ -380,9 +386,7 @@ async def test_each_item_is_rated_as_often_as_wanted_and_by_different_people(tmp
 async def test_no_rater_gets_all_of_one_system(tmp_path):
     """After any number of items a rater's counts of the systems differ by at most one."""
     shown = study(examples(groups=6, systems=3))
-    async with CollectedRatings(shown, tmp_path / "j.jsonl") as ratings:
-        assignment = Allocation(ratings)
-        rater, _ = await ratings.add_rater()
+    async with dealing(tmp_path, shown) as (ratings, assignment, [rater]):
         seen = Counter({f"SECRET{n}": 0 for n in range(3)})
         while visit := await rate(ratings, assignment, rater):
             seen[shown.by_key[visit.key].system] += 1
@@ -393,9 +397,9 @@ async def test_no_rater_gets_all_of_one_system(tmp_path):
 async def test_a_lease_that_runs_out_returns_the_item(tmp_path):
     """An item that was shown and not rated waits for its rater, then goes to the next."""
     clock = Clock()
-    async with CollectedRatings(study(examples(1, 1)), tmp_path / "j.jsonl") as ratings:
-        assignment = Allocation(ratings, lease_seconds=100, clock=clock)
-        gone, other = [(await ratings.add_rater())[0] for _ in range(2)]
+    how = {"lease_seconds": 100, "clock": clock}
+    async with dealing(tmp_path, study(examples(1, 1)), 2, **how) as (_, assignment, raters):
+        gone, other = raters
         assert len(assignment.upcoming(gone)) == 1
         assert assignment.upcoming(other) == []
         clock.now = 101
@@ -404,22 +408,17 @@ async def test_a_lease_that_runs_out_returns_the_item(tmp_path):
 
 async def test_asking_again_gives_the_same_item(tmp_path):
     """A reload changes nothing, nor does a restart of the server."""
-    path = tmp_path / "j.jsonl"
-    async with CollectedRatings(study(), path) as ratings:
-        rater, _ = await ratings.add_rater()
-        assignment = Allocation(ratings)
+    async with dealing(tmp_path) as (_, assignment, [rater]):
         first = assignment.upcoming(rater, 3)
         assert assignment.upcoming(rater, 3) == first
-    async with CollectedRatings(study(), path) as again:
+    async with CollectedRatings(study(), tmp_path / "j.jsonl") as again:
         assert Allocation(again).upcoming(again.raters["r1"], 3) == first
 
 
 async def test_some_items_come_twice_and_far_apart(tmp_path):
     """About the wanted share is repeated, each at most once, with other items between."""
     shown = study(examples(groups=60, systems=2), repeat_share=0.1)
-    async with CollectedRatings(shown, tmp_path / "j.jsonl") as ratings:
-        assignment = Allocation(ratings)
-        rater, _ = await ratings.add_rater()
+    async with dealing(tmp_path, shown) as (ratings, assignment, [rater]):
         while await rate(ratings, assignment, rater):
             pass
         places = {visit: place for place, visit in enumerate(rater.visits)}

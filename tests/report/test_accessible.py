@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.annotate.studies import examples
+from tests.annotate.test_study import examples
 from tests.browser import faults, inside, named, open_file, tree, wait_for
 from tests.loopback import in_thread
 from tests.report.runs import small_data, small_run
