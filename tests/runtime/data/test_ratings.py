@@ -229,6 +229,7 @@ a,One.,ann,3
 b,Two.,ann,5
 a,One.,bob,1
 a,One.,cy,2
+b,Two.,bob,
 b,Two.,cy,4
 """
 
@@ -241,7 +242,7 @@ def read(source, **options):
     }
 
 
-@pytest.mark.parametrize("kind", ["path", "frame"])
+@pytest.mark.parametrize("kind", ["path", "frame", "nullable"])
 @pytest.mark.parametrize(
     ("text", "fields"), [(WIDE, MAP), (NAMED, None), (LISTS, None), (LONG, None)]
 )
@@ -249,7 +250,8 @@ def test_every_form_of_ratings_says_the_same(tmp_path, text, fields, kind):
     """From a file and from the data frame that pandas makes of it; the mean follows."""
     path = tmp_path / "data.csv"
     path.write_text(text)
-    source = path if kind == "path" else pd.read_csv(io.StringIO(text))
+    frame = pd.read_csv(io.StringIO(text))
+    source = {"path": path, "frame": frame, "nullable": frame.convert_dtypes()}[kind]
     expected = {"a": ((3.0, 1.0, 2.0), 2.0), "b": ((5.0, None, 4.0), 4.5)}
     assert read(source, fields=fields) == expected
     assert Examples(source, fields=fields).check().human == {"coherence": 2}

@@ -14,7 +14,15 @@ from typing import Any
 import orjson
 
 from textassay.runtime.chat_formats import short_repr
-from textassay.runtime.data.tables import FieldError, Numbered, Table, advice, finite, number_in
+from textassay.runtime.data.tables import (
+    FieldError,
+    Numbered,
+    Table,
+    advice,
+    cell_from_text,
+    finite,
+    json_cell,
+)
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, LabelSets, known_pair, member_name, number_of
 from textassay.runtime.messages import Example
@@ -431,17 +439,19 @@ class ByRater(Table):
         return texts, rated
 
     def _number(self, key: str, value: Any, number: int) -> float | str | list[Any] | None:
-        if value is None or value == "" or value != value or self._labels.is_missing(value):
-            return None
-        if isinstance(value, list) or (isinstance(value, str) and self._labels.are_known(value)):
-            return value  # becomes a number with those of the other rows
+        """Return a rating; words and lists become numbers with those of the other rows."""
         try:
-            return number_in(key, value, self.decimal) if isinstance(value, str) else float(value)
+            value = json_cell(key, value)
+            if value is None or self._labels.is_missing(value):
+                return None
+            if isinstance(value, str):
+                return cell_from_text(key, "human.", value, self._labels.are_known, self.decimal)
+            return value if isinstance(value, list) else float(value)
         except FieldError as error:
-            problem = str(error)
+            raise self.error(number, error) from None
         except TypeError:
             problem = f"field {key!r}: should be a number, not {value!r}"
-        raise self.error(number, problem)
+            raise self.error(number, problem) from None
 
 
 class WithRatings:

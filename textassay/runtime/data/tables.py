@@ -601,7 +601,7 @@ class FieldError(ValueError):
 
 
 def cell_from_text(
-    key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal = "."
+    key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal | None
 ) -> Any:
     """Return what a cell of a flat table says."""
     # An empty output is an output (and is judged as such); every other empty cell is a missing
@@ -624,7 +624,7 @@ def cell_from_text(
     return text
 
 
-def number_in(key: str, text: str, decimal: Decimal | None = ".") -> float:
+def number_in(key: str, text: str, decimal: Decimal | None) -> float:
     """Return the number that a cell holds as text."""
     # "1.234,5" stays as it is, which is no number
     plain = text.replace(",", ".") if decimal == "," and "." not in text else text
