@@ -398,7 +398,7 @@ class ByRater(Table):
     def rows(self) -> Iterator[Numbered]:
         """Yield one row per text, at the place of its first row."""
         firsts: dict[str, tuple[int, dict[str, Any]]] = {}
-        ratings: dict[str, dict[str, dict[str, float | str | list[Any] | None]]] = {}
+        ratings: dict[str, dict[str, dict[str, Any]]] = {}
         raters: dict[str, None] = {}
         for number, row in self._table.rows():
             id_, rater = str(row[self._id]), str(row[self._rater])
@@ -421,12 +421,10 @@ class ByRater(Table):
         """Return the state of the table."""
         return self._table.state()
 
-    def _split(
-        self, row: Mapping[str, Any], number: int
-    ) -> tuple[dict[str, Any], dict[str, float | str | list[Any] | None]]:
+    def _split(self, row: Mapping[str, Any], number: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a row without ratings and rater, and the ratings by aspect."""
         texts: dict[str, Any] = {}
-        rated: dict[str, float | str | list[Any] | None] = {}
+        rated: dict[str, Any] = {}
         for key, value in row.items():
             field, _, aspect = self._fields.get(key, key).partition(".")
             if field in ("human", "annotators") and aspect:
@@ -438,7 +436,7 @@ class ByRater(Table):
                 texts[key] = value
         return texts, rated
 
-    def _number(self, key: str, value: Any, number: int) -> float | str | list[Any] | None:
+    def _number(self, key: str, value: Any, number: int) -> Any:
         """Return a rating; words and lists become numbers with those of the other rows."""
         try:
             value = json_cell(key, value)
