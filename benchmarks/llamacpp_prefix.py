@@ -112,7 +112,7 @@ class Bare:
         self, path: Path, arguments: argparse.Namespace, requests: Sequence[ChoicesRequest]
     ) -> None:
         self.loaded: LoadedGGUF = Loader(
-            Rules("bare", "error", None),
+            Rules("bare", "error"),
             str(path),
             LocalSettings(n_ctx=1024, n_gpu_layers=arguments.gpu_layers, threads=arguments.threads),
         )()

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from textassay.runtime.backends.local.llamacpp import Loader
 from textassay.runtime.backends.local.model import Rules
 from textassay.runtime.backends.local.tokens import common_prefix
+from textassay.runtime.backends.local.transformers import byte_letters
 from textassay.runtime.model import ContinuationRequest
 from textassay.runtime.settings import LocalSettings
 
@@ -157,26 +158,14 @@ def _random_weights(shape: Shape) -> dict[str, NDArray[np.float32]]:
     return weights
 
 
-def _byte_characters() -> list[str]:
-    """The printable character that stands for each byte in byte-level BPE."""
-    visible = {
-        *range(ord("!"), ord("~") + 1),
-        *range(ord("¡"), ord("¬") + 1),
-        *range(ord("®"), ord("ÿ") + 1),
-    }
-    hidden = (byte for byte in range(256) if byte not in visible)
-    moved = {byte: chr(256 + place) for place, byte in enumerate(hidden)}
-    return [chr(byte) if byte in visible else moved[byte] for byte in range(256)]
-
-
 def _made_up_words() -> list[str]:
     syllables = ["".join(parts) for parts in product("bdgklmnprst", "aeiou", ("", "n", "r", "s"))]
     return [first + second for first, second in product(syllables, syllables)]
 
 
 def _write_bpe(writer: gguf.GGUFWriter, shape: Shape) -> None:
-    table = _byte_characters()
-    tokens = ["<|start|>", "<|turn|>", "<|end|>", *table]
+    table = {byte: letter for letter, byte in byte_letters().items()}
+    tokens = ["<|start|>", "<|turn|>", "<|end|>", *(table[byte] for byte in range(256))]
     kinds = [CONTROL] * 3 + [NORMAL] * 256
     known, merges = set(tokens), []
     spaced = [form for word in [*WORDS, *_made_up_words()] for form in (" " + word, word)]
@@ -286,7 +275,7 @@ def bigram_logprobs(model: Written, ids: list[int]) -> Floats:
 def ids_of(model: Written, prompt: str, continuation: str) -> tuple[list[int], int]:
     """The ids of both together and where the continuation begins, as the package tokenizes them."""
     settings = LocalSettings(n_ctx=64, n_gpu_layers=0)
-    loaded = Loader(Rules("model", "error", None), str(model.path), settings)()
+    loaded = Loader(Rules("model", "error"), str(model.path), settings)()
     before = loaded.tokenizer.prompt(ContinuationRequest(prompt=prompt, continuation=continuation))
     joint = before.followed_by(continuation)
     loaded.close()

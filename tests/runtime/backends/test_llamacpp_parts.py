@@ -119,7 +119,7 @@ def test_a_tiny_temperature_picks_the_best():
         assert {sampler.pick(row) for _ in range(20)} == {1}
 
 
-RULES = Rules("m", "source", None)
+RULES = Rules("m", "source")
 WORDS = st.text(st.sampled_from("ab\n") | st.characters(codec="utf-8"), min_size=1, max_size=50)
 
 

@@ -65,7 +65,7 @@ def loaded(request, tmp_path_factory):
         shape = Shape(tokenizer=request.param, vocabulary=2000, bos=True)
         path = write_model(tmp_path_factory.mktemp("gguf") / "model.gguf", shape).path
     settings = LocalSettings(n_gpu_layers=0, threads=1)
-    opened = Loader(Rules("m", "error", None), str(path), settings)()
+    opened = Loader(Rules("m", "error"), str(path), settings)()
     yield opened
     opened.close()
 

@@ -205,7 +205,6 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         name: str,
         path: str | Path,
         *,
-        seed: int | None = None,
         check_tensors: bool = False,
         sha256: str | None = None,
         **settings: Any,
@@ -215,7 +214,6 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         Args:
             name: The name the user gave, such as `llamacpp/model.gguf`.
             path: A GGUF file (of a split model, its first part) or `HF_REPO:FILE`.
-            seed: Seed for requests that bring none of their own.
             check_tensors: Whether to search the file for NaN and infinity before use, which reads
                 it whole.
             sha256: What the file's SHA-256 must be, in hex, for a file that is known.
@@ -229,7 +227,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         local = LocalSettings(**settings)
         if local.mode == "exact":
             _refuse_throughput(local)
-        rules = Rules(name, local.truncate or "error", seed)
+        rules = Rules(name, local.truncate or "error")
         self._loader = Loader(rules, str(path), local, check_tensors, sha256)
         many = self._loader.sequences
         queue = WorkQueue[LoadedGGUF, AnyRequest, AnyResponse](
@@ -260,7 +258,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
             **({} if settings.batch == BATCH else {"batch": settings.batch}),
             "gpu_layers": self._loader.gpu_layers,
             "truncate": rules.truncate,
-            "seed": rules.seed,
+            "seed": None,  # part of what kept answers are filed under
             "library": f"llama-cpp-python {library_version()}",
         }
 

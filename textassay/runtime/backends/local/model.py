@@ -59,7 +59,6 @@ class Rules:
 
     name: str
     truncate: Truncate
-    seed: int | None
 
 
 Task = ScoringPlan | Generation
@@ -138,7 +137,6 @@ class LoadedModel(ABC):
             request,
             ids,
             most=request.max_tokens or min(room, self._longest_answer),
-            seed=self._rules.seed,
             grammar=None if schema is None or self._grammar is None else self._grammar(schema),
         )
         generation.truncated = truncated

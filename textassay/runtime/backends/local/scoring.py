@@ -472,13 +472,11 @@ class Generation:
         ids: Ids,
         *,
         most: int,
-        seed: int | None,
         grammar: Callable[[], Grammar] | None = None,
     ) -> None:
         self._vocabulary, self.request, self.ids, self._most = vocabulary, request, ids, most
-        given = request.seed if request.seed is not None else seed
         # Another draw of the same request must be another sample, and the same each time.
-        self._seed = None if given is None else given + request.draw
+        self._seed = None if request.seed is None else request.seed + request.draw
         self._new_grammar = grammar
         self._grammars: list[Grammar] = []
         self.drafts: list[Draft] = []

@@ -166,7 +166,7 @@ class TransformersVocabulary(Vocabulary):
         return [], []
 
 
-def _byte_letters() -> dict[str, int]:
+def byte_letters() -> dict[str, int]:
     """Return the byte for each letter in which byte-level BPE spells it (GPT-2's table)."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
@@ -174,7 +174,7 @@ def _byte_letters() -> dict[str, int]:
     return letters | {chr(256 + number): byte for number, byte in enumerate(others)}
 
 
-_BYTES = _byte_letters()
+_BYTES = byte_letters()
 
 
 def _library(name: str) -> Any:
@@ -637,7 +637,6 @@ class TransformersModel(LocalModel[LoadedTransformers]):
         n_ctx: Longest sequence in tokens; by default the model's own.
         truncate: `source` cuts a request's `truncatable` text if the request is too long; `error`
             refuses it.
-        seed: Seed for requests that bring none of their own.
         **settings: Fields of `TransformersSettings`.
     """
 
@@ -648,11 +647,10 @@ class TransformersModel(LocalModel[LoadedTransformers]):
         *,
         n_ctx: int | None = None,
         truncate: Truncate = "error",
-        seed: int | None = None,
         **settings: Any,
     ) -> None:
         own = TransformersSettings(**settings)
-        self._rules, self._n_ctx = Rules(name, truncate, seed), n_ctx
+        self._rules, self._n_ctx = Rules(name, truncate), n_ctx
         queue = WorkQueue[LoadedTransformers, AnyRequest, AnyResponse](
             partial(LoadedTransformers, self._rules, spec, own, n_ctx),
             LengthOrder(batch_tokens=own.batch_tokens),
@@ -673,7 +671,7 @@ class TransformersModel(LocalModel[LoadedTransformers]):
             **model.description,
             "n_ctx": model.length if model.length != NO_LIMIT else None,
             "truncate": self._rules.truncate,
-            "seed": self._rules.seed,
+            "seed": None,  # part of what kept answers are filed under
         }
 
     @property
