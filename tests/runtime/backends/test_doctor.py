@@ -84,20 +84,12 @@ async def test_without_sampled_log_probabilities_the_greedy_token_must_be_likeli
     def bare(request: Request) -> Sample:
         return Sample(text=answer(request).text)
 
-    def good(request: ContinuationRequest) -> tuple[TokenLogprob, ...]:
-        return (
-            TokenLogprob(token="x", logprob=-0.5 if request.continuation == " blue," else -9.0),
-        )
+    for likeliest, verdict in ((" blue,", "yes"), (" zebra", "wrong")):
 
-    def bad(request: ContinuationRequest) -> tuple[TokenLogprob, ...]:
-        return (
-            TokenLogprob(token="x", logprob=-0.5 if request.continuation == " zebra" else -9.0),
-        )
+        def tell(request: ContinuationRequest, best: str = likeliest) -> tuple[TokenLogprob, ...]:
+            return (TokenLogprob(token="x", logprob=-0.5 if request.continuation == best else -9),)
 
-    for continuation, verdict in ((good, "yes"), (bad, "wrong")):
-        model = ScriptedModel(
-            bare, capabilities=Capabilities(continuation=True), continuation=continuation
-        )
+        model = ScriptedModel(bare, capabilities=Capabilities(continuation=True), continuation=tell)
         found = by_ability(await examine(model))
         assert found["continuation"] == verdict
         assert found["logprobs"] == "no"

@@ -162,7 +162,6 @@ WITHOUT_LLAMA_CPP = f"import sys; sys.modules['llama_cpp'] = None; {RUN}"
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory) -> Path:
     """A copy of the package with a tiny model in the place of its own."""
-    fixture = pytest.importorskip("tests.gguf_fixture")
     root = tmp_path_factory.mktemp("copy")
     package = Path(textassay.__file__).parent
     shutil.copytree(
@@ -170,10 +169,10 @@ def copy(tmp_path_factory) -> Path:
     )
     folder = root / "textassay" / "models"
     folder.mkdir(exist_ok=True)
-    shape = fixture.Shape(
+    shape = Shape(
         width=32, layers=1, heads=2, hidden=32, context=512, dtype="f32", chat_template=None
     )
-    content = fixture.write_model(folder / EMBEDDED_FILE, shape).path.read_bytes()
+    content = write_model(folder / EMBEDDED_FILE, shape).path.read_bytes()
     (folder / EMBEDDED_CHECKSUM).write_text(
         f"{hashlib.sha256(content).hexdigest()}  {EMBEDDED_FILE}\n"
     )

@@ -219,7 +219,9 @@ def _of_status(
             f"{message} (check the key: api_key_env= names the variable that holds it)"
         )
     if 300 <= status < 400:
-        return _redirected(where, headers, secret)
+        # redirects are never followed
+        target = quote(headers.get("location", "elsewhere"), secret)
+        return ModelNotFound(f"{where} redirects to {target}; give the final address as api_base=")
     if status == 404 or (status == 400 and NO_MODEL.search(both)):
         return ModelNotFound(f"{message} (check the model's name, and that api_base= ends in /v1)")
     if status == 408:
@@ -242,12 +244,6 @@ def request_refused(message: str, status: int, body: bytes | str) -> RequestRefu
     error = RequestRefused(message)
     error.refusal = read_refusal(status, body)
     return error
-
-
-def _redirected(where: str, headers: Mapping[str, str], secret: Secret) -> ModelNotFound:
-    """Return the error of an address that is wrong; redirects are never followed."""
-    target = quote(headers.get("location", "elsewhere"), secret)
-    return ModelNotFound(f"{where} redirects to {target}; give the final address as api_base=")
 
 
 def _spent(status: int, codes: str, message: str, wait: float | None) -> bool:

@@ -374,7 +374,7 @@ class LiteLLMModel:
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return the log-probabilities of a given text, from a completion that echoes it."""
-        payload, cost = await self._ask(echo_fields(request, self.name))
+        payload, cost = await self._ask(echo_fields(request, self.name), {})
         with self._naming_model(cost):
             tokens = read_continuation(payload, request.prompt or "", request.continuation)
         usage = _with_cost(read_usage(payload, self._price), cost)
@@ -396,7 +396,7 @@ class LiteLLMModel:
                 # litellm would return the closed clients again.
                 litellm.in_memory_llm_clients_cache.flush_cache()
 
-    async def _ask(self, body: Json, extra: Json | None = None) -> tuple[Any, float | None]:
+    async def _ask(self, body: Json, extra: Json) -> tuple[Any, float | None]:
         """Return the answer as JSON values, and its cost in US dollars by litellm's table."""
         if self._closed:
             raise ModelClosed(f"model {self.name!r} was used after it was closed")
@@ -409,7 +409,8 @@ class LiteLLMModel:
                 "api_base": self._api_base,
                 "api_key": self._key or self._no_key,
                 "client": self._client(plain="prompt" in body),
-                **self._further(extra or {}),
+                # as arguments of their own, litellm takes some for itself, such as `metadata`
+                **({"extra_body": extra} if extra and self._uses_openai_client else extra),
             }
             ask = litellm.atext_completion if "prompt" in body else litellm.acompletion
             answer = await ask(**fixed, **address, **body)
@@ -447,16 +448,14 @@ class LiteLLMModel:
             self._openai = self._openai or self._openai_client()
             return self._openai
         if self._model_and_provider[1] in _CLIENT_PROVIDERS:
-            self._handler = self._handler or self._http_handler()
+            if self._handler is None:
+                from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+                self._handler = AsyncHTTPHandler(
+                    transport=self._transport(), follow_redirects=False
+                )
             return self._handler
         return None
-
-    def _further(self, extra: Json) -> Json:
-        """Return the arguments that put further fields into the body.
-
-        As arguments of their own, litellm takes some for itself, such as `metadata`.
-        """
-        return {"extra_body": extra} if extra and self._uses_openai_client else extra
 
     @property
     def _uses_openai_client(self) -> bool:
@@ -486,11 +485,6 @@ class LiteLLMModel:
             timeout=None,
             http_client=PlainClient(self._transport()),
         )
-
-    def _http_handler(self) -> Any:
-        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
-
-        return AsyncHTTPHandler(transport=self._transport(), follow_redirects=False)
 
     def _transport(self) -> ClientTransport:
         # a key that has a header of its own is sent nowhere else, nor is one beside a login

@@ -292,7 +292,7 @@ def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | C
 
 
 def read_logprobs(
-    given: Any, chat: bool, text: str = "?", *, follow_thought: bool = False
+    given: Any, chat: bool, text: str, *, follow_thought: bool
 ) -> tuple[TokenLogprob, ...]:
     """Return the tokens of one choice with their log-probabilities."""
     tokens = None
@@ -516,7 +516,9 @@ def _aligned(
         # What follows the echo is the one token that had to be sampled.
         if begin >= len(full):
             break
-        if not _stands_at(token, full[begin:end]):
+        # a part of a character is shown in several ways
+        is_part = not token or "\ufffd" in token or token.startswith("bytes:")
+        if not is_part and token != full[begin:end]:
             raise RequestRefused(
                 f"the echoed token {token!a} at character {begin} is not the text there, "
                 f"{full[begin:end]!a}, so its log-probability cannot be trusted"
@@ -529,12 +531,3 @@ def _aligned(
             )
         kept.append(TokenLogprob(token=token, logprob=checked_logprob(logprob)))
     return tuple(kept)
-
-
-def _stands_at(token: str, text: str) -> bool:
-    """Whether a token as the server shows it can be `text`.
-
-    Part of a character is shown in several ways.
-    """
-    part = not token or "\ufffd" in token or token.startswith("bytes:")
-    return part or token == text
