@@ -92,8 +92,8 @@ class Vocabulary(ABC):
         return self.piece(token).decode("utf-8", "replace")
 
 
-def common_prefix(one: Ids, other: Ids) -> int:
-    """Return how many leading ids agree."""
+def common_prefix(one: NDArray[Any], other: NDArray[Any]) -> int:
+    """Return how many leading ids, or bytes, agree."""
     length = min(len(one), len(other))
     differ = one[:length] != other[:length]
     return int(differ.argmax()) if differ.any() else length

@@ -20,12 +20,15 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from textassay.runtime.backends.local.tokens import common_prefix
 from textassay.runtime.calls.sharing import current_chain
 from textassay.runtime.errors import ModelClosed
 
 PATIENCE = 512
 """Turns after which a request may go first though others share more with what ran last, and until
 another one may."""
+MAX_BATCH = 256
+"""Most requests in a batch of like length."""
 _EXIT_SECONDS = 10.0
 _PADDING_SHARE = 0.15  # of a batch's tokens that may be padding
 _SMALL_BATCH_TOKENS = 512  # below this a larger batch is worth any padding
@@ -358,7 +361,12 @@ class PrefixOrder(Order):
         # In a sorted list, the entry with the longest common prefix stands beside the last key.
         after = bisect_left(self._waiting, (self._last, -1))
         places = [place for place in (after, after - 1) if 0 <= place < len(self._waiting)]
-        return max(places, key=lambda place: _shared(self._last, self._waiting[place][0]))
+        last = np.frombuffer(self._last, np.uint8)
+
+        def shared(place: int) -> int:
+            return common_prefix(last, np.frombuffer(self._waiting[place][0], np.uint8))
+
+        return max(places, key=shared)
 
 
 class LengthOrder(Order):
@@ -369,9 +377,9 @@ class LengthOrder(Order):
     with more than `batch_tokens` makes a batch of its own.
     """
 
-    def __init__(self, *, batch_tokens: int = 8192, batch_size: int = 256) -> None:
+    def __init__(self, *, batch_tokens: int = 8192) -> None:
         super().__init__()
-        self._batch_tokens, self._batch_size = batch_tokens, batch_size
+        self._batch_tokens = batch_tokens
 
     def add(self, entry: Entry[Any, Any]) -> None:
         """Add a request."""
@@ -389,7 +397,7 @@ class LengthOrder(Order):
             padding = padded - tokens - length
             # Small batches do not fill the device anyway, so padding them costs no time.
             is_wasteful = padded > _SMALL_BATCH_TOKENS and padding > _PADDING_SHARE * padded
-            is_full = len(batch) == self._batch_size or padded > self._batch_tokens
+            is_full = len(batch) == MAX_BATCH or padded > self._batch_tokens
             if batch and (is_full or is_wasteful):
                 break
             batch[number] = entry
@@ -404,11 +412,3 @@ async def shared_result(future: Future[T]) -> T:
     # a waiter that gave up never looks at the error, of which asyncio would complain at length
     wrapped.add_done_callback(lambda done: done.cancelled() or done.exception())
     return await asyncio.shield(wrapped)
-
-
-def _shared(one: bytes, other: bytes) -> int:
-    """Return the length of the common prefix."""
-    length = min(len(one), len(other))
-    left, right = np.frombuffer(one, np.uint8, length), np.frombuffer(other, np.uint8, length)
-    differ = left != right
-    return int(differ.argmax()) if differ.any() else length
