@@ -190,7 +190,7 @@ def _joined(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:
 
 def _of_validation(detail: Mapping[str, Any], codes: list[str]) -> str:
     """Return the message of one validation error of FastAPI's, with the field in front."""
-    codes += [str(detail["type"])] if detail.get("type") else []
+    codes += _values(detail, "type")
     place, said = detail.get("loc"), str(detail.get("msg") or detail)
     return f"{_path(place)}: {said}" if isinstance(place, list | tuple) and place else said
 
