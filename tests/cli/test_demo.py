@@ -185,6 +185,13 @@ def test_going_on_in_the_folder_of_a_finished_demo_asks_nothing_again(done):
     assert tables[0] == tables[1]
 
 
+def test_a_folder_with_something_else_is_refused(tmp_path):
+    """Before anything is asked."""
+    (tmp_path / "thesis.txt").write_text("mine")
+    found = textassay("demo", "--out", tmp_path)
+    assert (found.code, "contains something else" in found.err) == (2, True)
+
+
 def test_without_llama_cpp_it_says_what_to_install(tmp_path):
     code = "import sys; sys.modules['llama_cpp'] = None; from textassay.cli import main; main()"
     command = [sys.executable, "-c", code, "demo", "--out", str(tmp_path / "out")]

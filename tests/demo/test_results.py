@@ -5,6 +5,8 @@ import json
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from textassay.cli.demo_report import (
@@ -82,6 +84,32 @@ def test_what_is_undefined_or_missing_beats_nothing_and_is_no_number():
     assert found.won(judge) == []
     assert (list(half.spearman), half.n) == (["fluency"], 3)
     assert found.won(half) == ["fluency"]
+
+
+@given(
+    st.lists(st.sampled_from([None, -1.0, -0.5, 0.0, 0.2, 0.9]), min_size=1, max_size=4),
+    st.floats(-1, 1),
+)
+def test_beating_means_above_every_trivial_measure(trivial, value):
+    lines = [ComparisonLine(f"t{i}", True, {"a": rho}, 6) for i, rho in enumerate(trivial)]
+    judge = ComparisonLine("judge", False, {"a": value}, 6)
+    found = TaskComparison("any", ("a",), 6, 2, (*lines, judge))
+    assert found.beats(judge, "a") == all(
+        value > abs(rho) for rho in [*trivial, 0.0] if rho is not None
+    )
+
+
+def test_as_json_it_says_what_was_won():
+    found = compare_with_ratings(
+        "any", examples(), {"length": recorded([1] * 6)}, {"judge": {"quality": recorded(RATINGS)}}
+    )
+    shown = found.as_dict()
+    assert (shown["examples"], shown["groups"], shown["level"]) == (6, 2, "dataset")
+    assert shown["lines"] == [
+        {"name": "length", "trivial": True, "n": 6, "spearman": {"quality": None}},
+        {"name": "judge", "trivial": False, "n": 6, "spearman": {"quality": pytest.approx(1.0)},
+         "beats_best_trivial": ["quality"]},
+    ]  # fmt: skip
 
 
 def test_means_by_treatment_leave_out_what_has_no_score():

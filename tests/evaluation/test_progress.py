@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import re
+import os
 import sys
 
 import pytest
 
-from textassay.evaluation.progress import Progress, clock, line, terminal_line
+from textassay.evaluation.progress import Progress, TerminalLine, clock, cut, line
 from textassay.runtime.messages import Usage
 
 
@@ -59,24 +58,35 @@ def test_durations_are_read_at_a_glance():
     ]
 
 
+@pytest.mark.parametrize("columns", [1, 2, 20, 60, 119, 120, 500])
+def test_a_terminal_line_never_wraps(columns):
+    """One that does could not be drawn over; it is cut visibly, and only if it must be."""
+    whole = line(at(failures={"RateLimited": 7}, outcomes={"scored": 17, "invalid": 3}))
+    shown = cut(whole, columns)
+    assert len(shown) < max(columns, 2)
+    assert shown == whole or shown.endswith("…")
+    assert (shown == whole) == (len(whole) < columns)
+    assert cut(whole, None) == whole
+
+
 def test_a_terminal_keeps_one_line(monkeypatch):
-    """On 40 columns each state replaces the last, cut; the end is there whole."""
-
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    for name, value in (("COLUMNS", "40"), ("TERM", "xterm")):
-        monkeypatch.setenv(name, value)
-    states = [at(done=done, failures={"RateLimited": 7}) for done in (1, 50, 100)]
-    with terminal_line() as show:
-        for now in states:
-            show(now)
-    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", sys.stderr.getvalue())
-    *drawn, last, end = re.split(r"[\r\n]+", plain)
-    cut = dict.fromkeys(shown for shown in drawn if shown)
-    assert [shown[:6] for shown in cut] == ["1/100 ", "50/100", "100/10"]
-    assert {len(shown) for shown in cut} == {40}
-    assert all(shown.endswith("…") for shown in cut)
-    assert (last, end) == (line(states[-1]), "")
+    """A real terminal of 40 columns: each state replaces the last, and the end is there whole."""
+    pty = pytest.importorskip("pty", reason="needs a pseudo-terminal")
+    leader, follower = pty.openpty()
+    termios = pytest.importorskip("termios")
+    termios.tcsetwinsize(follower, (24, 40))
+    with os.fdopen(follower, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        drawn = TerminalLine()
+        for done in (1, 50, 100):
+            drawn(at(done=done, failures={"RateLimited": 7}))
+        drawn.end()
+        terminal.flush()
+        seen = b""
+        while not seen.endswith(b"\n"):  # a terminal hands over what it has so far
+            seen += os.read(leader, 4096)
+        written = seen.decode()
+    os.close(leader)
+    *states, last = written.replace("\r\n", "\n").split("\r\x1b[K")[1:]
+    assert [len(state) for state in states] == [39, 39, 39]
+    assert last == line(at(done=100, failures={"RateLimited": 7})) + "\n"

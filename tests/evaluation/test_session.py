@@ -16,7 +16,7 @@ from textassay.evaluation.session import open_session
 from textassay.methods import METHODS
 from textassay.methods.llm_score import LLMScore
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.errors import AuthenticationFailed, RunFolderError
+from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, RunFolderError
 from textassay.runtime.messages import Aspect, Assignment, Example, Score
 from textassay.runtime.settings import Settings
 from textassay.tools.surface import Rouge
@@ -29,6 +29,24 @@ def test_shards_cover_the_data_once_and_evenly(total, count):
     assert [i for start, stop in bounds for i in range(start, stop)] == list(range(total))
     sizes = [stop - start for start, stop in bounds]
     assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("tools", [["bleu"], [{"name": "bleu"}], "bleu", {"bleu": 1}, 3])
+def test_what_a_method_of_another_package_calls_tools_is_its_own(tools: object) -> None:
+    """A description is any JSON: it neither stops a resume nor names assistant evaluators."""
+    manifest = {
+        "spec": {"method": "ours", "task": "summarization"},
+        "method": {"name": "ours", "tools": tools},
+    }
+    assert recorded_request(manifest).tools == ()
+
+
+def test_tools_of_a_run_that_did_not_record_their_names_are_those_it_described() -> None:
+    manifest = {
+        "spec": {"method": "fusion-eval", "task": "summarization"},
+        "method": {"name": "fusion-eval", "tools": [{"name": "rougeL"}, {"name": "chrf"}]},
+    }
+    assert recorded_request(manifest).tools == ("rougeL", "chrf")
 
 
 @pytest.mark.parametrize("field", [{"settings": {}}, {"out": "elsewhere"}, {"resume": True}])
@@ -70,6 +88,13 @@ async def test_roles_share_a_model_unless_their_settings_differ():
         assert models["planner"] is not models["scorer"]
         assert models["planner"].settings.concurrency == 2
         assert models["planner"].budget is models["scorer"].budget
+
+
+async def test_a_budget_needs_the_price_of_every_model_that_is_opened():
+    settings = Settings(api_base=ADDRESS, max_cost=1.0)
+    async with AsyncExitStack() as stack:
+        with pytest.raises(ConfigurationError, match="price of 'direct/m' is not known"):
+            await open_models({"": "direct/m"}, settings, stack)
 
 
 async def test_a_named_cache_takes_the_place_of_the_default_and_none_can_be_wanted(tmp_path):

@@ -24,7 +24,6 @@ import filelock
 
 from textassay.annotate.study import Study
 from textassay.meta.raters import RaterAgreement, rater_agreement
-from textassay.meta.records import check_probability
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import DataError, StorageError
@@ -386,12 +385,20 @@ def read_sampled(path: str | Path) -> dict[str, float]:
     """Return the sampling probability of what a plan says to rate, by id, in its order."""
     probabilities: dict[str, float] = {}
     for number, row in enumerate(read_rows(path), start=1):
-        name = row.get("id")
-        probability = check_probability(str(name), row.get(SAMPLING_PROBABILITY))
-        if probability is None or not isinstance(name, str):
-            raise DataError(f"{path}:{number}: a line needs an id and a {SAMPLING_PROBABILITY}")
+        name, probability = row.get("id"), row.get(SAMPLING_PROBABILITY)
+        if not isinstance(name, str):
+            raise DataError(f"{path}:{number}: a line needs an id")
+        if (
+            not isinstance(probability, int | float)
+            or isinstance(probability, bool)
+            or not 0 < probability <= 1
+        ):
+            raise DataError(
+                f"{path}:{number}: field {SAMPLING_PROBABILITY!r} must be above 0 and at most 1, "
+                f"not {probability!r}"
+            )
         if row.get("rated") is not True:
-            probabilities[name] = probability
+            probabilities[name] = float(probability)
     if not probabilities:
         raise DataError(f"{path} lists no examples to rate")
     return probabilities

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, StrictStr, ValidationError
+from pydantic import ValidationError
 
 from textassay import __version__
 from textassay.evaluation.request import RunRequest, in_every_role
@@ -238,24 +238,21 @@ async def open_folder(path: Path, stack: AsyncExitStack, *, resume: bool) -> Run
     return folder
 
 
-class _RecordedModel(BaseModel):
-    name: StrictStr
-    identity: dict[str, Any]
-
-
-class _Recorded(BaseModel):
-    """The parts of a manifest that are read again, of the kind that textassay writes."""
-
-    models: dict[str, _RecordedModel]
-    settings: Settings
-
-
 def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse a manifest whose parts are not of the kind that textassay writes."""
+    models = manifest.get("models")
+    whole = isinstance(models, Mapping) and all(
+        isinstance(model, Mapping)
+        and isinstance(model.get("name"), str)
+        and isinstance(model.get("identity"), Mapping)
+        for model in models.values()
+    )
+    if not whole:
+        raise _damaged(folder, "'models' does not name each model and its identity")
     try:
-        _Recorded.model_validate(manifest)
-    except ValidationError as error:
-        raise RunFolderError(f"{folder / MANIFEST} is damaged or was edited: {error}") from error
+        Settings(**_mapping(manifest.get("settings")))
+    except (TypeError, ValidationError) as error:
+        raise _damaged(folder, f"'settings' cannot be used: {error}") from error
 
 
 def settings_to_resume(
@@ -269,8 +266,8 @@ def settings_to_resume(
     asked without any key is reached at the recorded address.
     """
     check_manifest(folder, manifest)
-    recorded = dict(manifest["settings"])
-    roles = {role: dict(own) for role, own in recorded.get("roles", {}).items()}
+    recorded = dict(_mapping(manifest["settings"]))
+    roles = {role: dict(_mapping(own)) for role, own in recorded.get("roles", {}).items()}
     given_roles = given.get("roles") or {}
     for role, name in in_every_role(request.models, {**roles, **given_roles}).items():
         if name.partition("/")[0] in _OFFLINE:
@@ -360,6 +357,16 @@ def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
         # an address alone is kept, since `_check_endpoint` has made sure that no key goes with it
         if name == "api_base" or (name not in _ENDPOINT and name != "endpoints")
     }
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"not an object but {type(value).__name__}")
+    return value
+
+
+def _damaged(folder: Path, why: str) -> RunFolderError:
+    return RunFolderError(f"{folder / MANIFEST} is damaged or was edited: {why}")
 
 
 def recorded_identity(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

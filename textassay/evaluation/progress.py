@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,45 +179,42 @@ async def watched(
     progress: Callable[[], Progress], watch: Watch, *, seconds: float = SECONDS, delay: float = 0.0
 ) -> AsyncIterator[None]:
     """Show the progress of what runs in the block, after a delay; the last state always."""
-    with _display_of(watch) as show:
-        if show is None:
-            yield
-            return
+    show = _display_for(watch)
+    if show is None:
+        yield
+        return
 
-        async def repeat() -> None:
-            await asyncio.sleep(delay)
-            while True:
-                show(progress())
-                await asyncio.sleep(seconds)
+    async def repeat() -> None:
+        await asyncio.sleep(delay)
+        while True:
+            show(progress())
+            await asyncio.sleep(seconds)
 
-        task = asyncio.create_task(repeat())
-        try:
-            yield
-        finally:
-            task.cancel()
-            # `wait` does not raise what the task raised: the block's own error must come first
-            await asyncio.wait([task])
-            fault = None if task.cancelled() else task.exception()
-            if fault is None:
-                show(progress())
-        if fault is not None:
-            raise fault
+    task = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        # `wait` does not raise what the task raised: the block's own error must come first
+        await asyncio.wait([task])
+        fault = None if task.cancelled() else task.exception()
+        if fault is None:
+            show(progress())
+        if isinstance(show, TerminalLine):
+            show.end()
+    if fault is not None:
+        raise fault
 
 
-@contextmanager
-def _display_of(watch: Watch) -> Iterator[Callable[[Progress], object] | None]:
+def _display_for(watch: Watch) -> Callable[[Progress], object] | None:
+    if callable(watch):
+        return watch
     kernel = _in_notebook()
     if watch is None:
         watch = kernel or sys.stderr.isatty()
-    if callable(watch):
-        yield watch
-    elif not watch:
-        yield None
-    elif kernel:
-        yield NotebookLine()
-    else:
-        with terminal_line() as show:
-            yield show
+    if not watch:
+        return None
+    return NotebookLine() if kernel else TerminalLine()
 
 
 def _in_notebook() -> bool:
@@ -227,28 +225,37 @@ def _in_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-@contextmanager
-def terminal_line() -> Iterator[Callable[[Progress], object]]:
-    """Show one line on standard error that replaces itself; its last state stays, uncut."""
-    from rich.console import Console  # most runs show none
-    from rich.live import Live
-    from rich.text import Text
+class TerminalLine:
+    """One line on standard error that replaces itself."""
 
-    last = ""
-    console = Console(stderr=True)
-    # what a program prints meanwhile stays on its standard output
-    with Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False) as live:
+    def __init__(self) -> None:
+        self._whole = ""
 
-        def show(now: Progress) -> None:
-            nonlocal last
-            last = line(now)
-            live.update(Text(last, no_wrap=True, overflow="ellipsis"), refresh=True)
+    def __call__(self, now: Progress) -> None:
+        """Draw the state over the last one, cut to the width of the terminal."""
+        self._whole = line(now)
+        # a line that wraps cannot be drawn over: each redraw would leave another one behind
+        print(f"\r\x1b[K{cut(self._whole, _columns())}", end="", file=sys.stderr, flush=True)  # noqa: T201
 
-        try:
-            yield show
-        finally:
-            live.stop()
-            print(last, file=sys.stderr)  # noqa: T201
+    def end(self) -> None:
+        """Leave the last state in its place, uncut."""
+        print(f"\r\x1b[K{self._whole}", file=sys.stderr)  # noqa: T201
+
+
+def cut(text: str, columns: int | None) -> str:
+    """Return a text that fits into so many columns; `None` stands for any number."""
+    # the last column stays free: in many terminals a full line wraps already
+    if columns is None or len(text) < columns:
+        return text
+    return text[: max(columns - 2, 0)] + "…"
+
+
+def _columns() -> int | None:
+    try:
+        # asked every time: windows change
+        return os.get_terminal_size(sys.stderr.fileno()).columns or None
+    except (OSError, ValueError):  # not a terminal, but somebody asked for a line
+        return None
 
 
 class NotebookLine:

@@ -180,7 +180,7 @@ async def test_greedy_answers_equal_the_library_s(folder):
 
 
 async def test_only_the_source_is_cut_and_it_is_recorded(folder):
-    """Of encoder-decoder models, too, whose prompt has a length of its own."""
+    """As if the shorter source had been asked about; of encoder-decoder models, too."""
     source = "the cat sat on the mat and the dog ran home " * 9
     model = opened(folder, n_ctx=64, truncate="source")
     request = ContinuationRequest(
@@ -189,6 +189,15 @@ async def test_only_the_source_is_cut_and_it_is_recorded(folder):
     found = await model.continuation(request)
     assert found.truncated_tokens > 0
     assert found.usage.prompt_tokens <= 64
+    alone = opened(folder)
+    words = source.split(" ")
+    shorter = [f"question: {' '.join(words[:count])} answer:" for count in range(1, 64)]
+    whole = [
+        await alone.continuation(ContinuationRequest(prompt=prompt, continuation=" yes"))
+        for prompt in shorter
+    ]
+    await alone.aclose()
+    assert min(abs(one.logprob - found.logprob) for one in whole) < 1e-5
     assert (
         await model.generate(Request(prompt=request.prompt, truncatable=source, max_tokens=4))
     ).truncated_tokens > 0

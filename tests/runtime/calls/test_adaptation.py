@@ -139,15 +139,19 @@ async def test_a_hundred_first_requests_learn_the_same_thing_once() -> None:
 
 
 async def test_what_was_learned_is_stored_with_the_answers(tmp_path: Path) -> None:
-    """A new process, here one that has forgotten it, sends the same and pays nothing."""
+    """A new process, here one that has forgotten it, sends the same and pays nothing.
+
+    Its first requests come together, before what was learned is read.
+    """
     server = takes("direct/judge", lambda r: r.temperature is None, refused("drop", "temperature"))
     async with DiskStore(tmp_path / "answers") as store:
         for cached_calls in (0, 1):
             KNOWN.clear()
             cached = CachedModel(StoringModel(server, store), store)
             model = AdaptingModel(cached, Adaptation(server), store)
-            assert (await model.generate(asked())).usage.cached_calls == cached_calls
-    assert len(server.sent) == 2
+            answers = await asyncio.gather(*(model.generate(asked(draw=i)) for i in range(4)))
+            assert [one.usage.cached_calls for one in answers] == [cached_calls] * 4
+    assert len(server.sent) == 5
 
 
 @pytest.mark.parametrize(

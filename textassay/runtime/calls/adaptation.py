@@ -701,6 +701,7 @@ class AdaptingModel(Wrapper):
         self.adaptation = adaptation
         self._store = store
         self._is_restored = store is None
+        self._restoring = asyncio.Lock()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -741,12 +742,13 @@ class AdaptingModel(Wrapper):
         return answer
 
     async def _restore(self) -> None:
-        self._is_restored = True
-        store, key = self._store, self.adaptation.store_key
-        assert store is not None
-        value = await store.fetch(key)
-        if value is not None:
-            self.adaptation.restore(value)
+        async with self._restoring:  # the first requests come together
+            if self._store is None or self._is_restored:
+                return
+            value = await self._store.fetch(self.adaptation.store_key)
+            if value is not None:
+                self.adaptation.restore(value)
+            self._is_restored = True
 
     async def save(self) -> None:
         """Have later processes begin with what was learned."""

@@ -1,4 +1,4 @@
-"""One writing thread for many waiting tasks.
+"""One writing thread for many waiting tasks, and one read for all that is looked for in a turn.
 
 Values are written in batches, and each waiting task is woken afterward. `asyncio.to_thread` for
 each batch would be shorter but take a quarter to two thirds more CPU per value
@@ -332,7 +332,12 @@ class GroupRead:
         return future
 
     def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._read(self._requests.pop(loop))
+        requests = self._requests.pop(loop)
+        try:
+            self._read(requests)
+        except Exception as error:  # a fault of ours, too, must reach those who wait
+            for request in requests.values():
+                request.fail(error)
 
 
 class AnswerCommits:

@@ -202,15 +202,18 @@ def _digest(path: Path, store: Path, min_bytes: int) -> str:
     path = path.resolve()
     facts = _facts(path)
     known = _remembered(store) if facts[0] >= min_bytes else {}
-    match known.pop(str(path), None):
+    match known.get(str(path)):
         case {"facts": [*same], "sha256": str(digest)} if tuple(same) == facts:
-            return digest
+            if re.fullmatch(r"[0-9a-f]{64}", digest):
+                return digest
     began = time.time_ns()
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     # a file that changes now could change again without its facts telling
     settled = _facts(path) == facts and began - facts[2] > _SETTLED_NS
     if facts[0] >= min_bytes and settled:
+        known = _remembered(store)  # again: hashing takes minutes, and others hash as well
+        known.pop(str(path), None)
         known[str(path)] = {"sha256": digest, "facts": list(facts)}
         # an unwritable folder costs the next start a hash, nothing else
         with contextlib.suppress(OSError):
