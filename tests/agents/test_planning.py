@@ -3,11 +3,11 @@
 import pytest
 
 from textassay.agents.ask import Ask
-from textassay.agents.planning import Decomposer, StepsWriter
+from textassay.agents.planning import Decomposer, StepsWriter, grow
 from textassay.agents.reading.lists import parse_listing
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.errors import ContentRefused, MalformedResponse
+from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
 from textassay.runtime.model import Sample
 
 TASK = tasks.load("summarization", ["coherence"])
@@ -99,6 +99,25 @@ async def test_a_filtered_answer_is_refused():
     _, agent = decomposer([Sample(text="1. One: a.", finish_reason="filtered")])
     with pytest.raises(ContentRefused):
         await agent(COHERENCE)
+
+
+async def test_a_tree_grows_layer_by_layer_and_is_told_depth_first():
+    def parts(request):
+        return "1. Left: l.\n2. Right: r.\n3. Left: again."
+
+    model, agent = decomposer(parts, count=2)
+    grown = await grow(agent, (COHERENCE,), 3)
+    below = ["", "/left", "/left/right", "/right", "/right/left"]
+    assert [aspect.id for aspect in grown.tree] == [f"coherence{end}" for end in below]
+    assert len(model.requests) == 3
+    under = {"coherence", "coherence/left", "coherence/right"}
+    assert {note["under"] for note in grown.notes} == under
+    assert (await grow(agent, (COHERENCE,), 1)).tree.aspects == (COHERENCE,)
+    with pytest.raises(ConfigurationError, match="at least 1 layer"):
+        await grow(agent, (COHERENCE,), 0)
+    with pytest.raises(ConfigurationError, match="at least 1 part, not 0"):
+        decomposer(parts, count=0)
+    assert len(model.requests) == 3
 
 
 async def test_the_digest_tells_apart_what_shapes_the_parts():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Response, Sample
+from textassay.runtime.storage.files import write_sealed
 from textassay.runtime.storage.run_files import read_manifest
 
 
@@ -68,6 +70,18 @@ def test_a_rule_reads_scores_and_survives_its_folder(tmp_path):
     file.write_text(file.read_text().replace('"risk": 0.2', '"risk": 0.3'))
     with pytest.raises(ConfigurationError, match="was edited or damaged"):
         load(tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"colour": "red"}, {"risk": "0.5"}, {"share": True}, {"scale": ["1", 5.0]}]
+)
+def test_a_sealed_file_that_holds_something_else_is_refused(tmp_path, fields):
+    file = tmp_path / "cascade.json"
+    write_sealed(file, {"rules": [{**asdict(rule_of(tolerance=1)), **fields}]}, format=1)
+    with pytest.raises(DataError, match=f"(?s)is damaged.*{next(iter(fields))}"):
+        load(tmp_path)
+    write_sealed(file, {"rules": [asdict(rule_of(tolerance=1))]}, format=1)
+    assert type(load(tmp_path).rules[0].tolerance) is int
 
 
 def rated_rows(count=320, per_source=4):

@@ -1,12 +1,13 @@
 """What the fit report says, held against the same figures found another way."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.fitting.made_texts import rows_of
-from textassay.fitting.agreement import resamples_for, steps
+from textassay.fitting.agreement import experts, resamples_for, steps
 from textassay.fitting.api import fit_sync
 from textassay.fitting.fit_from_scores import read_recorded
 from textassay.fitting.learn import Choice, Fitter, Unseen, cross_fit
@@ -260,6 +261,24 @@ def cross_fitted(
 
 def figure(unseen: Unseen) -> float:
     return pearson(unseen.by_evaluator()[:, 0], unseen.rows.human[:, 0]) or 0.0
+
+
+def test_experts_are_compared_on_all_rows_and_the_evaluator_on_those_it_predicts():
+    _, unseen = cross_fitted(("ridge", "avg"), 1.0)
+    ratings = np.random.default_rng(1).normal(size=(60, 2))
+    rows = replace(unseen.rows, annotators={"q": ratings})
+    unseen = Unseen(rows, (unseen.repeats[0][1:],))  # the first fold's rows have no prediction
+    predicted = unseen.by_evaluator()[:, 0]
+    there = ~np.isnan(predicted)
+    assert 0 < there.sum() < 60
+    found = experts(unseen)["q"]
+    among = pytest.approx(pearson(*ratings.T))
+    assert (found["pairs"]["1-2"]["pearson"], found["pairs"]["1-2"]["n"]) == (among, 60)
+    assert found["mean_of_pairs"]["pearson"] == among
+    assert found["one_with_the_others"]["pearson"] == among
+    with_one = [pearson(predicted[there], one[there]) for one in ratings.T]
+    assert found["evaluator_with_one"]["pearson"] == pytest.approx(np.mean(with_one))
+    assert found["evaluator_with_the_mean"]["n"] == there.sum()
 
 
 @pytest.mark.parametrize("names", [RIVALS, ("auto",)])

@@ -198,6 +198,10 @@ class Decomposer:
     repairs: int = 1
     questions: bool = False
 
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ConfigurationError(f"a criterion must have at least 1 part, not {self.count}")
+
     @cached_property
     def digest(self) -> str:
         """6 hex digits for everything that shapes the parts, the model among it."""
@@ -312,8 +316,11 @@ async def grow(decomposer: Decomposer, roots: tuple[Aspect, ...], depth: int) ->
         depth: Number of layers, with the first; at least 1.
 
     Raises:
+        ConfigurationError: The depth is below 1.
         TextassayError: As the decomposer raised it.
     """
+    if depth < 1:
+        raise ConfigurationError(f"a tree must have at least 1 layer, not {depth}")
     children: dict[str, tuple[Aspect, ...]] = {}
     notes: list[Json] = []
     layer = roots

@@ -676,6 +676,7 @@ def p_yes(yes: float | None, no: float | None) -> float:
 
     `None` stands for probability 0, which only one of them may have.
     """
+    assert yes is not None or no is not None
     if yes is None or no is None:
         return 0.0 if yes is None else 1.0
     # The smaller over the larger: the exponential never overflows, however unlikely both are.

@@ -38,7 +38,6 @@ from textassay.learning.training import Floats, features_for
 from textassay.meta.agreement import Difference, compute_agreement, difference_between
 from textassay.meta.correlation import COEFFICIENTS, pair_up, pearson
 from textassay.meta.intervals import coefficient_interval, number_of_groups, resampled
-from textassay.meta.raters import PairAgreement, rater_agreement
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
 from textassay.runtime.model import Json
@@ -346,18 +345,32 @@ def experts(unseen: Unseen) -> Json:
     by_aspect: Json = {}
     for aspect, ratings in test.annotators.items():
         at = test.aspects.index(aspect)
-        found = rater_agreement(ratings, judge=predicted[:, at])
+        pairs = {
+            f"{a + 1}-{b + 1}": agreement_between(ratings[:, a], ratings[:, b])
+            for a, b in combinations(range(ratings.shape[1]), 2)
+        }
         by_aspect[aspect] = {
-            "pairs": {
-                f"{a + 1}-{b + 1}": agreement_between(ratings[:, a], ratings[:, b])
-                for a, b in combinations(range(ratings.shape[1]), 2)
-            },
-            "mean_of_pairs": _of_raters(found.between_raters),
-            "one_with_the_others": _of_raters(found.ceiling),
+            "pairs": pairs,
+            "mean_of_pairs": _mean_of_raters(list(pairs.values())),
+            "one_with_the_others": _mean_of_raters(
+                [
+                    agreement_between(ratings[:, a], _row_means(np.delete(ratings, a, axis=1)))
+                    for a in range(ratings.shape[1])
+                ]
+            ),
             "evaluator_with_the_mean": agreement_between(predicted[:, at], test.human[:, at]),
-            "evaluator_with_one": _of_raters(found.judge_rater),
+            "evaluator_with_one": _mean_of_raters(
+                [agreement_between(predicted[:, at], one) for one in ratings.T]
+            ),
         }
     return by_aspect
+
+
+def _row_means(values: Floats) -> Floats:
+    """Return means over what is there, NaN for rows without any, shape (n,)."""
+    there = ~np.isnan(values)
+    sums, counts = np.where(there, values, 0.0).sum(axis=1), there.sum(axis=1)
+    return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
 
 
 def agreement_between(a: Floats, b: Floats) -> Json:
@@ -366,8 +379,12 @@ def agreement_between(a: Floats, b: Floats) -> Json:
     return {"pearson": agreement.pearson, "spearman": agreement.spearman, "n": agreement.n}
 
 
-def _of_raters(pair: PairAgreement | None) -> Json:
-    return {name: pair and getattr(pair, name) for name in ("pearson", "spearman")}
+def _mean_of_raters(rows: list[Json]) -> Json:
+    means: Json = {}
+    for coefficient in ("pearson", "spearman"):
+        values = [row[coefficient] for row in rows if row[coefficient] is not None]
+        means[coefficient] = float(np.mean(values)) if values else None
+    return means
 
 
 def over_data(
@@ -553,5 +570,5 @@ def _aspects_alone(test: FeatureTable) -> Json | None:
 
 def _averaged(test: FeatureTable) -> Json:
     """Average all features as they are: "a numeric average on all labels" (HD-Eval, table 4)."""
-    average = np.nanmean(test.features, axis=1)  # rows without any feature are left out
+    average = _row_means(test.features)
     return correlations(np.repeat(average[:, None], len(test.aspects), axis=1), test)

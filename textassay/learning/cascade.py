@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from textassay import __version__
 from textassay.runtime.errors import ConfigurationError, DataError, StorageError
@@ -36,27 +36,32 @@ class CalibratedRating(NamedTuple):
     """Whether it is narrow enough to stand."""
 
 
+_Number = StrictInt | StrictFloat  # an int stays one, or the digest of a rule would change
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """When the cheap judge decides on one aspect."""
 
     aspect: str  # name of the score
     signature: str  # of the cheap judge's scores
-    scale: tuple[float, float]  # of the ratings
-    scores: tuple[float, ...]  # scores at which the map from scores to ratings is given, increasing
-    ratings: tuple[float, ...]  # the map there; between them it is a line
-    edges: tuple[float, ...]  # lowest score of each range but the first, increasing
+    scale: tuple[_Number, _Number]  # of the ratings
+    scores: tuple[
+        _Number, ...
+    ]  # scores at which the map from scores to ratings is given, increasing
+    ratings: tuple[_Number, ...]  # the map there; between them it is a line
+    edges: tuple[_Number, ...]  # lowest score of each range but the first, increasing
     # distance down to the lower end of the interval in each range; `None` if unbounded
-    below: tuple[float | None, ...]
-    above: tuple[float | None, ...]  # distance up to the upper end, likewise
+    below: tuple[_Number | None, ...]
+    above: tuple[_Number | None, ...]  # distance up to the upper end, likewise
     # greatest length of an interval with which the score stands; `None` if none does
-    limit: float | None
-    tolerance: float  # distance from people's rating that counts as a disagreement
-    risk: float  # share of disagreements that was to be kept
-    confidence: float  # of the bound
+    limit: _Number | None
+    tolerance: _Number  # distance from people's rating that counts as a disagreement
+    risk: _Number  # share of disagreements that was to be kept
+    confidence: _Number  # of the bound
     # upper bound of that share in as many new sources as were rated; `None` without one
-    bound: float | None
-    share: float  # share of the rated rows on which the cheap judge decides
+    bound: _Number | None
+    share: _Number  # share of the rated rows on which the cheap judge decides
 
     def promise(self) -> dict[str, Any]:
         """Return what the rule promises, as JSON values."""
@@ -78,7 +83,7 @@ class Rule:
         return CalibratedRating(value, low, high, stands)
 
 
-_RULES = TypeAdapter(tuple[Rule, ...])
+_RULES = TypeAdapter(tuple[Rule, ...], config=ConfigDict(extra="forbid"))
 
 
 @dataclass(frozen=True, slots=True)
