@@ -194,6 +194,16 @@ async def test_the_prompt_tells_criteria_tools_plan_and_scores_in_the_papers_ord
     assert prompt.endswith(order[-1])
 
 
+async def test_a_plan_in_its_own_words_stands_as_it_is_and_no_plan_leaves_nothing():
+    words = "**Plan**: read {{ task }} closely & rate."
+    model = ScriptedModel(lambda request: ANSWER.format(2, 1, 4))
+    await fused(model, PLAN.model_copy(update={"steps": (), "text": words}))
+    await fused(model, None)
+    with_plan, without = (request.text for request in model.requests)
+    assert words in with_plan
+    assert "Plan" not in without
+
+
 async def test_evidence_holds_the_tools_scores_and_the_samples():
     [_, groundedness, _] = await fused(ScriptedModel([ANSWER.format(2, 1, 4)]))
     nli, lm_prob, *explanations, samples = groundedness.evidence

@@ -237,7 +237,9 @@ async def test_a_server_without_token_probabilities_is_an_error_and_no_fallback(
         await judge(EXAMPLE, COHERENCE)
 
 
-@pytest.mark.parametrize("fields", [{"n": 3}, {"how": "sampled"}])
+@pytest.mark.parametrize(
+    "fields", [{"n": 3}, {"how": "sampled"}, {"how": "sampled", "n": 2, "structured": True}]
+)
 async def test_settings_that_contradict_each_other_are_refused(fields):
     with pytest.raises(ConfigurationError):
         scorer([], **fields)

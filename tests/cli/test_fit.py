@@ -125,6 +125,7 @@ RECORDED = ("--features", "*")
         (("--method", "g-eval", "--model", "x/y"), "known: hd-eval"),
         ((*BY_MODEL, "--keep", "0"), "--keep: Input should be greater than or equal to 1"),
         ((*BY_MODEL, "--set", "depth=3"), "option depth cannot be combined with fit"),
+        ((*BY_MODEL, "--set", "tree=dialogue"), "itself; a tree is named by --tree,"),
         ((*BY_MODEL, *RECORDED), "--features and --scores from recorded"),
         ((*BY_MODEL, "--limit", "-1"), "--limit: Input should be greater than or equal to 1"),
         ((*BY_MODEL, "--tree", "grown"), "unknown tree 'grown'"),

@@ -9,7 +9,7 @@ from textassay.methods.coascore import CoAScoreOptions, name_chains
 from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Example
+from textassay.runtime.messages import Example, Failure
 from textassay.runtime.model import Capabilities, Response, Sample
 
 EXAMPLE = Example(id="x", output="A cat sat. Logical flow: 1", source="In 1987 a cat sat on a mat.")
@@ -146,6 +146,20 @@ async def test_without_any_rating_of_the_chain_there_is_no_score_and_the_target_
     assert any(item["text"] == said for item in score.evidence)
     last = model.requests[-1].messages[-1].content
     assert (last.startswith("Reply with the ratings alone")) == (outcome == "invalid")
+
+
+async def test_a_chain_that_is_no_list_is_an_error_of_its_target_alone():
+    def reply(request):
+        if stage(request) == "chain" and "The aspect to rate is fluency" in request.text:
+            return "Fluency has many sides. It is hard to tell them apart."
+        return {"chain": CHAIN, "ratings": RATINGS, "target": "Score: 4"}[stage(request)]
+
+    method = coascore(ScriptedModel(reply, capabilities=NO_JSON), aspects=("coherence", "fluency"))
+    coherence, fluency = await scores_of(method, EXAMPLE)
+    assert coherence.value == 4
+    assert isinstance(fluency, Failure)
+    assert (fluency.node, fluency.type) == ("chain", "MalformedResponse")
+    assert "Fluency has many sides" in fluency.message
 
 
 async def test_inter_takes_the_data_sets_own_aspects_on_their_own_scales():

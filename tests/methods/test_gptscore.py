@@ -93,6 +93,8 @@ QUESTION = "Answer the question based on the conversation between a human and AI
         ("fed-dialog", "flexible", {},
          QUESTION + "Is the AI flexible and adaptable to human and their interests?"
          " (a) Yes. (b) No.\nConversation: {0.output}\nAnswer: Yes"),
+        ("fed-turn", "interesting", {"instruction": False},
+         "Conversation: {0.source}\nAI: {0.output}\nAnswer: Yes"),
     ],
 )  # fmt: skip
 async def test_words_of_tasks_directions_and_questions(task, aspect, options, expected):

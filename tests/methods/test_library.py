@@ -166,6 +166,13 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path, content, message):
         plans.load(str(path), SUMMARIES, ["nli"])
 
 
+def test_a_plan_file_that_holds_a_list_is_refused(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text("[1]", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="contains no table"):
+        plans.load(str(path), SUMMARIES, ["nli"])
+
+
 @given(
     steps=st.lists(st.text(st.characters(codec="utf-8"), min_size=1), max_size=4),
     text=st.text(st.characters(codec="utf-8")),
@@ -289,8 +296,9 @@ def plan_of(path):
     ],
 )
 def test_a_file_that_is_nowhere_names_those_there_are(load, name, problem):
-    with pytest.raises(ConfigurationError, match=problem):
+    with pytest.raises(ConfigurationError, match=problem) as refused:
         load(name)
+    assert isinstance(refused.value, UnknownName) == problem.startswith("unknown")
 
 
 def test_files_that_are_newer_or_not_trees(tree_file, tmp_path):

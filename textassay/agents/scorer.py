@@ -102,8 +102,8 @@ class Scorer:
         form: How the rating is asked for.
         parse_retries: How often an unusable answer is asked for again (not for `sampled`, since
             the other samples stand in).
-        structured: Whether to ask for JSON by a schema where `how` is `text` and the model is
-            known to be able.
+        structured: Whether to ask for JSON by a schema; `None` if the model is known to be able
+            and `how` is `text`.
         labels_prompt: Prompt for aspects with labels; `None` if it is that of `ask`.
         variant: What else distinguishes scores, such as how the steps came about; goes into the
             prompt digest.
@@ -114,7 +114,7 @@ class Scorer:
     how: RatingReading = "text"
     form: Form = "number"
     parse_retries: int = 1
-    structured: bool = True
+    structured: bool | None = None
     labels_prompt: str | None = None
     variant: str = ""
 
@@ -132,6 +132,10 @@ class Scorer:
             )
         if self.how == "logprob" and self.ask.model.capabilities.logprobs is False:
             raise CapabilityError(_no_logprobs(self.ask.model))
+        if self.structured and self.how != "text":
+            raise ConfigurationError(
+                f"JSON answers do not go with how={self.how}; use n=1 and how=text"
+            )
 
     def _check_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> None:
         if self.how in ("logprob", "auto") and not self._has_labels(aspect, points):
@@ -188,8 +192,9 @@ class Scorer:
     @cached_property
     def asks_for_json(self) -> bool:
         """Whether answers are requested as JSON by a schema."""
-        able = self.ask.model.capabilities.json_schema is True
-        return self.structured and self.how == "text" and able
+        if self.structured is None:
+            return self.how == "text" and self.ask.model.capabilities.json_schema is True
+        return self.structured
 
     async def __call__(self, example: Example, aspect: Aspect, **shown: Any) -> Score:
         """Return the score.
@@ -551,11 +556,15 @@ class JointScorer:
             `highest` each), `form` and `structured` as well.
         form: How the ratings are asked for.
         parse_retries: How often aspects that an answer leaves out are asked for again.
+        max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
+        structured: Whether to ask for JSON by a schema; `None` if the model is known to be able.
     """
 
     ask: Ask
     form: Form = "number"
     parse_retries: int = 1
+    max_tokens: int | None = None
+    structured: bool | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -567,8 +576,10 @@ class JointScorer:
 
     @cached_property
     def asks_for_json(self) -> bool:
-        """Whether answers are requested as JSON by a schema: if the model is known to be able."""
-        return self.ask.model.capabilities.json_schema is True
+        """Whether answers are requested as JSON by a schema."""
+        if self.structured is None:
+            return self.ask.model.capabilities.json_schema is True
+        return self.structured
 
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
         """Return a score for each aspect, in order.
@@ -625,7 +636,7 @@ class JointScorer:
         return await self.ask.answer(
             prompt,
             lambda sample: self._read(sample, aspects),
-            max_tokens=TOKENS_BESIDE + TOKENS_PER_RATING * len(aspects),
+            max_tokens=self.max_tokens or TOKENS_BESIDE + TOKENS_PER_RATING * len(aspects),
             json_schema=schema if self.asks_for_json else None,
             dry_run_answer=self._dry_run_answer(aspects),
         )

@@ -46,9 +46,8 @@ class Rule:
     aspect: str  # name of the score
     signature: str  # of the cheap judge's scores
     scale: tuple[_Number, _Number]  # of the ratings
-    scores: tuple[
-        _Number, ...
-    ]  # scores at which the map from scores to ratings is given, increasing
+    # scores at which the map from scores to ratings is given, increasing
+    scores: tuple[_Number, ...]
     ratings: tuple[_Number, ...]  # the map there; between them it is a line
     edges: tuple[_Number, ...]  # lowest score of each range but the first, increasing
     # distance down to the lower end of the interval in each range; `None` if unbounded

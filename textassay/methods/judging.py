@@ -264,8 +264,8 @@ class RatingMethod(PromptMethod):
     """Type of its options: `RatingOptions` or a subclass."""
     max_tokens: ClassVar[int] = 512
     """Longest answer in tokens, if the options name no other."""
-    structured: ClassVar[bool] = True
-    """Whether a model that is able is asked for JSON by a schema."""
+    structured: ClassVar[bool | None] = None
+    """Whether to ask for JSON by a schema; see `Scorer`."""
 
     options: RatingOptions
 
