@@ -718,28 +718,18 @@ class AdaptingModel(Wrapper):
         """Answer with what the model takes."""
         if not self._is_restored:
             await self._restore()
-        adaptation = self.adaptation
-        sent, answer = adaptation.fit(request), cast("A | None", None)
-        attempts = _Attempts(self, request)
-        if adaptation.is_tried(sent):  # nearly always, so without a coroutine of its own
-            try:
-                answer = await call(sent)
-            except _TELLING as error:
-                await attempts.note_failure(sent, error)
-            else:
-                if adaptation.is_usual(answer):
-                    return answer
-                answer = await attempts.note_answer(sent, answer)
-        while answer is None:
-            sent = attempts.next()
+        adaptation, attempts = self.adaptation, _Attempts(self, request)
+        while True:
+            sent, answer = attempts.next(), None
             if adaptation.is_tried(sent):
                 answer = await attempts.ask(sent, call)
-                continue
-            async with adaptation.lock:
-                # The one before may have found out.
-                while answer is None and not adaptation.is_tried(sent := attempts.next()):
-                    answer = await attempts.probe(sent, call)
-        return answer
+            else:
+                async with adaptation.lock:
+                    # The one before may have found out.
+                    while answer is None and not adaptation.is_tried(sent := attempts.next()):
+                        answer = await attempts.probe(sent, call)
+            if answer is not None:
+                return answer
 
     async def _restore(self) -> None:
         async with self._restoring:  # the first requests come together
@@ -755,10 +745,6 @@ class AdaptingModel(Wrapper):
         if self.adaptation.unsaved and self._store is not None:
             self.adaptation.unsaved = False
             await self._store.put(self.adaptation.store_key, self.adaptation.learned_bytes)
-
-
-_TELLING = (AnswerUnfinished, RequestRefused, NoLogprobs)
-"""Errors that may tell how to ask better."""
 
 
 class _Attempts(Generic[Q]):
@@ -801,37 +787,24 @@ class _Attempts(Generic[Q]):
         """Return the answer; `None` to ask again as was learned from this attempt."""
         try:
             answer = await call(sent)
-        except _TELLING as error:
-            await self.note_failure(sent, error)
-            return None
-        return await self.note_answer(sent, answer)
-
-    async def note_failure(
-        self, sent: Q, error: AnswerUnfinished | RequestRefused | NoLogprobs
-    ) -> None:
-        """Learn from an attempt that failed; raises the error if nothing can be learned."""
-        if isinstance(error, AnswerUnfinished):
+        except AnswerUnfinished as error:
             self._widen(sent, error.usage, error)
-        else:
+        except (RequestRefused, NoLogprobs) as error:
             self._learn(sent, error)
+        else:
+            if not self._adaptation.is_usual(answer):
+                if isinstance(answer, Response) and answer.is_unfinished:
+                    self._widen(sent, answer.usage)
+                    await self._model.save()
+                    return None
+                if not sent.probing:
+                    self._adaptation.note_answer(answer)
+                    await self._model.save()
+            if self._spent is NO_USAGE:
+                return answer
+            return answer.model_copy(update={"usage": self._spent + answer.usage})
         await self._model.save()
-
-    async def note_answer(self, sent: Q, answer: A) -> A | None:
-        """Learn from an answer, and return it with what the earlier ones cost.
-
-        `None` to ask again: a thought took all of it.
-        """
-        if not self._adaptation.is_usual(answer):
-            if isinstance(answer, Response) and answer.is_unfinished:
-                self._widen(sent, answer.usage)
-                await self._model.save()
-                return None
-            if not sent.probing:
-                self._adaptation.note_answer(answer)
-                await self._model.save()
-        if self._spent is NO_USAGE:
-            return answer
-        return answer.model_copy(update={"usage": self._spent + answer.usage})
+        return None
 
     def _widen(self, sent: Q, usage: Usage | None, cause: Exception | None = None) -> None:
         """Give the next attempt more tokens for its thought."""
