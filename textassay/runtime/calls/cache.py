@@ -224,12 +224,12 @@ def _stored(part: Sample | TokenLogprob) -> dict[str, Any]:
 
 def _without_defaults(sample: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a sample as they are stored; nothing is stored of a missing thought."""
-    kept = {**sample}
-    if sample["thought"] is None and not sample["from_thought"]:
-        del kept["thought"], kept["from_thought"]
-    if sample["native"] is None:
-        del kept["native"]
-    return kept
+    names = ["text", "finish_reason", "logprobs"]
+    if sample["thought"] is not None or sample["from_thought"]:
+        names += ["thought", "from_thought"]
+    if sample["native"] is not None:
+        names.append("native")
+    return {name: sample[name] for name in names}
 
 
 def _is_bare(response: Response) -> bool:
