@@ -19,6 +19,7 @@ import re
 import uuid
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cached_property
@@ -35,7 +36,7 @@ Numbered = tuple[int, Any]
 """A row and where it stands, counted from 1."""
 
 
-class Table:
+class Table(ABC):
     """Rows that can be gone through more than once."""
 
     name: str
@@ -50,9 +51,9 @@ class Table:
     `None` where no number, list or object is written as text.
     """
 
+    @abstractmethod
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows, from the start."""
-        raise NotImplementedError
 
     def state(self) -> object:
         """Return something that changes when the rows may have; nothing for rows in memory."""
