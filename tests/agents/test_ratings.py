@@ -93,7 +93,8 @@ NOT_READ = {
                           "It ends with Kane scoring 2.", "Rating:\n\n1. It is fluent."],
     "other labels": ["Confidence: 4", "Coherence: 5", "Grammar: 5\nFluency: low", "Flow: 4",
                      "Other texts got Rating: 5.", "The text says: Rating: 5"],
-    "quoted": ['The source says "Final score: 5".', "> Rating: 5", "Note: it says 'Rating: 5'"],
+    "quoted": ['The source says "Final score: 5".', "> Rating: 5", "Note: it says 'Rating: 5'",
+               'The text reads "Great. Rating: 5"'],
     "hypothetical": ["If it were longer, I would rate it 5.", "Had it been true, rating: 5.",
                      "With an end it would be perfect, earning a score of 5.",
                      "Rating: anything but 5", "Rating: not 5", "Rating: nicht 5"],
@@ -317,7 +318,7 @@ def test_hostile_text_is_read_in_linear_time(form):
         ("Answer: B", 0.0), ("Output (a)", 1.0), ("[[B]]", 0.0), ("A", 1.0), ("**B**", 0.0),
         ("A is longer, yet B is right.\nAnswer: B", 0.0), ("My final verdict is: [[A]]", 1.0),
         ("", None), ("Answer: C", None), ("Both are fine.", None),
-        ("I cannot provide a response", None),
+        ("I cannot provide a response", None), ("I prefer [[A]] to [[B]].", None),
     ],
 )  # fmt: skip
 def test_choices_are_read_and_never_guessed(said, value):

@@ -181,8 +181,9 @@ def test_ratings_that_are_nobodys_contradict_each_other_or_are_off_the_scale_are
     twice = parse_joint("Relevance: 4\nRelevance: 2", ASPECTS)
     assert "more than once, as 2 and 4" in twice.ratings[0].message
     aspects = (ASPECTS[0], ASPECTS[1].model_copy(update={"scale": (0.0, 1.0)}))
-    off, on = parse_joint("Relevance: 9\nLogical flow: 1", aspects).ratings
-    assert (off.reason, on) == ("OffScale", 1)
+    for off_scale in ("Relevance: 9", "Relevance (1-10): 4", "### Relevance (1-10)\nScore: 4"):
+        off, on = parse_joint(f"{off_scale}\nLogical flow: 1", aspects).ratings
+        assert (off.reason, on) == ("OffScale", 1)
     declined = parse_joint("I'm sorry, I cannot rate this.", ASPECTS)
     assert {item.reason for item in declined.ratings} == {"Declined"}
 

@@ -566,8 +566,12 @@ class Answerer:
     def _read_written(self, sample: Sample) -> bool | None:
         """Return whether an answer says yes or no, as its first word or its last."""
         words = [word.casefold() for word in _WORD.findall(sample.text)]
+        either = {word.casefold() for word in (*self.book.yes, *self.book.no)}
+        ends = words[:1]
         # what was cut off may have ended otherwise
-        ends = words[:1] if reached_limit(sample) else [*words[:1], *words[-1:]]
+        if not reached_limit(sample) and words and words[-1] in either:
+            # `I cannot say yes or no` says both
+            ends += [words[-1], *words[-3:-2]]
         yes = any(word.casefold() in ends for word in self.book.yes)
         no = any(word.casefold() in ends for word in self.book.no)
         return None if yes == no else yes

@@ -87,8 +87,8 @@ _WORDS = {
 _NUMBER = rf"[-+−]?\d{{1,4}}(?:\.\d{{1,20}}|,\d{{1,2}})?|{'|'.join(_WORDS)}"
 _TOP = rf"(?:\s{{0,3}}/\s{{0,3}}|\s{{1,3}}(?:out\s)?of\s)(?P<top>{_NUMBER})"
 _VALUES: dict[Form, str] = {
-    "number": rf"[(\[\"]{{0,2}}(?P<value>{_NUMBER})(?:{_TOP})?[)\]\"]{{0,2}}",
-    "letters": r"[(\[\"]{0,2}(?P<value>[A-Za-z])(?P<top>)[)\]\"]{0,2}",
+    "number": rf"(?P<open>[(\[\"]{{1,2}})?(?P<value>{_NUMBER})(?:{_TOP})?(?(open)[)\]\"]{{0,2}})",
+    "letters": r"(?P<open>[(\[\"]{1,2})?(?P<value>[A-Za-z])(?P<top>)(?(open)[)\]\"]{0,2})",
     "stars": (
         rf"(?:(?P<value>{_NUMBER})(?:{_TOP})?(?P<unit>[\s-]?stars?)?"
         r"|(?P<glyphs>(?:[★⭐🌟]\ufe0f?){1,10})☆{0,10})"
@@ -106,7 +106,8 @@ _CLAUSES = (
 # Score   Final rating   My overall score
 _LABEL = r"(?:(?:final|overall|my)\s){0,2}(?:score|rating|answer)"
 # (1-5)   (out of 5)   (1 to 5): which of them is the scale that was asked is looked at later
-_SCALE = r"(?:\s{0,4}[(\[](?:(?P<low>\d{1,4})\s?(?:-|–|to)\s?|out of )(?P<high>\d{1,4})[)\]])?"
+_SCALE = r"(?:\s{0,4}[(\[](?:(?P<low>\d{1,4})\s?(?:-|–|to)\s?|out of )(?P<high>\d{1,4})[)\]])"
+_SCALE_AT_END = lazy_pattern(rf"{_SCALE}\W*\Z")
 _BULLET = r"(?:(?:[-•+|]|#{1,6}|\d{1,2}[.)])[ \t]{1,4})?"
 _EXPLANATION = (
     r"(?:[-•]\s{1,4})?(?:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?)"
@@ -245,7 +246,7 @@ def _patterns(form: Form, own: str) -> _Patterns:
     """Return the patterns for a form and for an aspect's name, which is a pattern itself."""
     value = _VALUES[form]
     label = rf"(?:{_LABEL}|{own}(?:\s(?:score|rating))?)" if own else _LABEL
-    head = rf"{label}{_SCALE}\s{{0,8}}[:：=|]\s{{0,12}}"
+    head = rf"{label}{_SCALE}?\s{{0,8}}[:：=|]\s{{0,12}}"
     # Without a label not below a name that is none: `Errors:\n3` is no rating.
     bare = r"(?<![:：]\n)(?<![:：]\n\n)[ \t]{0,8}(?:[-•][ \t]{1,4})?"
     line = (
@@ -380,6 +381,7 @@ _ONLY_CHOICE = lazy_pattern(
 )
 # ... My final verdict is: [[A]]
 _MARKED_CHOICE = lazy_pattern(r"\[\[(?P<letter>[A-C])\]\][\s.*]{0,12}\Z")
+_MARKS = lazy_pattern(r"\[\[([A-C])\]\]")
 PREFERENCE = {"A": 1.0, "B": 0.0, "C": 0.5}
 """How much better the first text is, by letter."""
 
@@ -389,6 +391,8 @@ def parse_choice(text: str, *, ties: bool = False) -> float | NoRating:
     letters = "ABC" if ties else "AB"
     if only := _ONLY_CHOICE.match(text) or _MARKED_CHOICE.search(text):
         letter = only["letter"].upper()
+        if len({letter, *_MARKS.findall(text)}) > 1:
+            return NoRating("Contradictory", "the answer states more than one choice")
         if letter in letters:
             return PREFERENCE[letter]
         return NoRating("OffScale", f"the judge chose {letter}, which was not offered")
@@ -558,6 +562,11 @@ def _entry(name: str, held: list[str], by_key: dict[str, Aspect], form: Form) ->
         rating = labeled_rating(
             below, scale=scale, form=form, aspect=aspect.name if aspect else None
         )
+    beside = _SCALE_AT_END.search(name)
+    if isinstance(rating, Rating) and beside and aspect and beside["high"] not in aspect.name:
+        # `Fluency (1-10): 4` is out of 10
+        stated = _Statement(rating.value, float(beside["high"]), rating.span, counts=True)
+        rating = _settled(first or below, [stated], scale, form)
     return _Entry(name, f"{first}\n{below}".strip(), rating)
 
 
