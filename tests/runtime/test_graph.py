@@ -416,6 +416,22 @@ def test_cancelling_a_run_cancels_its_nodes() -> None:
     asyncio.run(main())
 
 
+def test_a_cancellation_that_nobody_asked_of_the_run_is_a_failure() -> None:
+    """A caller would take itself for canceled, and a task group would drop it in silence."""
+
+    async def joins(word: str) -> str:
+        shared = asyncio.get_running_loop().create_future()
+        shared.cancel()
+        return str(await shared)
+
+    for words in ("a", "a b"):
+        graph = chain(Node("all", joins, word=each("words")))
+        failures = run(graph, Text(text=words))
+        assert [(one.node, one.type) for one in failures] == [("all", "CancelledError")] * len(
+            words.split()
+        )
+
+
 def test_the_input_must_be_of_the_graphs_type() -> None:
     with pytest.raises(GraphError, match="graph 'jury': expects Text as its input, not dict"):
         run(chain(Node("up", upper, text="input")), {"text": "a"})

@@ -15,6 +15,7 @@ nothing of models or prompts, nor what the messages mean.
 
 from __future__ import annotations
 
+import asyncio
 import graphlib
 import logging
 import operator
@@ -259,6 +260,13 @@ class Step:
         except (SystemExit, KeyboardInterrupt) as error:
             # asyncio lets these end the event loop at once: no task of the run would be cleaned up
             raise AgentExited(f"the agent of {self.name!r} raised {error!r}") from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            # Without a request to cancel this task, the caller would take itself for canceled.
+            if task is None or task.cancelling():
+                raise
+            message = "what the agent awaited was canceled, but the run was not"
+            return Failure(node=self.name, type="CancelledError", message=message)
         except Exception as error:
             return self._failure(error)
 
