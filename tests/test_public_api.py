@@ -24,8 +24,8 @@ from textassay.lazy import lazy_pattern
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = {
-    "Aspect", "AspectTree", "Example", "Graph", "Score", "connect", "evaluate", "evaluate_sync",
-    "learning", "meta", "methods", "stream", "tools",
+    "Aspect", "AspectTree", "Example", "Graph", "Score", "cluster", "connect", "evaluate",
+    "evaluate_sync", "learning", "meta", "methods", "stream", "tools",
 }  # fmt: skip
 HEAVY = (
     "litellm", "aiohttp", "pydantic", "numpy", "scipy", "sklearn", "lightgbm", "pandas", "typer",
@@ -86,7 +86,9 @@ PUBLIC = (
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 IMPORT = re.compile(r"(?m)^(?:from textassay[\w.]* import [^(\n]+|import textassay[\w.]*)$")
-NAMED = re.compile(rf"`(?:textassay\.)?((?:{'|'.join(PUBLIC)})(?:\.(?!json`|txt`|html`)\w+)+)`")
+NAMED = re.compile(
+    rf"(?:`|(?<=[ (]))(?:textassay\.)?((?:{'|'.join(PUBLIC)})(?:\.(?!json`|txt`|html`)\w+)+)[`(]"
+)
 
 
 def imports_of(code: str) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from textassay import (
         agents,
         calibration,
+        cluster,
         learning,
         meta,
         methods,
@@ -77,6 +78,7 @@ _HOME = {
 _MODULES = (
     "agents",
     "calibration",
+    "cluster",
     "learning",
     "meta",
     "methods",
@@ -104,6 +106,7 @@ __all__ = [
     "__version__",
     "agents",
     "calibration",
+    "cluster",
     "connect",
     "each",
     "evaluate",

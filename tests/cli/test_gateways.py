@@ -275,6 +275,16 @@ def test_doctor_says_by_its_status_that_nothing_works():
         assert textassay("doctor", "direct/m", "--api-base", url).code == 0
 
 
+def test_doctor_finds_likelihoods_of_given_texts():
+    """Before: "no", and "all but gptscore", of a server that gptscore can ask."""
+    with served() as server:
+        done = textassay("doctor", "direct/m", "--api-base", server.url, "--json")
+    rows = {row["ability"]: row for row in json.loads(done.out)["rows"]}
+    assert rows["continuation"]["verdict"] == rows["logprobs"]["verdict"] == "yes"
+    assert rows["methods"]["detail"] == "all"
+    assert "logprobs" not in rows["parameters"]["detail"]
+
+
 def test_doctor_names_levels_of_effort_and_what_was_cached():
     """As the refusal of one level names them; long prompts are told by what usage says."""
     asked: list[dict[str, Any]] = []

@@ -1,6 +1,6 @@
 """Finds a quotation in the text that it is said to be from: by rules, without a model.
 
-How a passage is typed does not matter (`quote_tokens`), nor does punctuation around it; every word,
+How a passage is typed does not matter (`tokens`), nor does punctuation around it; every word,
 every number and every mark inside does, and so does their order. Part of a word or of a number is
 not found, and an ellipsis may not swallow a negation of what it joins.
 """

@@ -186,7 +186,7 @@ async def _choices(model: Model, form: Form) -> Observed:
 async def _continues(model: Model, form: Form) -> Observed:
     """Teacher forcing: two greedy tokens must get the log-probabilities they were sampled with."""
     scorer = scoring(model, "continuation")
-    sampled = await _sampled_logprobs(model, Request(prompt=_PROMPT, max_tokens=2, logprobs=0))
+    sampled = await _sampled_logprobs(model, Request(prompt=_PROMPT, max_tokens=2, logprobs=1))
     tokens = [token.token for token in sampled]
     text = "".join(tokens)
     if len(tokens) == 2 and "\ufffd" not in text:
@@ -220,7 +220,7 @@ async def _greedy_is_likeliest(model: Model) -> Observed:
     if not greedy or "\ufffd" in greedy:
         detail = "log-probabilities come back, but there is no greedy token to compare them with"
         return "unknown", detail
-    words = list(dict.fromkeys((greedy, " zebra", " seven", " of", "!", " quickly")))
+    words = list(dict.fromkeys((greedy, " zebra", " seven", " of", " and", " quickly")))
     requests = [ContinuationRequest(prompt=_PROMPT, continuation=word) for word in words]
     firsts = [(await scorer.continuation(one)).tokens[0].logprob for one in requests]
     if max(firsts[1:]) > firsts[0] + TOLERANCE:
