@@ -108,6 +108,10 @@ REPAIRS: dict[str, tuple[Callable[[Request], object], RequestRefused, dict[str, 
     "n": (lambda r: r.n <= 8, refused("range", "n", limit=8), {"n": 20}),
     "top_logprobs": (lambda r: (r.logprobs or 0) <= 5, refused("range", "top_logprobs", limit=5),
                      {"logprobs": 20}),
+    # vLLM: Requested sample logprobs of 20, which is greater than max allowed: 5
+    "logprobs": (lambda r: (r.logprobs or 0) == 5, refused("range", "logprobs", limit=5),
+                 {"logprobs": 20}),
+    "at least 1": (lambda r: r.temperature is None, refused("range", "temperature", limit=1), {}),
     "role": (lambda r: [m.content for m in r.messages] == ["You judge.\n\nRate it."],
              refused("role", "messages"), {}),
     "schema": (lambda r: r.json_schema is None and '{"type":"object"}' in r.messages[-1].content,
@@ -158,6 +162,7 @@ async def test_what_was_learned_is_stored_with_the_answers(tmp_path: Path) -> No
     ("sampling", "fields", "error"),
     [
         ({"temperature": 0.5}, {}, refused("drop", "temperature")),
+        ({"temperature": 1.5}, {}, refused("range", "temperature", limit=1)),
         ({"top_p": 0.5}, {}, refused("drop", "top_p")),
         ({"effort": "low"}, {}, refused("drop", "reasoning_effort")),
         ({"thinking_tokens": 100}, {}, refused("drop", "thinking_token_budget")),
@@ -358,11 +363,26 @@ async def test_a_model_that_only_switches_its_thoughts_off_or_on() -> None:
     assert model.adaptation.differences == ("sent-effort:default",)
 
 
-async def test_a_budget_of_thoughts_obeys_what_the_server_names() -> None:
-    error = refused("range", "thinking.budget_tokens", limit=1024)
+@pytest.mark.parametrize("name", ["thinking.budget_tokens", "thinking_token_budget"])
+async def test_a_budget_of_thoughts_obeys_what_the_server_names(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Under each of its names; what is sent in place of what was typed is told."""
+    error = refused("range", name, limit=1024)
     server = Server(lambda r: ANSWER if (r.thinking_tokens or 0) >= 1024 else error)
-    await adapted(server, thinking_tokens=100).generate(asked())
+    model = adapted(server, thinking_tokens=100)
+    await model.generate(asked())
     assert server.sent[-1].thinking_tokens == 1024
+    assert "takes thinking_tokens from 1024; 1024 is sent" in caplog.text
+    assert model.adaptation.differences == ("sent-thinking_tokens:1024",)
+
+
+async def test_a_number_of_the_user_that_is_too_large_says_nothing_of_smaller_ones() -> None:
+    server = takes("direct/judge", lambda r: (r.temperature or 0) <= 1,
+                   refused("range", "temperature", limit=1))  # fmt: skip
+    with pytest.raises(CapabilityError, match=r"refuses temperature=1\.5"):
+        await adapted(server, temperature=1.5).generate(asked())
+    await adapted(server, temperature=0.9).generate(asked())
 
 
 ONE = Capabilities(n=False)

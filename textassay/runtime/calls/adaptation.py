@@ -495,15 +495,23 @@ class Adaptation:
         return self._leave_out(name, request)
 
     def _limit(self, name: str, limit: int, request: AnyRequest) -> bool:
-        wire = "max_tokens" if name == "max_completion_tokens" else name
+        wire = _COUNTS.get(name)
         field_name = "alternatives" if isinstance(request, ChoicesRequest) else "logprobs"
-        value = getattr(request, {"top_logprobs": field_name}.get(wire, wire), None)
-        if value is None or value == limit:
+        value = (
+            getattr(request, {"top_logprobs": field_name}.get(wire, wire), None) if wire else None
+        )
+        if wire is None and name in request.required:
+            # not learned: another number may do
+            raise CapabilityError(self._refused_setting(name, getattr(request, name, None)))
+        if wire is None or value is None or value == limit:
             return self._leave_out(name, request)
         limits = self.learned.most if value > limit else self.learned.least
         self._learn(**{"most" if value > limit else "least": {**limits, wire: limit}})
-        if wire != "max_tokens":
-            self._tell(f"takes {wire} {'up to' if value > limit else 'from'} {limit}")
+        words = f"takes {wire} {'up to' if value > limit else 'from'} {limit}"
+        if wire in request.required:
+            _log.warning("%s %s; %s is sent", self.name, words, limit)
+        elif wire != "max_tokens":
+            self._tell(words)
         return True
 
     def _leave_out(self, name: str, request: AnyRequest) -> bool:
@@ -557,6 +565,10 @@ class Adaptation:
             request = Request(prompt="-", effort=self.sampling.effort)
             update = self._thinking(request)
             found += [f"sent-effort:{update['effort'] or 'default'}"] if "effort" in update else []
+        if self.sampling.thinking_tokens is not None:
+            request = Request(prompt="-", thinking_tokens=self.sampling.thinking_tokens)
+            tokens = self._within_limits(request, {}).get("thinking_tokens")
+            found += [f"sent-thinking_tokens:{tokens}"] if tokens is not None else []
         return found
 
 
@@ -567,7 +579,7 @@ def _nearest(wished: Effort, efforts: Sequence[str]) -> str:
 
 
 _DIFFERENCE = re.compile(
-    r"\|(?:[^|]+ )?(?:unsent:[\w,]+|(?:json|functions):words|sent-effort:\w+)(?=\||$)"
+    r"\|(?:[^|]+ )?(?:unsent:[\w,]+|(?:json|functions):words|sent-\w+:\w+)(?=\||$)"
 )
 
 
@@ -589,6 +601,18 @@ _PARAMETERS = {
     "thinking_budget": "thinking_tokens",
 }
 """Names of our fields by those of the API."""
+
+_COUNTS = {
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "n": "n",
+    "top_logprobs": "top_logprobs",
+    "logprobs": "top_logprobs",  # vLLM; of a plain prompt it is the number
+    "thinking_tokens": "thinking_tokens",
+    "thinking_token_budget": "thinking_tokens",
+    "thinking_budget_tokens": "thinking_tokens",
+}
+"""Numbers that may be raised or lowered to what a server names, by the names in refusals."""
 
 
 def _has(request: AnyRequest, name: str) -> bool:
