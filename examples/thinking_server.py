@@ -80,7 +80,7 @@ FAMILIES = {
     ),
     "anthropic": Family(
         "block",
-        {"temperature": 1, "top_p": _NEVER, "top_k": _NEVER},
+        {"temperature": 1, "top_p": _NEVER, "top_k": _NEVER, "reasoning_effort": _NEVER},
         error=lambda name, text: {
             "type": "error", "error": {"type": "invalid_request_error", "message": text},
         },

@@ -137,6 +137,18 @@ def test_effort_and_further_fields_reach_the_server_and_the_signature(
     assert signature.endswith("|unsent:temperature")
 
 
+def test_effort_is_translated_for_an_api_of_another_form(tmp_path, anthropic_key):
+    """And not sent under OpenAI's name beside it, which such an API refuses."""
+    bodies = []
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    with in_thread(lambda: thinking_server.serve("anthropic", THOUGHT)) as running:
+        running.listener = bodies.append
+        effort = ("--effort", "medium", "--aspects", "coherence")
+        name = "anthropic/claude-sonnet-5"
+        score(running, data, "llm-score", tmp_path / "run", *effort, model=name).ok()
+    assert {body["output_config"]["effort"] for body in bodies} == {"medium"}
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

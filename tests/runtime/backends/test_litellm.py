@@ -103,6 +103,20 @@ async def test_prices_come_from_the_table_where_none_is_given(build, mock_server
     assert usage.cost == pytest.approx(cost)
 
 
+async def test_a_model_that_the_table_lists_without_a_price_costs_an_unknown_sum(build):
+    """litellm calculates 0 for it."""
+    answer = {"candidates": [{"content": {"parts": [{"text": "4"}]}, "finishReason": "STOP"}],
+              "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 10}}  # fmt: skip
+
+    async def reply(request):
+        return web.json_response(answer)
+
+    async with listening(reply) as url:
+        model = build("gemini/gemini-3-pro-preview", api_base=url, api_key="k")
+        assert model.price is None
+        assert (await model.generate(ASK)).usage.cost is None
+
+
 async def test_an_unknown_provider_is_a_mistake_of_configuration():
     """It says what names look like, before anything is asked."""
     with pytest.raises(errors.ConfigurationError, match="nosuch/model"):

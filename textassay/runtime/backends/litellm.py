@@ -335,6 +335,18 @@ class LiteLLMModel:
                 raise
             return {}
 
+    @functools.cached_property
+    def _is_openai(self) -> bool:
+        """Whether the API has the form of OpenAI's, as far as litellm tells."""
+        litellm = load_litellm()
+        model, provider = self._model_and_provider
+        if provider not in litellm.provider_list:
+            return True
+        own = litellm.ProviderConfigManager.get_provider_chat_config(
+            model=model, provider=litellm.LlmProviders(provider)
+        )
+        return own is None or isinstance(own, litellm.OpenAIGPTConfig)
+
     @property
     def _takes_prompts(self) -> bool:
         """Whether plain prompts stay plain.
@@ -355,9 +367,12 @@ class LiteLLMModel:
             request = await with_images(request)
         plain = request.model_copy(update={"extra": {}}) if request.extra else request
         body = openai_format.prompt_fields(plain) | openai_format.sampling_fields(plain)
-        if request.thinking_fields:
-            # What the user set is for the provider to refuse, not for a table that may be older.
-            body["allowed_openai_params"] = list(request.thinking_fields)
+        # What the user set is for the provider to refuse, not for a table that may be older. Beside
+        # what litellm makes of it for an API of another form, which refuses fields that it does not
+        # know, it is not sent.
+        allowed = [n for n in request.thinking_fields if n != "reasoning_effort" or self._is_openai]
+        if allowed:
+            body["allowed_openai_params"] = allowed
         if request.functions:
             # tools are no servers of litellm's, for which it would import a package it lacks
             body["_skip_mcp_handler"] = True
@@ -419,7 +434,8 @@ class LiteLLMModel:
         # whatever a provider's code raises becomes ours here, and nowhere else
         except Exception as error:
             raise self._errors.translate(error, body, litellm.exceptions) from None
-        return answer.model_dump(), answer._hidden_params.get("response_cost")
+        # 0 where the table lists the model without a price
+        return answer.model_dump(), answer._hidden_params.get("response_cost") or None
 
     @property
     def _no_key(self) -> str | None:
