@@ -282,7 +282,7 @@ _SUGGESTION = lazy_pattern(
 )
 _SUGGESTED_BEFORE = lazy_pattern(r"['\"`]? (?:instead|should be used|replaces)\b(?! of)")
 _SUGGESTION_END = lazy_pattern(
-    r"[.!?;:](?=\s|$)|\n|\s-\s|\binstead of\b|\brather than\b|\bin place of\b|,? not\b"
+    r"[.!?;:](?=\s|$)|\n|\s-\s|\s\(|\binstead of\b|\brather than\b|\bin place of\b|,? not\b"
 )
 # What stands behind these words is a condition, not what is refused.
 _CONDITION = lazy_pattern(r"\b(?:when|while|if|unless|until|alongside)\b")
@@ -472,7 +472,7 @@ _ENDPOINT = lazy_pattern(
 _PATHS = {"chat": "/v1/chat/completions", "comp": "/v1/completions", "resp": "/v1/responses"}
 _ENDPOINT_CUE = lazy_pattern(
     r"\b(not|unsupported|instead of|rather than)\b|(n't)\b"
-    r"|\b(?:only|use|mean|via|through|try|switch|available)\b"
+    r"|\b(?:only|use|mean|via|through|try|switch|send|available)\b"
 )
 
 
@@ -616,8 +616,8 @@ _CALLS = r"\b(?:tools|tool choice|tool[ _](?:use|calls?|calling)|function[ _]cal
 # ... does not support tools   Unsupported parameter: 'tools'   No endpoints found that support tool
 # use   Function calling is not enabled   "auto" tool choice requires --enable-auto-tool-choice
 _NO_FUNCTIONS = lazy_pattern(
-    rf"(?:(?:\bnot|n't|\bno endpoints found that) support|\bunsupported\b|\bunknown\b"
-    rf"|\bunrecognized\b)[^.]{{0,40}}{_CALLS}"
+    rf"(?:(?:\bnot|n't|\bcannot|\bno endpoints found that) (?:support|use|call)"
+    rf"|\bunsupported\b|\bunknown\b|\bunrecognized\b)[^.]{{0,40}}{_CALLS}"
     rf"|{_CALLS}[^.]{{0,40}}(?:(?:\bnot|n't) (?:\w+ )?(?:support|enabled|available|allowed)"
     rf"|\bunsupported\b|\brequires --)"
 )
@@ -655,7 +655,8 @@ _BOUND = lazy_pattern(
     r"|\b(?:less|greater|more|lower|higher|smaller|larger|fewer) than(?: or equal to)?"
     r"|\b(?:at (?:the )?(?:most|least)|up to|exceeds?|above|below|over|under|beyond|limited to"
     r"|capped at|restricted to|(?:upper|lower) bound(?: is| of|:)?)"
-    r"|\b(?:maximum|minimum|max|min|limit)\b(?:[ _]['\"`]?[\w.]+['\"`]?){0,4}?(?: is| of|:| at|,)?)"
+    r"|\b(?:maximum|minimum|max|min|limits?|caps?)\b(?:[ _]['\"`]?[\w.]+['\"`]?){0,4}?"
+    r"(?: is| of|:| at|,)?)"
     rf"(?: (?:the|a|an|value|of))*\s*[('\"`]*({_FIGURE})(?![\w%])"
 )
 # 8192 at most   16 or more   8192 is the maximum
