@@ -174,7 +174,7 @@ def test_folders_that_cannot_hold_a_run_or_answers_are_refused(server, data, tmp
     for out, more, message in (
         (data, (), "is a file; name a folder"),
         (foreign, (), "contains other files (letters.txt)"),
-        (tmp_path / "run", (), "already contains a run; resume it with `textassay resume"),
+        (tmp_path / "run", (), "(in Python: `resume=True`), or choose another folder"),
         (tmp_path / "new", ("--cache", data), "is a file"),
         (tmp_path / "new", ("--cache", foreign), "contains other files and is not a cache folder"),
     ):

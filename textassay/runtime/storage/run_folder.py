@@ -292,7 +292,7 @@ def refuse_foreign(path: Path) -> None:
     if (path / MANIFEST).exists() and not _is_empty_run(path):
         raise RunFolderError(
             f"{path} already contains a run; resume it with `textassay resume {path}` (in Python: "
-            "resume=True), or choose another folder"
+            "`resume=True`), or choose another folder"
         )
     if path.exists() and not path.is_dir():
         raise RunFolderError(f"{path} is a file; name a folder for the run")
