@@ -283,10 +283,42 @@ def test_the_column_of_raters_can_be_mapped():
         Examples(rows[:1], fields=fields).check()
 
 
-def test_a_rater_who_rates_twice_is_named():
-    rows = [{"id": "a", "output": "x", "rater": "ann", "human.c": n} for n in (1, 2)]
-    with pytest.raises(DataError, match="row 2: rater 'ann' rated 'a' before"):
-        Examples(rows).check()
+def test_raters_keep_their_places_in_rows_that_lack_some_or_have_another_order():
+    for names in (("c.ann", "c.bob"), ("r1", "r2")):
+        ann, bob = (name.replace("c.", "annotators.c.") for name in names)
+        fields = {name: "annotators.c" for name in names if "." not in name}
+        rows = [{"output": "x", ann: 1, bob: 2}, {"output": "y", bob: 2, ann: 1},
+                {"output": "z", bob: 2}, {"output": "v", ann: 1}]  # fmt: skip
+        found = [example.annotators["c"] for example in Examples(rows, fields=fields)]
+        assert found == [(1, 2), (1, 2), (None, 2), (1, None)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({}, "row 2: rater 'ann' rated 'a' before"),
+        ({"rater": None}, "row 2, field 'rater': says no rater of the ratings"),
+        ({"rater": " "}, "row 2, field 'rater': says no rater of the ratings"),
+        ({"id": None}, "row 2, field 'id': says no text that the rater rated"),
+        ({"rater": "bob", "output": "y"}, "row 2, field 'output': differs from that of 'a'"),
+        ({"rater": "bob", "system": "B"}, "row 2, field 'system': differs from that of 'a'"),
+    ],
+)
+def test_a_row_of_a_rater_that_does_not_fit_is_named(changed, message):
+    """Two texts under one id would lose one of them, and unnamed raters would be taken for one."""
+    row = {"id": "a", "output": "x", "system": "A", "rater": "ann", "human.c": 1}
+    last = {**row, "rater": "cy"}
+    for second in ({**row, **changed}, {k: v for k, v in {**row, **changed}.items() if v}):
+        with pytest.raises(DataError, match=message):
+            Examples([row, second, last]).check()
+
+
+def test_a_row_of_no_rater_may_be_of_the_text_alone():
+    row = {"id": "a", "output": "x"}
+    rows = [{**row, "rater": None, "human.c": None}, {**row, "rater": "ann", "human.c": 1}]
+    assert [one.annotators for one in Examples(rows)] == [{"c": (1,)}]
+    with pytest.raises(DataError, match="row 2: is "):
+        Examples([{**row, "rater": "ann"}, 5]).check()
 
 
 def test_a_column_of_raters_without_repeated_ids_is_a_field_like_others():

@@ -64,8 +64,9 @@ class _Layout:
     """Key of the row and the field it is."""
     parts: tuple[tuple[str, str, str], ...]
     """Key of the row, the keyed field it belongs to, and its name in there."""
-    raters: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Aspect, and the keys that hold one rater's rating each."""
+    raters: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
+    """Aspect, and the keys that hold one rater's rating each; `None` for a rater who has none
+    here."""
     further: tuple[tuple[str, str], ...] = ()
     """Key of the row and the field that it is a part of, beside the key in `whole`."""
     suspects: tuple[str, ...] = ()
@@ -106,7 +107,7 @@ class _Layout:
         return (
             *self.whole,
             *self.further,
-            *((key, "human.") for _, keys in self.raters for key in keys),
+            *((key, "human.") for _, keys in self.raters for key in keys if key is not None),
             *((key, f"{name}.") for key, name, _ in self.parts),
         )
 
@@ -134,6 +135,9 @@ class FieldReader:
         self._needs_output, self._chars = needs_output, conversation_chars
         self._labels, self._folder = labels or LabelReader(), folder
         self._layouts: dict[tuple[str, ...], _Layout] = {}
+        # Columns of single raters by aspect, in order of appearance: a rater keeps the place of the
+        # first row in rows with other keys.
+        self._columns: dict[str, dict[str, None]] = {}
         for theirs, ours in self.fields.items():
             field, dot, part = ours.partition(".")
             if (field not in NAMES) if not dot else (field not in KEYED or not part):
@@ -201,7 +205,7 @@ class FieldReader:
             if layout.suspects or layout.not_shown:
                 self._check_unused(row, layout, fields)
         for aspect, columns in layout.raters:
-            ratings = tuple(row[key] for key in columns)
+            ratings = tuple(None if key is None else row[key] for key in columns)
             if any(rating is not None for rating in ratings):
                 fields.setdefault("annotators", {})[aspect] = ratings
         if layout.parts:
@@ -345,8 +349,8 @@ class FieldReader:
                 )
         return claims, further, meta
 
-    def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Return the columns of single raters by aspect.
+    def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
+        """Return the columns of single raters by aspect, `None` for those that are not there.
 
         Mapped to one aspect, or named `annotators.ASPECT.RATER`.
         """
@@ -361,11 +365,17 @@ class FieldReader:
             aspect, dot, rater = rest.rpartition(".")
             if field == "annotators" and dot and aspect and rater:
                 by_aspect.setdefault(aspect, []).append(key)
+        all_mapped = list(self.fields.values())
         for ours, group in mapped.items():
             field, _, aspect = ours.partition(".")
-            if field == "annotators" and aspect and len(group) > 1:
+            if field == "annotators" and aspect and all_mapped.count(ours) > 1:
                 by_aspect.setdefault(aspect, []).extend(group)
-        return {aspect: tuple(group) for aspect, group in by_aspect.items()}
+        for aspect, group in by_aspect.items():
+            self._columns.setdefault(aspect, {}).update(dict.fromkeys(group))
+        return {
+            aspect: tuple(key if key in group else None for key in self._columns[aspect])
+            for aspect, group in by_aspect.items()
+        }
 
     def _target(self, key: str) -> tuple[str, int]:
         """Return what a key means, or `""`, and the rank of its claim.

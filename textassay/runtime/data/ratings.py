@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.data.material import meaning_of
 from textassay.runtime.data.tables import (
     FieldError,
     Numbered,
@@ -362,6 +363,8 @@ def one_row_per_example(
         return None
     seen: set[str] = set()
     for _, row in table.rows():
+        if not isinstance(row, Mapping):  # refused where rows are read
+            return None
         key = str(row.get(id_))
         if key in seen:
             # At the first repeat: a table with one row per text and a rater's name needs no
@@ -400,12 +403,23 @@ class ByRater(Table):
         firsts: dict[str, tuple[int, dict[str, Any]]] = {}
         ratings: dict[str, dict[str, dict[str, Any]]] = {}
         raters: dict[str, None] = {}
+        same: tuple[str, ...] = ()
         for number, row in self._table.rows():
-            id_, rater = str(row[self._id]), str(row[self._rater])
-            raters.setdefault(rater)
+            id_, rater = self._named(row, number)
             texts, rated = self._split(row, number)
-            firsts.setdefault(id_, (number, texts))
+            if not firsts:
+                same = self._keys_of_texts(texts)
+            _, first = firsts.setdefault(id_, (number, texts))
+            for key in same:
+                if texts.get(key) and first.get(key) and texts[key] != first[key]:
+                    problem = f"differs from that of {id_!r} in an earlier row; each text needs"
+                    raise self.error(number, f"field {key!r}: {problem} an id of its own")
             of_text = ratings.setdefault(id_, {})
+            if rater is None:
+                if any(value is not None for value in rated.values()):
+                    raise self.error(number, f"field {self._rater!r}: says no rater of the ratings")
+                continue
+            raters.setdefault(rater)
             for aspect, value in rated.items():
                 if rater in of_text.setdefault(aspect, {}):
                     raise self.error(number, f"rater {rater!r} rated {id_!r} before")
@@ -420,6 +434,24 @@ class ByRater(Table):
     def state(self) -> object:
         """Return the state of the table."""
         return self._table.state()
+
+    def _named(self, row: Any, number: int) -> tuple[str, str | None]:
+        """Return which text a row is about, and who rated it, if the row says so."""
+        if not isinstance(row, Mapping):
+            raise self.error(number, f"is {short_repr(row)}, not an object with fields")
+        id_, rater = (json_cell(key, row.get(key)) for key in (self._id, self._rater))
+        if id_ is None or id_ == "":
+            raise self.error(number, f"field {self._id!r}: says no text that the rater rated")
+        return str(id_), None if rater is None or str(rater).strip() == "" else str(rater)
+
+    def _keys_of_texts(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the keys of the output and of its system, which are the same for all raters."""
+        best: dict[str, tuple[int, str]] = {}
+        for key in row:
+            ours, rank = (self._fields[key], 0) if key in self._fields else meaning_of(key)
+            if ours in ("output", "system"):
+                best[ours] = min(best.get(ours, (rank, key)), (rank, key))
+        return tuple(key for _, key in best.values())
 
     def _split(self, row: Mapping[str, Any], number: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a row without ratings and rater, and the ratings by aspect."""
