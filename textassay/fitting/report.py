@@ -234,7 +234,7 @@ def _held_out(held_out: Json) -> Iterator[Table]:
         listed = ", ".join(
             f"{c.capitalize()} {sd:.3f}" for c, sd in spread.items() if sd is not None
         )
-        notes = (Note(f"standard deviation over repeats: {listed}"),) if listed else ()
+        notes = (Note(f"{aspect}: standard deviation over repeats: {listed}"),) if listed else ()
         yield Table(columns, rows, notes, f"{aspect}, {one['n']} held-out rows")
     means = [(name, *(row[c] for c in COEFFICIENTS)) for name, row in held_out["mean"].items()]
     coefficients = (Column(c, c.capitalize(), "number") for c in COEFFICIENTS)
