@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -183,6 +185,26 @@ async def test_equal_to_nltk_without_synonyms():
     assert values[1] > values[0]
     assert "synonyms:False" in found.signature
     assert (await tool.score(Example(output="A cat."))).error.type == "MissingReferences"
+
+
+def test_rouge_and_meteor_begin_together_in_a_new_process():
+    """Both import NLTK in threads of their own; each found half of what the other had begun."""
+    program = (
+        "import asyncio\n"
+        "from textassay import Example\n"
+        "from textassay.tools import ToolScorer, build\n"
+        "async def main():\n"
+        "    example = Example(output='A cat sat.', references=('The cat sat.',))\n"
+        "    async with ToolScorer(build(['rouge', 'meteor?synonyms=false'])) as scorer:\n"
+        "        found = await asyncio.gather(*(scorer.score(example) for _ in range(4)))\n"
+        "    print({str(score.error) for scores in found for score in scores})\n"
+        "asyncio.run(main())\n"
+    )
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False
+        )
+        assert (done.stdout, done.stderr) == ("{'None'}\n", "")
 
 
 async def test_wordnet_is_asked_for_by_name(tmp_path, monkeypatch):

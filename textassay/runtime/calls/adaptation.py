@@ -162,7 +162,7 @@ class Adaptation:
         self._features: set[tuple[str, object]] = set()
 
     @cached_property
-    def _is_remote(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether a server answers, which may refuse what it is sent."""
         return "api_base" in self._model.identity
 
@@ -177,12 +177,12 @@ class Adaptation:
 
     @cached_property
     def _shuns_temperature(self) -> bool:
-        return self._is_remote and THINKING_NAMES.search(self.name) is not None
+        return self.is_remote and THINKING_NAMES.search(self.name) is not None
 
     @cached_property
     def learned(self) -> Learned:
         """What is known of the model by now."""
-        known = KNOWN.get(self._key) if self._is_remote else None
+        known = KNOWN.get(self._key) if self.is_remote else None
         if known is not None:
             return known
         is_direct = self._model.identity.get("backend") == "openai-compatible"
@@ -213,7 +213,7 @@ class Adaptation:
         self._takes_all = None
         self._differences = None
         # A model of this process, or of a script, is another one with each object.
-        if self._is_remote:
+        if self.is_remote:
             KNOWN[self._key] = self.learned
         self.unsaved = True
 
@@ -400,7 +400,7 @@ class Adaptation:
 
     def is_tried(self, request: AnyRequest) -> bool:
         """Return whether the model is known to take each parameter of a request, or to refuse."""
-        if self._in_batches or not self._is_remote:
+        if self._in_batches or not self.is_remote:
             return True
         key = _shape(request)
         if key in self._tried:
@@ -736,6 +736,9 @@ class AdaptingModel(Wrapper):
             update["thinks"] = learned.thinks
         if "logprobs" in learned.unsent or "top_logprobs" in learned.unsent:
             update |= {"logprobs": False, "choices": False}
+        elif learned.thinks and own.logprobs and self.adaptation.is_remote:
+            # a table may hold for effort `none` alone
+            update |= {"logprobs": None, "choices": None}
         return own.model_copy(update=update) if update else own
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
