@@ -199,6 +199,16 @@ async def test_refused_log_probabilities_show_in_the_capabilities() -> None:
     await model.generate(asked())
 
 
+@pytest.mark.parametrize("name", ["openai/gpt-6-luna", "openai/gpt-4.1"])
+async def test_a_table_of_abilities_is_a_first_guess_for_a_model_that_thinks(name: str) -> None:
+    """Those of today give log-probabilities only while they do not think."""
+    server = Server(lambda _: ANSWER, name)
+    server.capabilities = Capabilities(logprobs=True, choices=True)
+    shown = adapted(server).capabilities
+    known = None if name.startswith("openai/gpt-6") else True
+    assert (shown.logprobs, shown.choices) == (known, known)
+
+
 @pytest.mark.parametrize(
     ("wished", "levels", "sent"),
     [
