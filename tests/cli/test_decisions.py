@@ -472,6 +472,28 @@ def test_compare_subtracts_nothing_across_scales(tmp_path, rated):
     textassay("compare", one, other, rated, "--fail-below", "0").ends(4, "inconclusive")
 
 
+@pytest.mark.parametrize(
+    ("sources", "apart", "interval", "status"),
+    [(2, 1, None, 4), (5, 1, None, 4), (6, 1, 1, 0), (2, 0, 0, 0), (1, 1, None, 4)],
+)
+def test_a_few_sources_that_differ_by_the_same_give_no_interval(
+    tmp_path, sources, apart, interval, status
+):
+    """It would have length 0; where nothing differs at all, a gate holds."""
+    files = [
+        write_lines(
+            tmp_path / name,
+            [{"id": str(at), "aspect": "f", "value": 2 + at / 10 + add} for at in range(sources)],
+        )
+        for name, add in (("a.jsonl", apart), ("b.jsonl", 0))
+    ]
+    done = textassay("compare", *files, "--fail-below", "0", "--json")
+    row = json.loads(done.ends(status).out)["rows"][0]
+    expected = [None, None] if interval is None else pytest.approx([interval] * 2)
+    assert [row["low"], row["high"]] == expected
+    assert ("that all differ by the same" in done.said) == (status == 4 and sources > 1)
+
+
 def test_compare_says_why_there_is_no_agreement(tmp_path, rated):
     one, other = scores(tmp_path / "one.jsonl"), scores(tmp_path / "two.jsonl", lambda at: 3)
     rows = read_lines(rated)

@@ -75,6 +75,10 @@ FEW_SOURCES, DOUBTFUL_P = 40, 0.015
 too often; one below this number they give in 4 to 6 % of 1,500 draws with 8 to 30 sources."""
 
 
+NO_SPREAD = 1e-24
+"""Variance of differences that are equal but for rounding."""
+
+
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
     """Scores `a` minus scores `b`.
@@ -102,6 +106,17 @@ class PairedDifference:
     wins: int
     ties: int
     losses: int
+
+    def estimate(self, confidence: float) -> Estimate:
+        """Return the difference with its interval; none if a few sources differ by the same.
+
+        There it would have length 0 and exclude 0 where the sign-flip test does not.
+        """
+        estimate = self.difference.estimate(confidence)
+        is_same = self.difference.variance <= NO_SPREAD < self.difference.value**2
+        if is_same and self.p is not None and self.p > 1 - confidence:
+            return Estimate(estimate.value)
+        return estimate
 
 
 def paired_difference(
@@ -512,6 +527,12 @@ def _notes(row: CompareRow) -> Iterator[Note]:
             " their means on the raters' scale (textassay estimate)",
             warning=True,
         )
+    elif row.difference.low is None and row.p is not None:
+        yield Note(
+            f"{row.aspect}: {row.groups} sources that all differ by the same do not show how far"
+            " others would, so there is no interval",
+            warning=True,
+        )
     elif row.difference.low is None:
         yield Note(f"{row.aspect}: one source alone gives no interval", warning=True)
     elif row.p is not None and DOUBTFUL_P <= row.p < 0.05 and row.groups < FEW_SOURCES:
@@ -591,7 +612,7 @@ class _Options:
         )
         return CompareRow(
             aspect=aspect, n=found.n, groups=found.groups, a=found.a, b=found.b,
-            difference=found.difference.estimate(self.confidence), p=found.p, wins=found.wins,
+            difference=found.estimate(self.confidence), p=found.p, wins=found.wins,
             ties=found.ties, losses=found.losses, unscored=len(shared) - len(pairs),
             **self._about(a, b),
         )  # fmt: skip
