@@ -116,6 +116,14 @@ def test_the_gate_uses_the_ends_of_the_interval():
     assert gate([]) == "inconclusive"
 
 
+def test_a_gate_does_not_hold_if_nothing_that_was_asked_for_could_be_tested():
+    """Every run has the repeat, so it says nothing of the others."""
+    repeated = verdicts([measured([0.0] * 8, test="repeat")])
+    other = verdicts([measured([0.0] * 8, test="bold")])
+    assert (gate(repeated), gate(repeated, ["negation"])) == ("holds", "inconclusive")
+    assert gate([*repeated, *other], ["negation"]) == "holds"
+
+
 def test_wilson_is_that_of_the_books():
     """81 of 263, as in table I of Newcombe, Statistics in Medicine 17 (1998)."""
     found = wilson(81, 263)

@@ -553,12 +553,17 @@ def wilson(count: int, n: int) -> Estimate:
     return Estimate(share, max(0.0, center - half), min(1.0, center + half))
 
 
-def gate(rows: Sequence[StressRow]) -> Verdict:
-    """Return `fails` if a test fails, `inconclusive` if one cannot tell, else `holds`."""
+def gate(rows: Sequence[StressRow], untested: Sequence[str] = ()) -> Verdict:
+    """Return `fails` if a test fails, `inconclusive` if one cannot tell, else `holds`.
+
+    It is inconclusive, too, if the data had nothing for any test that was asked for, so that only
+    the repeat was measured, which every run has.
+    """
     verdicts = {row.verdict for row in rows}
     if "fails" in verdicts:
         return "fails"
-    return "inconclusive" if "inconclusive" in verdicts or not verdicts else "holds"
+    is_tested = not untested or any(row.test != REPEAT for row in rows)
+    return "holds" if verdicts == {"holds"} and is_tested else "inconclusive"
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def _show(result: StressResult, plan: StressPlan, *, as_json: bool) -> int:
     if plan.margin is not None:
         # with a gate its verdict decides alone: unscored pairs are reported, and too many make
         # tests inconclusive
-        verdict = gate(result.rows)
+        verdict = gate(result.rows, result.untested)
         say(f"gate: shifts of at most {plan.margin:g} points: {verdict}")
         return GATE_STATUS[verdict]
     return UNSCORED if any(row.unscored for row in result.rows) else 0
