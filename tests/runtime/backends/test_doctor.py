@@ -12,7 +12,14 @@ from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.doctor import Finding, examine, plain_text
 from textassay.runtime.backends.local.llamacpp import LlamaCppModel
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.errors import AuthenticationFailed, ContextTooLong, ServerFailed
+from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
+from textassay.runtime.errors import (
+    AuthenticationFailed,
+    CapabilityError,
+    ContextTooLong,
+    RequestRefused,
+    ServerFailed,
+)
 from textassay.runtime.model import (
     Capabilities,
     ContinuationRequest,
@@ -123,6 +130,30 @@ async def test_a_wrong_key_is_no_finding():
 
     with pytest.raises(AuthenticationFailed):
         await examine(ScriptedModel(locked))
+
+
+def chats_only(reply: object) -> AdaptingModel:
+    """A model as through litellm, which takes no plain prompts."""
+
+    def answer(request: Request) -> object:
+        if request.messages:
+            return reply
+        raise CapabilityError("takes chats only")
+
+    model = ScriptedModel(answer)
+    return AdaptingModel(model, Adaptation(model))
+
+
+async def test_a_wrong_key_is_no_finding_of_a_model_that_takes_chats_only():
+    with pytest.raises(AuthenticationFailed):
+        await examine(chats_only(AuthenticationFailed("the key is wrong")))
+
+
+async def test_what_a_server_refuses_is_told_and_its_latency_is_not():
+    """Not that it takes no plain prompts, which says nothing of the chats."""
+    findings = await examine(chats_only(RequestRefused("too many messages")))
+    assert "latency" not in by_ability(findings)
+    assert {f.detail for f in findings if f.ability in ("n", "seed")} == {"too many messages"}
 
 
 @needs_llama

@@ -405,19 +405,20 @@ async def examine(model: Model) -> list[Finding]:
             finding = await _probed(ability, probe(model, form))
         except FatalModelError as error:
             # one of the two forms of a prompt, or an address of its own, may be what is missing
-            if ability == "prompt" and refused is not None:
-                raise refused from error
-            refused = error
+            refused = error if ability == "chat" else refused
             finding = Finding(ability=ability, verdict="no", detail=str(error))
-        if ability == "chat" and finding.verdict != "yes":
+        if ability == "prompt" and finding.verdict != "yes" and refused is not None:
+            raise refused  # nothing is answered
+        if ability == "prompt" and finding.verdict == "yes" and findings[0].verdict != "yes":
             form = as_prompt
         findings.append(finding)
     if not isinstance(model, AdaptingModel):
         return findings
+    answers = any(one.ability in ("chat", "prompt") and one.verdict == "yes" for one in findings)
     for ability, thinking_probe in THINKING_PROBES.items():
         began = time.monotonic()
         findings.append(await _probed(ability, thinking_probe(model, form)))
-        if ability == "thinks":
+        if ability == "thinks" and answers and findings[-1].verdict != "unknown":
             seconds = f"{time.monotonic() - began:.1f} s for a short answer"
             findings.append(Finding(ability="latency", verdict="yes", detail=seconds))
     return findings
