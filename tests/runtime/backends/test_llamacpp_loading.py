@@ -18,6 +18,7 @@ import pytest
 
 import textassay
 from tests.gguf_fixture import Shape, write_model
+from tests.methods.test_golden_requests import refused_by_the_embedded_model
 from tests.waiting import HANGS_AFTER
 from textassay.runtime.backends.local.llamacpp import (
     EMBEDDED_CHECKSUM,
@@ -227,6 +228,10 @@ def test_the_doctor_examines_it(copy):
     done = run(copy, "doctor", "embedded")
     assert done.returncode == 0, done.stderr
     assert "512 tokens stated, and more are refused" in done.stdout
+    assert f"all but {', '.join(refused_by_the_embedded_model())}\n" in done.stdout
+    # the same file without the profile: it has no chat template
+    done = run(copy, "doctor", f"llamacpp/{copy / 'textassay' / 'models' / EMBEDDED_FILE}")
+    assert "  gptscore, decomp-eval with --set ask=plain\n" in done.stdout
 
 
 def test_a_file_that_is_missing_or_damaged(copy, tmp_path):
@@ -264,6 +269,7 @@ PRELUDE = """
 import asyncio, json, sys
 from pathlib import Path
 from tests.gguf_fixture import Shape, write_model
+from tests.methods.test_golden_requests import refused_by_the_embedded_model
 from textassay.runtime.backends.local.llamacpp import LlamaCppModel
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import ChatMessage, ChoicesRequest, ContinuationRequest, Request

@@ -14,13 +14,14 @@ from textassay.cli import flags
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async, with_flags
-from textassay.runtime.errors import UnknownName
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import LOADED, SETTABLE, Settings
 from textassay.table import printable
 
 if TYPE_CHECKING:
     from textassay.runtime.backends.doctor import Finding
     from textassay.runtime.connected import ConnectedModel
+    from textassay.runtime.model import Model
 
 
 @command("doctor", panel=MAKING)
@@ -64,7 +65,7 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
     async with connect(name, settings=settings) as model:
         # bare: a cache, or the splitting of draws, would hide what the model itself does
         findings = _with_flags(await examine(model.bare))
-        findings.append(_suited_methods(findings))
+        findings.append(_suited_methods(findings, model))
         if not as_json:
             typer.echo(printable(plain_text(f"what {name} can do:", findings)))
         if settings.batch:
@@ -86,15 +87,34 @@ def _with_flags(findings: Sequence[Finding]) -> list[Finding]:
     return [one.model_copy(update={"detail": with_flags(one.detail)}) for one in findings]
 
 
-def _suited_methods(findings: Sequence[Finding]) -> Finding:
-    """Return which methods can judge with a model."""
+def _suited_methods(findings: Sequence[Finding], model: Model) -> Finding:
+    """Return which methods can judge with a model, and are not refused by its profile."""
+    from textassay.methods import METHODS, PromptMethod, build
     from textassay.runtime.backends.doctor import Finding
 
     found = {finding.ability: finding.verdict for finding in findings}
     if found["chat"] != "yes" != found["prompt"]:
         detail = "none: the model answers nothing"
         return Finding(ability="methods", verdict="no", detail=detail)
-    detail = "all" if found["continuation"] == "yes" else "all but gptscore"
+
+    def fits(name: str) -> bool:
+        try:
+            method = build(name, model, task="summarization")
+        except ConfigurationError:
+            return False
+        if name == "gptscore":
+            return found["continuation"] == "yes"
+        if found["chat"] == "yes":
+            return True
+        return isinstance(method, PromptMethod) and method.profile.ask == "plain"
+
+    fit = [name for name in METHODS if fits(name)]
+    unfit = [name for name in METHODS if name not in fit]
+    if found["chat"] != "yes" and "decomp-eval" in unfit:
+        fit.append("decomp-eval with --set ask=plain")
+    detail = f"all but {', '.join(unfit)}" if len(unfit) < len(fit) else ", ".join(fit)
+    if not unfit:
+        detail = "all"
     if found["logprobs"] != "yes":
         detail += "; those that read log-probabilities sample answers instead"
     return Finding(ability="methods", verdict="yes", detail=detail)
