@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.cli.harness import rows_of, textassay, verdicts, write_examples
+from textassay.evaluation.progress import line
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError, FatalModelError
 from textassay.runtime.settings import Settings
@@ -141,6 +142,10 @@ async def test_two_workers_make_the_run_of_one_process(mock_server, data, run, t
     assert len(rows_of(run)) == len(verdicts(run)) == 140
     progress = made.progress
     assert (progress.done, progress.total, progress.usage.calls) == (70, 70, 140)
+    # what was counted stays when workers end: counters of Prometheus never fall
+    limiter = progress.limiters["direct/mock"]
+    assert (limiter.answered, limiter.in_flight, limiter.limit) == (140, 0, 0)
+    assert "in flight" not in line(progress)
     server.options.latency_ms = 0
     command = (
         "score", data, "--method", "llm-score", "--task", "summarization", "--model", "direct/mock",

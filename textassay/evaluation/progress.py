@@ -142,11 +142,12 @@ def effort(now: Progress) -> list[str]:
     cost, unpriced = (usage.cost, []) if usage.cost is not None else known_cost(now.costs)
     if cost:
         parts.append(f"${cost:.4f}" + (" and more" if unpriced else ""))
-    for name, state in now.limiters.items():
+    # those of workers that have ended admit nothing more
+    limiters = {name: state for name, state in now.limiters.items() if state.limit}
+    for name, state in limiters.items():
         waits = f", paused {math.ceil(state.paused_for)} s" if state.paused_for > 0 else ""
         parts.append(
-            f"{name if len(now.limiters) > 1 else 'in flight'}"
-            f" {state.in_flight}/{state.limit}{waits}"
+            f"{name if len(limiters) > 1 else 'in flight'} {state.in_flight}/{state.limit}{waits}"
         )
     return parts
 

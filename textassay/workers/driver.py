@@ -137,7 +137,6 @@ class Driver:
             seconds=time.monotonic() - self._began,
             outcomes=dict(self._outcomes),
             settled_before=before,
-            limiters=sum_progress(living).limiters,
         )
 
     @property
@@ -391,7 +390,9 @@ class Driver:
         return lost
 
     def _remember(self, worker: AssignedWorker) -> None:
-        self._gone.append(worker.report.progress)
+        progress = worker.report.progress
+        ended = {name: state.ended() for name, state in progress.limiters.items()}
+        self._gone.append(replace(progress, limiters=ended))
         self._gone_spent += worker.report.spent
 
     def _fail(self, error: Exception) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from textassay.runtime.calls.budget import TokenForecast
@@ -176,6 +176,13 @@ class LimiterState:
             each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)
         }
         return LimiterState(**{**sums, "paused_for": max(self.paused_for, other.paused_for)})
+
+    def ended(self) -> LimiterState:
+        """Return what was counted, of a limiter that admits nothing more."""
+        return replace(
+            self, in_flight=0, limit=0, concurrency=0, waiting=0, paused_for=0.0,
+            requests_last_minute=0, tokens_last_minute=0,
+        )  # fmt: skip
 
 
 class Pace:
