@@ -331,7 +331,10 @@ def _calls(
     item: Mapping[str, Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
     """Return the calls of a message, each with its result if it is given with it."""
-    given = [call for name in _CALLED for call in item.get(name) or ()]
+    given: list[Any] = []
+    for name in _CALLED:
+        calls = item.get(name)
+        given += calls if isinstance(calls, list | tuple) else [calls]
     if isinstance(item.get("function_call"), Mapping):
         given.append(item["function_call"])
     return [read_call(call, images) for call in given if isinstance(call, Mapping)]

@@ -176,6 +176,8 @@ def is_image_part(part: Mapping[str, Any]) -> bool:
     """Return whether a part of a message is an image, in any of the forms that are understood."""
     kind = part.get("type")
     if kind is not None:
+        if not isinstance(kind, str):
+            return False
         return kind in _KINDS or (kind in _FILES and _says_image(part))
     held = next((part[name] for name in _GEMINI if isinstance(part.get(name), Mapping)), None)
     return isinstance(part.get("image"), Mapping) if held is None else _says_image(held)

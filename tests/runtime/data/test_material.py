@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.pictures import png_uri
@@ -491,10 +491,19 @@ KEYS = ["id", "input", "output", "messages", "target", "scores", "context", "too
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=8))
+@example({"messages": [{"role": "user", "content": [{"type": {}, "text": "a"}]}]})
+@example({"messages": [{"role": "model", "content": "a", "toolInvocations": True}]})
 def test_whatever_a_row_holds_it_is_read_or_refused(row: dict[str, Any]) -> None:
     """Rows that are nearly those of another tool, too: nothing else is raised."""
     with contextlib.suppress(DataError):
         list(Examples([row]))
+
+
+def test_a_call_that_stands_alone_is_a_list_of_one() -> None:
+    call = {"id": "c", "function": {"name": "find", "arguments": "{}"}}
+    turns = [{"role": "assistant", "content": "A", "tool_calls": call}]
+    (example,) = read([{"messages": turns}])
+    assert "find({})" in str(example.source)
 
 
 def test_a_system_prompt_beside_the_messages_is_one_of_them(tmp_path: Path) -> None:
