@@ -15,6 +15,7 @@ import pytest
 
 from tests.pictures import png, png_uri
 from tests.runtime.data.rows import complaint, lines, read, saved
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example
 
 ALIASES = [
@@ -113,6 +114,15 @@ def test_values_from_memory_become_what_json_holds() -> None:
     assert (example.human, example.annotators) == ({"a": 1.5, "d": 2.5}, {"a": (1.0, 2.0)})
     assert example.meta == {"when": None, "day": "2024-05-01", "list": ["a", "b"]}
     assert example.source is None
+
+
+def test_an_empty_group_or_system_is_a_missing_one_as_an_empty_cell_is() -> None:
+    """Rows with it would be one source, so that no interval were valid."""
+    rows = [{"id": str(at), "output": "x", "group": blank, "system": blank}
+            for at, blank in enumerate(("", " ", None))]  # fmt: skip
+    data = Examples(rows)
+    assert {(one.group, one.system) for one in data} == {(None, None)}
+    assert data.check().digest == Examples([{**row, "group": None} for row in rows]).check().digest
 
 
 def test_cells_of_a_csv_file_are_read_as_what_their_column_is(tmp_path: Path) -> None:

@@ -464,6 +464,12 @@ def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> 
         )
     if "id" not in fields:
         fields["id"] = content_id(fields)
+    # An empty text says no more than an empty cell: rows with it have no source in common. After
+    # the id, by which ratings of earlier versions are joined.
+    for name in ("system", "group"):
+        value = fields.get(name)
+        if type(value) is str and not value.strip():
+            del fields[name]
     try:
         return Example(**fields)
     except ValidationError as error:
