@@ -131,6 +131,26 @@ async def test_a_refused_parameter_is_repaired_once_and_for_all(
     assert len(server.sent) == 4
 
 
+@pytest.mark.parametrize("name", ["temperature", "n", "top_logprobs", "role", "schema"])
+async def test_a_refused_parameter_is_repaired_in_batches_too(name: str) -> None:
+    """All requests of the first batch are refused, and all of the next are answered."""
+    test, error, fields = REPAIRS[name]
+    server = takes("direct/judge", lambda request: bool(test(request)), error)
+    model = AdaptingModel(server, Adaptation(server, in_batches=True))
+    for _ in range(2):
+        await asyncio.gather(*(model.generate(asked(draw=i, **fields)) for i in range(3)))
+    assert len(server.sent) <= 3 + 6
+
+
+async def test_answers_from_batches_tell_that_a_model_thinks() -> None:
+    """So that fewer samples are asked of it."""
+    usage = Usage(calls=1, completion_tokens=900, reasoning_tokens=890, cost=None)
+    server = Server(lambda request: ANSWER.model_copy(update={"usage": usage}))
+    model = AdaptingModel(server, Adaptation(server, in_batches=True))
+    await model.generate(asked())
+    assert model.capabilities.thinks is True
+
+
 async def test_a_hundred_first_requests_learn_the_same_thing_once() -> None:
     """And later connections to the same address know it."""
     server = takes("direct/judge", lambda r: r.temperature is None, refused("drop", "temperature"))

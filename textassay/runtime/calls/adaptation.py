@@ -806,7 +806,6 @@ class _Attempts(Generic[Q]):
             # also where it was given tokens for a thought that it turned out not to need
             for request in (sent, self._adaptation.fit(self._request)):
                 self._adaptation.note_taken(request)
-            self._adaptation.note_answer(answer)
             await self._model.save()
         return answer
 
@@ -824,9 +823,8 @@ class _Attempts(Generic[Q]):
                     self._widen(sent, answer.usage)
                     await self._model.save()
                     return None
-                if not sent.probing:
-                    self._adaptation.note_answer(answer)
-                    await self._model.save()
+                self._adaptation.note_answer(answer)
+                await self._model.save()
             if self._spent is NO_USAGE:
                 return answer
             return answer.model_copy(update={"usage": self._spent + answer.usage})
@@ -851,7 +849,8 @@ class _Attempts(Generic[Q]):
             return
         self._repairs += 1
         # What another request has learned meanwhile may be all that this one needs.
-        if self.next() != sent.model_copy(update={"probing": False}):
+        plain = {"probing": False}
+        if self.next().model_copy(update=plain) != sent.model_copy(update=plain):
             return
         try:
             may_repeat = self._adaptation.learn(error.refusal, sent)
