@@ -7,6 +7,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -353,3 +354,32 @@ def test_recorded_conversations_of_tau_bench() -> None:
     assert {e.meta["conversation"] for e in turns} == {e.id for e in whole}
     assert len({e.group for e in turns}) == len({e.group for e in whole}) == 25
     assert len(list(Examples(path, unit="call"))) == 577
+
+
+@pytest.mark.parametrize(
+    ("update", "complaint"),
+    [
+        ({"id": 5}, "field 'id': should be text, not 5"),
+        ({"id": ""}, "field 'id': should not be empty"),
+        ({"id": None}, "field 'id': should be text, not None"),
+        ({"output": None}, "field 'output': should be text, not None"),
+        ({"human": None}, "field 'human': should be an object"),
+        ({"human": {"f": "4"}}, "field 'human.f': should be a number, not '4'"),
+        ({"annotators": {"f": 3}}, "field 'annotators.f': should be a list, not 3"),
+        ({"metrics": {"f": float("nan")}}, "field 'metrics': should be a finite number"),
+        ({"references": "one"}, "field 'references': should be a list, not 'one'"),
+    ],
+)
+def test_a_copy_of_an_example_is_checked_as_a_row_is(
+    update: dict[str, Any], complaint: str
+) -> None:
+    """`model_copy` checks nothing; an empty id was found after its judge had been paid."""
+    copied = Example(id="a", output="x").model_copy(update=update)
+    with pytest.raises(DataError, match=f"list, row 1, {complaint}"):
+        Examples([copied]).check()
+
+
+def test_numbers_of_numpy_in_a_copy_become_plain_ones() -> None:
+    update = {"human": {"f": np.float32(2.5)}, "metrics": {"m": np.int64(3)}}
+    (found,) = Examples([Example(id="a", output="x").model_copy(update=update)])
+    assert {type(value) for value in (*found.human.values(), *found.metrics.values())} == {float}

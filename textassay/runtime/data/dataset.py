@@ -328,7 +328,7 @@ class Examples:
         room = MAX_KEPT_BYTES
         for number, row, example in self._read():
             try:
-                line = _canonical(example, given=row is example)
+                line = _canonical(example, given=isinstance(row, Example))
             except FieldError as error:
                 raise self._table.error(number, error) from None
             except RecursionError:
