@@ -232,7 +232,7 @@ class CompareRow:
     unscored: int
     signatures: tuple[str, str]
     scales: tuple[RatingScale | None, RatingScale | None]
-    over: Weight = "sources"
+    mean_over: Weight = "sources"
     paired_by: PairedBy | None = "text"
 
     @property
@@ -244,7 +244,7 @@ class CompareRow:
         """Return JSON values."""
         content, ends = asdict(self), self.difference
         del content["difference"], content["signatures"], content["scales"]
-        about = {name: content.pop(name) for name in ("unscored", "over", "paired_by")}
+        about = {name: content.pop(name) for name in ("unscored", "mean_over", "paired_by")}
         return content | {"difference": ends.value, "low": ends.low, "high": ends.high} | about
 
 
@@ -472,7 +472,7 @@ def comparison_tables(
          row.ties, row.losses)
         for row in rows
     ]  # fmt: skip
-    notes = [Note(line) for line in dict.fromkeys(MEANS_OVER[row.over] for row in rows)]
+    notes = [Note(line) for line in dict.fromkeys(MEANS_OVER[row.mean_over] for row in rows)]
     own = "every text counts as a source of its own"
     if people is None:
         notes.append(Note(f"{own}; give DATA to pair by source"))
@@ -641,7 +641,7 @@ class _Options:
         signatures = "; ".join(a.signatures), "; ".join(b.signatures)
         return {
             "p_holm": None, "signatures": signatures, "scales": (a.scale, b.scale),
-            "over": self.weight,
+            "mean_over": self.weight,
         }  # fmt: skip
 
 

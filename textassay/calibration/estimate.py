@@ -92,7 +92,7 @@ class EstimateRow:
         outside: Share of the scores outside the range that has ratings.
         sparse: Share of the scores with fewer than 8 ratings at or beyond them, on either side.
         refused: Why there is no corrected value; `None` if there is.
-        over: What the means are over, `sources` or `texts`.
+        mean_over: What the means are over, `sources` or `texts`.
         warnings: Why the intervals cannot be trusted; empty if nothing speaks against them.
         rank: Best and worst rank among the systems that the tests leave open; `None` if not ranked.
     """
@@ -114,7 +114,7 @@ class EstimateRow:
     outside: float
     sparse: float
     refused: str | None = None
-    over: Weight = "sources"
+    mean_over: Weight = "sources"
     warnings: tuple[str, ...] = ()
     rank: tuple[int, int] | None = None
 
@@ -134,7 +134,7 @@ class Estimates(Displayed):
         assumes: Assumptions of the intervals.
         map: Kind of the map behind the calibrated scores.
         confidence: Confidence of the intervals.
-        over: What the means are over, `sources` or `texts`.
+        mean_over: What the means are over, `sources` or `texts`.
     """
 
     rows: tuple[EstimateRow, ...]
@@ -142,7 +142,7 @@ class Estimates(Displayed):
     assumes: tuple[str, ...]
     map: str
     confidence: float
-    over: Weight = "sources"
+    mean_over: Weight = "sources"
 
     def tables(self) -> list[Table]:
         """Return the means, and the differences of systems if there are any."""
@@ -154,7 +154,7 @@ class Estimates(Displayed):
         ]  # fmt: skip
         notes = (
             Note(f"intervals: {self.confidence:.0%}, over sources"),
-            Note(MEANS_OVER[self.over]),
+            Note(MEANS_OVER[self.mean_over]),
             *(Note(f"assumed: {assumption}") for assumption in self.assumes),
             *(note for row in self.rows for note in _notes(row)),
             *_warned(self.rows),
@@ -336,7 +336,7 @@ class _Work:
             outside=outside,
             sparse=sparse,
             refused=refused,
-            over=self.over,
+            mean_over=self.over,
             warnings=() if no_warnings else tuple(self._warnings(inside, corrected)),
         ), (None if refused else point)
 
