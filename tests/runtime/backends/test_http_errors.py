@@ -39,6 +39,14 @@ BODIES = [
     (400, {"message": "This model's maximum context length is 8 tokens", "code": 400},
      errors.ContextTooLong),
     (400, "says: prompt is too long: 9 tokens > 8 maximum", errors.ContextTooLong),
+    # Anthropic, TGI and xAI, about the prompt and the tokens for an answer together
+    (400, "says: input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, "
+     "decrease input length or `max_tokens` and try again", errors.ContextTooLong),
+    (422, {"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. "
+           "Given: 4000 `inputs` tokens and 200 `max_new_tokens`", "error_type": "validation"},
+     errors.ContextTooLong),
+    (400, {"code": "x", "error": "This model's maximum prompt length is 8 but the request contains"
+           " 9 tokens."}, errors.ContextTooLong),
     (400, {"error": {"message": "Provider returned error", "code": 400, "metadata": {
         "raw": '{"error": {"message": "This model\'s maximum context length is 8 tokens"}}'}}},
      errors.ContextTooLong),

@@ -40,9 +40,11 @@ QUOTA_TEXT = lazy_pattern(
 )
 # This model's maximum context length is 8192 tokens.   prompt is too long: 210000 tokens
 # The input token count (40000) exceeds the maximum number of tokens allowed
+# input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000 (Anthropic)
+# `inputs` tokens + `max_new_tokens` must be <= 4097 (TGI)   maximum prompt length is (xAI)
 CONTEXT = lazy_pattern(
-    r"context[ _-]?(length|window|size)|(prompt|input|request) (is|was) too long|too many (input"
-    r" |prompt )?tokens"
+    r"context[ _-]?(length|window|size|limit)|maximum prompt length|tokens\W+\+\s"
+    r"|(prompt|input|request) (is|was) too long|too many (input |prompt )?tokens"
     r"|max(imum)?[ _]model[ _]len|exceed\w{0,8} the (maximum|max|limit)[^.]{0,40}tokens|input token"
     r" count",
     re.I,
@@ -434,10 +436,9 @@ _PLAIN = lazy_pattern(
     r"|value|name|key|input)|extra_forbidden|integer_(?:above|below)"
     r"|does(?: not|n't) support (?:the )?parameter"
 )
-# ... exceed context limit: 190000 + 20000 > 200000   `inputs` tokens + `max_new_tokens` must be
 # API key not valid   Failed to call a function
 _OTHER_FAULT = lazy_pattern(
-    r"context limit|tokens\W+\+\s|api[ _-]?key|tool_use_failed|json_validate_failed"
+    r"api[ _-]?key|tool_use_failed|json_validate_failed"
     r"|does not exist|not found\b|rate limit|invalid[ _]model\b"
     r"|request (?:is )?too large|reduce the length"
 )
