@@ -440,21 +440,17 @@ def with_means(example: Example, labels: LabelReader) -> Example:
     return example.model_copy(update={"human": {**example.human, **means}}) if means else example
 
 
-_TEXTS = ("id", "output", "source", "context", "system", "group")
-_NUMBERS_BY_NAME = ("human", "metrics", "annotators")
-_TEXT, _NUMBER = frozenset({str, type(None)}), frozenset({float, type(None)})
+_COPIED = ("id", "output", "source", "context", "system", "group", "references", *KEYED)
+"""Fields that are checked again in a copy."""
 
 
 def _checked(example: Example) -> Example:
     """Return an example with plain texts and numbers: copies of examples were never validated."""
     given = vars(example)
-    if _is_plain(given):
-        return example
-    names = (*_TEXTS, "references", *_NUMBERS_BY_NAME, "meta")
     try:
         for name in KEYED:  # says more of NaN than pydantic does
             to_json_value(given[name])
-        found = vars(Example.model_validate({name: given[name] for name in names}))
+        found = vars(Example.model_validate({name: given[name] for name in _COPIED}))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -464,24 +460,6 @@ def _checked(example: Example) -> Example:
     if given["id"] is None:
         raise FieldError("id", "should be text, not None")
     return example.model_copy(update={name: found[name] for name in ("references", *KEYED)})
-
-
-def _is_plain(given: Mapping[str, Any]) -> bool:
-    """Return whether all fields have the types that validation leaves."""
-    texts = [given[name] for name in _TEXTS]
-    if not _TEXT.issuperset(map(type, texts)) or not texts[0] or texts[1] is None:
-        return False
-    for name in _NUMBERS_BY_NAME:
-        held = given[name]
-        if type(held) is not dict:
-            return False
-        for value in held.values():
-            values = value if name == "annotators" else (value,)
-            if type(values) is not tuple or not _NUMBER.issuperset(map(type, values)):
-                return False
-    references = given["references"]
-    is_listed = type(references) is tuple and all(type(text) is str for text in references)
-    return is_listed and type(given["meta"]) is dict
 
 
 def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> Example:
