@@ -494,6 +494,27 @@ def test_a_few_sources_that_differ_by_the_same_give_no_interval(
     assert ("that all differ by the same" in done.said) == (status == 4 and sources > 1)
 
 
+def test_estimate_gives_no_interval_of_sources_that_are_all_equal(tmp_path):
+    """A judge that gives one system 5 throughout, and systems that people rate one apart."""
+    systems = [(at, at // 2, "AB"[at % 2]) for at in range(60)]
+    rated = write_lines(
+        tmp_path / "rated.jsonl",
+        [{"id": str(at), "output": "x", "group": str(source), "system": name,
+          "human": {"f": 1 + source % 4 + (name == "A")}} for at, source, name in systems],
+    )  # fmt: skip
+    judged = write_lines(
+        tmp_path / "scores.jsonl",
+        [{"id": str(at), "aspect": "f", "scale": [1, 5],
+          "value": 1 + source % 5 if name == "A" else 5} for at, source, name in systems],
+    )  # fmt: skip
+    found = document("estimate", judged, rated, "--by", "system")
+    by_system = {row["system"]: row["judge_only"] for row in found["rows"]}
+    assert by_system["B"] == {"value": 5, "low": None, "high": None}
+    assert by_system["A"]["low"] < by_system["A"]["value"] == 3
+    [difference] = found["differences"]
+    assert (difference["value"], difference["low"], difference["high"]) == (1, None, None)
+
+
 def test_compare_says_why_there_is_no_agreement(tmp_path, rated):
     one, other = scores(tmp_path / "one.jsonl"), scores(tmp_path / "two.jsonl", lambda at: 3)
     rows = read_lines(rated)

@@ -348,6 +348,8 @@ class _Work:
             # are subtracted, which still pairs them through the sources they share
             delta = self._paired(a, b) or points[a].minus(points[b])
             estimate, p = delta.estimate(self.confidence), delta.p_value()
+            if not self._shows_spread(delta):
+                estimate = Estimate(estimate.value)
             if self.chosen:
                 estimate, p = Estimate(estimate.value), None
             differences.append(SystemDifference(self.columns.score, a, b, estimate, p))
@@ -449,17 +451,25 @@ class _Work:
         on_scale = self.scales.on_raters_scale(part.scores)
         if on_scale is None:
             return NO_ESTIMATE
-        mean = self._mean(on_scale, part.groups).estimate(self.confidence)
-        return mean.clipped(*self.scales.raters)
+        linearized = self._mean(on_scale, part.groups)
+        mean = linearized.estimate(self.confidence).clipped(*self.scales.raters)
+        return mean if self._shows_spread(linearized) else Estimate(mean.value)
 
     def _estimate(self, linearized: Linearized | None, *, one_tailed: bool) -> Estimate:
         if linearized is None:
             return NO_ESTIMATE
         estimate = linearized.estimate(self.confidence, one_tailed=one_tailed)
         estimate = estimate.clipped(*self.scales.raters)
-        # ratings that are all equal do not show how far others would differ
-        promised = not self.chosen and (linearized.clusters < 2 or linearized.variance > 0)
+        promised = not self.chosen and self._shows_spread(linearized)
         return estimate if promised else Estimate(estimate.value)
+
+    @staticmethod
+    def _shows_spread(linearized: Linearized) -> bool:
+        """Return whether sources differ: those that are all equal do not show how far others would.
+
+        One source has no interval in any case.
+        """
+        return linearized.clusters < 2 or linearized.variance > 0
 
     def _unscored(self, system: str | None, corrected: Estimate) -> dict[str, Any]:
         """Return counts of rows without a score, and bounds on the mean if they are many."""
