@@ -58,6 +58,8 @@ def test_tasks_and_their_aspects():
     aspects = {row["aspect"] for row in rows("tasks", "summarization")}
     assert aspects == {"coherence", "consistency", "fluency", "relevance"}
     assert "did you mean 'dialogue'" in textassay("tasks", "dialog").err
+    # the help of --task says where all of them are
+    assert "textassay tasks" in textassay("score", "--help").out
 
 
 def test_settings_say_how_they_are_given():
