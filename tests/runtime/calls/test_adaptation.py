@@ -403,6 +403,7 @@ async def test_a_budget_of_thoughts_obeys_what_the_server_names(
     model = adapted(server, thinking_tokens=100)
     await model.generate(asked())
     assert server.sent[-1].thinking_tokens == 1024
+    assert server.sent[-1].max_tokens == 16 + 1024
     assert "takes thinking_tokens from 1024; 1024 is sent" in caplog.text
     assert model.adaptation.differences == ("sent-thinking_tokens:1024",)
 

@@ -339,11 +339,10 @@ class Adaptation:
             return {}
         return {"max_tokens": request.max_tokens + allowance, "thought_allowance": allowance}
 
-    @staticmethod
-    def _least_allowance(request: Request | ChoicesRequest) -> int:
+    def _least_allowance(self, request: Request | ChoicesRequest) -> int:
         """Return the first allowance that an effort asks for."""
         if request.thinking_tokens is not None:
-            return request.thinking_tokens
+            return max(request.thinking_tokens, self.learned.least.get("thinking_tokens", 0))
         return ALLOWANCES[1 if request.effort in ("high", "xhigh", "max") else 0]
 
     def _without_refused(self, request: Request | ChoicesRequest) -> dict[str, Any]:
