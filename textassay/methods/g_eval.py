@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from textassay.agents.ask import LogprobsOrSamples, ProbabilityReading
+from textassay.agents.ask import LogprobsOrSamples, ProbabilityReading, never_cut
 from textassay.agents.planning import Steps, StepsWriter, WrittenSteps, no_steps
-from textassay.agents.prompt_template import Task, prompt_digest
-from textassay.agents.scorer import RatingReading
+from textassay.agents.prompt_template import Prompt, Task, prompt_digest
+from textassay.agents.scorer import TOP_LOGPROBS, RatingReading
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import tasks
 from textassay.methods.method import RatingOptions
@@ -17,6 +17,7 @@ from textassay.prompts import table_file
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect
+from textassay.runtime.model import ChatMessage
 
 STEPS_PROMPT, LABELS_STEPS_PROMPT = "g_eval_steps", "g_eval_labels_steps"
 
@@ -97,14 +98,29 @@ class GEval(RatingMethod):
 
     def nodes(self) -> list[Node]:
         """Write the steps of an aspect once, then fill in the form for every example."""
-        self._write = once(self._writer())
+        self._write, self._find_logprobs = once(self._writer()), once(self._ask_for_logprobs)
         return [
             Node("steps", self._steps, aspect=each("input.aspects")),
             Node("scores", self.scorer, **PER_ASPECT, steps=each("steps")),
         ]
 
     async def _steps(self, aspect: Aspect) -> Steps:
+        # steps cost a call for each aspect, and a judge that sends none is refused
+        if self.how_read == "logprob" and self.options.steps == "auto":
+            await self._find_logprobs()
         return await self._write(aspect)
+
+    async def _ask_for_logprobs(self) -> None:
+        """Find out whether the judge sends log-probabilities, if only asking tells."""
+        ask = self.scorer.ask
+        if ask.model.capabilities.logprobs is None:
+            await ask.answer(
+                Prompt((ChatMessage(role="user", content="Answer with the number 1."),)),
+                lambda sample: sample.text,
+                is_cut=never_cut,
+                logprobs=TOP_LOGPROBS,
+                dry_run_answer="1",
+            )
 
     @property
     def how_read(self) -> RatingReading:
