@@ -251,6 +251,19 @@ async def test_the_nearest_level_of_effort_is_sent_and_told(
     assert f"{sent} is sent" in caplog.text
 
 
+async def test_the_next_level_is_tried_where_a_refusal_lists_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    error = refused("effort", "reasoning_effort")
+    server = Server(lambda request: ANSWER if request.effort == "high" else error)
+    model = adapted(server, effort="max")
+    await model.generate(asked())
+    await model.generate(asked())
+    assert [request.effort for request in server.sent] == ["max", "xhigh", "high", "high"]
+    assert model.adaptation.differences == ("sent-effort:high",)
+    assert "takes no effort max; xhigh is sent" in caplog.text
+
+
 @pytest.mark.parametrize("shown", ["", "It could be a 2"])
 async def test_a_model_that_thinks_is_given_tokens_for_it_from_its_second_answer_on(
     shown: str,

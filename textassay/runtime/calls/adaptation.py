@@ -465,17 +465,16 @@ class Adaptation:
         if refusal.kind == "range" and refusal.limit is not None:
             return self._limit(name, int(refusal.limit), request)
         if refusal.kind == "effort" and request.effort is not None:
-            levels = (*EFFORTS, "default")
-            efforts = tuple(e for e in levels if e in refusal.values and e != request.effort)
+            levels, taken = (*EFFORTS, "default"), refusal.values
+            if not taken and request.effort != "none":  # it does not say which: another may do
+                taken = learned.efforts or EFFORTS
+            efforts = tuple(e for e in levels if e in taken and e != request.effort)
             if efforts:
                 self._learn(efforts=efforts)
                 sent = "default" if "default" in efforts else _nearest(request.effort, efforts)
+                listed = f", but {', '.join(efforts)}" if refusal.values else ""
                 _log.warning(
-                    "%s takes no effort %s, but %s; %s is sent",
-                    self.name,
-                    request.effort,
-                    ", ".join(efforts),
-                    sent,
+                    "%s takes no effort %s%s; %s is sent", self.name, request.effort, listed, sent
                 )
                 return True
         if refusal.kind == "role":
