@@ -324,6 +324,48 @@ async def test_tokens_for_a_thought_obey_what_the_server_names_and_the_context(
     assert (server.sent[-1].max_tokens, server.sent[-1].thought_allowance) == (most, most - 16)
 
 
+async def test_a_context_that_was_exceeded_is_not_by_later_requests_as_long() -> None:
+    """Each was refused once."""
+    error = ContextTooLong("the context has 2048 tokens")
+    server = Server(lambda r: error if r.thought_allowance > 2000 else ANSWER, "direct/o4-mini")
+    model = adapted(server)
+    for longer in ("", "", "?"):
+        words = ChatMessage(role="user", content=f"Rate it.{longer}")
+        await model.generate(Request(messages=(words,), max_tokens=16))
+    await model.generate(
+        Request(messages=(ChatMessage(role="user", content="Rate"),), max_tokens=16)
+    )
+    few, many = ALLOWANCES[0] // 4, ALLOWANCES[0]
+    assert [r.thought_allowance for r in server.sent] == [many, few, few, few, many, few]
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit"),
+    [
+        ({"max_tokens": 16}, lambda r: ContextTooLong("") if r.thought_allowance > 2000 else None),
+        ({"max_tokens": 16}, lambda r: (
+            refused("range", "max_tokens", limit=16) if r.max_tokens > 16 else None)),
+        ({}, lambda r: None),
+    ],
+    ids=["context", "maximum", "no limit"],
+)  # fmt: skip
+@pytest.mark.parametrize("shown", ["", "It is a"])
+@pytest.mark.parametrize("name", ["direct/judge", "direct/o4-mini"])
+async def test_what_stays_cut_is_not_asked_for_for_ever(
+    name: str, shown: str, fields: Any, limit: Callable[[Request], Exception | None]
+) -> None:
+    """Each attempt is paid for; some went on until the run was stopped."""
+    cut = CUT.model_copy(update={"samples": (Sample(text=shown, finish_reason="length"),)})
+    server = Server(lambda r: limit(r) or cut, name)
+    request = Request(messages=CHAT, **fields)
+    if shown:
+        assert (await adapted(server).generate(request)).samples[0].text == shown
+    else:
+        with pytest.raises(AnswerUnfinished, match=r"used all (\d+ tokens|tokens that) .*before"):
+            await adapted(server).generate(request)
+    assert len(server.sent) <= 6
+
+
 @pytest.mark.parametrize(
     ("name", "temperature", "thinks"),
     [

@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
@@ -160,6 +161,9 @@ class Adaptation:
         """Whether requests are sent as they are unless they say how to think; `None` if that is to
         be worked out."""
         self._features: set[tuple[str, object]] = set()
+        self._too_long: dict[int, int] = {}
+        """Characters of the shortest prompt that the context did not hold, by the tokens for a
+        thought that were asked for with it."""
 
     @cached_property
     def is_remote(self) -> bool:
@@ -219,8 +223,8 @@ class Adaptation:
 
     # What is sent -------------------------------------------------------------------------------
 
-    def fit(self, request: Q, least: int = 0, most: int | None = None) -> Q:
-        """Return the request as it is sent, with `least` to `most` tokens for a thought."""
+    def fit(self, request: Q, least: int = 0) -> Q:
+        """Return the request as it is sent, with at least so many tokens for a thought."""
         if isinstance(request, ContinuationRequest):
             return request
         if self._takes_all is None:
@@ -236,7 +240,7 @@ class Adaptation:
             return request
         update = self._set(request)
         merged: Q = request.model_copy(update=update) if update else request
-        update = self._repaired(merged, least, most)
+        update = self._repaired(merged, least)
         if not self._omitted.issuperset(omitted := update.keys() & OPTIONAL.keys()):
             self._omitted |= omitted
             self._differences = None
@@ -253,9 +257,7 @@ class Adaptation:
         update["required"] = (*request.required, *own)
         return update
 
-    def _repaired(
-        self, request: Request | ChoicesRequest, least: int = 0, most: int | None = None
-    ) -> dict[str, Any]:
+    def _repaired(self, request: Request | ChoicesRequest, least: int = 0) -> dict[str, Any]:
         """Return the fields that the model cannot take as they are."""
         learned, update = self.learned, cast("dict[str, Any]", {})
         if request.effort is not None or request.thinking_tokens is not None:
@@ -267,7 +269,7 @@ class Adaptation:
             least = max(least, ALLOWANCES[0])
             update["probing"] = True
         if thinks or learned.allowance or least:
-            update |= self._with_allowance(request, least, most)
+            update |= self._with_allowance(request, least)
         if (
             request.temperature == 0
             and self._shuns_temperature
@@ -327,12 +329,10 @@ class Adaptation:
             return ("reasoning_effort", "chat_template_kwargs")
         return ("reasoning_effort",)
 
-    def _with_allowance(
-        self, request: Request | ChoicesRequest, least: int, most: int | None
-    ) -> dict[str, Any]:
+    def _with_allowance(self, request: Request | ChoicesRequest, least: int) -> dict[str, Any]:
         allowance = max(self._least_allowance(request), self.learned.allowance, least)
-        if most is not None:
-            allowance = min(allowance, most)
+        while self._too_long and len(request.text) >= self._too_long.get(allowance, math.inf):
+            allowance //= 4
         if isinstance(request, ChoicesRequest):
             return {"thought_allowance": allowance}
         if request.max_tokens is None:
@@ -432,6 +432,11 @@ class Adaptation:
         # what was cut, such as the one token that tells choices, may be the beginning of a thought
         if isinstance(response, Response) and response.samples[0].finish_reason == "stop":
             self.answers_at_once = not self.learned.thinks
+
+    def note_too_long(self, request: AnyRequest) -> None:
+        """Learn that the context does not hold a request, nor as many tokens beside longer ones."""
+        allowance, length = request.thought_allowance, len(request.text)
+        self._too_long[allowance] = min(self._too_long.get(allowance, length), length)
 
     def widen(self, request: AnyRequest) -> bool:
         """Learn that a thought took all tokens; return whether the next request has more."""
@@ -777,7 +782,6 @@ class _Attempts(Generic[Q]):
 
     _spent = NO_USAGE
     _repairs = _least_allowance = 0
-    _most_allowance: int | None = None
 
     def __init__(self, model: AdaptingModel, request: Q) -> None:
         self._model, self._adaptation = model, model.adaptation
@@ -785,7 +789,7 @@ class _Attempts(Generic[Q]):
 
     def next(self) -> Q:
         """Return the request as it is sent next."""
-        sent: Q = self._adaptation.fit(self._request, self._least_allowance, self._most_allowance)
+        sent: Q = self._adaptation.fit(self._request, self._least_allowance)
         return sent
 
     async def probe(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> A | None:
@@ -798,8 +802,9 @@ class _Attempts(Generic[Q]):
         if isinstance(answer, Response) and answer.is_cut and not sent.thought_allowance:
             # Some servers show a thought that is cut off as if it were the answer.
             self._least_allowance = ALLOWANCES[0]
-            self._spent = answer.usage
-            return None
+            if self._has_more_than(sent):
+                self._spent = answer.usage
+                return None
         if answer is not None:
             # also where it was given tokens for a thought that it turned out not to need
             for request in (sent, self._adaptation.fit(self._request)):
@@ -832,13 +837,21 @@ class _Attempts(Generic[Q]):
     def _widen(self, sent: Q, usage: Usage | None, cause: Exception | None = None) -> None:
         """Give the next attempt more tokens for its thought."""
         self._spent += usage or NO_USAGE
-        if not self._adaptation.widen(sent):
+        if not self._adaptation.widen(sent) or not self._has_more_than(sent):
             raise _unfinished(self._model.name, sent, self._spent) from cause
+
+    def _has_more_than(self, sent: Q) -> bool:
+        """Return whether the next attempt has more tokens for its thought.
+
+        It has not where the context, the server's maximum, or a request without a limit leaves
+        none.
+        """
+        return self.next().thought_allowance > sent.thought_allowance
 
     def _learn(self, sent: Q, error: RequestRefused | NoLogprobs) -> None:
         """Learn from a refusal; raises it if nothing can be learned."""
         if isinstance(error, ContextTooLong) and sent.thought_allowance > LEAST_ALLOWANCE:
-            self._most_allowance = sent.thought_allowance // 4
+            self._adaptation.note_too_long(sent)
             return
         if error.refusal is None or self._repairs == MAX_REPAIRS:
             raise error
@@ -860,8 +873,9 @@ class _Attempts(Generic[Q]):
 
 def _unfinished(name: str, sent: AnyRequest, spent: Usage) -> AnswerUnfinished:
     limit = sent.max_tokens if isinstance(sent, Request) else sent.thought_allowance
+    tokens = "tokens that its server allows" if limit is None else f"{limit} tokens"
     error = AnswerUnfinished(
-        f"{name} used all {limit} tokens before it answered; lower its effort "
+        f"{name} used all {tokens} before it answered; lower its effort "
         "(effort=low), or use a model that thinks less"
     )
     error.usage = spent if spent is not NO_USAGE else None
