@@ -109,6 +109,7 @@ def test_g_eval_samples_a_server_without_log_probabilities_unless_told_not_to(da
     with served(**{lack: True}) as server:
         done = score(data, run.with_name("either"), server, method="g-eval").ok()
         assert "else 20 samples" in done.err
+        assert done.err.count("warning: samples take the place of log-probabilities: ") == 1
     rows = rows_of(run.with_name("either"))
     assert {(row["how"], row["samples"]) for row in rows} == {("sampled", 20)}
     assert all("|how:sampled|n:20|temp:1|" in row["signature"] for row in rows)

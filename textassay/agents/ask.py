@@ -435,10 +435,13 @@ class LogprobsOrSamples:
             return None
         try:
             return await read()
-        except CapabilityError as error:
+        except CapabilityError:
             if not self._is_refused:
                 self.refuse()
-                _log.warning("samples take the place of log-probabilities: %s", error)
+                name = self.model.name
+                _log.warning(
+                    "samples take the place of log-probabilities: %s sends no usable ones", name
+                )
         return None
 
     async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
