@@ -136,7 +136,8 @@ NO_RATING = {
     ("letters", "Declined"): ["I am unable to choose."],
     ("letters", "NoScoreFound"): ["A good summary of the text", "4", "A. It flows", '{"score": 4}'],
     ("number", "NoScoreFound"): ["D", "4 stars", "★★★★"],
-    ("stars", "NoScoreFound"): ["****", "☆☆☆☆☆", "It names a five star hotel."],
+    ("stars", "NoScoreFound"): ["****", "☆☆☆☆☆", "It names a five star hotel.",
+                                "5 stars, says the text. I give 2 stars."],
 }  # fmt: skip
 
 

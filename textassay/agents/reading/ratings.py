@@ -262,7 +262,7 @@ def _patterns(form: Form, own: str) -> _Patterns:
         re.compile(line),
         re.compile(rf"(?im){begins}{head}{value}(?![\w/])"),
         tuple(re.compile(rf"(?i){clause}{about}(?![\w/])") for clause in clauses),
-        re.compile(rf"(?i)\A\s*{value}(?(unit)|(?!))[ \t]*[.:;,!]") if form == "stars" else None,
+        re.compile(rf"(?i)\A\s*{value}(?(unit)|(?!))[ \t]*[.:;!]") if form == "stars" else None,
     )
 
 
