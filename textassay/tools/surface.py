@@ -37,6 +37,7 @@ from textassay.tools.tool import (
     Computed,
     Measurement,
     check_installed,
+    imported,
     need,
     premise,
     references,
@@ -162,18 +163,15 @@ def _rouge_l(output: Sequence[str], target: Sequence[str]) -> Any:
 @lru_cache(maxsize=2)
 def _tokenizer(stemmer: bool) -> Any:
     """Return rouge-score's tokenizer that remembers: references come back with every system."""
-    from rouge_score.tokenizers import DefaultTokenizer
-
-    tokenizer = DefaultTokenizer(stemmer)
+    tokenizer = imported("rouge_score.tokenizers").DefaultTokenizer(stemmer)  # imports NLTK
     tokenizer.tokenize = lru_cache(maxsize=4096)(tokenizer.tokenize)
     return tokenizer
 
 
 @lru_cache(maxsize=8)
 def _rouge_scorer(variant: str, stemmer: bool) -> Any:
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer([variant], tokenizer=_tokenizer(stemmer))
+    scorers = imported("rouge_score.rouge_scorer")
+    return scorers.RougeScorer([variant], tokenizer=_tokenizer(stemmer))
 
 
 class SacreBleu(Computed):

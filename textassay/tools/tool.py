@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from importlib.util import find_spec
+from threading import RLock
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -332,10 +333,23 @@ def tool(
     )
 
 
+_IMPORTING = RLock()
+
+
+def imported(module: str) -> Any:
+    """Import a module that tools use in worker threads, and return it.
+
+    One thread at a time: modules of NLTK import each other, and of two threads that begin at
+    different ones each would find half of the other's.
+    """
+    with _IMPORTING:
+        return importlib.import_module(module)
+
+
 def need(module: str, *, extra: str, what: str) -> Any:
     """Import a module that an extra of this package brings for `what`, and return it."""
     try:
-        return importlib.import_module(module)
+        return imported(module)
     except ImportError as error:
         raise ConfigurationError(
             f"{what} needs {module.partition('.')[0]}: pip install 'textassay[{extra}]' ({error})"
