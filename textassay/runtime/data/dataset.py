@@ -246,7 +246,9 @@ class Examples:
         return self._info
 
     def _join_raters(self) -> None:
-        joined = one_row_per_example(self._table, self._fields, self._labels)
+        joined = one_row_per_example(
+            self._table, self._fields, self._labels, self._reader.fixed_columns
+        )
         if joined is not None:
             self._table = joined
             self._reader = self._reader_of(joined.fields)

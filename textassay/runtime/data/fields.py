@@ -313,6 +313,11 @@ class FieldReader:
             bool(further) or not claims.keys().isdisjoint(_MATERIAL),
         )
 
+    def fixed_columns(self, keys: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns of the output and its system: the same for all who rate a text."""
+        claims, _, _ = self._claims(keys)
+        return tuple(claims[field][1] for field in ("output", "system") if field in claims)
+
     def _claims(
         self, keys: Sequence[str]
     ) -> tuple[dict[str, tuple[int, str]], list[tuple[str, str]], list[str]]:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import orjson
 
 from textassay.runtime.chat_formats import short_repr
-from textassay.runtime.data.material import meaning_of
 from textassay.runtime.data.tables import (
     FieldError,
     Numbered,
@@ -345,12 +344,16 @@ def rater_of(example: Example) -> str | None:
 
 
 def one_row_per_example(
-    table: Table, fields: Mapping[str, str], labels: LabelReader
+    table: Table,
+    fields: Mapping[str, str],
+    labels: LabelReader,
+    fixed_columns: Callable[[Sequence[str]], Collection[str]],
 ) -> ByRater | None:
     """Return the table with a row per text if its rows say who rated, else `None`.
 
     Such a table has a column of `RATERS` (or one that the field map calls `rater`), an `id` that
-    comes more than once, and ratings in columns such as `human.coherence`.
+    comes more than once, and ratings in columns such as `human.coherence`. `fixed_columns` tells of
+    its other columns which are the same in all rows of a text.
     """
     first = next(iter(table.rows()), (0, None))[1]
     if not isinstance(first, Mapping) or "annotators" in first:
@@ -369,7 +372,7 @@ def one_row_per_example(
         if key in seen:
             # At the first repeat: a table with one row per text and a rater's name needs no
             # joining.
-            return ByRater(table, rater, id_, fields, labels)
+            return ByRater(table, rater, id_, fields, labels, fixed_columns)
         seen.add(key)
     return None
 
@@ -384,10 +387,16 @@ class ByRater(Table):
     """
 
     def __init__(
-        self, table: Table, rater: str, id_: str, fields: Mapping[str, str], labels: LabelReader
+        self,
+        table: Table,
+        rater: str,
+        id_: str,
+        fields: Mapping[str, str],
+        labels: LabelReader,
+        fixed_columns: Callable[[Sequence[str]], Collection[str]],
     ) -> None:
         self._table, self._rater, self._id, self._fields = table, rater, id_, fields
-        self._labels = labels
+        self._labels, self._fixed_columns = labels, fixed_columns
         self.name = table.name
         self.unit = table.unit
         # Ratings were read as numbers here, so joined rows are no longer text only.
@@ -403,14 +412,14 @@ class ByRater(Table):
         firsts: dict[str, tuple[int, dict[str, Any]]] = {}
         ratings: dict[str, dict[str, dict[str, Any]]] = {}
         raters: dict[str, None] = {}
-        same: tuple[str, ...] = ()
+        fixed: Collection[str] = ()
         for number, row in self._table.rows():
             id_, rater = self._named(row, number)
             texts, rated = self._split(row, number)
             if not firsts:
-                same = self._keys_of_texts(texts)
+                fixed = self._fixed(texts, number)
             _, first = firsts.setdefault(id_, (number, texts))
-            for key in same:
+            for key in fixed:
                 if texts.get(key) and first.get(key) and texts[key] != first[key]:
                     problem = f"differs from that of {id_!r} in an earlier row; each text needs"
                     raise self.error(number, f"field {key!r}: {problem} an id of its own")
@@ -444,14 +453,12 @@ class ByRater(Table):
             raise self.error(number, f"field {self._id!r}: says no text that the rater rated")
         return str(id_), None if rater is None or str(rater).strip() == "" else str(rater)
 
-    def _keys_of_texts(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the keys of the output and of its system, which are the same for all raters."""
-        best: dict[str, tuple[int, str]] = {}
-        for key in row:
-            ours, rank = (self._fields[key], 0) if key in self._fields else meaning_of(key)
-            if ours in ("output", "system"):
-                best[ours] = min(best.get(ours, (rank, key)), (rank, key))
-        return tuple(key for _, key in best.values())
+    def _fixed(self, row: Mapping[str, Any], number: int) -> Collection[str]:
+        """Return the columns that are the same in all rows of a text."""
+        try:
+            return self._fixed_columns(tuple(row))
+        except FieldError as error:
+            raise self.error(number, error) from None
 
     def _split(self, row: Mapping[str, Any], number: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a row without ratings and rater, and the ratings by aspect."""
