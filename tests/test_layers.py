@@ -123,15 +123,39 @@ def test_rooms_of_runtime_import_downward() -> None:
                 assert ROOMS.index(room) <= ROOMS.index(own), f"{path}: {own} imports {name}"
 
 
+NAMES = {
+    ".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p
+    for p in MODULES
+}
+LONGEST_CHAIN = 14
+"""Modules that a reader may have to open one behind the other."""
+
+
+@cache
+def chain_from(name: str) -> list[str]:
+    """Return the longest chain of modules that are loaded with one, which it begins with."""
+    top = ast.parse(NAMES[name].read_text(encoding="utf-8")).body
+    loaded = {
+        f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in NAMES else node.module
+        for node in top
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    chains = (chain_from(other) for other in sorted(loaded & NAMES.keys()))
+    return [name, *max(chains, key=len, default=[])]
+
+
+def test_chains_of_imports_are_short() -> None:
+    """What a module loads itself; imports inside functions are not counted."""
+    longest = max((chain_from(name) for name in sorted(NAMES)), key=len)
+    assert len(longest) <= LONGEST_CHAIN, " -> ".join(longest)
+
+
 def test_no_import_cycles() -> None:
     """The import graph of the package has no cycle, imports inside functions included."""
-    names = {
-        ".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p
-        for p in MODULES
-    }
     graph = {
-        name: {i for i in imports_of(path) if i in names and i != name}
-        for name, path in names.items()
+        name: {i for i in imports_of(path) if i in NAMES and i != name}
+        for name, path in NAMES.items()
     }
     for name in graph:
         graph[name] -= {parent for parent in graph if name.startswith(parent + ".")}
