@@ -1,42 +1,55 @@
 """Where answers are kept: the protocol, and its implementation in a folder, with diskcache.
 
 diskcache evicts by default and pickles what is neither text nor bytes; here it holds nothing but
-text keys and bytes, gives nothing up, and only writes: what is there is read through SQLite. Knows
-keys and bytes; what they mean is the business of `calls/cache.py`.
+text keys and bytes, gives nothing up, and only writes: what is there is read through SQLite. An
+answer goes into a log first, which costs some microseconds and survives the death of the process,
+and from there, with others, into the database. Knows keys and bytes; what they mean is the business
+of `calls/cache.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
+import secrets
 import sqlite3
-import time
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import diskcache
+import filelock
 
-from textassay.runtime.concurrency import AsyncResource
+from textassay.runtime.concurrency import AsyncResource, in_thread
 from textassay.runtime.errors import StorageError
 from textassay.runtime.storage.cache_folder import (
     DATABASE,
+    LogReader,
     Reader,
-    acquire,
     cache_lock,
     checksum,
     databases,
     held,
+    log_files,
+    log_lock,
+    log_owners,
+    log_record,
+    open_source,
     prepare,
     read_answers,
     refuse_links,
     require,
+    sources,
     unusable,
 )
-from textassay.runtime.storage.group_commit import AnswerCommits, GroupRead, Requests
+from textassay.runtime.storage.files import open_regular
+from textassay.runtime.storage.group_commit import GroupRead, Requests
 
 _SETTINGS: dict[str, Any] = {
     # diskcache is a cache and evicts by default; these answers were paid for.
@@ -60,6 +73,7 @@ _SETTINGS: dict[str, Any] = {
 }
 _KNOWN_SETTINGS = {*_SETTINGS, *diskcache.DEFAULT_SETTINGS, "count", "size", "hits", "misses"}
 _ROWS_PER_TRANSACTION = 2000
+_log = logging.getLogger(__name__)
 
 
 class AnswerStore(Protocol):
@@ -82,7 +96,8 @@ class AnswerStore(Protocol):
         """Keep `value`; return once it would survive the death of this process.
 
         The value is taken before the first suspension, and a canceled `put` still waits until it
-        is kept: `CancelledError` means that it is.
+        is kept: `CancelledError` means that it is. Another store at the same place may see it a
+        moment later.
 
         Raises:
             StorageError: The store cannot be written.
@@ -111,11 +126,9 @@ class _BytesInRows(diskcache.Disk):  # type: ignore[misc]  # diskcache has no ty
         )
 
 
-LOCK_HELD_SECONDS = 0.05
-"""Longest time for which one process keeps others from writing: taking the lock costs about as much
-as committing a few answers, so that it is kept while commits follow each other."""
-LOCK_IDLE_SECONDS = 0.01
-"""Quiet time after which the lock is given back."""
+COMMIT_SECONDS = 0.05
+"""Time for which answers are collected before they are committed together: nobody waits for it, and
+a commit costs about as much as several answers."""
 
 
 class _Writer:
@@ -124,11 +137,10 @@ class _Writer:
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, folder / DATABASE
         self._lock = cache_lock(folder)
-        self._locked_since = 0.0
 
     def open(self) -> None:
         """Create the database or open it, which writes diskcache's settings."""
-        with held(self._lock), self._as_unusable():
+        with held(self._lock), _as_unusable(self._file):
             refuse_links(self._file)
             if self._file.exists():
                 _refuse_unknown_settings(self._file)
@@ -136,62 +148,230 @@ class _Writer:
                 str(self._folder), timeout=60, disk=_BytesInRows, **_SETTINGS
             )
             self._made = self._file.stat()
+            for owner in log_owners(self._folder):
+                self._collect(owner)
 
-    def write(self, batch: Sequence[tuple[str, bytes]]) -> None:
-        """Write all pairs in one transaction, or none."""
-        with self._as_unusable():
+    def _collect(self, owner: str) -> None:
+        """Write what a killed process has left in its logs."""
+        lock = log_lock(self._folder, owner)
+        try:
+            lock.acquire(blocking=False)
+        except filelock.Timeout:  # it lives
+            return
+        try:
+            for file in log_files(self._folder, owner):
+                log = LogReader(file)
+                if log.problem is not None:
+                    _log.warning("%s: %s; what came before is kept", file, log.problem)
+                self._set(log.answers)
+                file.unlink(missing_ok=True)
+        finally:
+            lock.release()
+        Path(lock.lock_file).unlink(missing_ok=True)
+
+    def write(self, answers: Mapping[str, bytes]) -> None:
+        """Write all answers in one transaction, or none."""
+        with _as_unusable(self._file):
             # SQLite goes on writing to a file that was deleted, and what it takes is paid for
             if not os.path.samestat(self._file.stat(), self._made):
                 raise FileNotFoundError(
                     errno.ENOENT, "was replaced by another file", str(self._file)
                 )
-            self._take_lock()
-            try:
-                with self._cache.transact():
-                    for key, value in batch:
-                        self._cache.set(key, value, tag=checksum(key, value))
-            except BaseException:
-                self._release_lock()
-                raise
-            if time.monotonic() - self._locked_since > LOCK_HELD_SECONDS:
-                self._release_lock()
+            with held(self._lock):
+                self._set(answers)
 
-    def idle(self) -> None:
-        """Let other processes write; every batch is committed when it is written."""
-        self._release_lock()
-
-    def _take_lock(self) -> None:
-        """Take the folder's lock, or keep it for commits that follow each other quickly."""
-        if not self._lock.is_locked:
-            acquire(self._lock)
-            self._locked_since = time.monotonic()
-
-    def _release_lock(self) -> None:
-        if self._lock.is_locked:
-            self._lock.release()
+    def _set(self, answers: Mapping[str, bytes]) -> None:
+        with self._cache.transact():
+            for key, value in answers.items():
+                self._cache.set(key, value, tag=checksum(key, value))
 
     def close(self) -> None:
         """Close the connection of the calling thread; the last one moves the log into the file."""
-        self._release_lock()
         if self._file.exists():
             with held(self._lock):
                 self._cache.close()
         else:  # the lock would make the folder again
             self._cache.close()
 
-    @contextmanager
-    def _as_unusable(self) -> Iterator[None]:
+
+class _Logs:
+    """The two logs of a store: one takes answers while those of the other are committed."""
+
+    def __init__(self, folder: Path) -> None:
+        owner = secrets.token_hex(8)
+        self._lock = log_lock(folder, owner)
+        self._files: list[tuple[Path, int]] = []
+        # under the folder's lock: nobody may take for abandoned what is not held yet
+        with held(cache_lock(folder)), _as_unusable(folder / DATABASE):
+            self._lock.acquire(blocking=False)
+            try:
+                for path in log_files(folder, owner):
+                    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+                    self._files.append((path, open_regular(path, flags)))
+            except BaseException:
+                self.close()
+                raise
+
+    def append(self, key: str, value: bytes) -> None:
+        """Append an answer to the one that takes them; the kernel has it then."""
+        path, descriptor = self._files[0]
+        record = log_record(key, value)
+        with _as_unusable(path):
+            if os.write(descriptor, record) < len(record):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def change(self) -> None:
+        """Have the other one take answers."""
+        self._files.reverse()
+
+    def clear(self) -> None:
+        """Empty the one that does not take answers."""
+        path, descriptor = self._files[1]
+        with _as_unusable(path):
+            os.ftruncate(descriptor, 0)
+
+    def close(self, *, keep: bool = False) -> None:
+        """Close the logs, and remove them unless the next process is to collect them."""
+        for path, descriptor in self._files:
+            os.close(descriptor)
+            if not keep:
+                path.unlink(missing_ok=True)
+        self._lock.release()
+        if not keep:
+            Path(self._lock.lock_file).unlink(missing_ok=True)
+
+
+class _Commits:
+    """Takes answers into a log, and commits them together a little later, on a thread of its own.
+
+    After a failure nothing more is taken; what is in the logs is collected when the folder is
+    opened the next time.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._name = f"the cache folder {folder}"
+        self._writer = _Writer(folder)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=self._name)
         try:
-            yield
-        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-            raise unusable(self._file, error) from error
+            self._thread.submit(self._writer.open).result()
+            self._logs = _Logs(folder)
+        except BaseException:
+            self._thread.shutdown()
+            raise
+        self._lock = threading.Lock()
+        self._taken: dict[str, bytes] = {}
+        self._in_work: dict[str, bytes] = {}
+        self._at_once = threading.Event()
+        self._closed = False
+        self._failure: StorageError | None = None
+        self._failure_reported = False
+
+    def pending(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return those of the answers that are not committed yet, so that no reader sees them."""
+        with self._lock:
+            return {
+                key: some[key]
+                for some in (self._in_work, self._taken)
+                for key in keys
+                if key in some
+            }
+
+    async def put(self, key: str, value: bytes) -> None:
+        """Take an answer; wait for a commit if they come faster than they can be committed.
+
+        Raises:
+            StorageError: It could not be written, or an earlier one.
+        """
+        self._take(key, value)
+        while len(self._taken) >= _ROWS_PER_TRANSACTION and not self._closed and not self._failure:
+            self._at_once.set()
+            await asyncio.wrap_future(self._thread.submit(_pass))
+
+    def _take(self, key: str, value: bytes) -> None:
+        with self._lock:
+            if self._closed:
+                raise StorageError(f"{self._name} is closed")
+            if self._failure is None:
+                try:
+                    self._logs.append(key, value)
+                except StorageError as error:
+                    self._failure = error
+            if self._failure is not None:
+                self._failure_reported = True
+                raise StorageError(str(self._failure)) from self._failure
+            if not self._taken and not self._in_work:
+                self._thread.submit(self._commit)
+            self._taken[key] = value
+
+    def close(self) -> None:
+        """Commit what was taken, and end the thread.
+
+        Raises:
+            StorageError: A failure that no `put` has raised.
+        """
+        with self._lock:
+            self._closed = True
+            self._at_once.set()
+        try:
+            self._thread.submit(self._end).result()
+        finally:
+            self._thread.shutdown()
+        if self._failure is not None and not self._failure_reported:
+            raise self._failure
+
+    def _commit(self) -> None:
+        self._at_once.wait(COMMIT_SECONDS)
+        with self._lock:
+            self._in_work, self._taken = self._taken, {}
+            self._logs.change()
+            if not self._closed:
+                self._at_once.clear()
+        try:
+            self._writer.write(self._in_work)
+            self._logs.clear()
+        except Exception as error:  # nobody else would learn of it
+            with self._lock:
+                self._failure = self._failure or self._storage_error(error)
+            return
+        with self._lock:
+            self._in_work = {}
+            if self._taken and not self._closed:
+                self._thread.submit(self._commit)
+
+    def _end(self) -> None:
+        if self._taken and self._failure is None:
+            self._commit()
+        try:
+            self._writer.close()
+        finally:
+            self._logs.close(keep=self._failure is not None)
+
+    def _storage_error(self, error: Exception) -> StorageError:
+        if isinstance(error, StorageError):
+            return error
+        wrapped = StorageError(f"{self._name} cannot be written: {error!r}")
+        wrapped.__cause__ = error
+        return wrapped
+
+
+def _pass() -> None:
+    """Do nothing, behind the commit that is under way."""
+
+
+@contextmanager
+def _as_unusable(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError, diskcache.Timeout) as error:
+        raise unusable(file, error) from error
 
 
 class DiskStore(AsyncResource):
     """Answers in a cache folder, which any number of processes may share.
 
-    Writing is done by one thread in batches; what the tasks of an event loop fetch in one turn is
-    read together, on the loop's thread. Use it from one thread.
+    An answer goes into a log on the thread that puts it, and with others into the database a little
+    later; what the tasks of an event loop fetch in one turn is read together, on the loop's thread.
+    Use it from one thread.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -209,10 +389,7 @@ class DiskStore(AsyncResource):
         self._closed = False
         prepare(self.place)
         with ExitStack() as stack:
-            writer = _Writer(self.place)
-            self._commits = AnswerCommits(
-                writer, name=f"the cache folder {self.place}", idle_seconds=LOCK_IDLE_SECONDS
-            )
+            self._commits = _Commits(self.place)
             stack.callback(self._commits.close)
             self._readers = [
                 stack.enter_context(closing(Reader(file))) for file in databases(self.place)
@@ -231,8 +408,7 @@ class DiskStore(AsyncResource):
         return self._reads.request(key)
 
     def _read(self, requests: Requests) -> None:
-        pending = self._commits.pending
-        found = {key: pending[key] for key in requests if key in pending}
+        found = self._commits.pending(requests)
         missing = [key for key in requests if key not in found]
         try:
             found |= _found(self._readers, missing)
@@ -247,7 +423,7 @@ class DiskStore(AsyncResource):
             request.answer(found.get(key))
 
     async def put(self, key: str, value: bytes) -> None:
-        """Keep `value`; return after the commit, which a canceled `put` waits for as well.
+        """Keep `value`.
 
         Raises:
             StorageError: The disk is full, a file is damaged, or the store is closed; so are all
@@ -263,7 +439,7 @@ class DiskStore(AsyncResource):
         # before the writer, whose connection moves the log into the file if it is the last one
         for reader in self._readers:
             reader.close()
-        await self._commits.aclose()
+        await in_thread(self._commits.close)
 
 
 class RecordedAnswers:
@@ -272,12 +448,12 @@ class RecordedAnswers:
     def __init__(self, folder: Path) -> None:
         require(folder)
         self.place = folder
-        self._readers: list[Reader] | None = None
+        self._readers: list[Reader | LogReader] | None = None
 
     def get(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`."""
         if self._readers is None:
-            self._readers = [Reader(file) for file in databases(self.place)]
+            self._readers = [open_source(file) for file in sources(self.place)]
         return _found(self._readers, [key]).get(key)
 
     async def fetch(self, key: str) -> bytes | None:
@@ -309,12 +485,12 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
         for source in sources:
             entries = read_answers(source)
             while batch := list(islice(entries, _ROWS_PER_TRANSACTION)):
-                writer.write(batch)
+                writer.write(dict(batch))
                 copied += len(batch)
     return copied
 
 
-def _found(readers: Iterable[Reader], keys: Sequence[str]) -> dict[str, bytes]:
+def _found(readers: Iterable[Reader | LogReader], keys: Sequence[str]) -> dict[str, bytes]:
     """Return the values of the keys that are there, each from the first database that has it."""
     found: dict[str, bytes] = {}
     for reader in readers:

@@ -3,6 +3,8 @@
     textassay-cache.json    marks the folder as ours, with the format's number
     .lock                   held while a process creates, commits or deletes answers
     cache.db                the answers, a diskcache database
+    pending-ID-N            logs of one writing process: answers that are not in the database yet
+    pending-ID.lock         held while that process lives
     shard-NNN/cache.db      answers that versions of format 1 wrote; they are only read
 
 In a database every row is a text key and inline bytes with their checksum; anything else is damage.
@@ -14,9 +16,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +49,9 @@ _LOCK = ".lock"
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.002
 """Between two looks whether the lock is free: a commit takes some milliseconds."""
+_LOG = "pending-"
+_RECORD = struct.Struct("<III")
+"""How a record of a log begins: bytes of key and value, which follow, and their checksum."""
 
 
 class StoreInfo(NamedTuple):
@@ -54,11 +60,11 @@ class StoreInfo(NamedTuple):
     folder: Path | str
     """The cache folder, or the address of a Redis."""
     entries: int
-    """Answers."""
+    """Answers; one that is just moved from a log into a database may count twice."""
     bytes: int
     """Size on disk."""
     files: int
-    """Databases that the answers lie in."""
+    """Databases and logs that the answers lie in."""
 
 
 class Verification(NamedTuple):
@@ -195,6 +201,82 @@ def databases(folder: Path) -> list[Path]:
     return [own] * os.path.lexists(own) + sorted(folder.glob(f"shard-*/{DATABASE}"))
 
 
+def logs(folder: Path) -> list[Path]:
+    """Return the logs of answers that are not in the database yet; most are empty."""
+    return sorted(folder.glob(f"{_LOG}*-[0-9]"))
+
+
+def log_files(folder: Path, owner: str) -> tuple[Path, Path]:
+    """Return where the two logs of an owner lie."""
+    return folder / f"{_LOG}{owner}-0", folder / f"{_LOG}{owner}-1"
+
+
+def log_lock(folder: Path, owner: str) -> filelock.BaseFileLock:
+    """Return the lock that the owner of logs holds; whoever else gets it may collect them."""
+    return filelock.FileLock(folder / f"{_LOG}{owner}.lock", thread_local=False)
+
+
+def log_owners(folder: Path) -> set[str]:
+    """Return who has a log or a lock, alive or not."""
+    names = {entry.name.removesuffix(".lock") for entry in folder.glob(f"{_LOG}*")}
+    return {name.removeprefix(_LOG).partition("-")[0] for name in names}
+
+
+def log_record(key: str, value: bytes) -> bytes:
+    """Return an answer as a log keeps it."""
+    name = key.encode()
+    return _RECORD.pack(len(name), len(value), checksum(key, value)) + name + value
+
+
+class LogReader:
+    """The answers that a log holds at this moment; does what a `Reader` of a database does.
+
+    A record that its process did not finish writing is left out.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.answers: dict[str, bytes] = {}
+        self.problem: str | None = None
+        refuse_links(file)
+        try:
+            content = read_regular(file)
+        except FileNotFoundError:  # its process has ended well meanwhile
+            content = b""
+        except OSError as error:
+            raise unusable(file, error) from error
+        at = 0
+        while at + _RECORD.size <= len(content):
+            key_size, value_size, check = _RECORD.unpack_from(content, at)
+            middle = at + _RECORD.size + key_size
+            key, value = content[middle - key_size : middle], content[middle : middle + value_size]
+            at = middle + value_size
+            if at > len(content):
+                return
+            if zlib.crc32(value, zlib.crc32(key)) != check:
+                self.problem = f"the record after {len(self.answers)} answers is damaged"
+                return
+            self.answers[key.decode()] = value
+
+    def find(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the values of those keys that are there."""
+        return {key: self.answers[key] for key in keys if key in self.answers}
+
+    def count(self) -> int:
+        """Return the number of entries."""
+        return len(self.answers)
+
+    def entries(self) -> Iterator[tuple[str, bytes | None, str | None]]:
+        """Iterate over key, value and, in place of a value, what is wrong with it."""
+        for key, value in self.answers.items():
+            yield key, value, None
+        if self.problem is not None:
+            yield "", None, self.problem
+
+    def close(self) -> None:
+        """Do nothing; the file was read at once."""
+
+
 def refuse_links(file: Path) -> None:
     """Refuse a database with links or pipes in place of its files, which lead elsewhere or hang."""
     if _is_in_shard(file) and file.parent.is_symlink():
@@ -270,15 +352,29 @@ class Reader:
         return bool(found.fetchall())
 
 
+def sources(folder: Path) -> list[Path]:
+    """Return all files that hold answers, the newest first."""
+    # logs before the database: what is moved from one to the other meanwhile is found in both
+    return logs(folder) + databases(folder)
+
+
+def open_source(file: Path) -> Reader | LogReader:
+    """Open a database or a log."""
+    return Reader(file) if file.name == DATABASE else LogReader(file)
+
+
 def read_answers(folder: Path) -> Iterator[tuple[str, bytes]]:
     """Iterate over the keys and values of a cache folder."""
     require(folder)
     # first those that a newer one of the same key replaces
-    for file in reversed(databases(folder)):
-        with closing(Reader(file)) as reader:
+    with ExitStack() as opened:
+        # all at once: what is moved from a log into the database meanwhile is found in one of them
+        readers = [opened.enter_context(closing(open_source(file))) for file in sources(folder)]
+        # first those that a newer one of the same key replaces
+        for reader in reversed(readers):
             for key, value, problem in reader.entries():
                 if value is None:
-                    raise unusable(file, f"{key}: {problem}")
+                    raise unusable(reader.file, f"{key}: {problem}")
                 yield key, value
 
 
@@ -286,10 +382,10 @@ def info(folder: str | Path) -> StoreInfo:
     """Return what a cache folder holds, also while it is in use."""
     folder = Path(folder)
     require(folder)
-    files = databases(folder)
+    files = sources(folder)
     entries = 0
     for file in files:
-        with closing(Reader(file)) as reader:
+        with closing(open_source(file)) as reader:
             entries += reader.count()
     return StoreInfo(folder, entries, sum(map(_size, files)), len(files))
 
@@ -302,10 +398,10 @@ def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Ver
     folder = Path(folder)
     require(folder)
     sound, problems = 0, []
-    for file in databases(folder):
+    for file in sources(folder):
         own: list[str] = []
         try:
-            with closing(Reader(file)) as reader:
+            with closing(open_source(file)) as reader:
                 for key, value, problem in reader.entries():
                     defect = problem if value is None else _undecodable(key, value, decode)
                     if defect is None:
@@ -326,10 +422,10 @@ def clear(folder: str | Path) -> StoreInfo:
     folder = Path(folder)
     require(folder)
     with held(cache_lock(folder)):
-        files = databases(folder)
+        files = sources(folder)
         for file in files:
             refuse_links(file)
-        for file in files:
+        for file in databases(folder):
             _refuse_use(file)
         entries, size = sum(map(_count, files)), sum(map(_size, files))
         try:
@@ -388,7 +484,7 @@ def _size(file: Path) -> int:
 def _count(file: Path) -> int:
     """Return the number of entries of a database to be deleted, 0 if it is too damaged to read."""
     try:
-        with closing(Reader(file)) as reader:
+        with closing(open_source(file)) as reader:
             return reader.count()
     except StorageError:
         return 0

@@ -18,7 +18,7 @@ from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.settings import expand
 from textassay.runtime.storage.cache_folder import checksum
-from textassay.runtime.storage.group_commit import AnswerCommits, GroupRead, Requests
+from textassay.runtime.storage.group_commit import GroupCommit, GroupRead, Requests
 
 if TYPE_CHECKING:
     import redis
@@ -162,7 +162,8 @@ class RedisStore:
 
     def __init__(self, url: str) -> None:
         self.place = url
-        self._commits = AnswerCommits(RedisWriter(url), name=f"Redis at {url}")
+        self._commits = GroupCommit(RedisWriter(url), name=f"Redis at {url}")
+        self._pending: dict[str, bytes] = {}  # not written yet, so that a read would miss them
         self._reader: Any = open_async(url)
         self._requests = GroupRead(self._read_soon)
         self._reads: set[asyncio.Task[None]] = set()
@@ -181,15 +182,21 @@ class RedisStore:
 
     async def fetch(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`; retries while Redis is unavailable."""
-        if key in self._commits.pending:
-            return self._commits.pending[key]
+        if key in self._pending:
+            return self._pending[key]
         if self._closed:
             raise StorageError(f"the store in Redis at {self.place} is closed")
         return await self._requests.request(key)
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; return once Redis has it, which a canceled `put` waits for as well."""
-        await self._commits.put(key, value)
+        self._pending[key] = value
+        try:
+            await self._commits.put((key, value))
+        finally:
+            # another `put` of the same key may be on its way still
+            if self._pending.get(key) is value:
+                del self._pending[key]
 
     async def aclose(self) -> None:
         """Write what is waiting and close all connections; safe to call twice."""
