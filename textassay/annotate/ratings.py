@@ -142,9 +142,7 @@ class CollectedRatings(AsyncResource):
             self._fresh = not self.path.exists() or self.path.stat().st_size == 0
             if not self._fresh:
                 self._load()
-            # synced with every line: a rater's work cannot be asked for again as a model's answer
-            # can
-            self._journal = Journal(self.path, sync_seconds=0, retries=True)
+            self._journal = Journal(self.path)
         except BaseException:
             self._lock.release()
             raise
@@ -226,7 +224,9 @@ class CollectedRatings(AsyncResource):
         self.answers[visit] = answer
 
     async def _write(self, **row: Any) -> None:
-        await self._journal.append(encode(row))
+        self._journal.append(encode(row))
+        # at once: a rater's work cannot be asked for again as a model's answer can
+        await self._journal.sync()
 
     def _load(self) -> None:
         for number, row in enumerate(read_rows(self.path), start=1):

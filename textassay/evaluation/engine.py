@@ -285,10 +285,10 @@ class EvaluationEngine:
         }
         return "".join(f"|{difference}" for difference in differences)
 
-    async def _journal(self, judged: list[_Judged]) -> None:
+    def _journal(self, judged: list[_Judged]) -> None:
         """Write scores, then count them: what a caller sees is on disk."""
         if self._folder is not None:
-            await self._folder.append([score for _, scores in judged for score in scores])
+            self._folder.append([score for _, scores in judged for score in scores])
         for example, scores in judged:
             self._done += bool(scores)
             for score in scores:

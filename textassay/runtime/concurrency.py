@@ -51,6 +51,13 @@ async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | N
     """
     # a future and no task, so that a loop that ends and cancels all its tasks waits for it too
     running = asyncio.get_running_loop().run_in_executor(None, work)
+    return await to_the_end(running, discard=discard)
+
+
+async def to_the_end(
+    running: asyncio.Future[R], *, discard: Callable[[R], object] | None = None
+) -> R:
+    """Return a future's result; a cancellation waits for it, too, and has it discarded."""
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:
@@ -199,15 +206,18 @@ async def run_workers(
     work: Callable[[T], Awaitable[R]],
     *,
     workers: int,
-    commit: Callable[[list[R]], Awaitable[None]] | None = None,
+    commit: Callable[[list[R]], None] | None = None,
 ) -> AsyncGenerator[list[R], None]:
     """Yield `work(item)` for every item, in lists of what has finished, with a fixed crew.
+
+    What has finished in a turn of the event loop is first committed together, however slow the
+    consumer is.
 
     An item is taken only when a worker is free for it and fewer than `2 * workers` results are
     being made, wait to be consumed, or are in the list that was yielded last: memory depends
     neither on the number of items nor on how slow the consumer is. An exception of `work`, `commit`
     or `items` cancels the other workers and is raised as it is, after the results that were ready
-    by then; if these cannot be committed, it has a note that says so. Leaving early (`aclose`, or
+    by then. Leaving early (`aclose`, or
     canceling the consumer) returns once all workers have stopped; what they had under way, errors
     included, goes with them.
     """
@@ -228,14 +238,9 @@ async def run_workers(
             if item is _END:
                 results.give_room(1)
                 return
-            result = await work(cast(T, item))
-            results.made.append(result)
-            # Whoever finishes while nobody commits does it for all who finish meanwhile; a task for
-            # it alone would have to be woken for every list.
-            if not results.is_committing:
-                await results.commit()
+            results.add(await work(cast(T, item)))
 
-    crew = asyncio.create_task(_all_of(keep_working, workers, results.commit))
+    crew = asyncio.create_task(_all_of(keep_working, workers))
     crew.add_done_callback(lambda _: results.end())
     try:
         while await results.wait():
@@ -258,17 +263,13 @@ class _Results(Generic[R]):
 
     What `asyncio.Queue` and `asyncio.Semaphore` do for any number of consumers, without a coroutine
     for each item that need not wait.
-
-    Attributes:
-        made: Results that are not committed yet.
-        is_committing: Whether a `commit` is under way, which takes in what is made meanwhile.
     """
 
-    def __init__(self, capacity: int, commit: Callable[[list[R]], Awaitable[None]] | None) -> None:
-        self.made: list[R] = []
-        self.is_committing = False
+    def __init__(self, capacity: int, commit: Callable[[list[R]], None] | None) -> None:
         self._commit = commit
+        self._made: list[R] = []
         self._ready: list[R] = []
+        self._failure: Exception | None = None
         self._ended = False
         self._capacity = capacity
         self._held_back: deque[asyncio.Future[None]] = deque()
@@ -310,18 +311,21 @@ class _Results(Generic[R]):
                 future.set_result(None)
                 return
 
-    async def commit(self) -> None:
-        """Commit what is made, also while it lasts, and hand it to the consumer."""
-        self.is_committing = True
+    def add(self, result: R) -> None:
+        """Have a result committed at the end of the turn, and then consumed."""
+        if not self._made:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        self._made.append(result)
+
+    def _end_turn(self) -> None:
+        batch, self._made = self._made, []
         try:
-            while self.made:
-                batch, self.made = self.made, []
-                if self._commit is not None:
-                    await self._commit(batch)
-                self._ready += batch
-                self._wake()
-        finally:
-            self.is_committing = False
+            if self._commit is not None:
+                self._commit(batch)
+            self._ready += batch
+        except Exception as error:  # raised where the results are awaited
+            self._failure = self._failure or error
+        self._wake()
 
     def end(self) -> None:
         """Have `wait` return when all is consumed."""
@@ -330,9 +334,11 @@ class _Results(Generic[R]):
 
     async def wait(self) -> bool:
         """Wait until something is ready; return whether anything is, or else all is consumed."""
-        while not self._ready and not self._ended:
+        while not (self._ready or self._failure or self._ended):
             self._consumer = asyncio.get_running_loop().create_future()
             await self._consumer
+        if self._failure is not None and not self._ready:
+            raise self._failure
         return bool(self._ready)
 
     def take(self, most: int) -> list[R]:
@@ -345,25 +351,8 @@ class _Results(Generic[R]):
             self._consumer.set_result(None)
 
 
-async def _all_of(
-    worker: Callable[[], Awaitable[None]],
-    workers: int,
-    last: Callable[[], Awaitable[None]],
-) -> None:
-    try:
-        await gather([worker() for _ in range(workers)])
-    except Exception as error:
-        # What was made when the workers were stopped. If that cannot be kept either, the first
-        # error is still the reason why the run stops.
-        try:
-            await last()
-        except Exception as late:
-            error.add_note(f"and what was finished by then was lost: {type(late).__name__}: {late}")
-        raise
-    except BaseException:
-        await last()
-        raise
-    await last()
+async def _all_of(worker: Callable[[], Awaitable[None]], workers: int) -> None:
+    await gather([worker() for _ in range(workers)])
 
 
 def _next_item_of(items: AsyncIterable[T]) -> Callable[[], Awaitable[object]]:

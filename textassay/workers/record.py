@@ -281,7 +281,7 @@ class RunRecord:
             scores = [ScoreLine.read(score_row(score)) for score in adjusted]
         if scores:
             assert self.folder is not None
-            await self.folder.append_lines(scores)
+            self.folder.append_lines(scores)
         return scores
 
     def keep_artifacts(self, texts: Mapping[str, str]) -> None:

@@ -366,7 +366,7 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
             while batch := [read.applied(s, allow_change=allowed) for s in islice(scores, _BATCH)]:
                 calibrated += sum(score.calibrated is not None for score in batch)
                 outside += sum(bool(score.outside) for score in batch)
-                await target.append(batch)
+                target.append(batch)
             target.write_summary()
 
     asyncio.run(write())

@@ -97,7 +97,7 @@ class BatchBook:
         self.run, self.path = run, run / BATCHES
         # Every state is on the disk before the next step is taken. A power cut that lost
         # "submitted" would have the batch paid for twice.
-        self._journal = Journal(self.path, sync_seconds=0)
+        self._journal = Journal(self.path)
         try:
             self.records = read_records(run)
         except BaseException:
@@ -133,7 +133,8 @@ class BatchBook:
     async def note(self, tag: str, state: State, **facts: Any) -> None:
         """Journal a state; return once it is on the disk."""
         row = {"tag": tag, "state": state, "at": round(time.time(), 3), **facts}
-        await self._journal.append(encode(row))
+        self._journal.append(encode(row))
+        await self._journal.sync()
         _take(self.records, row)
 
     def requests(self, tag: str) -> Iterator[tuple[str, Request | ChoicesRequest]]:

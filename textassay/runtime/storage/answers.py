@@ -49,7 +49,7 @@ from textassay.runtime.storage.cache_folder import (
     unusable,
 )
 from textassay.runtime.storage.files import open_regular
-from textassay.runtime.storage.group_commit import GroupRead, Requests
+from textassay.runtime.storage.group_read import GroupRead, Requests
 
 _SETTINGS: dict[str, Any] = {
     # diskcache is a cache and evicts by default; these answers were paid for.

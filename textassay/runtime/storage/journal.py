@@ -1,8 +1,8 @@
 """Append-only files of JSON lines that survive the death of the process at any moment.
 
-Rows are written by one thread in batches; an `append` returns when its rows have reached the
-kernel, which a killed process cannot take back. They are forced to the disk about once a second and
-when the journal is closed. Knows nothing of what the rows mean.
+An `append` returns when its rows have reached the kernel, which a killed process cannot take back.
+They are forced to the disk about once a second, when the journal is closed, and on request. Knows
+nothing of what the rows mean.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import codecs
 import errno
 import os
-import time
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from textassay.runtime.concurrency import AsyncResource
+from textassay.runtime.concurrency import AsyncResource, in_thread
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.storage.files import decode, open_regular
-from textassay.runtime.storage.group_commit import GroupCommit
 
 SYNC_SECONDS = 1.0
 """Longest time that rows are in the kernel only, where a power cut would lose them."""
@@ -29,27 +29,32 @@ _BLOCK = 1 << 16
 class Journal(AsyncResource):
     """A file of JSON lines that this process alone appends to."""
 
-    def __init__(
-        self, path: str | Path, *, sync_seconds: float = SYNC_SECONDS, retries: bool = False
-    ) -> None:
-        """Open or create the file, without a torn last line.
-
-        With 0 `sync_seconds` every batch is forced to the disk before its `append` returns. With
-        `retries` rows may be appended again after some were refused, by people who do not mean to
-        stop because a disk was full for a while.
-        """
+    def __init__(self, path: str | Path) -> None:
+        """Open or create the file, without a torn last line."""
         self.path = Path(path)
-        self._commits = GroupCommit(
-            _LineWriter(self.path, sync_seconds),
-            name=f"the journal {self.path}",
-            idle_seconds=SYNC_SECONDS,
-            retries=retries,
-        )
+        try:
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+            with os.fdopen(open_regular(self.path, flags), "r+b") as file:
+                _mend_last_line(file)
+            # Reopened: appending mode puts every row at the end, wherever the repair stopped.
+            self._descriptor = open_regular(self.path, os.O_WRONLY | os.O_APPEND)
+            self._made = os.fstat(self._descriptor)
+            self._size = self._made.st_size
+        except OSError as error:
+            raise self._refused(error) from error
+        self._left: OSError | None = None
+        # A sync takes milliseconds on an SSD and far longer on a disk, and would hold up the loop.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"the journal {self.path}")
+        self._is_sync_due = self._closed = False
+        self._closing = threading.Event()
+        self._sync_error: StorageError | None = None
 
-    async def append(self, *rows: bytes) -> None:
-        """Append rows, next to each other; return once the kernel has them.
+    def append(self, *rows: bytes) -> None:
+        """Append rows, next to each other; the kernel has them then, which takes microseconds.
 
-        A canceled `append` still waits for that: `CancelledError` means that the rows are written.
+        Raises:
+            StorageError: They could not be written, and none of them was, or what was appended
+                before could not be forced to the disk.
         """
         if not rows:
             return
@@ -57,15 +62,89 @@ class Journal(AsyncResource):
         if lines.count(b"\n") != len(rows):
             broken = next(row for row in rows if b"\n" in row)
             raise ValueError(f"a row of {self.path} contains a line break: {broken[:80]!r}")
-        await self._commits.put(lines)
+        if self._closed:
+            raise StorageError(f"the journal {self.path} is closed")
+        self._raise_sync_error()
+        if self._left is not None:
+            raise self._refused(self._left)
+        self._write(lines)
+        if not self._is_sync_due:
+            self._is_sync_due = True
+            self._thread.submit(self._sync_soon)
+
+    async def sync(self) -> None:
+        """Force to the disk what was appended; a cancellation waits for that as well.
+
+        Raises:
+            StorageError: It could not be.
+        """
+        await in_thread(self._sync)
 
     async def aclose(self) -> None:
-        """Write what is waiting, force it to the disk and close the file; safe to call twice."""
-        await self._commits.aclose()
+        """Force everything to the disk and close the file; safe to call twice."""
+        await in_thread(self.close)
 
     def close(self) -> None:
         """Do what `aclose` does, blocking."""
-        self._commits.close()
+        if self._closed:
+            return
+        self._closed = True
+        self._closing.set()
+        self._thread.shutdown()
+        try:
+            self._raise_sync_error()
+        finally:
+            os.close(self._descriptor)
+
+    def _write(self, lines: bytes) -> None:
+        try:
+            # Checked before each write: writing to a deleted file succeeds, and its rows are gone.
+            if not os.path.samestat(self.path.stat(), self._made):
+                raise FileNotFoundError(
+                    errno.ENOENT, "was replaced by another file", str(self.path)
+                )
+            # On a disk that is almost full, a write may take only part of the bytes without an
+            # error.
+            written = os.write(self._descriptor, lines)
+            while written < len(lines):
+                written += os.write(self._descriptor, lines[written:])
+        except OSError as error:
+            self._take_back(error)
+            raise self._refused(error) from error
+        self._size += written
+
+    def _take_back(self, reason: OSError) -> None:
+        """Remove what was written of rows whose caller is about to learn that they were not."""
+        try:
+            os.ftruncate(self._descriptor, self._size)
+        except OSError as error:
+            # what is written next would follow rows that nobody was told of
+            self._left = reason
+            reason.add_note(f"and rows that failed are left at the end of the file: {error}")
+
+    def _sync_soon(self) -> None:
+        self._closing.wait(SYNC_SECONDS)
+        self._is_sync_due = False  # before the sync: what is appended meanwhile needs another
+        try:
+            self._sync()
+        except StorageError as error:
+            self._sync_error = error
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def _raise_sync_error(self) -> None:
+        error, self._sync_error = self._sync_error, None
+        if error is not None:
+            raise error
+
+    def _refused(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"{self.path} cannot be written: {error}; its earlier content is intact"
+        )
 
 
 def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
@@ -114,92 +193,6 @@ def _is_complete(line: bytes) -> bool:
         return isinstance(decode(line), dict)
     except ValueError:
         return False
-
-
-class _LineWriter:
-    """Appends complete lines to a file; all its methods run on the journal's thread."""
-
-    def __init__(self, path: Path, sync_seconds: float) -> None:
-        self._path = path
-        self._sync_seconds = sync_seconds
-        self._descriptor = -1
-        self._size = 0
-        self._unsynced = False
-        self._synced_at = time.monotonic()
-        self._left: OSError | None = None
-
-    def open(self) -> None:
-        try:
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-            with os.fdopen(open_regular(self._path, flags), "r+b") as file:
-                _mend_last_line(file)
-            # Reopened: appending mode puts every row at the end, wherever the repair stopped.
-            self._descriptor = open_regular(self._path, os.O_WRONLY | os.O_APPEND)
-            self._size = os.fstat(self._descriptor).st_size
-        except OSError as error:
-            raise self._refused(error) from error
-
-    def write(self, batch: Sequence[bytes]) -> None:
-        if self._left is not None:
-            raise self._refused(self._left)
-        rest = memoryview(b"".join(batch))
-        written = 0
-        try:
-            # Checked before each batch: writing to a deleted file succeeds, and its rows are gone.
-            self._refuse_absence()
-            # On a disk that is almost full, a write may take only part of the bytes without an
-            # error.
-            while written < len(rest):
-                written += os.write(self._descriptor, rest[written:])
-            self._unsynced = True
-            # A sync takes milliseconds on an SSD and far longer on a disk; once a second for all
-            # rows together.
-            if time.monotonic() - self._synced_at >= self._sync_seconds:
-                self._sync()
-        except OSError as error:
-            self._take_back(error)
-            raise self._refused(error) from error
-        self._size += written
-
-    def idle(self) -> None:
-        try:
-            self._sync()
-        except OSError as error:
-            raise self._refused(error) from error
-
-    def close(self) -> None:
-        try:
-            try:
-                self._sync()
-            finally:
-                os.close(self._descriptor)
-        except OSError as error:
-            raise self._refused(error) from error
-
-    def _refuse_absence(self) -> None:
-        """Raise if the file was deleted or moved: what is written to it then would be lost."""
-        if not os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
-            raise FileNotFoundError(errno.ENOENT, "was replaced by another file", str(self._path))
-
-    def _sync(self) -> None:
-        if self._unsynced:
-            os.fsync(self._descriptor)
-            self._unsynced = False
-            self._synced_at = time.monotonic()
-
-    def _take_back(self, reason: OSError) -> None:
-        """Remove what was written of a batch, whose waiters are about to learn that it was not."""
-        try:
-            os.ftruncate(self._descriptor, self._size)
-        except OSError as error:
-            # what is written next would follow rows that nobody was told of
-            self._left = reason
-            reason.add_note(f"and rows of a failed batch are left at the end of the file: {error}")
-
-    def _refused(self, error: OSError) -> StorageError:
-        return StorageError(
-            f"{self._path} cannot be written: {error}; its earlier content is intact"
-        )
 
 
 def _mend_last_line(file: BinaryIO) -> None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from textassay.runtime.concurrency import in_thread
+from textassay.runtime.concurrency import to_the_end
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.settings import expand
 from textassay.runtime.storage.cache_folder import checksum
-from textassay.runtime.storage.group_commit import GroupCommit, GroupRead, Requests
+from textassay.runtime.storage.group_read import GroupRead, Requests
 
 if TYPE_CHECKING:
     import redis
@@ -34,6 +34,13 @@ AGAIN_SECONDS = 0.25
 """Time between two such attempts."""
 MAX_READ = 500
 """Keys that are read at once."""
+
+
+class _Batch(NamedTuple):
+    """Answers that are written together."""
+
+    answers: dict[str, bytes]
+    written: asyncio.Future[None]
 
 
 class RedisUnavailable(StorageError):
@@ -112,59 +119,20 @@ def _address(url: str) -> str:
     return expanded
 
 
-class RedisWriter:
-    """Writes `(key, value)` pairs; all its methods run on the one writing thread."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def open(self) -> None:
-        """Connect, and check that Redis keeps what it takes."""
-        self._client: Any = open_blocking(self._url)
-        with as_unavailable(self._url):
-            about = {
-                name: value
-                for section in ("replication", "persistence", "memory")
-                for name, value in self._client.info(section).items()
-            }
-        check_keeps(self._url, about)
-
-    def write(self, batch: Sequence[tuple[str, bytes]]) -> None:
-        """Write all pairs atomically; retries while Redis is unavailable."""
-        deadline = time.monotonic() + OUTAGE_SECONDS
-        sealed = {PREFIX + key: _sealed(key, value) for key, value in batch}
-        while True:
-            try:
-                with as_unavailable(self._url):
-                    # MSET is atomic, and setting the same values again is harmless: a batch whose
-                    # reply was lost can simply be sent again.
-                    self._client.mset(sealed)
-                return
-            except RedisUnavailable:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(AGAIN_SECONDS)
-
-    def idle(self) -> None:
-        """Do nothing; every batch is written when it comes."""
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
-
-
 class RedisStore:
     """Answers in a Redis; implements `AnswerStore`.
 
-    Writing is done by one thread in batches; reads of one turn of the event loop go together. Use
-    it from one event loop.
+    What is put while a write is under way is written together, and reads of one turn of the event
+    loop go together. Use it from one event loop.
     """
 
     def __init__(self, url: str) -> None:
         self.place = url
-        self._commits = GroupCommit(RedisWriter(url), name=f"Redis at {url}")
+        self._client: Any = open_async(url)
         self._pending: dict[str, bytes] = {}  # not written yet, so that a read would miss them
-        self._reader: Any = open_async(url)
+        self._next: _Batch | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._failure: StorageError | None = None
         self._requests = GroupRead(self._read_soon)
         self._reads: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -172,13 +140,22 @@ class RedisStore:
     @classmethod
     async def open(cls, url: str) -> RedisStore:
         """Connect, and check that Redis keeps what it takes."""
+        store = cls(url)
+        about: dict[str, Any] = {}
         try:
-            return await in_thread(lambda: cls(url))
-        except RedisUnavailable as error:
+            with as_unavailable(url):
+                for section in ("replication", "persistence", "memory"):
+                    about |= await store._client.info(section)
+            check_keeps(url, about)
+        except BaseException as error:
+            await store.aclose()
+            if not isinstance(error, RedisUnavailable):
+                raise
             raise ConfigurationError(
                 f"answers cannot be kept: {str(error).rstrip('.')}; check that Redis runs there,"
                 " or change or leave out cache="
             ) from error
+        return store
 
     async def fetch(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`; retries while Redis is unavailable."""
@@ -189,10 +166,22 @@ class RedisStore:
         return await self._requests.request(key)
 
     async def put(self, key: str, value: bytes) -> None:
-        """Keep `value`; return once Redis has it, which a canceled `put` waits for as well."""
-        self._pending[key] = value
+        """Keep `value`; return once Redis has it, which a canceled `put` waits for as well.
+
+        Retries while Redis is unavailable. After a failure, later ones fail at once.
+        """
+        if self._closed:
+            raise StorageError(f"the store in Redis at {self.place} is closed")
+        if self._failure is not None:
+            raise StorageError(str(self._failure)) from self._failure
+        if self._next is None:
+            self._next = _Batch({}, asyncio.get_running_loop().create_future())
+        batch = self._next
+        batch.answers[key] = self._pending[key] = value
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write_all())
         try:
-            await self._commits.put((key, value))
+            await to_the_end(batch.written)
         finally:
             # another `put` of the same key may be on its way still
             if self._pending.get(key) is value:
@@ -203,13 +192,34 @@ class RedisStore:
         if self._closed:
             return
         self._closed = True
-        try:
-            await self._commits.aclose()
-        finally:
-            for task in self._reads:
-                task.cancel()
-            await asyncio.gather(*self._reads, return_exceptions=True)
-            await self._reader.aclose()
+        if self._writing is not None:
+            await to_the_end(self._writing)
+        for task in self._reads:
+            task.cancel()
+        await asyncio.gather(*self._reads, return_exceptions=True)
+        await self._client.aclose()
+
+    async def _write_all(self) -> None:
+        """Write batch after batch: what is put meanwhile is the next."""
+        while (batch := self._next) is not None:
+            self._next = None
+            try:
+                if self._failure is None:
+                    # MSET is atomic, and setting the same values again is harmless: a batch whose
+                    # reply was lost can simply be sent again.
+                    answers = batch.answers.items()
+                    await self._ask("mset", {PREFIX + key: _sealed(key, v) for key, v in answers})
+            except BaseException as error:  # also if the loop ends: they would wait for ever
+                self._failure = (
+                    error
+                    if isinstance(error, StorageError)
+                    else StorageError(f"Redis at {self.place} was not written to: {error!r}")
+                )
+            if self._failure is None:
+                batch.written.set_result(None)
+            else:
+                batch.written.set_exception(self._failure)
+        self._writing = None
 
     def _read_soon(self, requests: Requests) -> None:
         all_of_them = list(requests.items())
@@ -220,7 +230,7 @@ class RedisStore:
 
     async def _read(self, requests: Requests) -> None:
         try:
-            values = await self._found([PREFIX + key for key in requests])
+            values = await self._ask("mget", [PREFIX + key for key in requests])
         except Exception as error:  # a fault of ours, too, must reach those who wait
             for request in requests.values():
                 request.fail(error)
@@ -231,13 +241,13 @@ class RedisStore:
             except StorageError as error:
                 request.fail(error)
 
-    async def _found(self, names: list[str]) -> list[bytes | None]:
+    async def _ask(self, command: str, argument: Any) -> Any:
+        """Send a command, again and again while Redis is unavailable."""
         deadline = time.monotonic() + OUTAGE_SECONDS
         while True:
             try:
                 with as_unavailable(self.place):
-                    values: list[bytes | None] = await self._reader.mget(names)
-                return values
+                    return await getattr(self._client, command)(argument)
             except RedisUnavailable:
                 if time.monotonic() > deadline:
                     raise

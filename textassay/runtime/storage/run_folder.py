@@ -11,7 +11,6 @@ Knows scores and files. The contents of a manifest beyond its format are up to i
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import time
@@ -149,38 +148,23 @@ class RunFolder(AsyncResource):
             ) from error
         self.manifest = complete
 
-    async def append(self, scores: Iterable[Score]) -> None:
-        """Append scores next to each other; return once a killed process could not lose them.
-
-        A canceled `append` still waits for that: `CancelledError` means that the scores are
-        written.
-        """
+    def append(self, scores: Iterable[Score]) -> None:
+        """Append scores next to each other; a killed process cannot lose them then."""
         scores = tuple(scores)
+        self._append([score_row(score) for score in scores])
+        for score in scores:
+            self.tally.add(score)
 
-        def count() -> None:
-            for score in scores:
-                self.tally.add(score)
-
-        await self._append([score_row(score) for score in scores], count)
-
-    async def append_lines(self, scores: Sequence[ScoreLine]) -> None:
+    def append_lines(self, scores: Sequence[ScoreLine]) -> None:
         """Do what `append` does with scores that another process has made into lines."""
+        self._append([score.line for score in scores])
+        for score in scores:
+            self.tally.add_line(score.fields)
 
-        def count() -> None:
-            for score in scores:
-                self.tally.add_line(score.fields)
-
-        await self._append([score.line for score in scores], count)
-
-    async def _append(self, rows: Iterable[bytes], count: Callable[[], None]) -> None:
+    def _append(self, rows: Iterable[bytes]) -> None:
         if self._journal is None:
             raise RuntimeError("write_manifest comes before append, and append before close")
-        try:
-            await self._journal.append(*rows)
-        except asyncio.CancelledError:
-            count()
-            raise
-        count()
+        self._journal.append(*rows)
 
     def check_pairs(self, pairs: Callable[[], Iterable[tuple[str, str]]]) -> None:
         """Refuse scores of examples or aspects that are not the run's.
