@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import diskcache
 import filelock
 
-from textassay.runtime.concurrency import AsyncResource, in_thread
+from textassay.runtime.concurrency import AsyncResource, GroupRead, Requests, in_thread
 from textassay.runtime.errors import StorageError
 from textassay.runtime.storage.cache_folder import (
     DATABASE,
@@ -49,7 +49,6 @@ from textassay.runtime.storage.cache_folder import (
     unusable,
 )
 from textassay.runtime.storage.files import open_regular
-from textassay.runtime.storage.group_read import GroupRead, Requests
 
 _SETTINGS: dict[str, Any] = {
     # diskcache is a cache and evicts by default; these answers were paid for.

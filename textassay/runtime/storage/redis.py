@@ -14,11 +14,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from textassay.runtime.concurrency import to_the_end
+from textassay.runtime.concurrency import GroupRead, Requests, to_the_end
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.settings import expand
 from textassay.runtime.storage.cache_folder import checksum
-from textassay.runtime.storage.group_read import GroupRead, Requests
 
 if TYPE_CHECKING:
     import redis
