@@ -10,6 +10,7 @@ is less than 2 where its cores share caches, memory or a power limit.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -113,4 +114,8 @@ def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 4000)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("count", nargs="?", type=int, default=4000)
+    main(parser.parse_args().count)

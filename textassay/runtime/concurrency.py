@@ -3,9 +3,8 @@
 `gather` a few, `with_branches` if they start more on their way, `run_workers` over many.
 All own their tasks: when they return, raise or are left, no task of theirs is running. `in_thread`
 does the same for what blocks, and `GroupRead` reads together what tasks look for in one turn. Last,
-the garbage collector and the event loop of processes that are
-textassay's own (the command line, workers), never of a host. Knows nothing of models, agents or
-files.
+the garbage collector and the event loop of processes that are textassay's own (the command line,
+workers), never of a host. Knows nothing of models, agents or files.
 """
 
 from __future__ import annotations
