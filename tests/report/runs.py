@@ -47,7 +47,7 @@ def write_run(folder: Path, scores: Iterable[Score], data: Path | None = None) -
         with_scores = RunFolder.create(folder)
         try:
             with_scores.write_manifest(manifest)
-            await with_scores.append(scores)
+            with_scores.append(scores)
             with_scores.write_summary()
         finally:
             await with_scores.aclose()
