@@ -382,6 +382,33 @@ async def test_answers_that_come_faster_than_they_are_committed_wait(tmp_path, s
     assert info(tmp_path).entries == 20_000_000 // size
 
 
+FORKS = """
+import asyncio, os, sys
+from textassay.runtime.errors import StorageError
+from textassay.runtime.storage.answers import DiskStore
+
+async def main():
+    async with DiskStore(sys.argv[1]) as store:
+        if os.fork() == 0:
+            try:
+                await store.put("a", b"1")
+            except StorageError as error:
+                print(error)
+            os._exit(0)
+        os.wait()
+        await store.put("b", b"2")
+
+asyncio.run(main())
+"""
+
+
+@POSIX
+def test_a_forked_process_is_told_to_open_its_own_store(tmp_path):
+    """Its answers would go into a log that the other process removes."""
+    assert "open it again" in finished(FORKS, tmp_path)
+    assert get_all(tmp_path, ["a", "b"]) == [None, b"2"]
+
+
 FILLS = """
 import asyncio, resource, sys
 from textassay.runtime.errors import StorageError

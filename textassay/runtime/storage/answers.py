@@ -265,6 +265,7 @@ class _Commits:
         except BaseException:
             self._thread.shutdown()
             raise
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._taken: dict[str, bytes] = {}
         self._in_work: dict[str, bytes] = {}
@@ -295,6 +296,8 @@ class _Commits:
             await asyncio.wrap_future(self._thread.submit(_pass))
 
     def _take(self, key: str, value: bytes) -> None:
+        if os.getpid() != self._process:
+            raise StorageError(f"{self._name} was opened before a fork; open it again")
         with self._lock:
             if self._closed:
                 raise StorageError(f"{self._name} is closed")
