@@ -5,8 +5,10 @@ import os
 import pickle
 import shutil
 import sqlite3
+import struct
 import sys
 import tempfile
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -30,8 +32,9 @@ from textassay.runtime.storage.cache_folder import (
     checksum,
     clear,
     info,
-    log_files,
+    log_paths,
     log_record,
+    logs,
     read_answers,
     require,
     verify,
@@ -295,15 +298,22 @@ OWNER = "0123456789abcdef"
 
 def leave_log(folder: Path, answers: dict[str, bytes], end: bytes = b"") -> Path:
     """Leave what a process that was killed before its commit would."""
-    file, _ = log_files(folder, OWNER)
+    file = next(log_paths(folder, OWNER))
     records = [log_record(key, value) for key, value in answers.items()]
     file.write_bytes(b"".join(records) + end)
     return file
 
 
-def test_what_a_killed_process_has_not_committed_is_read_and_then_collected(tmp_path):
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(log_record("torn", bytes(9))[:-1], id="killed"),
+        pytest.param(bytes(99), id="power cut"),
+    ],
+)
+def test_what_a_killed_process_has_not_committed_is_read_and_then_collected(tmp_path, end):
     put_all(tmp_path, {"a": b"1", "b": b"2"})
-    log = leave_log(tmp_path, {"b": b"two", "c": b""}, log_record("torn", bytes(9))[:-1])
+    log = leave_log(tmp_path, {"b": b"two", "c": b""}, end)
     assert (dict(read_answers(tmp_path)), info(tmp_path).files) == (
         {"a": b"1", "b": b"two", "c": b""},
         2,
@@ -320,9 +330,25 @@ def test_what_a_killed_process_has_not_committed_is_read_and_then_collected(tmp_
     assert not log.exists()
 
 
-def test_a_damaged_log_is_reported_and_what_came_before_is_kept(tmp_path, caplog):
+def test_the_newest_log_of_a_killed_process_wins(tmp_path):
+    put_all(tmp_path, {"a": b"old"})
+    for number, log in zip(range(11), log_paths(tmp_path, OWNER), strict=False):
+        log.write_bytes(log_record("a", b"%d" % number))
+    assert RecordedAnswers(tmp_path).get("a") == b"10"
+    assert dict(read_answers(tmp_path)) == {"a": b"10"}
+    assert get_all(tmp_path, ["a"]) == [b"10"]
+    assert [log.name for log in tmp_path.glob("pending-*")] == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(log_record("b", b"2")[:-1] + b"3", id="value"),
+        pytest.param(struct.pack("<III", 1, 0, zlib.crc32(b"\xff")) + b"\xff", id="no UTF-8"),
+    ],
+)
+def test_a_damaged_log_is_reported_and_what_came_before_is_kept(tmp_path, caplog, changed):
     put_all(tmp_path, {})
-    changed = log_record("b", b"2")[:-1] + b"3"
     log = leave_log(tmp_path, {"a": b"1"}, changed + log_record("c", b"3"))
     (problem,) = verify(tmp_path).problems
     assert problem.startswith(f"{log}: the record after 1 answers is damaged")
@@ -335,23 +361,52 @@ def test_a_damaged_log_is_reported_and_what_came_before_is_kept(tmp_path, caplog
 def test_a_link_in_place_of_a_log_is_refused(tmp_path):
     put_all(tmp_path / "cache", {})
     (tmp_path / "precious").write_bytes(log_record("a", b"1"))
-    log_files(tmp_path / "cache", OWNER)[0].symlink_to(tmp_path / "precious")
+    log = next(log_paths(tmp_path / "cache", OWNER))
+    log.symlink_to(tmp_path / "precious")
     for read in (info, clear, DiskStore):
         with pytest.raises(StorageError, match="link"):
             read(tmp_path / "cache")
     assert (tmp_path / "precious").exists()
+    log.unlink()
+    assert clear(tmp_path / "cache").entries == 0, "a store that could not be opened is closed"
 
 
-async def test_answers_that_come_faster_than_they_are_committed_wait(tmp_path):
+@pytest.mark.parametrize("size", [1000, 1_000_000])
+async def test_answers_that_come_faster_than_they_are_committed_wait(tmp_path, size):
     """Memory and logs would grow with the results of a batch."""
     async with DiskStore(tmp_path) as store:
-        sizes = []
-        for number in range(20):
-            for i in range(1000):
-                await store.put(f"{number}-{i}", bytes(1000))
-            sizes.append(sum(file.stat().st_size for file in tmp_path.glob("pending-*")))
-        assert max(sizes) < 5_000_000
-    assert info(tmp_path).entries == 20_000
+        for number in range(20_000_000 // size):
+            await store.put(f"{number}", bytes(size))
+            if number % 20 == 19:
+                assert sum(log.stat().st_size for log in logs(tmp_path)) < 6_000_000
+    assert info(tmp_path).entries == 20_000_000 // size
+
+
+FORKS = """
+import asyncio, os, sys
+from textassay.runtime.errors import StorageError
+from textassay.runtime.storage.answers import DiskStore
+
+async def main():
+    async with DiskStore(sys.argv[1]) as store:
+        if os.fork() == 0:
+            try:
+                await store.put("a", b"1")
+            except StorageError as error:
+                print(error)
+            os._exit(0)
+        os.wait()
+        await store.put("b", b"2")
+
+asyncio.run(main())
+"""
+
+
+@POSIX
+def test_a_forked_process_is_told_to_open_its_own_store(tmp_path):
+    """Its answers would go into a log that the other process removes."""
+    assert "open it again" in finished(FORKS, tmp_path)
+    assert get_all(tmp_path, ["a", "b"]) == [None, b"2"]
 
 
 FILLS = """
@@ -456,6 +511,18 @@ async def test_a_folder_that_is_deleted_stops_the_writer(tmp_path):
     shutil.rmtree(tmp_path / "cache")
     with pytest.raises(StorageError, match="cannot be used"):
         await store.aclose()
+
+
+async def test_a_failure_to_tidy_up_says_where(tmp_path):
+    store = DiskStore(tmp_path)
+    await store.put("a", b"1")
+    (lock,) = tmp_path.glob("pending-*.lock")
+    lock.unlink()
+    lock.mkdir()
+    with pytest.raises(StorageError, match=r"pending-.*cannot be used"):
+        await store.aclose()
+    lock.rmdir()
+    assert dict(read_answers(tmp_path)) == {"a": b"1"}
 
 
 READ_ONLY = """

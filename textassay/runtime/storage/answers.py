@@ -19,6 +19,7 @@ import threading
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,16 +31,18 @@ from textassay.runtime.concurrency import AsyncResource, GroupRead, Requests, in
 from textassay.runtime.errors import StorageError
 from textassay.runtime.storage.cache_folder import (
     DATABASE,
+    LOG,
     LogReader,
     Reader,
     cache_lock,
     checksum,
     databases,
     held,
-    log_files,
     log_lock,
-    log_owners,
+    log_owner,
+    log_paths,
     log_record,
+    logs,
     open_source,
     prepare,
     read_answers,
@@ -48,7 +51,6 @@ from textassay.runtime.storage.cache_folder import (
     sources,
     unusable,
 )
-from textassay.runtime.storage.files import open_regular
 
 _SETTINGS: dict[str, Any] = {
     # diskcache is a cache and evicts by default; these answers were paid for.
@@ -72,6 +74,8 @@ _SETTINGS: dict[str, Any] = {
 }
 _KNOWN_SETTINGS = {*_SETTINGS, *diskcache.DEFAULT_SETTINGS, "count", "size", "hits", "misses"}
 _ROWS_PER_TRANSACTION = 2000
+_LOG_BYTES = 2_000_000
+"""What may wait for a commit."""
 _log = logging.getLogger(__name__)
 
 
@@ -125,7 +129,7 @@ class _BytesInRows(diskcache.Disk):  # type: ignore[misc]  # diskcache has no ty
         )
 
 
-COMMIT_SECONDS = 0.05
+_COMMIT_SECONDS = 0.05
 """Time for which answers are collected before they are committed together: nobody waits for it, and
 a commit costs about as much as several answers."""
 
@@ -137,8 +141,8 @@ class _Writer:
         self._folder, self._file = folder, folder / DATABASE
         self._lock = cache_lock(folder)
 
-    def open(self) -> None:
-        """Create the database or open it, which writes diskcache's settings."""
+    def open(self, own: _Logs | None = None) -> None:
+        """Create the database or open it, which writes diskcache's settings; collect old logs."""
         with held(self._lock), _as_unusable(self._file):
             refuse_links(self._file)
             if self._file.exists():
@@ -147,8 +151,14 @@ class _Writer:
                 str(self._folder), timeout=60, disk=_BytesInRows, **_SETTINGS
             )
             self._made = self._file.stat()
-            for owner in log_owners(self._folder):
-                self._collect(owner)
+            try:
+                for owner in {log_owner(entry) for entry in self._folder.glob(f"{LOG}*")}:
+                    self._collect(owner)
+                if own is not None:
+                    own.open()
+            except BaseException:
+                self._cache.close()
+                raise
 
     def _collect(self, owner: str) -> None:
         """Write what a killed process has left in its logs."""
@@ -158,12 +168,13 @@ class _Writer:
         except filelock.Timeout:  # it lives
             return
         try:
-            for file in log_files(self._folder, owner):
-                log = LogReader(file)
-                if log.problem is not None:
-                    _log.warning("%s: %s; what came before is kept", file, log.problem)
-                self._set(log.answers)
-                file.unlink(missing_ok=True)
+            for file in reversed(logs(self._folder)):
+                if log_owner(file) == owner:
+                    log = LogReader(file)
+                    if log.problem is not None:
+                        _log.warning("%s: %s; what came before is kept", file, log.problem)
+                    self._set(log.answers)
+                    file.unlink()
         finally:
             lock.release()
         Path(lock.lock_file).unlink(missing_ok=True)
@@ -194,50 +205,47 @@ class _Writer:
 
 
 class _Logs:
-    """The two logs of a store: one takes answers while those of the other are committed."""
+    """The logs of a store: a new one takes answers while those of the last are committed."""
 
     def __init__(self, folder: Path) -> None:
         owner = secrets.token_hex(8)
+        self._paths = log_paths(folder, owner)
+        self._path = next(self._paths)
+        self._file: FileIO | None = None
+        self.size = 0
         self._lock = log_lock(folder, owner)
-        self._files: list[tuple[Path, int]] = []
-        # under the folder's lock: nobody may take for abandoned what is not held yet
-        with held(cache_lock(folder)), _as_unusable(folder / DATABASE):
-            self._lock.acquire(blocking=False)
-            try:
-                for path in log_files(folder, owner):
-                    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
-                    self._files.append((path, open_regular(path, flags)))
-            except BaseException:
-                self.close()
-                raise
+
+    def open(self) -> None:
+        """Hold them; under the folder's lock, as nobody else may take them for abandoned."""
+        self._lock.acquire(blocking=False)
 
     def append(self, key: str, value: bytes) -> None:
-        """Append an answer to the one that takes them; the kernel has it then."""
-        path, descriptor = self._files[0]
+        """Append an answer; the kernel has it then."""
         record = log_record(key, value)
-        with _as_unusable(path):
-            if os.write(descriptor, record) < len(record):
+        with _as_unusable(self._path):
+            if self._file is None:
+                self._file = self._path.open("xb", buffering=0)
+            if self._file.write(record) < len(record):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.size += len(record)
 
-    def change(self) -> None:
-        """Have the other one take answers."""
-        self._files.reverse()
+    def change(self) -> Path:
+        """Have a new log take answers; return the one that took them."""
+        self._close_file()
+        path, self._path, self.size = self._path, next(self._paths), 0
+        return path
 
-    def clear(self) -> None:
-        """Empty the one that does not take answers."""
-        path, descriptor = self._files[1]
-        with _as_unusable(path):
-            os.ftruncate(descriptor, 0)
-
-    def close(self, *, keep: bool = False) -> None:
-        """Close the logs, and remove them unless the next process is to collect them."""
-        for path, descriptor in self._files:
-            os.close(descriptor)
-            if not keep:
-                path.unlink(missing_ok=True)
+    def close(self) -> None:
+        """Give the logs up: what is left of them is collected when the folder is opened again."""
+        self._close_file()
         self._lock.release()
-        if not keep:
+        with _as_unusable(self._path):
             Path(self._lock.lock_file).unlink(missing_ok=True)
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 class _Commits:
@@ -249,14 +257,14 @@ class _Commits:
 
     def __init__(self, folder: Path) -> None:
         self._name = f"the cache folder {folder}"
-        self._writer = _Writer(folder)
+        self._writer, self._logs = _Writer(folder), _Logs(folder)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=self._name)
         try:
-            self._thread.submit(self._writer.open).result()
-            self._logs = _Logs(folder)
+            self._thread.submit(self._writer.open, self._logs).result()
         except BaseException:
             self._thread.shutdown()
             raise
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._taken: dict[str, bytes] = {}
         self._in_work: dict[str, bytes] = {}
@@ -282,11 +290,13 @@ class _Commits:
             StorageError: It could not be written, or an earlier one.
         """
         self._take(key, value)
-        while len(self._taken) >= _ROWS_PER_TRANSACTION and not self._closed and not self._failure:
+        while self._logs.size >= _LOG_BYTES and not self._closed and not self._failure:
             self._at_once.set()
             await asyncio.wrap_future(self._thread.submit(_pass))
 
     def _take(self, key: str, value: bytes) -> None:
+        if os.getpid() != self._process:
+            raise StorageError(f"{self._name} was opened before a fork; open it again")
         with self._lock:
             if self._closed:
                 raise StorageError(f"{self._name} is closed")
@@ -319,18 +329,17 @@ class _Commits:
             raise self._failure
 
     def _commit(self) -> None:
-        self._at_once.wait(COMMIT_SECONDS)
-        with self._lock:
-            self._in_work, self._taken = self._taken, {}
-            self._logs.change()
-            if not self._closed:
-                self._at_once.clear()
+        self._at_once.wait(_COMMIT_SECONDS)
         try:
-            self._writer.write(self._in_work)
-            self._logs.clear()
-        except Exception as error:  # nobody else would learn of it
             with self._lock:
-                self._failure = self._failure or self._storage_error(error)
+                self._in_work, self._taken = self._taken, {}
+                log = self._logs.change()
+                if not self._closed:
+                    self._at_once.clear()
+            self._writer.write(self._in_work)
+            log.unlink(missing_ok=True)
+        except Exception as error:  # nobody else would learn of it
+            self._failure = self._failure or self._storage_error(error)
             return
         with self._lock:
             self._in_work = {}
@@ -343,7 +352,7 @@ class _Commits:
         try:
             self._writer.close()
         finally:
-            self._logs.close(keep=self._failure is not None)
+            self._logs.close()
 
     def _storage_error(self, error: Exception) -> StorageError:
         if isinstance(error, StorageError):

@@ -3,8 +3,8 @@
     textassay-cache.json    marks the folder as ours, with the format's number
     .lock                   held while a process creates, commits or deletes answers
     cache.db                the answers, a diskcache database
-    pending-ID-N            logs of one writing process: answers that are not in the database yet
-    pending-ID.lock         held while that process lives
+    pending-ID-N            logs of one open store: answers that are not in the database yet
+    pending-ID.lock         held while that store is open
     shard-NNN/cache.db      answers that versions of format 1 wrote; they are only read
 
 In a database every row is a text key and inline bytes with their checksum; anything else is damage.
@@ -20,6 +20,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ _LOCK = ".lock"
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.002
 """Between two looks whether the lock is free: a commit takes some milliseconds."""
-_LOG = "pending-"
+LOG = "pending-"
 _RECORD = struct.Struct("<III")
 """How a record of a log begins: bytes of key and value, which follow, and their checksum."""
 
@@ -175,15 +176,6 @@ def cache_lock(folder: Path) -> filelock.BaseFileLock:
 @contextmanager
 def held(lock: filelock.BaseFileLock) -> Iterator[None]:
     """Hold the lock of a folder."""
-    acquire(lock)
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def acquire(lock: filelock.BaseFileLock) -> None:
-    """Take the lock of a folder; errors as of `held`."""
     folder = Path(lock.lock_file).parent
     try:
         lock.acquire(timeout=_LOCK_SECONDS, poll_interval=_POLL_SECONDS)
@@ -193,6 +185,10 @@ def acquire(lock: filelock.BaseFileLock) -> None:
         ) from error
     except OSError as error:
         raise StorageError(f"the cache folder {folder} cannot be written to: {error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def databases(folder: Path) -> list[Path]:
@@ -202,24 +198,23 @@ def databases(folder: Path) -> list[Path]:
 
 
 def logs(folder: Path) -> list[Path]:
-    """Return the logs of answers that are not in the database yet; most are empty."""
-    return sorted(folder.glob(f"{_LOG}*-[0-9]"))
+    """Return the logs of answers that are not in the database yet, an owner's newest first."""
+    return sorted(folder.glob(f"{LOG}*-*"), reverse=True)
 
 
-def log_files(folder: Path, owner: str) -> tuple[Path, Path]:
-    """Return where the two logs of an owner lie."""
-    return folder / f"{_LOG}{owner}-0", folder / f"{_LOG}{owner}-1"
+def log_paths(folder: Path, owner: str) -> Iterator[Path]:
+    """Iterate over where the logs of an owner lie, one after the other."""
+    return (folder / f"{LOG}{owner}-{number:010}" for number in count())
+
+
+def log_owner(entry: Path) -> str:
+    """Return whose log or lock this is."""
+    return entry.name.removeprefix(LOG).removesuffix(".lock").partition("-")[0]
 
 
 def log_lock(folder: Path, owner: str) -> filelock.BaseFileLock:
     """Return the lock that the owner of logs holds; whoever else gets it may collect them."""
-    return filelock.FileLock(folder / f"{_LOG}{owner}.lock", thread_local=False)
-
-
-def log_owners(folder: Path) -> set[str]:
-    """Return who has a log or a lock, alive or not."""
-    names = {entry.name.removesuffix(".lock") for entry in folder.glob(f"{_LOG}*")}
-    return {name.removeprefix(_LOG).partition("-")[0] for name in names}
+    return filelock.FileLock(folder / f"{LOG}{owner}.lock", thread_local=False)
 
 
 def log_record(key: str, value: bytes) -> bytes:
@@ -231,7 +226,7 @@ def log_record(key: str, value: bytes) -> bytes:
 class LogReader:
     """The answers that a log holds at this moment; does what a `Reader` of a database does.
 
-    A record that its process did not finish writing is left out.
+    A record that its process, or the disk in a power cut, did not finish writing is left out.
     """
 
     def __init__(self, file: Path) -> None:
@@ -249,14 +244,16 @@ class LogReader:
         while at + _RECORD.size <= len(content):
             key_size, value_size, check = _RECORD.unpack_from(content, at)
             middle = at + _RECORD.size + key_size
-            key, value = content[middle - key_size : middle], content[middle : middle + value_size]
+            # a key that is no UTF-8 has another checksum
+            key = content[middle - key_size : middle].decode(errors="replace")
+            value = content[middle : middle + value_size]
             at = middle + value_size
-            if at > len(content):
+            if at > len(content) or not key_size:
                 return
-            if zlib.crc32(value, zlib.crc32(key)) != check:
+            if checksum(key, value) != check:
                 self.problem = f"the record after {len(self.answers)} answers is damaged"
                 return
-            self.answers[key.decode()] = value
+            self.answers[key] = value
 
     def find(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the values of those keys that are there."""
@@ -366,7 +363,6 @@ def open_source(file: Path) -> Reader | LogReader:
 def read_answers(folder: Path) -> Iterator[tuple[str, bytes]]:
     """Iterate over the keys and values of a cache folder."""
     require(folder)
-    # first those that a newer one of the same key replaces
     with ExitStack() as opened:
         # all at once: what is moved from a log into the database meanwhile is found in one of them
         readers = [opened.enter_context(closing(open_source(file))) for file in sources(folder)]
@@ -478,7 +474,11 @@ def _files_of(file: Path) -> tuple[Path, ...]:
 
 
 def _size(file: Path) -> int:
-    return sum(each.stat().st_size for each in _files_of(file) if each.exists())
+    size = 0
+    for each in _files_of(file):
+        with suppress(FileNotFoundError):
+            size += each.stat().st_size
+    return size
 
 
 def _count(file: Path) -> int:
