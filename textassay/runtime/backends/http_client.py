@@ -81,7 +81,9 @@ class HttpClient:
     ) -> Any:
         """Return the JSON value of the answer to a request; raise what any other answer means."""
         try:
-            answer = await self.send(method, self.base + path, body, headers)
+            answering = self.send(method, self.base + path, body, headers)
+            del body  # takes eight times its length, see `send`
+            answer = await answering
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self.failed(error) from error
         return self.parsed(*answer)
