@@ -23,13 +23,14 @@ import threading
 import time
 from contextlib import suppress
 
+from redis import Redis
+
 from benchmarks.limit import fullest
 from benchmarks.server import ROOT, counters, server
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.calls.redis_limits import RedisQuota, SharedLimiter
 from textassay.runtime.errors import ModelError
 from textassay.runtime.model import ChatMessage, Request
-from textassay.runtime.storage.redis import open_blocking
 
 ASKERS = 50
 TOKENS = 8
@@ -122,7 +123,7 @@ def measure(rate: int, disturbed: str, processes: int, seconds: float) -> str:
         printed = [each.communicate(timeout=seconds + 30)[0] for each in asking]
         told = [json.loads(lines) for lines in printed if lines]  # one that is killed tells nothing
         timer.join()
-        client = open_blocking(address)
+        client = Redis.from_url(address)
         scripts = client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0)
         client.close()
         redis[0].kill()

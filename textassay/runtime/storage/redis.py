@@ -51,24 +51,13 @@ class RedisUnavailable(StorageError):
 
 def open_async(url: str, *, timeout: float = TIMEOUT) -> redis.asyncio.Redis:
     """Return a client for event loops; it connects when it is first used."""
-    _import()
+    module = _import()
     import redis.asyncio
 
-    client: redis.asyncio.Redis = _open(redis.asyncio, url, timeout)
-    return client
-
-
-def open_blocking(url: str) -> redis.Redis:
-    """Return a client for threads; it connects when it is first used."""
-    client: redis.Redis = _open(_import(), url, TIMEOUT)
-    return client
-
-
-def _open(module: Any, url: str, timeout: float) -> Any:
     # attempts are the caller's: a limiter must go on at once, a store asks again for longer
-    retry = module.retry.Retry(_import().backoff.NoBackoff(), 0)
+    retry = redis.asyncio.retry.Retry(module.backoff.NoBackoff(), 0)
     try:
-        return module.Redis.from_url(
+        return redis.asyncio.Redis.from_url(
             _address(url), socket_timeout=timeout, socket_connect_timeout=timeout, retry=retry
         )
     except ValueError as error:
@@ -181,6 +170,10 @@ class RedisStore:
             self._writing = asyncio.create_task(self._write_all())
         try:
             await to_the_end(batch.written)
+        except asyncio.CancelledError:
+            if (failure := batch.written.exception()) is not None:
+                raise failure from None
+            raise
         finally:
             # another `put` of the same key may be on its way still
             if self._pending.get(key) is value:
@@ -208,7 +201,8 @@ class RedisStore:
                     # reply was lost can simply be sent again.
                     answers = batch.answers.items()
                     await self._ask("mset", {PREFIX + key: _sealed(key, v) for key, v in answers})
-            except BaseException as error:  # also if the loop ends: they would wait for ever
+            # also if the loop ends: they would wait for ever
+            except (Exception, asyncio.CancelledError) as error:
                 self._failure = (
                     error
                     if isinstance(error, StorageError)
