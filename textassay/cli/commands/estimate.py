@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -356,20 +356,15 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
     spec = {**manifest.get("spec", {}), "calibration": str(calibration.absolute())}
     made = {**manifest, "spec": spec, "calibrated_from": str(run.absolute())}
     calibrated = outside = 0
-
-    async def write() -> None:
-        nonlocal calibrated, outside
-        async with RunFolder.create(out) as target:
-            target.write_manifest(made)
-            scores = latest_scores(run)
-            # a write per batch instead of one per score, and never the whole run in memory
-            while batch := [read.applied(s, allow_change=allowed) for s in islice(scores, _BATCH)]:
-                calibrated += sum(score.calibrated is not None for score in batch)
-                outside += sum(bool(score.outside) for score in batch)
-                target.append(batch)
-            target.write_summary()
-
-    asyncio.run(write())
+    with closing(RunFolder.create(out)) as target:
+        target.write_manifest(made)
+        scores = latest_scores(run)
+        # a write per batch instead of one per score, and never the whole run in memory
+        while batch := [read.applied(s, allow_change=allowed) for s in islice(scores, _BATCH)]:
+            calibrated += sum(score.calibrated is not None for score in batch)
+            outside += sum(bool(score.outside) for score in batch)
+            target.append(batch)
+        target.write_summary()
     if as_json:
         content = {"out": str(out), "calibrated": calibrated, "outside": outside, "left": left}
         typer.echo(json.dumps(content))
