@@ -43,12 +43,11 @@ from textassay.runtime.storage.cache_folder import (
     log_paths,
     log_record,
     logs,
-    open_source,
+    open_sources,
     prepare,
     read_answers,
     refuse_links,
     require,
-    sources,
     unusable,
 )
 
@@ -461,7 +460,7 @@ class RecordedAnswers:
     def get(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`."""
         if self._readers is None:
-            self._readers = [open_source(file) for file in sources(self.place)]
+            self._readers = open_sources(self.place)
         return _found(self._readers, [key]).get(key)
 
     async def fetch(self, key: str) -> bytes | None:

@@ -360,18 +360,31 @@ def open_source(file: Path) -> Reader | LogReader:
     return Reader(file) if file.name == DATABASE else LogReader(file)
 
 
+def open_sources(folder: Path) -> list[Reader | LogReader]:
+    """Open all files that hold answers at once, the newest first.
+
+    What is moved from a log into the database meanwhile is found in one of them.
+    """
+    with ExitStack() as opened:
+        readers = [opened.enter_context(closing(open_source(file))) for file in sources(folder)]
+        opened.pop_all()
+    return readers
+
+
 def read_answers(folder: Path) -> Iterator[tuple[str, bytes]]:
     """Iterate over the keys and values of a cache folder."""
     require(folder)
-    with ExitStack() as opened:
-        # all at once: what is moved from a log into the database meanwhile is found in one of them
-        readers = [opened.enter_context(closing(open_source(file))) for file in sources(folder)]
+    readers = open_sources(folder)
+    try:
         # first those that a newer one of the same key replaces
         for reader in reversed(readers):
             for key, value, problem in reader.entries():
                 if value is None:
                     raise unusable(reader.file, f"{key}: {problem}")
                 yield key, value
+    finally:
+        for reader in readers:
+            reader.close()
 
 
 def info(folder: str | Path) -> StoreInfo:
