@@ -217,9 +217,8 @@ async def run_workers(
     being made, wait to be consumed, or are in the list that was yielded last: memory depends
     neither on the number of items nor on how slow the consumer is. An exception of `work`, `commit`
     or `items` cancels the other workers and is raised as it is, after the results that were ready
-    by then. Leaving early (`aclose`, or
-    canceling the consumer) returns once all workers have stopped; what they had under way, errors
-    included, goes with them.
+    by then. Leaving early (`aclose`, or canceling the consumer) returns once all workers have
+    stopped; what they had under way, errors included, goes with them.
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
@@ -367,26 +366,27 @@ def _next_item_of(items: AsyncIterable[T]) -> Callable[[], Awaitable[object]]:
     return take_later
 
 
-class ReadRequest:
-    """A key that tasks wait for."""
+class Waiters(Generic[R]):
+    """Those who wait for one result, each with a future of its own."""
 
     def __init__(self) -> None:
-        self.waiting: list[asyncio.Future[bytes | None]] = []
+        self.futures: list[asyncio.Future[R]] = []
 
-    def answer(self, value: bytes | None) -> None:
-        """Give its value to all tasks that were not canceled."""
-        for future in self.waiting:
+    def answer(self, result: R) -> None:
+        """Give the result to all who were not canceled."""
+        for future in self.futures:
             if not future.done():
-                future.set_result(value)
+                future.set_result(result)
 
     def fail(self, error: Exception) -> None:
-        """Have all of them raise an error."""
-        for future in self.waiting:
+        """Raise an error where the result is awaited."""
+        for future in self.futures:
             if not future.done():
                 future.set_exception(error)
 
 
-Requests = dict[str, ReadRequest]
+Requests = dict[str, Waiters[bytes | None]]
+"""Those who wait for the values of keys."""
 
 
 class GroupRead:
@@ -408,9 +408,9 @@ class GroupRead:
             requests = self._requests[loop] = {}
             loop.call_soon(self._end_turn, loop)
         if (request := requests.get(key)) is None:
-            request = requests[key] = ReadRequest()
+            request = requests[key] = Waiters()
         future: asyncio.Future[bytes | None] = loop.create_future()
-        request.waiting.append(future)
+        request.futures.append(future)
         return future
 
     def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:

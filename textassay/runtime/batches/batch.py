@@ -40,7 +40,7 @@ from textassay.runtime.batches.dialect import (
 )
 from textassay.runtime.calls.cache import encode_answer, look_up
 from textassay.runtime.calls.masking import MaskedModel
-from textassay.runtime.concurrency import gather
+from textassay.runtime.concurrency import Waiters, gather
 from textassay.runtime.errors import (
     AnswerTooLong,
     CapabilityError,
@@ -216,18 +216,18 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
         raise StorageError(f"{path} cannot be written: {error}") from error
 
 
-class Call:
+class Call(Waiters[AnyResponse]):
     """A request, those who wait for its answer, and the batch that will answer it."""
 
     def __init__(self, key: str, request: Request | ChoicesRequest) -> None:
+        super().__init__()
         self.key, self.request = key, request
         self.batch: Batch | None = None
-        self._waiting: list[asyncio.Future[AnyResponse]] = []
 
     @property
     def is_awaited(self) -> bool:
         """Whether anybody waits for the answer."""
-        return bool(self._waiting)
+        return bool(self.futures)
 
     @contextmanager
     def waiting(self) -> Iterator[asyncio.Future[AnyResponse]]:
@@ -235,23 +235,11 @@ class Call:
         future: asyncio.Future[AnyResponse] = asyncio.get_running_loop().create_future()
         # asyncio logs an exception that is never retrieved, and the caller may have left
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._waiting.append(future)
+        self.futures.append(future)
         try:
             yield future
         finally:
-            self._waiting.remove(future)
-
-    def answer(self, answer: AnyResponse) -> None:
-        """Wake who waits for the answer."""
-        for future in self._waiting:
-            if not future.done():
-                future.set_result(answer)
-
-    def fail(self, error: Exception) -> None:
-        """Raise an error where the answer is waited for."""
-        for future in self._waiting:
-            if not future.done():
-                future.set_exception(error)
+            self.futures.remove(future)
 
 
 @dataclass(frozen=True)
