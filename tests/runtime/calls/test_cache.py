@@ -1,6 +1,7 @@
 """The cache: equal requests are asked once in a lifetime, and nothing else counts as equal."""
 
 import asyncio
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -221,6 +222,17 @@ def test_parts_of_a_subclass_are_kept_as_what_they_stand_for():
 
     kept = encode_answer(Response(samples=(Timed(text="4", seconds=1.5),)))
     assert kept == encode_answer(Response(samples=(Sample(text="4"),)))
+
+
+def test_answers_that_wait_for_a_commit_take_no_more_memory_than_they_are_long():
+    response = Response(samples=(Sample(text="4" * 600),))
+    tracemalloc.start()
+    try:
+        waiting = [encode_answer(response) for _ in range(1000)]
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 1.5 * sum(len(answer) for answer in waiting)
 
 
 async def test_equal_requests_are_asked_once(tmp_path):

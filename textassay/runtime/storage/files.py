@@ -190,9 +190,11 @@ def encode(
 ) -> bytes:
     """Return `value` as JSON, on one line unless it is to be indented."""
     try:
-        return orjson.dumps(
+        text = orjson.dumps(
             value, default, sort_keys * orjson.OPT_SORT_KEYS | indent * orjson.OPT_INDENT_2
         )
+        # A copy: what orjson returns takes up to eight times its length for as long as it lives.
+        return bytes(memoryview(text))
     except orjson.JSONEncodeError as error:
         if "recursion" in str(error).lower():  # deeper than every reader can go
             raise TypeError("nested too deeply to be written as JSON") from None
