@@ -17,7 +17,7 @@ import re
 import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,12 @@ import httpx
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.answers import read_usage
+from textassay.runtime.backends.answers import (
+    is_object,
+    read_parts,
+    read_usage,
+    thought_beside,
+)
 from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_format import (
@@ -204,8 +209,6 @@ _SWITCHES = {
 _READ_ONLY = r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier"
 """What newer versions of pydantic say of litellm's types, whenever one of them is first
 validated."""
-_PARTS = "Pydantic serializer warnings"
-"""What pydantic says of contents that are parts, each time that litellm copies an answer."""
 _OWN_PROMPT_PROVIDERS = ("openai", "text-completion-openai")
 _CLIENT_PROVIDERS = {
     "amazon_nova", "anthropic", "cohere", "cohere_chat", "cometapi", "databricks",
@@ -226,8 +229,7 @@ def load_litellm() -> Any:
     """
     for switch, value in _SWITCHES.items():
         os.environ.setdefault(switch, value)
-    for message in (_READ_ONLY, _PARTS):
-        warnings.filterwarnings("ignore", message=message, category=UserWarning)
+    warnings.filterwarnings("ignore", message=_READ_ONLY, category=UserWarning)
     import litellm
 
     litellm.suppress_debug_info = True
@@ -487,7 +489,8 @@ class LiteLLMModel:
         from openai.resources.chat import AsyncChat, AsyncCompletions
 
         class Answer(openai.BaseModel):
-            pass
+            def model_dump(self, **_: Any) -> Json:
+                return _with_plain_contents(self.model_extra or {})
 
         class Completions(AsyncCompletions):
             # The library's own looks through each message by its type for fields to rename, and
@@ -544,6 +547,27 @@ class LiteLLMModel:
             if isinstance(error, ModelError) and error.usage and not self._price:
                 error.usage = _with_cost(error.usage, cost)
             raise error from None
+
+
+def _with_plain_contents(payload: Json) -> Json:
+    """Return an answer in OpenAI's format as litellm takes it.
+
+    Contents are texts, with thoughts beside them, and no citation has a form that OpenAI's lack.
+    """
+    choices = payload.get("choices")
+    return {**payload, "choices": [*map(_plain, choices)]} if isinstance(choices, list) else payload
+
+
+def _plain(choice: Any) -> Any:
+    message = choice.get("message") if is_object(choice) else None
+    if not is_object(message):
+        return choice  # litellm says what is wrong with it
+    message = {**message, "annotations": None}
+    if isinstance(message.get("content"), list):
+        with suppress(TypeError, AttributeError):  # here, too
+            text, thought = read_parts(message["content"])
+            message |= {"content": text, "reasoning_content": thought or thought_beside(message)}
+    return {**choice, "message": message}
 
 
 def _with_cost(usage: Usage, cost: float | None) -> Usage:

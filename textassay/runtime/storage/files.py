@@ -190,11 +190,10 @@ def encode(
 ) -> bytes:
     """Return `value` as JSON, on one line unless it is to be indented."""
     try:
-        text = orjson.dumps(
+        large = orjson.dumps(
             value, default, sort_keys * orjson.OPT_SORT_KEYS | indent * orjson.OPT_INDENT_2
         )
-        # A copy: what orjson returns takes up to eight times its length for as long as it lives.
-        return bytes(memoryview(text))
+        return bytes(memoryview(large))  # what orjson returns takes up to eight times its length
     except orjson.JSONEncodeError as error:
         if "recursion" in str(error).lower():  # deeper than every reader can go
             raise TypeError("nested too deeply to be written as JSON") from None
