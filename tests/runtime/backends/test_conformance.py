@@ -521,6 +521,27 @@ async def test_an_unusable_answer_tells_what_it_cost(connect_chat):
     assert caught.value.usage.cost == pytest.approx(22e-6)
 
 
+async def test_an_answer_may_lack_all_but_its_text(connect_chat):
+    async with serving(answering({"choices": [{"message": {"content": "4"}}]})) as url:
+        response = await connect_chat(url).generate(ASK)
+    assert response.samples[0].text == "4"
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        *(None, "abc", [1], [{}], [{"message": None}]),
+        *([{"message": {"content": content}}] for content in (5, {"text": "4"}, [4])),
+    ],
+)
+async def test_an_answer_in_another_format_is_malformed(connect_chat, choices):
+    """Not the server's failure, and not a refusal; it was paid for."""
+    async with serving(answering({**ANSWER, "choices": choices})) as url:
+        with pytest.raises(errors.MalformedResponse) as caught:
+            await connect_chat(url).generate(ASK)
+    assert caught.value.usage.prompt_tokens == 9
+
+
 async def test_an_error_with_a_status_of_success_is_no_answer(connect_chat):
     """R14: the gateway's upstream failed."""
     error = {"message": "Provider returned error", "code": 502}

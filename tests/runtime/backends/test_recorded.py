@@ -191,19 +191,10 @@ async def test_live_answers(kind: str, client: Callable[..., Any], name: str, pa
         key = {} if kind == "converse" else {"api_key": KEY}
         model = client(name, api_base=address + path, **key)
         for row in recorded(kind):
-            if not (client is LiteLLMModel and is_unread_by_litellm(row, name)):
-                show(row)
-                wrong += differences(row, await outcome(model.generate(ASK)))
+            show(row)
+            wrong += differences(row, await outcome(model.generate(ASK)))
         await model.aclose()
     assert wrong == []
-
-
-def is_unread_by_litellm(row: Row, name: str) -> bool:
-    """Whether litellm's code for Mistral refuses an answer of OpenRouter's."""
-    if name != "mistral/m" or row["status"] != 200:
-        return False
-    message = row["body"]["choices"][0]["message"]
-    return any(a["type"] == "file" for a in message.get("annotations") or ())
 
 
 BATCHED = {

@@ -17,7 +17,7 @@ import re
 import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -25,12 +25,7 @@ import httpx
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.answers import (
-    is_object,
-    read_parts,
-    read_usage,
-    thought_beside,
-)
+from textassay.runtime.backends.answers import read_parts, read_usage
 from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_format import (
@@ -489,8 +484,7 @@ class LiteLLMModel:
         from openai.resources.chat import AsyncChat, AsyncCompletions
 
         class Answer(openai.BaseModel):
-            def model_dump(self, **_: Any) -> Json:
-                return _with_plain_contents(self.model_extra or {})
+            pass
 
         class Completions(AsyncCompletions):
             # The library's own looks through each message by its type for fields to rename, and
@@ -535,7 +529,7 @@ class LiteLLMModel:
     def _transport(self) -> ClientTransport:
         # a key that has a header of its own is sent nowhere else, nor is one beside a login
         left_out = ("authorization",) if self._authorizes else ()
-        return ClientTransport(self._http, where=self.name, left_out=left_out)
+        return ClientTransport(self._http, where=self.name, price=self._price, left_out=left_out)
 
     @contextmanager
     def _naming_model(self, cost: float | None) -> Iterator[None]:
@@ -547,27 +541,6 @@ class LiteLLMModel:
             if isinstance(error, ModelError) and error.usage and not self._price:
                 error.usage = _with_cost(error.usage, cost)
             raise error from None
-
-
-def _with_plain_contents(payload: Json) -> Json:
-    """Return an answer in OpenAI's format as litellm takes it.
-
-    Contents are texts, with thoughts beside them, and no citation has a form that OpenAI's lack.
-    """
-    choices = payload.get("choices")
-    return {**payload, "choices": [*map(_plain, choices)]} if isinstance(choices, list) else payload
-
-
-def _plain(choice: Any) -> Any:
-    message = choice.get("message") if is_object(choice) else None
-    if not is_object(message):
-        return choice  # litellm says what is wrong with it
-    message = {**message, "annotations": None}
-    if isinstance(message.get("content"), list):
-        with suppress(TypeError, AttributeError):  # here, too
-            text, thought = read_parts(message["content"])
-            message |= {"content": text, "reasoning_content": thought or thought_beside(message)}
-    return {**choice, "message": message}
 
 
 def _with_cost(usage: Usage, cost: float | None) -> Usage:
@@ -585,8 +558,15 @@ class ClientTransport(httpx.AsyncBaseTransport):
     as the model's.
     """
 
-    def __init__(self, client: HttpClient, *, where: str, left_out: Collection[str] = ()) -> None:
-        self._client, self._where = client, where
+    def __init__(
+        self,
+        client: HttpClient,
+        *,
+        where: str,
+        price: Price | None = None,
+        left_out: Collection[str] = (),
+    ) -> None:
+        self._client, self._where, self._price = client, where, price
         self._left_out = frozenset(("host", *_OF_THE_WIRE, *left_out))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -609,19 +589,51 @@ class ClientTransport(httpx.AsyncBaseTransport):
         kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in _OF_THE_WIRE]
         # Parsers behind this transport would refuse a whole answer for half of a surrogate pair.
         content = http_errors.whole_characters(answer.body)
-        self._refuse_errors(answer.status, content)
+        if answer.status < 300:
+            content = self._readable(request.url.path, content)
         return httpx.Response(answer.status, headers=kept, content=content, request=request)
 
-    def _refuse_errors(self, status: int, content: bytes) -> None:
-        """Raise the error in a success, of which libraries keep the outermost message only."""
-        if status >= 300 or b'"error"' not in content:
-            return
+    def _readable(self, path: str, content: bytes) -> bytes:
+        """Return an answer as libraries read it.
+
+        Raises:
+            ModelError: It is an error, of which libraries keep the outermost message only, or no
+                chat of OpenAI's format where it should be one.
+        """
+        is_chat = path.endswith("/chat/completions")
+        if not is_chat and b'"error"' not in content:
+            return content
         try:
             payload = orjson.loads(content)
         except orjson.JSONDecodeError:
-            return  # the library says what is wrong with it
+            return content  # the library says what is wrong with it
         if http_errors.is_error_payload(payload):
             raise http_errors.from_error_payload(payload, where=self._where)
+        if not is_chat:
+            return content
+        try:
+            return orjson.dumps({**payload, "choices": [*map(_plain, payload["choices"])]})
+        except (KeyError, TypeError, AttributeError) as reason:
+            error = MalformedResponse(
+                f"{self._where}: the answer is not in the format of the API: {reason}"
+            )
+            error.usage = read_usage(payload, self._price)
+            raise error from None
+
+
+def _plain(choice: Json) -> Json:
+    """Return a choice without what litellm fails at.
+
+    Its content is a text, with the thought beside it, and no citation has a form that OpenAI's
+    lack.
+    """
+    message = choice["message"]
+    text, thought = read_parts(message.get("content"))
+    plain = {"role": "assistant", **message, "content": text, "annotations": None}
+    return {
+        **choice,
+        "message": plain if thought is None else {**plain, "reasoning_content": thought},
+    }
 
 
 class PlainClient(httpx.AsyncClient):
