@@ -28,7 +28,12 @@ from textassay.evaluation.request import RunRequest, in_every_role
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import writing_summary
 from textassay.runtime.backends.by_name import EMBEDDED
-from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError
+from textassay.runtime.errors import (
+    BudgetReached,
+    ClusterLost,
+    ConfigurationError,
+    StorageError,
+)
 from textassay.runtime.storage.run_files import ScoreLine
 from textassay.workers.local import local_workers
 from textassay.workers.ray import ray_workers
@@ -224,7 +229,7 @@ class Driver:
                 if report.ended is not None:
                     self._leave(worker, report.ended)
         except WorkerLost as error:
-            self._lose(worker, error)
+            await self._lose(worker, error)
         except Exception as error:
             if worker in self._workers:
                 self._workers.remove(worker)
@@ -335,11 +340,15 @@ class Driver:
         elif not worker.is_finishing:
             self._fail(RuntimeError(f"{worker.handle.name} ended early"))
 
-    def _lose(self, worker: AssignedWorker, error: WorkerLost) -> None:
+    async def _lose(self, worker: AssignedWorker, error: WorkerLost) -> None:
         """Have what a worker had in hand judged by others."""
+        worker.handle.kill()
+        try:
+            await self._record.collect_answers()
+        except StorageError as failure:
+            self._fail(failure)
         self._workers.remove(worker)
         self._remember(worker)
-        worker.handle.kill()
         if self._over.is_set() or self._stopping:
             return
         if not self._workers:  # then even a place in which one was refused is worth another look

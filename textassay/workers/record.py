@@ -284,6 +284,16 @@ class RunRecord:
             self.folder.append_lines(scores)
         return scores
 
+    async def collect_answers(self) -> None:
+        """Have other workers find the answers that a lost worker of this machine has logged.
+
+        Raises:
+            StorageError: They cannot be read or written.
+        """
+        if (folder := self.answers_folder) is not None:
+            async with AsyncExitStack() as stack:
+                await open_store(self._settings, folder, stack)  # opening collects them
+
     def keep_artifacts(self, texts: Mapping[str, str]) -> None:
         """Write what the method made for people to read; the first worker's stays."""
         if self.folder is None:
