@@ -343,10 +343,13 @@ class Driver:
     async def _lose(self, worker: AssignedWorker, error: WorkerLost) -> None:
         """Have what a worker had in hand judged by others."""
         worker.handle.kill()
-        try:
-            await self._record.collect_answers()
-        except StorageError as failure:
-            self._fail(failure)
+        if not (self._over.is_set() or self._stopping):
+            in_hand = len(worker.outstanding)
+            self._notify(f"{error}; its {in_hand} unfinished examples are handed out again")
+            try:
+                await self._record.collect_answers()
+            except StorageError as failure:
+                self._fail(failure)
         self._workers.remove(worker)
         self._remember(worker)
         if self._over.is_set() or self._stopping:
@@ -355,11 +358,10 @@ class Driver:
             for refused in self._refused:
                 refused.handle.kill()
             self._refused.clear()
-        in_hand, losses = len(worker.outstanding), 0
+        losses = 0
         if self._queue is not None:
             losses = self._queue.give_back(worker.outstanding)
         self._losses_in_a_row += 1
-        self._notify(f"{error}; its {in_hand} unfinished examples are handed out again")
         if losses >= MAX_LOSSES or self._losses_in_a_row > MAX_LOSSES + self._most:
             self._fail(
                 ClusterLost(
