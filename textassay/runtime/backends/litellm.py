@@ -483,9 +483,6 @@ class LiteLLMModel:
         import openai
         from openai.resources.chat import AsyncChat, AsyncCompletions
 
-        class Answer(openai.BaseModel):
-            pass
-
         class Completions(AsyncCompletions):
             # The library's own looks through each message by its type for fields to rename, and
             # makes objects of all parts of the answer, which litellm turns into JSON again: more
@@ -497,7 +494,7 @@ class LiteLLMModel:
                     "extra_json": body.pop("extra_body", None),
                 }
                 return await self._client.post(
-                    "/chat/completions", body=body, options=options, cast_to=Answer
+                    "/chat/completions", body=body, options=options, cast_to=openai.BaseModel
                 )
 
         class Chat(AsyncChat):
