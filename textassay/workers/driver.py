@@ -346,10 +346,11 @@ class Driver:
         if not (self._over.is_set() or self._stopping):
             in_hand = len(worker.outstanding)
             self._notify(f"{error}; its {in_hand} unfinished examples are handed out again")
-            try:
-                await self._record.collect_answers()
-            except StorageError as failure:
-                self._fail(failure)
+            if worker.opened is not None:
+                try:
+                    await self._record.collect_answers()
+                except StorageError as failure:
+                    self._fail(failure)
         self._workers.remove(worker)
         self._remember(worker)
         if self._over.is_set() or self._stopping:
@@ -358,9 +359,7 @@ class Driver:
             for refused in self._refused:
                 refused.handle.kill()
             self._refused.clear()
-        losses = 0
-        if self._queue is not None:
-            losses = self._queue.give_back(worker.outstanding)
+        losses = 0 if self._queue is None else self._queue.give_back(worker.outstanding)
         self._losses_in_a_row += 1
         if losses >= MAX_LOSSES or self._losses_in_a_row > MAX_LOSSES + self._most:
             self._fail(

@@ -22,8 +22,8 @@ from textassay.runtime.calls.budget import ROUNDING
 from textassay.runtime.concurrency import gather, in_thread
 from textassay.runtime.errors import BudgetReached, ConfigurationError
 from textassay.runtime.messages import Example, Score
-from textassay.runtime.settings import Settings
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.settings import Settings, is_redis
+from textassay.runtime.storage.answers import AnswerStore, merge_answers
 from textassay.runtime.storage.cache_folder import info, read_answers
 from textassay.runtime.storage.run_files import ScoreLine, score_row
 from textassay.runtime.storage.run_folder import RunFolder
@@ -285,14 +285,15 @@ class RunRecord:
         return scores
 
     async def collect_answers(self) -> None:
-        """Have other workers find the answers that a lost worker of this machine has logged.
+        """Have other workers find what a lost worker of this machine was answered and has logged.
 
         Raises:
-            StorageError: They cannot be read or written.
+            StorageError: The cache folder cannot be read or written.
         """
-        if (folder := self.answers_folder) is not None:
-            async with AsyncExitStack() as stack:
-                await open_store(self._settings, folder, stack)  # opening collects them
+        place = self._settings.cache if self._settings.cache is not None else self.answers_folder
+        if self._workers_write and place and not (self._settings.no_cache or is_redis(place)):
+            # whoever opens the folder for writing collects them
+            await in_thread(lambda: merge_answers(Path(place), ()))
 
     def keep_artifacts(self, texts: Mapping[str, str]) -> None:
         """Write what the method made for people to read; the first worker's stays."""
