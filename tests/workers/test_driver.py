@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.cli.harness import rows_of, textassay, verdicts, write_examples
+from tests.waiting import eventually
 from textassay.evaluation.progress import line
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError, FatalModelError
@@ -321,11 +322,38 @@ async def test_limits_are_divided_among_those_that_take_part(mock_server, data, 
     for worker in pool.started:
         for sent, report in zip(worker.sent, worker.reports, strict=True):
             number, count = sent.part.number, sent.part.count
-            assert report.part == sent.part
             limiter = report.progress.limiters["direct/mock"]
+            assert report.part == sent.part or limiter.in_flight > limiter.concurrency
             assert limiter.concurrency == 5 * (number + 1) // count - 5 * number // count
             parts.setdefault(count, {})[number] = limiter.concurrency
     assert sorted(parts[3].values()) == [1, 2, 2]
+
+
+class JoinedPool(Pool):
+    """A second worker joins once the calls of the first are as many as may be in flight."""
+
+    def __init__(self, server, concurrency):
+        super().__init__(2)
+        self._server, self._concurrency = server, concurrency
+
+    async def start_workers(self, most):
+        busy = self._server.counters.in_flight == self._concurrency
+        if len(self.started) == 2 or (self.started and not busy):
+            return ()
+        return await super().start_workers(len(self.started) + 1)
+
+
+async def test_a_worker_that_joins_waits_for_calls_that_are_too_many_now(mock_server, data, run):
+    server = await mock_server(hold_after=20, latency_ms=100)
+    pool = JoinedPool(server, 8)
+    judging = asyncio.create_task(judge(data, run, server, pool, concurrency=8))
+    await eventually(lambda: len(pool.started) == 2 and len(pool.started[1].sent) == 3)
+    assert not any(sent.examples for sent in pool.started[1].sent)
+    server.options.hold_after = 0
+    await judging
+    assert any(sent.examples for sent in pool.started[1].sent)
+    assert server.counters.max_in_flight == 8
+    assert len(verdicts(run)) == 140
 
 
 async def test_what_workers_refuse_is_refused(mock_server, data, run):

@@ -111,6 +111,11 @@ class Session:
             model.divide_limits(part, parts)
 
     @property
+    def exceeds_limits(self) -> bool:
+        """Whether calls are in flight for which a part of the limits has no place."""
+        return any(model.exceeds_limits for model in self.connected)
+
+    @property
     def usage(self) -> Usage:
         """What all models together cost in this session."""
         each = {id(model): usage_ledger(model).usage for model in self.models.values()}

@@ -330,6 +330,11 @@ class ConnectedModel(AsyncResource, Wrapper):
                 endpoint.limiter.divide(part, parts)
 
     @property
+    def exceeds_limits(self) -> bool:
+        """Whether calls are in flight for which a part of the limits has no place."""
+        return any(endpoint.limiter.is_exceeded for endpoint in self._endpoints)
+
+    @property
     def _shared_limiters(self) -> list[SharedLimiter]:
         if self.settings.limits is None or self._is_local:
             return []

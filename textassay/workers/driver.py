@@ -258,7 +258,7 @@ class Driver:
         open_ones = [w for w in self._workers if w.opened is not None]
         number, count = open_ones.index(worker), len(open_ones)
         # A new worker waits until the others keep to their smaller parts of the limits.
-        may_ask = all(
+        may_ask = worker.was_fed or all(
             not w.was_fed or w.report.part.count >= count for w in self._workers if w is not worker
         )
         examples = self._portion(worker, count) if may_ask and not self._over.is_set() else []

@@ -162,7 +162,7 @@ class Report:
 
     progress: Progress
     part: Part
-    """The part of the limits that it keeps to."""
+    """The part of the limits that it keeps to, and that its calls in flight are within."""
     scores: list[bytes] = field(default_factory=list)
     """Each as its line of `scores.jsonl`."""
     answers: Rows = field(default_factory=list)
@@ -287,7 +287,7 @@ class WorkerSession:
         self._scores: list[bytes] = []
         self._last = NO_PROGRESS
         self._spent = self._returned = 0.0
-        self._part = Part()
+        self._part = self._kept_part = Part()
         self._ended: Ended | None = None
         self._report_at = 1
         self._wakeup = asyncio.Event()
@@ -347,11 +347,14 @@ class WorkerSession:
         session = self._session
         budget = None if session is None else session.budget
         self._look_at_session()
+        # other workers ask nothing before the calls that are too many have ended
+        if session is None or self._ended or not session.exceeds_limits:
+            self._kept_part = self._part
         scores, self._scores = self._scores, []
         returned, self._returned = self._returned, 0.0
         return Report(
             progress=self._last,
-            part=self._part,
+            part=self._kept_part,
             scores=scores,
             answers=[] if self._recording is None else self._recording.drain(),
             spent=self._spent,

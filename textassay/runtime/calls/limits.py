@@ -415,6 +415,11 @@ class Limiter:
         return self.concurrency if self._adaptive is None else self._adaptive.limit
 
     @property
+    def is_exceeded(self) -> bool:
+        """Whether more calls are in flight than may be, as the limit was divided meanwhile."""
+        return self._in_flight > self.concurrency
+
+    @property
     def state(self) -> LimiterState:
         """The limiter's current state."""
         now = -math.inf if self._loop is None else self._loop.time()
