@@ -57,7 +57,7 @@ ONLY_THERE = {
 }
 ALLOWED_ANYWHERE = {"lazy", "table"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
-ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "connected")
+ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "connected", "api")
 CONTRACT = {
     "agent_types", "chat_formats", "concurrency", "conversation", "errors", "images", "labels",
     "messages", "model", "rubric", "settings",
@@ -190,7 +190,7 @@ def test_the_models_of_a_run_are_opened_in_one_place() -> None:
     """For runs, `fit` and the command line; the others ask one model that is not a run's."""
     connecting = {"connect", "connect_model"}
     assert {p.relative_to(PACKAGE).as_posix() for p in MODULES if called_in(p) & connecting} == {
-        "runtime/connected.py",
+        "runtime/api.py",
         "evaluation/opening.py",
         "cli/commands/doctor.py",
         "cli/commands/demo.py",

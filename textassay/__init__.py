@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from textassay.evaluation.run import Run
     from textassay.fitting.api import fit, fit_sync
     from textassay.fitting.report import Fit
+    from textassay.runtime.api import connect
     from textassay.runtime.backends.scripted import ScriptedModel
-    from textassay.runtime.connected import connect
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.graph import Graph, Node, each, fixed
     from textassay.runtime.messages import (
@@ -66,7 +66,7 @@ _HOME = {
     "ScoreError": "runtime.messages",
     "ScriptedModel": "runtime.backends.scripted",
     "Settings": "runtime.settings",
-    "connect": "runtime.connected",
+    "connect": "runtime.api",
     "each": "runtime.graph",
     "evaluate": "evaluation.api",
     "evaluate_sync": "evaluation.api",

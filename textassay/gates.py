@@ -33,10 +33,11 @@ from textassay.evaluation.api import ModelsByRole, evaluate
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
 from textassay.meta.records import People
+from textassay.runtime.api import connect
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.budget import Budget
-from textassay.runtime.connected import ConnectedModel, connect
+from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.errors import (
     ConfigurationError,
     RequestRefused,

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, AnyStr, cast
 
 
 def lazy(
@@ -38,17 +38,17 @@ def lazy(
     return get, names
 
 
-def lazy_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+def lazy_pattern(text: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[AnyStr]:
     """Return a pattern that is compiled when it is first used, and as fast from then on.
 
     For modules with many patterns, which take longer to compile than all else at a start.
     """
-    return cast("re.Pattern[str]", _LazyPattern(text, flags))
+    return cast("re.Pattern[AnyStr]", _LazyPattern(text, flags))
 
 
 class _LazyPattern:
-    def __init__(self, text: str, flags: re.RegexFlag) -> None:
-        self._how = text, flags
+    def __init__(self, text: str | bytes, flags: re.RegexFlag) -> None:
+        self._how: tuple[Any, re.RegexFlag] = text, flags
 
     def __getattr__(self, name: str) -> Any:
         # Called only for what the object has not got yet: its methods become those of the compiled

@@ -56,8 +56,7 @@ Cell = str | int | float | HasInterval | None
 """A value of the column's kind, or `None` if undefined; a string stands as it is in any column."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """What the cells of one column are.
 
     Attributes:
@@ -73,8 +72,7 @@ class Column:
     digits: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """What a reader must know about the figures of a table.
 
     Attributes:

@@ -10,8 +10,8 @@ import pytest_asyncio
 from tests.benchmark_data import paper
 from textassay.methods import build
 from textassay.methods.library import tasks, trees
+from textassay.runtime.api import connect
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.connected import connect
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Assignment, Example
 from textassay.tools import tool

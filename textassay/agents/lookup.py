@@ -11,7 +11,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -47,7 +46,7 @@ def narrow(
     parts: list[tuple[str, str]] = []
     for piece in evidence_pieces(example, question_counts=question_counts):
         name = "context" if piece.kind == "passage" and not piece.turn else "source"
-        parts += [(name, replace(piece, text=text).shown) for text in _windows(piece.text, window)]
+        parts += [(name, piece._replace(text=text).shown) for text in _windows(piece.text, window)]
     texts = [text for _, text in parts]
     if sum(len(text.split()) for text in texts) > window * most:
         parts = [parts[at] for at in sorted(closest(claim, texts, most))]

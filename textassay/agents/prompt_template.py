@@ -7,7 +7,6 @@ files of both.
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from pydantic import Field
 from pydantic_core import to_json
 
+from textassay.lazy import lazy_pattern
 from textassay.prompts import (
     PromptFault,
     PromptFrame,
@@ -142,7 +142,7 @@ RatingSource = Literal["written", "choices"]
 next."""
 
 # "Anna: ", "Speaker 2: "
-_SPEAKER = re.compile(r"\s*([^\W\d_][\w .'-]{0,30}):\s+")
+_SPEAKER = lazy_pattern(r"\s*([^\W\d_][\w .'-]{0,30}):\s+")
 MAX_TEXTS = 1024
 
 
@@ -319,7 +319,7 @@ class Prompt(NamedTuple):
         return continued._replace(messages=(*before, *ending))
 
 
-class PromptPart(Message):
+class PromptPart(Message, defer_build=True):
     """A message of which prompts are shown something else than the message itself."""
 
     @property

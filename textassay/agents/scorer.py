@@ -535,7 +535,7 @@ def _mapped(rating: float, own_scale: Scale, scale: Scale) -> float:
 TOKENS_PER_RATING, TOKENS_BESIDE = 24, 64
 
 
-class Ratings(Message):
+class Ratings(Message, defer_build=True):
     """The ratings of one example on several aspects."""
 
     scores: tuple[Score, ...]

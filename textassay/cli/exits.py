@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from textassay.cli.console import say
 from textassay.evaluation.request import RunRequest
+from textassay.lazy import lazy_pattern
 from textassay.runtime.concurrency import fast_loop, start_gc
 from textassay.runtime.errors import CapabilityError, StorageError, TextassayError
 from textassay.runtime.settings import SETTABLE, Settings, place_of
@@ -44,7 +45,7 @@ _PART = rf"{_TEXT}|[^'\"(){{}}]"
 _TABLE = rf"\{{(?:\{{(?:{_PART})*\}}|{_PART})*\}}"
 _QUOTED = rf"“[^”]*”?|(?<![^\s(])(?:{_TEXT})"
 """Words of servers (see `http_errors.quote`), and of models, data and users, which are `repr`."""
-_PARAMETER = re.compile(
+_PARAMETER = lazy_pattern(
     rf"{_QUOTED}|(?<![^\s(])(?<!--set )(\w+)=(?!=)(True\b|{_TEXT}|\((?:{_PART})*\)|{_TABLE})?"
 )
 """A parameter as messages name it: `no_cache=True`, `price=(IN, OUT)`, `fields={NAME: "meta"}`."""

@@ -143,7 +143,7 @@ def _sources(run: Path) -> list[_Source]:
             f"{run} contains no shards: make them with `textassay score ... --shard I/N "
             f"--out {run / 'shard-I'}`"
         )
-    sources.sort(key=lambda source: source.shard)
+    sources.sort(key=lambda source: (source.shard.count, source.shard.number))
     first = sources[0]
     for before, source in pairwise(sources):
         if source.shard.count != first.shard.count:

@@ -51,7 +51,7 @@ def _sound(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
 MAX_SHARDS = 10_000
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Shard:
     """The `number`-th of `count` parts, counted from 1; written `number/count`."""
 
@@ -87,7 +87,7 @@ class Shard:
         )
 
 
-class DataRequest(DescribedMessage):
+class DataRequest(DescribedMessage, defer_build=True):
     """Which texts, which aspects of them, and where the result goes: of runs and of fits."""
 
     aspects: Annotated[
@@ -106,7 +106,7 @@ class DataRequest(DescribedMessage):
     """Folder to create for the result."""
 
 
-class ModelRequest(DescribedMessage):
+class ModelRequest(DescribedMessage, defer_build=True):
     """How texts are judged by models: of runs, and of fits that ask a model."""
 
     task: Annotated[str | None, Flag(JUDGING, "TASK", "-t")] = None

@@ -180,7 +180,7 @@ def probabilities_of(method: Method) -> LogprobsOrSamples | None:
     return method.probabilities if isinstance(method, ReadsProbabilities) else None
 
 
-class CheckedOptions(DescribedMessage):
+class CheckedOptions(DescribedMessage, defer_build=True):
     """Base of a method's options; an unknown option is an error that lists the known ones."""
 
     @classmethod

@@ -226,7 +226,7 @@ def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:
             notes=tuple(
                 note
                 if note in shared or not letter
-                else replace(note, text=f"{letter}: {note.text}")
+                else note._replace(text=f"{letter}: {note.text}")
                 for note in table.notes
             ),
         )

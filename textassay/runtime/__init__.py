@@ -13,13 +13,14 @@ from textassay.lazy import lazy
 
 if TYPE_CHECKING:
     from textassay.runtime import errors
+    from textassay.runtime.api import connect
     from textassay.runtime.backends.local.llamacpp import LlamaCppModel
     from textassay.runtime.backends.replay import RecordedModel
     from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
     from textassay.runtime.calls.budget import Budget
     from textassay.runtime.calls.sharing import chained, once
     from textassay.runtime.concurrency import gather
-    from textassay.runtime.connected import ConnectedModel, connect
+    from textassay.runtime.connected import ConnectedModel
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.graph import Graph, Node, each, fixed
     from textassay.runtime.images import Image
@@ -90,7 +91,7 @@ _HOME = {
     "TokenLogprob": "model",
     "Usage": "messages",
     "Wrapper": "model",
-    "connect": "connected",
+    "connect": "api",
     "chained": "calls.sharing",
     "each": "graph",
     "fixed": "graph",

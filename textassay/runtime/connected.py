@@ -38,7 +38,7 @@ from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Price, UsageTotal
 from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
-from textassay.runtime.settings import EndpointSettings, Settings, is_redis, takes_settings
+from textassay.runtime.settings import EndpointSettings, Settings, is_redis
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
 from textassay.runtime.storage.redis import RedisStore
 
@@ -521,36 +521,3 @@ def own_backend(model: Model, settings: Settings) -> Model:
                 f"{name}= has no effect on a model object, which reaches its server by itself"
             )
     return backend
-
-
-@takes_settings
-def connect(
-    model: str | Model,
-    /,
-    *,
-    settings: Settings | None = None,
-    budget: Budget | None = None,
-    **overrides: Any,
-) -> ConnectedModel:
-    """Return a model limited, retried, shared and, if a cache is named, cached.
-
-    Nothing is opened or asked yet; use it in `async with`, which closes the model at its end.
-
-    Args:
-        model: A model's name, or an object of your own with the `Model` protocol. Names are
-            `direct/NAME` (OpenAI-compatible server at `api_base`), `responses/NAME` (the same
-            through its Responses API), `llamacpp/PATH.gguf` or `llamacpp/HF_REPO:FILE`,
-            `transformers/PATH_OR_REPOSITORY[@REVISION]`, `embedded`, `replay/RUN`, a prefix that
-            another package brings (entry points `textassay.models`), or a litellm name.
-        settings: How it is asked; the parameters below replace single fields of it.
-        budget: A budget shared with other models; by default one of its own from
-            `settings.max_cost`.
-        **overrides: Fields of `Settings`.
-
-    Raises:
-        ConfigurationError: The name, the object or a setting cannot be used.
-    """
-    known = settings or Settings()
-    if overrides:
-        known = Settings(**{**known.model_dump(), **overrides})
-    return connect_model(model, known, budget or Budget(known.max_cost))

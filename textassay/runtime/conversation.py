@@ -11,8 +11,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -88,8 +87,7 @@ class ConversationMessage(_Material):
     """What was retrieved for an assistant's message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A part of a conversation or a context that a judge can quote.
 
     Attributes:
@@ -176,7 +174,7 @@ class _Numbering:
         for piece in passage_pieces(message.passages):
             self._passages += 1
             numbered = f"{name}, passage {self._passages}"
-            yield replace(piece, name=numbered, message=at, turn=turn)
+            yield piece._replace(name=numbered, message=at, turn=turn)
         if message.role == "tool":
             call = self._answered(message)
             result = f"{name}, call {call}, result" if call else f"{name}, result"
@@ -237,7 +235,7 @@ def conversation_text(
     """
     pieces = conversation_pieces(messages)
     answer = answer_piece(pieces, output)
-    shown = [replace(p, text=ANSWER_BELOW) if p is answer else p for p in pieces]
+    shown = [p._replace(text=ANSWER_BELOW) if p is answer else p for p in pieces]
     heading = _heading(pieces)
     whole = "\n\n".join([heading, *(piece.shown for piece in shown)])
     if len(whole) <= chars:
@@ -261,8 +259,7 @@ def source_beside(text: str | None, messages: Sequence[ConversationMessage]) -> 
     return text.rpartition(_heading(conversation_pieces(messages)))[0].strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """Something that an output was made from, as people read it.
 
     Attributes:
@@ -291,7 +288,7 @@ def readable_parts(
     """
     pieces = conversation_pieces(messages)
     answer = answer_piece(pieces, output)
-    turns = [_cut(replace(p, kind="answer") if p is answer else p, most) for p in pieces]
+    turns = [_cut(p._replace(kind="answer") if p is answer else p, most) for p in pieces]
     beside = context if passages and context != passages_text(passages) else None
     parts = [
         Part("source", source_beside(source, messages)),
@@ -368,7 +365,7 @@ def _cut(piece: Piece, most: int | None) -> Piece:
     kept = len(piece.text) - left_out
     head = kept - kept // 3
     text = piece.text[:head] + _marker(left_out) + piece.text[head + left_out :]
-    return replace(piece, text=text)
+    return piece._replace(text=text)
 
 
 def as_json_text(value: Any) -> str:

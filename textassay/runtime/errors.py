@@ -45,8 +45,7 @@ A message names a parameter as Python takes it, at the start of a word: `give pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from textassay.runtime.messages import Usage
@@ -200,8 +199,7 @@ class AnswerUnfinished(ModelError):
     """The model used all tokens that it was given before it answered anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """What a server objects to in a request, as far as its error says so.
 
     Attributes:

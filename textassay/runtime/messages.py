@@ -60,7 +60,11 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Message(BaseModel):
-    """Base of all messages: frozen, no unknown fields, no NaN or infinity."""
+    """Base of all messages: frozen, no unknown fields, no NaN or infinity.
+
+    Building validators takes much of the time of a start. Classes of which few runs check anything
+    are built when the first one does (`defer_build`), unless other classes contain them.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -419,7 +423,7 @@ class Aspect(Message):
         return self.name if self.parent is None else self.id
 
 
-class AspectTree(Message):
+class AspectTree(Message, defer_build=True):
     """Aspects as a hierarchy (HD-Eval, section 3.1).
 
     Every parent is in the tree; siblings have different names.
@@ -615,7 +619,7 @@ class Score(Message):
         return (self.value - low) / (high - low)
 
 
-class Plan(Message):
+class Plan(Message, defer_build=True):
     """Fusion-Eval's plan.
 
     Which assistant evaluator serves which aspect, and the steps of judging (section 3.1).

@@ -3,8 +3,8 @@
 How a run goes, never its scores.
 
 The one place for a setting's name, type, default and help: the command line makes its flags of the
-fields that carry a `Flag`, and `--set` takes the others, and `takes_settings` makes the keyword
-arguments of Python functions of all of them.
+fields that carry a `Flag`, and `--set` takes the others, and `connect` has all of them as keyword
+arguments (see `api.takes_settings`).
 """
 
 from __future__ import annotations
@@ -16,21 +16,19 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, wraps
 from itertools import pairwise
 from pathlib import Path
-from textwrap import fill
 from typing import (
     Annotated,
     Any,
     Literal,
+    NamedTuple,
     ParamSpec,
     Self,
     TypeGuard,
     TypeVar,
     cast,
-    get_type_hints,
 )
 from urllib.parse import urlsplit
 
@@ -57,8 +55,7 @@ SHARED_BY_ROLES = frozenset(
 """Settings that all models of a run share."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(NamedTuple):
     """Marks a field that is a flag (`--name`) of the command line.
 
     The first sentence of the field's docstring is its help. Settings without one are keys of
@@ -556,44 +553,3 @@ def takes_arguments_of(
         return strict_keywords(bound)
 
     return decorate
-
-
-def takes_settings(function: Callable[P, R]) -> Callable[P, R]:
-    """Show every field of `Settings` as a parameter of a function that takes them as `**overrides`.
-
-    Signature and docstring are made from `Settings`, the one place of names, types, defaults and
-    help; an unknown name is refused.
-    """
-    signature = inspect.signature(function)
-    own = [
-        item
-        for item in signature.parameters.values()
-        if item.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    types = get_type_hints(Settings)  # plain types, without their limits
-    settings = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=item.get_default(call_default_factory=True),
-            annotation=types[name],
-        )
-        for name, item in Settings.model_fields.items()
-    ]
-    lines = [
-        fill(
-            f"{name}: {' '.join((item.description or '').split())}",
-            width=100,
-            initial_indent=" " * 4,
-            subsequent_indent=" " * 8,
-        )
-        for name, item in Settings.model_fields.items()
-    ]
-    shown = cast("Any", function)
-    # For editors and `help`; the call itself still goes through `**overrides`.
-    shown.__signature__ = signature.replace(parameters=[*own, *settings])
-    # Python 3.13 strips the indentation of docstrings, earlier versions keep it
-    shown.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(
-        "    **overrides: Fields of `Settings`.", "\n".join(lines)
-    )
-    return strict_keywords(function)

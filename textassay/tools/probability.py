@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 
-from textassay.runtime.connected import connect
+from textassay.runtime.api import connect
 from textassay.runtime.errors import ConfigurationError, ContextTooLong, ModelClosed, UnknownName
 from textassay.runtime.messages import Example
 from textassay.runtime.model import ContinuationRequest, Model, scoring

@@ -102,7 +102,7 @@ async def prepare_tools(tools: Iterable[Tool], *, load: bool = True) -> None:
             await tool.prepare(load=load)
 
 
-class Measurement(Message):
+class Measurement(Message, defer_build=True):
     """What a tool found."""
 
     value: Number
@@ -118,7 +118,7 @@ class Measurement(Message):
     signature."""
 
 
-class Abstention(Message):
+class Abstention(Message, defer_build=True):
     """Why a tool gives no value for an example."""
 
     type: str = Field(min_length=1)

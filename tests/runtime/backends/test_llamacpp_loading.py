@@ -20,6 +20,7 @@ import textassay
 from tests.gguf_fixture import Shape, write_model
 from tests.methods.test_golden_requests import refused_by_the_embedded_model
 from tests.waiting import HANGS_AFTER
+from textassay.runtime.api import connect
 from textassay.runtime.backends.local.llamacpp import (
     EMBEDDED_CHECKSUM,
     EMBEDDED_FILE,
@@ -34,7 +35,6 @@ from textassay.runtime.backends.local.llamacpp_library import (
     gpu_in_sight,
     kv_bytes,
 )
-from textassay.runtime.connected import connect
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import LocalSettings, Settings
 

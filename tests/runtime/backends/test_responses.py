@@ -11,10 +11,10 @@ import pytest_asyncio
 
 from tests.responses_server import serve_responses
 from textassay.runtime import errors
+from textassay.runtime.api import connect
 from textassay.runtime.backends import responses_format
 from textassay.runtime.backends.by_name import open_backend
 from textassay.runtime.backends.direct import DirectModel
-from textassay.runtime.connected import connect
 from textassay.runtime.model import ChatMessage, ContinuationRequest, Function, Request, Sample
 from textassay.runtime.settings import Settings
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from textassay.runtime.api import connect
 from textassay.runtime.backends.answers import (
     MAX_THOUGHT,
     SplitThoughts,
@@ -19,7 +20,6 @@ from textassay.runtime.backends.answers import (
     split_thought,
 )
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.connected import connect
 from textassay.runtime.model import ChatMessage, Request, Response, Sample, TokenLogprob
 
 ASK = Request(messages=(ChatMessage(role="user", content="Rate it."),))

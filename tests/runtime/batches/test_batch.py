@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from tests.batch_server import Faults, serve_batches
+from textassay.runtime.api import connect
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.batches.batch import (
@@ -26,7 +27,6 @@ from textassay.runtime.batches.dialect import FileUnread
 from textassay.runtime.batches.model import BatchQueue, open_dialect
 from textassay.runtime.calls.cache import Keys, encode_answer
 from textassay.runtime.calls.masking import MaskedModel
-from textassay.runtime.connected import connect
 from textassay.runtime.errors import DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 from textassay.runtime.storage.answers import DiskStore

@@ -16,6 +16,7 @@ from tests.pictures import png, png_uri
 from tests.runtime.batches import test_batch
 from tests.runtime.batches.provider_server import KEY, Providers, serve_providers
 from tests.runtime.batches.test_batch import asked
+from textassay.runtime.api import connect
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.doctor import examine_batches
 from textassay.runtime.backends.endpoint import PROVIDERS as KNOWN
@@ -23,7 +24,6 @@ from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.batches.dialect import BatchRecord
 from textassay.runtime.batches.model import BatchesSubmitted, batch_address, open_dialect
 from textassay.runtime.batches.openai import result_in
-from textassay.runtime.connected import connect
 from textassay.runtime.errors import (
     ConfigurationError,
     NothingListening,

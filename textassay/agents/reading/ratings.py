@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -405,8 +404,7 @@ def parse_choice(text: str, *, ties: bool = False) -> float | NoRating:
 QUOTED = 120
 
 
-@dataclass(frozen=True, slots=True)
-class JointAnswer:
+class JointAnswer(NamedTuple):
     """What one answer says of several aspects."""
 
     ratings: tuple[float | NoRating, ...]
@@ -423,7 +421,7 @@ _REFUSED = NoRating(DECLINED, "the judge declined to rate")
 _ANY_NUMBER = (-1e6, 1e6)
 """The scale of what nobody asked for."""
 # Fluency (1-3): 2
-_PARENTHESES = re.compile(r"\([^()]{0,60}\)")
+_PARENTHESES = lazy_pattern(r"\([^()]{0,60}\)")
 
 
 def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -> JointAnswer:
@@ -474,7 +472,7 @@ def _agreed(read: list[Rating | NoRating], missing: NoRating) -> float | NoRatin
 
 
 # score-of-fluency, fluency-score: slugs of "Score of fluency" and "Fluency score"
-_AFFIX = re.compile(r"\A(?:(?:score|rating)-(?:of|for)-)|(?:-(?:score|rating))\Z")
+_AFFIX = lazy_pattern(r"\A(?:(?:score|rating)-(?:of|for)-)|(?:-(?:score|rating))\Z")
 
 
 def _key(name: str, by_key: dict[str, Aspect]) -> str:
@@ -523,18 +521,18 @@ def _field(held: object, scale: tuple[float, float], form: Form) -> Rating | NoR
 
 
 # "1. **Fluency" up to the colon (or the bar of a table) before its rating
-_HEAD = re.compile(
+_HEAD = lazy_pattern(
     r"^(?P<name>[^:：=\n]{1,90}?)\s{0,3}(?:[:：=]|(?<=[^\s|])\s{0,20}\|)(?P<rest>.*)$"
 )
 # "Score: 3", "Reasoning: 2 facts are wrong" name no aspect
-_NEUTRAL = re.compile(
+_NEUTRAL = lazy_pattern(
     r"(?i)\A[\W\d]*(?:final |overall )?(?:score|rating|reason(?:ing)?|rationale|explanation"
     r"|justification|comments?|definition|note|evidence|analysis|answer)\W*\Z"
 )
 # Score: 3   - **Rating:** 4
-_SCORE_LABEL = re.compile(r"(?i)\A\W{0,12}(?:score|rating)\W{0,6}(?=\d)")
+_SCORE_LABEL = lazy_pattern(r"(?i)\A\W{0,12}(?:score|rating)\W{0,6}(?=\d)")
 ### Engagement   Engagement:
-_TITLE = re.compile(r"\A[\s#>*_`]{0,12}[^\W\d_][^:：.!?,;\n]{0,60}[:：]?[\s*_]{0,6}\Z")
+_TITLE = lazy_pattern(r"\A[\s#>*_`]{0,12}[^\W\d_][^:：.!?,;\n]{0,60}[:：]?[\s*_]{0,6}\Z")
 
 
 def _blocks(text: str, by_key: dict[str, Aspect], form: Form) -> Iterator[_Entry]:

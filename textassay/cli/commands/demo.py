@@ -62,7 +62,7 @@ async def _execute(
     from textassay.cli.demo_report import closing, commands, opening, report, shown_example
     from textassay.demo.pipeline import TASKS, DemoFolder
     from textassay.demo.results import agreement_as_dict, decided, outcomes, read_result, usage
-    from textassay.runtime.connected import connect
+    from textassay.runtime.api import connect
 
     console, began = results(), time.monotonic()
     async with connect(MODEL) as model:

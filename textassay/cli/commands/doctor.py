@@ -59,8 +59,8 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
 
     1 if the model answers nothing at all.
     """
+    from textassay.runtime.api import connect
     from textassay.runtime.backends.doctor import examine, plain_text
-    from textassay.runtime.connected import connect
 
     async with connect(name, settings=settings) as model:
         # bare: a cache, or the splitting of draws, would hide what the model itself does

@@ -62,7 +62,7 @@ _FILES = (".toml", ".json", ".jinja")
 AnyOptions = TypeVar("AnyOptions", bound=PromptOptions)
 
 
-class _File(Profile):
+class _File(Profile, defer_build=True):
     """What a profile's file holds."""
 
     format: int = Field(default=FORMAT, strict=True, ge=1)

@@ -26,6 +26,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 
 import orjson
 
+from textassay.lazy import lazy_pattern
 from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
@@ -206,17 +207,21 @@ NOT_ALIGNED = (
 )
 
 _NAMES = r"(?:seed:)?think(?:ing)?|thought"
-_TAG = re.compile(
+_TAG = lazy_pattern(
     rf"(?P<open><(?:{_NAMES})>|\[THINK\]|◁think▷)|</(?:{_NAMES})>|\[/THINK\]|◁/think▷",
     re.IGNORECASE,
 )
 # <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>4<|return|>
-_FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>")
-_CHANNEL = re.compile(r"\A\s*(?:<\|start\|>assistant\s*)?<\|channel\|>\s*(?:analysis|commentary)\b")
-_MARK = re.compile(r"<\|[a-z]{1,20}\|>")
+_FINAL = lazy_pattern(
+    r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>"
+)
+_CHANNEL = lazy_pattern(
+    r"\A\s*(?:<\|start\|>assistant\s*)?<\|channel\|>\s*(?:analysis|commentary)\b"
+)
+_MARK = lazy_pattern(r"<\|[a-z]{1,20}\|>")
 # analysisThe user wants ...assistantfinal4: the same where the server leaves special tokens out
-_BARE_CHANNEL = re.compile(r"\A\s*analysis(?=\S)(?P<thought>.*?)assistantfinal", re.DOTALL)
-_END_OF_TEXT = re.compile(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>)?\s*")
+_BARE_CHANNEL = lazy_pattern(r"\A\s*analysis(?=\S)(?P<thought>.*?)assistantfinal", re.DOTALL)
+_END_OF_TEXT = lazy_pattern(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>)?\s*")
 
 
 def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:

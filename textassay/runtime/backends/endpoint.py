@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -23,8 +24,7 @@ MAX_ANSWER_BYTES: int = Settings.model_fields["max_answer_bytes"].default
 """Longest answer that is read if nothing else is said, in bytes."""
 
 
-@dataclass(frozen=True)
-class Provider:
+class Provider(NamedTuple):
     """How a provider is reached if settings do not say it: where litellm finds it, too."""
 
     default_address: str | None = None
@@ -34,7 +34,7 @@ class Provider:
     """Variables with the key: the first that is set."""
     key_header: str | None = None
     """Header with the key; `None` for `Authorization: Bearer`."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = MappingProxyType({})
     """Further headers of every request."""
     max_bytes: int = 0
     """How long its answers can be at least, whatever `max_answer_bytes` is."""

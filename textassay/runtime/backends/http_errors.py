@@ -76,7 +76,7 @@ _WAIT_IN_TEXT = lazy_pattern(
 )
 # any escape in a JSON text, so that an escaped backslash before a "u" is not taken for one; whole
 # pairs of surrogates come first, and what is left of "\\ud..." is half of one
-_ESCAPE = re.compile(
+_ESCAPE = lazy_pattern(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.S,

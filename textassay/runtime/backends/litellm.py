@@ -18,7 +18,6 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -168,7 +167,7 @@ class LiteLLMErrors:
             # it names all that a model does not take, whichever of them were asked for
             sent = body.keys() - {"messages", "prompt"}
             named = next((word for word in re.findall(r"\w+", text) if word in sent), None)
-            refusal = replace(refusal, parameter=named) if named else refusal
+            refusal = refusal._replace(parameter=named) if named else refusal
         names = names or ([refusal.parameter] if refusal else [])
         advice = next((_ASK_INSTEAD[name] for name in names if name in _ASK_INSTEAD), None)
         what = ", ".join(names) or http_errors.quote(text)

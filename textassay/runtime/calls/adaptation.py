@@ -20,6 +20,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final, Generic, Literal, cast, get_args
 
+from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.budget import is_worth_caching
 from textassay.runtime.errors import (
     AnswerUnfinished,
@@ -61,7 +62,7 @@ LEAST_ALLOWANCE = 64
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 """From the least to the most."""
 
-THINKING_NAMES = re.compile(
+THINKING_NAMES = lazy_pattern(
     r"(^|[/.:])(o[1345]\b|gpt-5(?!(\.[1-4])?-chat|\.[1-4])|gpt-([6-9]|\d\d)|gpt-oss"
     r"|claude-[a-z]+-(4-[7-9]|[5-9])|gemini-(2\.5-pro|[3-9])|deepseek-(r\d|reasoner|v[4-9])"
     r"|qwq|qwen3\b(?!.*instruct)|magistral|grok-([4-9]|3-mini)|kimi-k2|glm-(4\.[5-9]|[5-9])|minimax-m)",
@@ -71,7 +72,7 @@ THINKING_NAMES = re.compile(
 that is cut off. Sampling them at temperature 0 is refused, ignored or harmful (Gemini 3 and Qwen 3
 repeat themselves)."""
 
-MARKING_NAMES = re.compile(r"(^|[/.])(anthropic|claude)\b|claude-", re.I)
+MARKING_NAMES = lazy_pattern(r"(^|[/.])(anthropic|claude)\b|claude-", re.I)
 """Models that keep the beginning of a prompt only where it is marked; others keep it by
 themselves."""
 
@@ -83,8 +84,8 @@ JSON_IN_WORDS = (
 OPTIONAL = {"temperature": None, "top_p": 1.0, "seed": None, "stop": ()}
 """Parameters that a request can do without, with the value that leaves them out."""
 
-_OPENAI_HOST = re.compile(r"//[^/]*\.(openai|azure)\.com")
-_OPENROUTER_HOST = re.compile(r"//[^/]*\bopenrouter\.ai")
+_OPENAI_HOST = lazy_pattern(r"//[^/]*\.(openai|azure)\.com")
+_OPENROUTER_HOST = lazy_pattern(r"//[^/]*\bopenrouter\.ai")
 _log = logging.getLogger(__name__)
 
 
@@ -113,7 +114,7 @@ class Sampling(Message):
         return {name: value for name, value in values.items() if value not in (None, {})}
 
 
-class Learned(Message):
+class Learned(Message, defer_build=True):
     """What is known of one model at one address."""
 
     kind: Literal["learned"] = "learned"
@@ -581,7 +582,7 @@ def _nearest(wished: Effort, efforts: Sequence[str]) -> str:
     return min(efforts, key=lambda e: (abs(ranks[e] - ranks[wished]), -ranks[e]))
 
 
-_DIFFERENCE = re.compile(
+_DIFFERENCE = lazy_pattern(
     r"\|(?:[^|]+ )?(?:unsent:[\w,]+|(?:json|functions):words|sent-\w+:\w+)(?=\||$)"
 )
 

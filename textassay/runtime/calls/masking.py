@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import accumulate
 
+from textassay.lazy import lazy_pattern
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import (
     A,
@@ -25,7 +26,7 @@ MASK = "[key]"
 MIN_SECRET = 8
 """Characters of the shortest secret that is looked for: local servers are given keys such as
 `EMPTY` or `1`, which answers hold by chance."""
-_SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
+_SECRET_VARIABLE = lazy_pattern(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 # More than `MIN_SECRET`: nobody said that these variables hold keys, and short values of names such
 # as NEXT_TOKEN occur in ordinary answers.
 _MIN_FOUND = 12

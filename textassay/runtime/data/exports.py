@@ -17,18 +17,18 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
+from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import looks_like_messages, message_text, short_repr
 from textassay.runtime.data.tables import MAX_LINE, FieldError
 from textassay.runtime.errors import DataError, UnknownName
 
 Row = Mapping[str, Any]
 
-_SPAN = re.compile(
+_SPAN = lazy_pattern(
     r"(?:attributes\.)?(?:(?:input|output)\.(?:value|mime_type)$|llm\.(?:input|output)_messages\b"
     r"|llm\.(?:tools|prompts|choices)\b|retrieval\.documents\b"
     r"|reranker\.(?:query$|(?:input|output)_documents\b))"
@@ -37,7 +37,7 @@ _NESTED = frozenset({"input", "output", "llm", "retrieval", "reranker"})
 _SAMPLE = frozenset({"id", "input", "messages", "output"})
 _IN_LOG_ONLY = frozenset({"events", "attachments", "store", "timelines"})
 """What Inspect logs besides the conversation and its scores, which can be megabytes."""
-_MARKER = re.compile(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
+_MARKER = lazy_pattern(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
 
 
 def reader_for(keys: frozenset[str]) -> Callable[[Row], Row] | None:
@@ -502,8 +502,7 @@ _UNPACKED, _RATIO = 2**30, 100
 """Bytes to which any archive may unpack, and how many times its own size a larger one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(NamedTuple):
     """What a result file holds.
 
     Attributes:

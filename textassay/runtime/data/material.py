@@ -6,13 +6,13 @@ finds columns that look like material and are not used.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
+from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import (
     READ_IN_MESSAGES,
     RETRIEVED,
@@ -155,13 +155,13 @@ _OF_MATERIAL = {"question": "source", "calls": "tools_called"}
 """The field that a kind of material is mapped to, where it has another name."""
 _IN_MESSAGES = {"context": "context", "calls": "tool_calls", "tools": "tools", "images": "images"}
 """What messages call a kind of material."""
-_IMAGE_URI = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/]{16}")
-_FILE = re.compile(r"^data:|://|\.[A-Za-z]\w{1,4}$|^[A-Za-z0-9+/=]{100}")
+_IMAGE_URI = lazy_pattern(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/]{16}")
+_FILE = lazy_pattern(r"^data:|://|\.[A-Za-z]\w{1,4}$|^[A-Za-z0-9+/=]{100}")
 _LAST_LETTERS = frozenset({*(ending[-1] for ending in ENDINGS), " ", "\n"})
 _TARGETS = frozenset(
     ["source", "context", "passages", "references", "messages", "images", "tools", "tools_called"]
 )
-_WORDS = re.compile(r"ChatGPT|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
+_WORDS = lazy_pattern(r"ChatGPT|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 
 
 @lru_cache(maxsize=4096)

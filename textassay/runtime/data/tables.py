@@ -15,7 +15,6 @@ import gzip
 import json
 import math
 import os
-import re
 import uuid
 import zipfile
 import zlib
@@ -29,6 +28,7 @@ from typing import IO, Any, Literal
 import orjson
 from pydantic import BaseModel
 
+from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.errors import DataError
 
@@ -305,7 +305,7 @@ class JsonList(_File):
         yield from enumerate(items, start=1)
 
 
-_QUOTED = re.compile(r'"[^"]*(?:"|$)')
+_QUOTED = lazy_pattern(r'"[^"]*(?:"|$)')
 
 
 class Csv(_File):

@@ -1,0 +1,90 @@
+"""`connect`, with which callers name a model and say how it is asked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from textwrap import fill
+from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
+
+from textassay.runtime.calls.budget import Budget
+from textassay.runtime.connected import ConnectedModel, connect_model
+from textassay.runtime.model import Model
+from textassay.runtime.settings import Settings, strict_keywords
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def takes_settings(function: Callable[P, R]) -> Callable[P, R]:
+    """Show every field of `Settings` as a parameter of a function that takes them as `**overrides`.
+
+    Signature and docstring are made from `Settings`, the one place of names, types, defaults and
+    help; an unknown name is refused.
+    """
+    signature = inspect.signature(function)
+    own = [
+        item
+        for item in signature.parameters.values()
+        if item.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    types = get_type_hints(Settings)  # plain types, without their limits
+    settings = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=item.get_default(call_default_factory=True),
+            annotation=types[name],
+        )
+        for name, item in Settings.model_fields.items()
+    ]
+    lines = [
+        fill(
+            f"{name}: {' '.join((item.description or '').split())}",
+            width=100,
+            initial_indent=" " * 4,
+            subsequent_indent=" " * 8,
+        )
+        for name, item in Settings.model_fields.items()
+    ]
+    shown = cast("Any", function)
+    # For editors and `help`; the call itself still goes through `**overrides`.
+    shown.__signature__ = signature.replace(parameters=[*own, *settings])
+    # Python 3.13 strips the indentation of docstrings, earlier versions keep it
+    shown.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(
+        "    **overrides: Fields of `Settings`.", "\n".join(lines)
+    )
+    return strict_keywords(function)
+
+
+@takes_settings
+def connect(
+    model: str | Model,
+    /,
+    *,
+    settings: Settings | None = None,
+    budget: Budget | None = None,
+    **overrides: Any,
+) -> ConnectedModel:
+    """Return a model limited, retried, shared and, if a cache is named, cached.
+
+    Nothing is opened or asked yet; use it in `async with`, which closes the model at its end.
+
+    Args:
+        model: A model's name, or an object of your own with the `Model` protocol. Names are
+            `direct/NAME` (OpenAI-compatible server at `api_base`), `responses/NAME` (the same
+            through its Responses API), `llamacpp/PATH.gguf` or `llamacpp/HF_REPO:FILE`,
+            `transformers/PATH_OR_REPOSITORY[@REVISION]`, `embedded`, `replay/RUN`, a prefix that
+            another package brings (entry points `textassay.models`), or a litellm name.
+        settings: How it is asked; the parameters below replace single fields of it.
+        budget: A budget shared with other models; by default one of its own from
+            `settings.max_cost`.
+        **overrides: Fields of `Settings`.
+
+    Raises:
+        ConfigurationError: The name, the object or a setting cannot be used.
+    """
+    known = settings or Settings()
+    if overrides:
+        known = Settings(**{**known.model_dump(), **overrides})
+    return connect_model(model, known, budget or Budget(known.max_cost))
