@@ -351,10 +351,7 @@ class ToolAverage:
     def _mapped(
         self, aspect: Aspect, assistance: list[Score], chosen: Sequence[str] | None
     ) -> tuple[list[Json], list[Score | Failure]]:
-        """Return the evidence of every tool, and the scores that count, from 0 to 1.
-
-        Tools that the plan leaves out stand in the evidence, not in the mean.
-        """
+        """Return the evidence of every tool, and from 0 to 1 the scores of those in the plan."""
         entries: list[Json] = []
         parts: list[Score | Failure] = []
         for assistant, score in zip(self.assistants, assistance, strict=True):
@@ -503,10 +500,7 @@ class LLMFuser:
 
     @cached_property
     def _rated(self) -> tuple[Aspect, ...]:
-        """What answers are searched for.
-
-        The task's aspects first, and an overall rating, which judges volunteer.
-        """
+        """What answers are searched for; judges volunteer an overall rating."""
         aspects = self.ask.task.aspects
         return (
             aspects if any(is_overall(aspect) for aspect in aspects) else (*aspects, _VOLUNTEERED)

@@ -431,10 +431,7 @@ class PassageWriter:
         return Passages(items=(passage,))
 
     def _question_text(self, aspect: Aspect, quality: Quality) -> str:
-        """Return the boolean question.
-
-        On dialogue the paper's, else the aspect's own, else one from its words.
-        """
+        """Return the boolean question: of the paper on dialogue, of the aspect, or of its words."""
         others = tuple(other for other in self.combined if other.name != quality.name)
         asks = self.template.task.asks
         if not others:

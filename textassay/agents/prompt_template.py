@@ -232,10 +232,7 @@ NO_PROFILE = Profile()
 
 @lru_cache(maxsize=MAX_TEXTS)
 def _prepared(text: str, how: Text, lines: Lines) -> str:
-    """Return a text prepared.
-
-    Remembered, since every aspect of an example is asked about with the same texts.
-    """
+    """Remembered, since every aspect of an example is asked about with the same texts."""
     plain = simplify(text) if how == "simplify" else text
     return " ".join(plain.split()) if lines == "joined" else plain
 

@@ -384,10 +384,7 @@ class SentenceQuestions:
 
 
 def _texts(example: Example) -> dict[str, str]:
-    """Return the texts of an example that are not blank, by part.
-
-    The first of several references.
-    """
+    """Return the texts of an example that are not blank, by part; of references the first."""
     reference = next(iter(references(example)), None)
     parts = {
         "source": example.source,

@@ -307,10 +307,7 @@ def _positions(part: Sequence[str], source: Sequence[str]) -> Iterator[int]:
 
 
 def _negated(gap: Sequence[str]) -> bool:
-    """Return whether what is left out negates what it stands between.
-
-    Only what belongs to the sentences of the two parts counts, not sentences between them.
-    """
+    """Return whether what is left out of the sentences of two parts negates them."""
     ends = [at for at, token in enumerate(gap) if token in _SENTENCE_ENDS]
     beside = [*gap[: ends[0]], *gap[ends[-1] + 1 :]] if ends else gap
     # didn't: the tokens are "didn", "'" and "t"

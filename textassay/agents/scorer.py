@@ -328,10 +328,7 @@ class Scorer:
         return rating
 
     def _read_whole(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
-        """Read one of several samples.
-
-        A rating at which the answer was cut off may not be the whole of it.
-        """
+        """Read one of several samples; a rating at which it was cut may not be whole."""
         rating = self._read(sample, aspect)
         if isinstance(rating, Rating) and self._is_cut(sample, rating):
             return NoRating("NoScoreFound", "the answer was cut at its rating")
@@ -397,10 +394,7 @@ def _request_of(scale: Scale, how: RatingReading, form: Form, as_json: bool) -> 
 
 
 def _rating_in(answer: Parsed[Rating | NoRating]) -> Rating | NoRating:
-    """Return the rating in an answer.
-
-    An answer that is cut off has none, whatever it says before its end.
-    """
+    """Return the rating in an answer; one that is cut off has none, whatever it says."""
     if not answer.cut:
         return answer.read[0]
     if answer.server_limit is not None:

@@ -253,11 +253,7 @@ def continued(request: RunRequest) -> RunRequest:
 
 
 def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
-    """Return a method that was given as an object; refuse what it would not heed.
-
-    Raises:
-        ConfigurationError: It is no method, or comes with something that only a name goes with.
-    """
+    """Return a method that was given as an object; refuse what it would not heed."""
     # a graph judges the aspects of a task like a named method; a method object brings its own
     own = ("model", "tools", "options", *(() if isinstance(method, Graph) else ("task", "aspects")))
     for name in own:

@@ -202,10 +202,7 @@ def _check_replaceable(run: Path) -> None:
 
 
 def _check_batches(sources: Iterable[_Source]) -> int:
-    """Refuse shards that need the answers of a batch: the merged run would pay for them again.
-
-    Return the number of batches that no score needs, as its answer came in another way.
-    """
+    """Refuse batches that the merged run would pay for again; return how many no score needs."""
     unneeded = 0
     for source in sources:
         batches = read_records(source.path).values()

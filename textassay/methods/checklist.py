@@ -302,10 +302,7 @@ class Checklist(PromptMethod):
         return as_questions(aspect, questions.aspects, questions.notes)
 
     async def _lay_out(self, questions: list[Questions | Failure]) -> tuple[Aspect, ...]:
-        """Lay all questions side by side.
-
-        An aspect whose questions could not be written has none.
-        """
+        """Lay all questions side by side; an aspect whose own could not be written has none."""
         there = [one for one in questions if isinstance(one, Questions)]
         return tuple(item for one in there for item in one.items)
 

@@ -93,10 +93,7 @@ def _function_of(agent: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _plain(hint: Any) -> Any:
-    """Strip what says nothing about the value: `Annotated`, aliases, type variables.
-
-    `None` becomes its type.
-    """
+    """Strip `Annotated`, aliases and type variables; `None` becomes its type."""
     while True:
         if get_origin(hint) is typing.Annotated:
             hint = get_args(hint)[0]

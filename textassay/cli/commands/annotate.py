@@ -130,10 +130,7 @@ def journal_path(out: Path) -> Path:
 
 
 async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, renew: bool) -> None:
-    """Print personal links: for new raters, and with `renew` for all of them.
-
-    A link cannot be shown again: only a hash of its token is kept.
-    """
+    """Print links for new raters, or anew for all, as only hashes of their tokens are kept."""
     if renew:
         for rater in ratings.raters.values():
             # the old link stops working, which is what a lost or forwarded link needs

@@ -292,10 +292,7 @@ class BatchQueue(Wrapper):
                     self._calls.pop(call.key, None)
 
     def _given_up_with(self, batch: Batch, error: Exception) -> Exception:
-        """Return what to raise for the requests of a batch that has failed.
-
-        One that may be running is taken up again when its requests are repeated.
-        """
+        """Return what to raise for the requests of a batch that has failed."""
         if not batch.is_open or not isinstance(error, ModelError) or error.stops_run:
             return error
         tag, id_ = batch.record.tag, batch.record.id

@@ -151,10 +151,7 @@ def _places(request: AnyRequest, part: str) -> list[int]:
 
 
 def _find(text: str, part: str) -> int:
-    """Do what `text.find(part)` does, without its preparation for a long needle.
-
-    Takes some 20 microseconds for 1 kB.
-    """
+    """Do what `text.find(part)` does, without its 20 µs of preparation for a needle of 1 kB."""
     # For a long needle, `str.find` builds tables first, which costs more than the search itself.
     beginning = part[:_BEGINNING]
     at = text.find(beginning)

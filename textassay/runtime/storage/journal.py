@@ -185,10 +185,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_complete(line: bytes) -> bool:
-    """Return whether a last line without a line break is a whole row.
-
-    No part of a JSON object is one itself.
-    """
+    """Return whether a last line without a line break is a whole row."""
     try:
         return isinstance(decode(line), dict)
     except ValueError:

@@ -451,10 +451,7 @@ def _begin(
     known: LogitRow | None,
     abandoned: Callable[[], bool],
 ) -> LogitRow:
-    """Bring a sequence to exactly `ids` and return the logits that follow.
-
-    If another sequence holds more of `ids`, its memory is copied.
-    """
+    """Bring a sequence to `ids`, perhaps by a copy of another's memory; return the next logits."""
     shared = [common_prefix(cached, ids) for cached in engine.cached]
     donor = max(range(engine.sequences), key=shared.__getitem__)
     if shared[donor] >= shared[sequence] + _WORTH_A_COPY:

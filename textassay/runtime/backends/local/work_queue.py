@@ -346,10 +346,7 @@ class PrefixOrder(Order):
         return batch
 
     def _next(self) -> int:
-        """Return the place of the entry to run.
-
-        Of the one that has waited longest, if it is its turn, else of the one most alike.
-        """
+        """Return the place of the entry that has waited longest, or of the one most alike."""
         # Entries are taken out of the sorted list only; here they are dropped at the front.
         while self._arrivals and self._arrivals[0][2].future.done():
             self._arrivals.popleft()
