@@ -583,7 +583,8 @@ class LLMFuser:
         evidence: tuple[Json, ...],
     ) -> Score:
         """Return the score for the aspect at a place of the task's."""
-        ratings = [_as_rating(joint.ratings[place]) for joint in read]
+        found = (joint.ratings[place] for joint in read)
+        ratings = [one if isinstance(one, NoRating) else Rating(one, (0, 0)) for one in found]
         usable = [at for at, rating in enumerate(ratings) if isinstance(rating, Rating)]
         single: dict[str, Any] = {}
         if self.ask.n == 1:
@@ -638,10 +639,6 @@ _NEXT_HEADING = re.compile(r"(?i)\n[\s*_#>|-]{0,12}evaluation summary\W{0,12}\Z"
 def _explanation(text: str) -> str:
     """Return what a judge said of one aspect without `Score: 4 Explanation:`."""
     return _NEXT_HEADING.sub("", _BEFORE_WORDS.sub("", text, count=1)).strip(" \t\n*_|")
-
-
-def _as_rating(rating: float | NoRating) -> Rating | NoRating:
-    return rating if isinstance(rating, NoRating) else Rating(rating, (0, 0))
 
 
 def _counted(notes: list[Json]) -> list[Json]:

@@ -84,10 +84,7 @@ def tokens(text: str) -> list[str]:
 
 
 def joined(text: str) -> list[bool]:
-    """Return whether each token is part of a longer word, such as `5` in `5m`, `can` in `can't`.
-
-    A quotation does not end with such a token or begin right after it.
-    """
+    """Return whether each token is part of a longer word, where no quotation ends or begins."""
     spans = [match.span() for match in _pattern(text).finditer(text)]
     found = [False] * len(spans)
     for left, ((start, end), (after, stop)) in enumerate(pairwise(spans)):
@@ -113,10 +110,7 @@ def is_word(token: str) -> bool:
 
 
 def stripped(found: list[str]) -> list[str]:
-    """Return tokens without the punctuation around them, which models add.
-
-    What changes a number stays: currencies, `%`, signs of comparison.
-    """
+    """Return tokens without punctuation around them, but for currencies, `%`, comparisons."""
     kept = [
         at for at, token in enumerate(found)
         if is_word(token) or _counts(token, found[at - 1 : at] + found[at + 1 : at + 2])

@@ -122,10 +122,7 @@ class Session:
         return sum(each.values(), Usage())
 
     def discard(self) -> bool:
-        """Have the run folder removed if no model has answered anything.
-
-        Return whether it will be. It is kept if a batch was submitted, or may have been.
-        """
+        """Have the run folder removed unless a model answered or a batch may run; tell whether."""
         usage = self.usage
         answered = usage.calls + usage.cached_calls
         # a batch that was submitted will be paid, and only the run's journal knows of it
@@ -400,10 +397,7 @@ def _rounds_to_count(batched: Sequence[ConnectedModel], *, dry: bool) -> BatchRo
 
 
 async def finish(session: Session) -> Run:
-    """Run a session to its end and return the run.
-
-    Keeps scores in memory only if there is no folder.
-    """
+    """Run a session to its end and return the run, with its scores only if it has no folder."""
     scores: list[Score] = []
     async with writing_summary(session), aclosing(session.engine.score_lists()) as finished:
         async for journaled in finished:

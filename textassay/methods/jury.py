@@ -275,10 +275,7 @@ class Jury(RatingMethod):
 
 
 def read_jurors(models: Models) -> tuple[Model, ...]:
-    """Return the jurors, by number.
-
-    The roles `juror`, `juror1`, `juror2`, ..., or the model of every role.
-    """
+    """Return the jurors by number: roles `juror`, `juror1`, ..., or the model of every role."""
     if not isinstance(models, Mapping):
         return (models,)
     numbered = [

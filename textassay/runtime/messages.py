@@ -156,10 +156,7 @@ class UsageTotal:
         return total
 
     def add(self, usage: Usage | UsageTotal) -> None:
-        """Count one more usage, or all of another ledger.
-
-        An unknown cost makes the sum's cost unknown.
-        """
+        """Count one more usage, or a ledger's; an unknown cost makes that of the sum unknown."""
         if usage is CACHED:  # a replay adds nothing else, several times per score
             self.cached_calls += 1
             return

@@ -154,10 +154,7 @@ class TokenLogprob(Message):
 
 
 def is_distribution(tokens: Iterable[TokenLogprob]) -> bool:
-    """Return whether any of these tokens has alternatives, if several were asked for.
-
-    The newest models return the likeliest token alone, whatever its probability.
-    """
+    """Return whether a token has alternatives; the newest models return the likeliest alone."""
     return any(len(token.top) > 1 for token in tokens)
 
 

@@ -322,10 +322,7 @@ class PlanReading:
 
 
 def matching(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` stands for, in any case and with any hyphens.
-
-    `SUM_BLEURT`, `sum-bleurt` and `Sum Bleurt` are the same name.
-    """
+    """Return the known name that a name such as `SUM_BLEURT` or `Sum Bleurt` stands for."""
     target = slug(name)
     return next((item for item in known if slug(item) == target), None)
 

@@ -393,10 +393,7 @@ class Batched(Generic[T, R]):
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
 
     async def __call__(self, row: T) -> R:
-        """Return the row's result.
-
-        What the function raises, it raises for every row of the batch.
-        """
+        """Return the row's result, or raise what the function raised for its batch."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
         self._waiting.append((row, future))

@@ -84,10 +84,7 @@ thought that led to it."""
 
 
 def sampling_fields(request: Request) -> Json:
-    """Return the fields of a body, or the arguments of a call, that say how to sample.
-
-    Defaults are left out.
-    """
+    """Return the fields of a body, or of a call, that say how to sample, but for defaults."""
     body: Json = {}
     if request.temperature is not None:
         body["temperature"] = request.temperature

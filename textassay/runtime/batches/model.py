@@ -64,10 +64,7 @@ _Group = tuple[str, int]
 
 
 class BatchesSubmitted(ModelError):
-    """Everything that can be requested now is submitted, and `submit_only` is set.
-
-    The run stops, resumable.
-    """
+    """All that can be requested now is submitted, and `submit_only` is set: the run stops."""
 
     stops_run = True
 

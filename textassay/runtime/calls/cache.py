@@ -103,10 +103,7 @@ def identity_bytes(identity: Mapping[str, Any]) -> bytes:
 
 
 def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str:
-    """Return the name of the answer to `request`.
-
-    64 hex digits of SHA-256 over everything that changes the answer.
-    """
+    """Return the name of the answer to a request: SHA-256, in hex, of all that changes it."""
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
     # Names of fields are part of the digest (their order is not: keys are sorted). Renaming one, or

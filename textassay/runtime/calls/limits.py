@@ -280,10 +280,7 @@ class Window:
 
 
 class Permit:
-    """One admission: waits when entered, gives back when left.
-
-    `async with limiter.admit(tokens) as permit:`.
-    """
+    """One admission: waits when entered, gives back when left."""
 
     __slots__ = ("cell", "is_settled", "limiter", "paced", "sent", "tokens")
 

@@ -438,10 +438,7 @@ _OF_THE_HARNESS = {
 
 
 def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield the samples of lm-evaluation-harness.
-
-    If choices were scored, the likeliest is the text.
-    """
+    """Yield the samples of lm-evaluation-harness; of scored choices, the likeliest is the text."""
     for one in lines:
         # the harness has written requests, each prompt first, in two forms
         given = one.get("arguments") or ()

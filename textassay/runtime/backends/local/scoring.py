@@ -307,10 +307,7 @@ class Grammar(Protocol):
 
 
 class Sampler:
-    """Draws tokens for one sample.
-
-    `seed` is the request's with the sample's number, `None` for any.
-    """
+    """Draws tokens for one sample by the request's seed and the sample's number, or by any."""
 
     def __init__(
         self,

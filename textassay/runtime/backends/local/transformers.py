@@ -80,10 +80,7 @@ def device_named(torch: Any, name: str) -> Any:
 
 @contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
-    """Keep progress bars and load reports off the terminal.
-
-    What matters in them is checked and raised by those who load.
-    """
+    """Keep progress bars and load reports off the terminal; whoever loads checks the rest."""
     log = transformers.utils.logging
     level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
@@ -275,10 +272,7 @@ class EncodedPrompt:
         self.ids: Ids = np.array([start], np.int32)
 
     def followed_by(self, text: str) -> Ids:
-        """Return the decoder's ids for a text.
-
-        A leading space is dropped, since the decoder's text begins here.
-        """
+        """Return the decoder's ids for a text, which begins there and needs no leading space."""
         return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
 
 

@@ -168,10 +168,7 @@ class WorkQueue(Generic[E, Item, Result]):
         return [entry.future for entry in entries]
 
     def stop(self) -> None:
-        """Ask the thread to end; what it has not answered fails with `ModelClosed`.
-
-        Safe to call twice and from any thread.
-        """
+        """Ask the thread to end, from any thread; what is unanswered fails with `ModelClosed`."""
         with self._wake:
             self._closed = True
             self._wake.notify()
