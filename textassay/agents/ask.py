@@ -469,9 +469,9 @@ class LogprobsOrSamples:
         return f"reads log-probabilities if {name} sends usable ones, else {samples} of each answer"
 
 
-def read_as(signature: str, samples: int | None, temperature: float = 1.0) -> str:
+def read_as(signature: str, samples: int | None) -> str:
     """Return a signature that says how a score was obtained, where that was open."""
-    how = "how:logprob" if samples is None else f"how:sampled|n:{samples}|temp:{temperature:g}"
+    how = "how:logprob" if samples is None else f"how:sampled|n:{samples}|temp:1"
     return signature.replace(AUTO, f"|{how}|", 1)
 
 

@@ -46,7 +46,7 @@ from textassay.runtime.errors import (
     StorageError,
     TextassayError,
 )
-from textassay.runtime.messages import Aspect, Example, Score, Usage
+from textassay.runtime.messages import Aspect, Example, Score, Usage, labels_of_aspects
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
@@ -409,7 +409,7 @@ async def finish(session: Session) -> Run:
         scores=scores,
         progress=session.engine.progress,
         examples=session.examples,
-        labels={a.label: scale for a in session.method.aspects if (scale := a.label_scale)},
+        labels=labels_of_aspects(session.method.aspects),
     )
 
 

@@ -420,6 +420,11 @@ class Aspect(Message):
         return self.name if self.parent is None else self.id
 
 
+def labels_of_aspects(aspects: Iterable[Aspect]) -> dict[str, LabelScale]:
+    """Return what scores mean that are labels, by what the scores call their aspect."""
+    return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}
+
+
 class AspectTree(Message, defer_build=True):
     """Aspects as a hierarchy (HD-Eval, section 3.1).
 

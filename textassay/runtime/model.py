@@ -233,6 +233,15 @@ class ChoicesResponse(Message, defer_build=True):
         return min(1.0, math.fsum(math.exp(lp) for lp in self.logprobs.values() if lp is not None))
 
 
+def log_sum(logprobs: Iterable[float]) -> float | None:
+    """Return the log of the summed probabilities; `None` for none, or if all are 0."""
+    terms = [logprob for logprob in logprobs if logprob > -math.inf]
+    if not terms:
+        return None
+    top = max(terms)
+    return min(0.0, top + math.log(math.fsum(math.exp(term - top) for term in terms)))
+
+
 class ContinuationRequest(Prompted):
     """Asks for the log-probability of a given text after a prompt."""
 

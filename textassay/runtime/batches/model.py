@@ -88,7 +88,7 @@ class BatchQueue(Wrapper):
     def __init__(self, backend: Model, context: BatchContext) -> None:
         super().__init__(backend)
         self._context = context
-        self._keys = Keys(backend.identity)
+        self._keys = Keys(backend)
         self._model = hashlib.sha256(identity_bytes(backend.identity)).hexdigest()[:16]
         # All that are waited for, queued or in a batch that is not collected.
         self._calls: dict[str, Call] = {}
