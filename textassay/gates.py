@@ -492,10 +492,7 @@ MODELS = "models"
 
 
 class Judge:
-    """The judges of one test session.
-
-    How they are asked, where answers are kept, what they cost.
-    """
+    """The judges of a test session: how they are asked, where answers are kept, what they cost."""
 
     def __init__(self, mode: RecordingMode, folder: Path, *, max_cost: float | None = None) -> None:
         """Store how models are asked.

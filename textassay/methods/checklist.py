@@ -177,10 +177,7 @@ class Checklist(PromptMethod):
         self._ask = ask
 
     def nodes(self) -> list[Node]:
-        """Ask every question, look quotations up, and average.
-
-        Or score the questions themselves.
-        """
+        """Ask every question, look quotations up, and average, or score the questions."""
         if self.reads_rubrics:
             return [
                 Node("criteria", self._criteria, example="input.example"),
@@ -360,10 +357,7 @@ class Checklist(PromptMethod):
 
     @property
     def locked(self) -> str:
-        """6 hex digits over all words of the questions that are known before the run.
-
-        Empty for none.
-        """
+        """6 hex digits over all words of the questions known before the run; empty for none."""
         if not self._given:
             return ""
         return trees.tree_digest(question for items in self._given.values() for question in items)

@@ -137,10 +137,7 @@ class HDEval(RatingMethod):
                 )
 
     def nodes(self) -> list[Node]:
-        """Rate every node of the tree.
-
-        Then average a branch, unless the ratings themselves are wanted.
-        """
+        """Rate every node of the tree, then average a branch unless the ratings are wanted."""
         if self.options.output == "nodes":
             if self._growing:
                 raise ConfigurationError(

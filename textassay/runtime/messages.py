@@ -622,10 +622,7 @@ class Score(Message):
 
 
 class Plan(Message, defer_build=True):
-    """Fusion-Eval's plan.
-
-    Which assistant evaluator serves which aspect, and the steps of judging (section 3.1).
-    """
+    """Fusion-Eval's plan: which assistant serves which aspect, and how to judge (section 3.1)."""
 
     assistants: dict[str, tuple[str, ...]]
     """Names of tools by name of aspect; an aspect without tools has an empty tuple."""

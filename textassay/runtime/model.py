@@ -403,10 +403,7 @@ def unwrapped(model: Model) -> Model:
 
 
 class Wrapper:
-    """Base of everything that stands around a model.
-
-    Override `around` and the rest is forwarded.
-    """
+    """Base of everything that stands around a model: override `around`; the rest is forwarded."""
 
     def __init__(self, wrapped: Model) -> None:
         self.wrapped = wrapped

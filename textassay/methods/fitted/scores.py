@@ -91,10 +91,7 @@ class FittedScorer:
     async def scores(
         self, example: Example, aspects: Sequence[Aspect], features: Sequence[float], signature: str
     ) -> list[Score]:
-        """Return a score for each aspect.
-
-        The evaluator abstains if the example has none of the features.
-        """
+        """Return a score for each aspect; abstain if the example has none of the features."""
         about = partial(shared_fields, example, how="fused", signature=signature)
         # with nothing but gaps the aggregator would predict the mean of the training ratings for
         # everybody

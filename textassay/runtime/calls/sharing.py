@@ -242,10 +242,7 @@ def current_chain() -> RequestChain | None:
 
 @contextmanager
 def chained() -> Iterator[RequestChain]:
-    """Give a chain to which every request belongs that is asked inside the block.
-
-    It ends with the block.
-    """
+    """Give every request that is asked inside the block a chain, which ends with the block."""
     current = RequestChain()
     token = _current.set(current)
     try:
