@@ -248,8 +248,7 @@ def weights_from(
     if not any(correlations.values()):
         raise DataError(
             f"fusion=corrw: no scorer varies with the ratings of {aspect}: {', '.join(scores)};"
-            f" rate"
-            " more examples, or use fusion=avg"
+            " rate more examples, or use fusion=avg"
         )
     return ScorerWeights(aspect=aspect, correlations=correlations, rated=rated)
 
@@ -469,10 +468,8 @@ class LLMFuser:
         ]
         invented = _counted([note for joint in read for note in joint.invented])
         notes = truncation_note(max(answer.truncated_tokens for answer in answers))
-        extra = [
-            [*invented, *notes, *thought_note(samples)],
-            *[notes] * (len(scores) - 1),
-        ]  # stands once on the whole answer
+        # what is said of the whole answer stands on the first score
+        extra = [[*invented, *notes, *thought_note(samples)], *[notes] * (len(scores) - 1)]
         return [
             score.model_copy(update={"evidence": (*score.evidence, *more)})
             for score, more in zip(scores, extra, strict=True)

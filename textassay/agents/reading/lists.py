@@ -98,9 +98,8 @@ _QUOTES = " \t*_`\"'“”‘’«»[]{}<>#:："
 
 
 def _name(raw: str) -> str:
-    plain = re.sub(
-        r"\s*\([^()]{0,60}\d[^()]{0,60}\)\s*\Z", "", " ".join(raw.split())
-    )  # "Relevance (1-5)"
+    # "Relevance (1-5)"
+    plain = re.sub(r"\s*\([^()]{0,60}\d[^()]{0,60}\)\s*\Z", "", " ".join(raw.split()))
     return plain.strip(_QUOTES)
 
 

@@ -126,9 +126,8 @@ def _is_abandoned(entry: Path) -> bool:
 
 def sync_folder(folder: Path) -> None:
     """Force a folder's entries to the disk: without it, a power cut may lose a new file."""
-    if (
-        os.name != "posix"
-    ):  # elsewhere a folder cannot be opened, and renames are journaled by the file system
+    # elsewhere a folder cannot be opened, and renames are journaled by the file system
+    if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:

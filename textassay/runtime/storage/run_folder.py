@@ -88,9 +88,8 @@ class RunFolder(AsyncResource):
         except OSError as error:
             raise RunFolderError(f"the run folder {path} cannot be created: {error}") from error
         run = cls(path, lock_run(path), made=made)
-        run.tally = RunSummary(
-            remember=False
-        )  # the ids of a data set differ, so no pair comes twice
+        # the ids of a data set differ, so no pair comes twice
+        run.tally = RunSummary(remember=False)
         try:
             refuse_foreign(path)
             return run
