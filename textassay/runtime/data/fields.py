@@ -475,10 +475,10 @@ def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> 
                 values = _without_means(values, single, labels)
             fields[name] = labels.numbers(name, values)
     references = fields.get("references")
-    if references is not None:
-        fields["references"] = (
-            (references,) if isinstance(references, str) else _as_tuple(references)
-        )
+    if isinstance(references, str):
+        fields["references"] = (references,)
+    elif isinstance(references, list):
+        fields["references"] = tuple(references)
     if "output" not in fields:
         raise FieldError(
             _key_of("output", layout),
@@ -511,10 +511,6 @@ def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> d
         for name, mean in human.items()
         if not labels.has_numerals(name) or not any(one is not None for one in single.get(name, ()))
     }
-
-
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _key_of(name: str, layout: _Layout, inside: list[str] | None = None) -> str:
