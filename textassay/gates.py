@@ -234,10 +234,7 @@ def _select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED)
 
 
 def _of_label(run: Run, name: str) -> list[Score]:
-    """Return whether each text was given the label that a share is named by; empty if it is none.
-
-    Shares are named as by `with_labels`.
-    """
+    """Return whether each text got the label of a share of `with_labels`; empty if it is none."""
     numbers = {
         member_name(aspect, label): (aspect, at)
         for aspect in run.without_mean
@@ -341,12 +338,7 @@ _OF_SESSION = {
 
 
 def _move_settings(given: dict[str, Any]) -> None:
-    """Replace single settings among the arguments by `settings`.
-
-    Raises:
-        UnknownParameter: A name is neither an argument of `evaluate` nor a setting.
-        ConfigurationError: A setting is one of the session.
-    """
+    """Replace single settings among the arguments by `settings`."""
     own = {name: given.pop(name) for name in list(given) if name not in _ARGUMENTS}
     for name in own:
         if name not in Settings.model_fields:
@@ -500,10 +492,7 @@ MODELS = "models"
 
 
 class Judge:
-    """The judges of one test session.
-
-    How they are asked, where answers are kept, what they cost.
-    """
+    """The judges of a test session: how they are asked, where answers are kept, what they cost."""
 
     def __init__(self, mode: RecordingMode, folder: Path, *, max_cost: float | None = None) -> None:
         """Store how models are asked.

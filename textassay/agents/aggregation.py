@@ -63,10 +63,7 @@ def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
 
 
 def voted(votes: Sequence[float], labels: Sequence[str], /, **fields: Any) -> Score:
-    """Return the score for the label that most votes are for, which its evidence names first.
-
-    In case of a tie there is none.
-    """
+    """Return the score for the label with most votes, named first as evidence; none in a tie."""
     counts = {labels[int(vote)]: count for vote, count in sorted(Counter(votes).items())}
     winner = majority(votes)
     if winner is None:

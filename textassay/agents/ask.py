@@ -338,10 +338,7 @@ class Ask:
 
 
 def _server_limit(response: Response, limit: int) -> int | None:
-    """Return the completion tokens of an answer that the server cut before `limit` was reached.
-
-    Thoughts are not part of it. Or `None`, if the answer used all of its tokens.
-    """
+    """Return the tokens, without thoughts, of an answer cut before `limit`, or `None`."""
     written = response.usage.completion_tokens - (response.usage.reasoning_tokens or 0)
     # Several requests, or a cached one, say nothing about where a single answer was cut.
     is_clipped = response.usage.calls == 1 and 0 < written < limit * len(response.samples)
@@ -472,9 +469,9 @@ class LogprobsOrSamples:
         return f"reads log-probabilities if {name} sends usable ones, else {samples} of each answer"
 
 
-def read_as(signature: str, samples: int | None, temperature: float = 1.0) -> str:
+def read_as(signature: str, samples: int | None) -> str:
     """Return a signature that says how a score was obtained, where that was open."""
-    how = "how:logprob" if samples is None else f"how:sampled|n:{samples}|temp:{temperature:g}"
+    how = "how:logprob" if samples is None else f"how:sampled|n:{samples}|temp:1"
     return signature.replace(AUTO, f"|{how}|", 1)
 
 

@@ -248,8 +248,7 @@ def weights_from(
     if not any(correlations.values()):
         raise DataError(
             f"fusion=corrw: no scorer varies with the ratings of {aspect}: {', '.join(scores)};"
-            f" rate"
-            " more examples, or use fusion=avg"
+            " rate more examples, or use fusion=avg"
         )
     return ScorerWeights(aspect=aspect, correlations=correlations, rated=rated)
 
@@ -351,10 +350,7 @@ class ToolAverage:
     def _mapped(
         self, aspect: Aspect, assistance: list[Score], chosen: Sequence[str] | None
     ) -> tuple[list[Json], list[Score | Failure]]:
-        """Return the evidence of every tool, and the scores that count, from 0 to 1.
-
-        Tools that the plan leaves out stand in the evidence, not in the mean.
-        """
+        """Return the evidence of every tool, and from 0 to 1 the scores of those in the plan."""
         entries: list[Json] = []
         parts: list[Score | Failure] = []
         for assistant, score in zip(self.assistants, assistance, strict=True):
@@ -472,10 +468,8 @@ class LLMFuser:
         ]
         invented = _counted([note for joint in read for note in joint.invented])
         notes = truncation_note(max(answer.truncated_tokens for answer in answers))
-        extra = [
-            [*invented, *notes, *thought_note(samples)],
-            *[notes] * (len(scores) - 1),
-        ]  # stands once on the whole answer
+        # what is said of the whole answer stands on the first score
+        extra = [[*invented, *notes, *thought_note(samples)], *[notes] * (len(scores) - 1)]
         return [
             score.model_copy(update={"evidence": (*score.evidence, *more)})
             for score, more in zip(scores, extra, strict=True)
@@ -503,10 +497,7 @@ class LLMFuser:
 
     @cached_property
     def _rated(self) -> tuple[Aspect, ...]:
-        """What answers are searched for.
-
-        The task's aspects first, and an overall rating, which judges volunteer.
-        """
+        """What answers are searched for; judges volunteer an overall rating."""
         aspects = self.ask.task.aspects
         return (
             aspects if any(is_overall(aspect) for aspect in aspects) else (*aspects, _VOLUNTEERED)
@@ -589,7 +580,8 @@ class LLMFuser:
         evidence: tuple[Json, ...],
     ) -> Score:
         """Return the score for the aspect at a place of the task's."""
-        ratings = [_as_rating(joint.ratings[place]) for joint in read]
+        found = (joint.ratings[place] for joint in read)
+        ratings = [one if isinstance(one, NoRating) else Rating(one, (0, 0)) for one in found]
         usable = [at for at, rating in enumerate(ratings) if isinstance(rating, Rating)]
         single: dict[str, Any] = {}
         if self.ask.n == 1:
@@ -644,10 +636,6 @@ _NEXT_HEADING = re.compile(r"(?i)\n[\s*_#>|-]{0,12}evaluation summary\W{0,12}\Z"
 def _explanation(text: str) -> str:
     """Return what a judge said of one aspect without `Score: 4 Explanation:`."""
     return _NEXT_HEADING.sub("", _BEFORE_WORDS.sub("", text, count=1)).strip(" \t\n*_|")
-
-
-def _as_rating(rating: float | NoRating) -> Rating | NoRating:
-    return rating if isinstance(rating, NoRating) else Rating(rating, (0, 0))
 
 
 def _counted(notes: list[Json]) -> list[Json]:

@@ -24,7 +24,6 @@ from textassay.agents.quotes import find_quote, plain
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
 from textassay.agents.reading.labels import is_whole, points_of
 from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines, rating_of_field
-from textassay.prompts import nonce
 from textassay.runtime.calls.sharing import chained
 from textassay.runtime.labels import number_of
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage
@@ -404,7 +403,7 @@ class _Loop:
         texts.append(("contents", CONTENTS, listing))
         aspect = self._aspect
         return ask.render(
-            material=fenced(texts, nonce(text for _, _, text in texts)),
+            material=fenced(texts),
             aspect=aspect,
             points=points_of(aspect.scale, "number"),
             whole=is_whole(aspect.scale),
@@ -487,8 +486,7 @@ class _Loop:
         texts = [("reading", excerpt.place, excerpt.text) for excerpt in shown.excerpts]
         if shown.listing:
             texts.append(("contents", CONTENTS, shown.listing))
-        material = fenced(texts, nonce(text for _, _, text in texts))
-        sample = answer.samples[0]
+        sample, material = answer.samples[0], fenced(texts)
         return prompt.after_call(sample, STEP, note=shown.note, material=material, left=left)
 
     def dry_run_answer(self, left: int) -> str:
@@ -510,10 +508,7 @@ _REASONS = {
 
 
 def read_action(sample: Sample) -> Look | Verdict | NoAction:
-    """Read what a judge wants to do: the first JSON object that names an action.
-
-    What follows it does not count, since the judge has not seen what the action shows.
-    """
+    """Read what a judge wants to do: the first JSON object that names an action."""
     objects = [one.value for one in find_json(sample.text) if isinstance(one.value, JsonObject)]
     for fields in map(_fields_of, objects):
         if fields is not None:

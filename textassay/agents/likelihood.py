@@ -19,7 +19,6 @@ from pydantic import Field, model_validator
 
 from textassay.agents.aggregation import EMPTY
 from textassay.agents.prompt_template import PromptTemplate, Task, fenced, plain_texts
-from textassay.prompts import nonce
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect, Example, Message, Score, ScoreError, Usage
@@ -96,10 +95,7 @@ class Qualities(Message):
 
 
 def described(aspect: Aspect) -> Quality:
-    """Return the quality of an aspect that has no words of its own.
-
-    A high value means much of what it names.
-    """
+    """Return the quality of an aspect without words of its own; high means much of it."""
     meaning = " ".join(aspect.definition.split()).rstrip(".")
     does = "does well in" if aspect.higher_is_better else "shows much"
     return Quality(
@@ -108,10 +104,7 @@ def described(aspect: Aspect) -> Quality:
 
 
 def object_of(noun: str, target: Quality, others: Sequence[Quality] = ()) -> str:
-    """Return the noun phrase that a question asks about.
-
-    `an interesting response that is specific and engaging` (GPTScore, order of aspects).
-    """
+    """Return what a question asks about: `an interesting response that is specific`."""
     first = f"{target.adjective} {noun}" if target.adjective else noun
     clauses = [] if target.adjective else [target.clause or f"is good in {target.name}"]
     adjectives = [other.adjective for other in others if other.adjective]
@@ -431,10 +424,7 @@ class PassageWriter:
         return Passages(items=(passage,))
 
     def _question_text(self, aspect: Aspect, quality: Quality) -> str:
-        """Return the boolean question.
-
-        On dialogue the paper's, else the aspect's own, else one from its words.
-        """
+        """Return the boolean question: of the paper on dialogue, of the aspect, or of its words."""
         others = tuple(other for other in self.combined if other.name != quality.name)
         asks = self.template.task.asks
         if not others:
@@ -474,7 +464,7 @@ class PassageWriter:
             texts=(
                 [{"label": label, "text": text.strip()} for _, label, text in parts]
                 if self.printed
-                else fenced(parts, nonce(text for _, _, text in parts))
+                else fenced(parts)
             ),
             demonstrations=demonstrations,
         )

@@ -8,7 +8,7 @@ files of both.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -96,7 +96,7 @@ def material(task: Task, example: Example) -> list[dict[str, str]]:
     if references := references_shown(task, example):
         at = len(shown) - any(kind == "output" for kind, _, _ in shown)
         shown[at:at] = references
-    return fenced(shown, nonce([text for _, _, text in shown]))
+    return fenced(shown)
 
 
 def references_shown(task: Task, example: Example) -> list[tuple[str, str, str]]:
@@ -111,21 +111,22 @@ def references_shown(task: Task, example: Example) -> list[tuple[str, str, str]]
     ]
 
 
-def fenced(texts: Iterable[tuple[str, str, str]], number: str) -> list[dict[str, str]]:
+def fenced(
+    texts: Sequence[tuple[str, str, str]], number: str | None = None
+) -> list[dict[str, str]]:
     """Return texts as prompts want them: `{label, text}` each, between their delimiters.
 
     Args:
         texts: Kind (`source`, `output`, ...), label and text of each.
-        number: What `nonce` returns for all of them.
+        number: Of the delimiters; by default what `nonce` returns for all of the texts.
     """
+    if number is None:
+        number = nonce([text for _, _, text in texts])
     return [{"label": label, "text": fence(kind, text, number)} for kind, label, text in texts]
 
 
 def plain_texts(example: Example, kinds: Iterable[str] = KINDS) -> dict[str, str]:
-    """Return the texts of an example by kind, stripped and without delimiters.
-
-    Blank ones are left out.
-    """
+    """Return the texts of an example by kind, stripped, without delimiters and blank ones."""
     texts = {kind: getattr(example, kind) for kind in kinds}
     return {kind: text.strip() for kind, text in texts.items() if text is not None and text.strip()}
 
@@ -232,10 +233,7 @@ NO_PROFILE = Profile()
 
 @lru_cache(maxsize=MAX_TEXTS)
 def _prepared(text: str, how: Text, lines: Lines) -> str:
-    """Return a text prepared.
-
-    Remembered, since every aspect of an example is asked about with the same texts.
-    """
+    """Remembered, since every aspect of an example is asked about with the same texts."""
     plain = simplify(text) if how == "simplify" else text
     return " ".join(plain.split()) if lines == "joined" else plain
 

@@ -46,7 +46,6 @@ from textassay.runtime.messages import (
     Aspect,
     Example,
     Message,
-    Scale,
     Score,
     ScoreError,
     SubQuestion,
@@ -105,10 +104,7 @@ class QuestionForm(Message):
 
 
 class QuestionTable(Message):
-    """The words of DecompEval's prompts.
-
-    A file of this form may replace those that come with the package.
-    """
+    """The words of DecompEval's prompts, which a file of this form may replace."""
 
     instruction: str = "Answer the following yes/no question."
     """What stands before or after the inputs."""
@@ -128,11 +124,7 @@ class QuestionTable(Message):
     the same."""
 
     def forms(self, task: Task, aspect: Aspect) -> tuple[QuestionForm, ...]:
-        """Return the table's forms for an aspect, or none.
-
-        If the table does not override the aspect's own question, only a form with that question
-        counts.
-        """
+        """Return the table's forms for an aspect, if they override or ask its own question."""
         written = self.tasks.get(task.name, {}).get(aspect.name.casefold(), ())
         questions = {form.question for form in written}
         return written if self.overrides or aspect.question in questions else ()
@@ -150,20 +142,14 @@ class QuestionTable(Message):
 
 
 def fill_placeholders(pattern: str, words: Mapping[str, str]) -> str:
-    """Return a pattern with its placeholders replaced, in order.
-
-    Words filled in last are not searched for placeholders.
-    """
+    """Return a pattern with its placeholders replaced in order, by words that are not searched."""
     for place, word in words.items():
         pattern = pattern.replace(place, word)
     return pattern
 
 
 def templated(task: Task, aspect: Aspect) -> QuestionForm:
-    """Return the form for an aspect without a table entry.
-
-    Its own question is used, or one made from its name and definition.
-    """
+    """Return the form for an aspect that is not in the table, by its question or its name."""
     noun = task.output_name.lower()
     inputs = {
         "source?": task.source_name.lower(),
@@ -384,10 +370,7 @@ class SentenceQuestions:
 
 
 def _texts(example: Example) -> dict[str, str]:
-    """Return the texts of an example that are not blank, by part.
-
-    The first of several references.
-    """
+    """Return the texts of an example that are not blank, by part; of references the first."""
     reference = next(iter(references(example)), None)
     parts = {
         "source": example.source,
@@ -732,34 +715,34 @@ class YesNoAggregator:
             "evidence": _evidence(replies),
             "usage": sum((reply.usage for reply in replies.items), Usage()),
             "signature": read_as(self.signature, replies.samples),
+            "scale": (0.0, 1.0),
         }
         if replies.samples is not None:
             about["samples"] = min(reply.usable or 0 for reply in replies.items)
         if question_set.form is None:
             missing = question_set.missing
             assert missing is not None  # one of the two is there
-            about |= {"scale": (0.0, 1.0), "outcome": "abstained"}
-            return Score.unscored(missing.type, missing.message, **about)
+            return Score.unscored(missing.type, missing.message, outcome="abstained", **about)
         # One question without an answer leaves no score: a mean over the rest would stand for
         # another text.
         if replies.problem is not None:
-            about |= {"scale": (0.0, 1.0), "outcome": "invalid"}
-            return Score.unscored(replies.problem.type, replies.problem.message, **about)
+            problem = replies.problem
+            return Score.unscored(problem.type, problem.message, outcome="invalid", **about)
         answers = replies.answers
         if replies.parts:  # what counts is each sentence's own question, after its sub-question
             answers = tuple(part.answers[-1] for part in replies.parts)
         elif question_set.questions[-1] == question_set.question:
             last = answers[-1]
             about |= _spread(answers[-1:], replies)
-            return Score(value=min(last.p_yes, 1.0), mass=last.mass, scale=(0.0, 1.0), **about)
+            return Score(value=min(last.p_yes, 1.0), mass=last.mass, **about)
         total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
         is_sum = question_set.form.value == "sum"
-        scale: Scale = (0.0, float(count) if is_sum else 1.0)
-        value = total if is_sum else total / count
+        value, highest = (total, float(count)) if is_sum else (total / count, 1.0)
+        about["scale"] = (0.0, highest)
         masses = [answer.mass for answer in answers if answer.mass is not None]
         mass = math.fsum(masses) / count if len(masses) == count else None
         about |= _spread(answers, replies, 1 if is_sum else count)
-        return Score(value=min(value, scale[1]), mass=mass, scale=scale, **about)
+        return Score(value=min(value, highest), mass=mass, **about)
 
 
 def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict[str, float]:

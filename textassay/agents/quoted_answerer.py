@@ -93,10 +93,7 @@ class _AsksForQuotations:
     question_counts: bool = True
 
     def _schema(self, schema: Json) -> Json | None:
-        """Return the schema if the model is known to follow one.
-
-        A server that merely ignores it gives lines, which are read as well.
-        """
+        """Return the schema if the model is known to follow one; else lines are read."""
         return schema if self.ask.model.capabilities.json_schema is True else None
 
     def _ask_about(self, example: Example) -> Ask:

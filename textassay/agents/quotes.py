@@ -84,10 +84,7 @@ def tokens(text: str) -> list[str]:
 
 
 def joined(text: str) -> list[bool]:
-    """Return whether each token is part of a longer word, such as `5` in `5m`, `can` in `can't`.
-
-    A quotation does not end with such a token or begin right after it.
-    """
+    """Return whether each token is part of a longer word, where no quotation ends or begins."""
     spans = [match.span() for match in _pattern(text).finditer(text)]
     found = [False] * len(spans)
     for left, ((start, end), (after, stop)) in enumerate(pairwise(spans)):
@@ -113,10 +110,7 @@ def is_word(token: str) -> bool:
 
 
 def stripped(found: list[str]) -> list[str]:
-    """Return tokens without the punctuation around them, which models add.
-
-    What changes a number stays: currencies, `%`, signs of comparison.
-    """
+    """Return tokens without punctuation around them, but for currencies, `%`, comparisons."""
     kept = [
         at for at, token in enumerate(found)
         if is_word(token) or _counts(token, found[at - 1 : at] + found[at + 1 : at + 2])
@@ -307,10 +301,7 @@ def _positions(part: Sequence[str], source: Sequence[str]) -> Iterator[int]:
 
 
 def _negated(gap: Sequence[str]) -> bool:
-    """Return whether what is left out negates what it stands between.
-
-    Only what belongs to the sentences of the two parts counts, not sentences between them.
-    """
+    """Return whether what is left out of the sentences of two parts negates them."""
     ends = [at for at, token in enumerate(gap) if token in _SENTENCE_ENDS]
     beside = [*gap[: ends[0]], *gap[ends[-1] + 1 :]] if ends else gap
     # didn't: the tokens are "didn", "'" and "t"

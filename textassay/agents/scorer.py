@@ -260,9 +260,16 @@ class Scorer:
         return lru_cache(maxsize=256)(self._constants_of)
 
     def _constants_of(self, aspect: Aspect) -> _Constants:
+        scale, form, as_json = aspect.scale, form_for(aspect, self.form), self.asks_for_json
+        reasoned = self.how == "text"
+        request = {
+            "logprobs": TOP_LOGPROBS if self.how == "logprob" else None,
+            "json_schema": schema_of(scale, form) if as_json else None,
+            "dry_run_answer": dry_run_answer_of(scale, form, reasoned=reasoned, as_json=as_json),
+        }
         return _Constants(
             self._bound(aspect),
-            _request_of(aspect.scale, self.how, form_for(aspect, self.form), self.asks_for_json),
+            request,
             tuple(point.label for point in points_for(aspect, self.form)),
             aspect_fields(aspect, how=self.how_now, signature=self.signature),
             partial(self._read, aspect=aspect),
@@ -301,10 +308,7 @@ class Scorer:
         # Only the last answer can be usable; the ones before it become evidence, so that nothing
         # paid for is hidden.
         *earlier, last = answers
-        usage = answers[0].usage
-        for answer in answers[1:]:
-            usage += answer.usage
-        about["usage"] = usage
+        about["usage"] = sum((answer.usage for answer in answers[1:]), answers[0].usage)
         rating = _rating_in(last)
         if isinstance(rating, NoRating):
             return _unusable(answers, rating, about)
@@ -328,10 +332,7 @@ class Scorer:
         return rating
 
     def _read_whole(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
-        """Read one of several samples.
-
-        A rating at which the answer was cut off may not be the whole of it.
-        """
+        """Read one of several samples; a rating at which it was cut may not be whole."""
         rating = self._read(sample, aspect)
         if isinstance(rating, Rating) and self._is_cut(sample, rating):
             return NoRating("NoScoreFound", "the answer was cut at its rating")
@@ -388,19 +389,8 @@ class Scorer:
         )
 
 
-def _request_of(scale: Scale, how: RatingReading, form: Form, as_json: bool) -> Mapping[str, Any]:
-    return {
-        "logprobs": TOP_LOGPROBS if how == "logprob" else None,
-        "json_schema": schema_of(scale, form) if as_json else None,
-        "dry_run_answer": dry_run_answer_of(scale, form, reasoned=how == "text", as_json=as_json),
-    }
-
-
 def _rating_in(answer: Parsed[Rating | NoRating]) -> Rating | NoRating:
-    """Return the rating in an answer.
-
-    An answer that is cut off has none, whatever it says before its end.
-    """
+    """Return the rating in an answer; one that is cut off has none, whatever it says."""
     if not answer.cut:
         return answer.read[0]
     if answer.server_limit is not None:
@@ -662,10 +652,7 @@ class JointScorer:
 
 
 def whole_lines(sample: Sample) -> str:
-    """Return an answer without the line at which it was cut, which may be incomplete.
-
-    "Score: 4" may have become "Score: 4.5".
-    """
+    """Return an answer without the line at which it was cut: `4` may have become `4.5`."""
     return sample.text.rpartition("\n")[0] if sample.finish_reason == "length" else sample.text
 
 

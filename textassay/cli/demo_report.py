@@ -58,10 +58,7 @@ def treatments_table(treatments: Treatments, units: dict[str, str]) -> RichTable
 
 
 def task_agreement_table(comparison: TaskComparison) -> RichTable:
-    """Draw a table of Spearman's rho of trivial measures and judges.
-
-    Each judge is compared with the best trivial measure.
-    """
+    """Draw Spearman's rho of trivial measures and judges, each beside the best trivial measure."""
     table = plain_table("", *map(heading, comparison.aspects))
     for line in comparison.lines:
         if not line.trivial and table.rows and comparison.lines[len(table.rows) - 1].trivial:
@@ -332,10 +329,7 @@ def _agreement(comparison: TaskComparison) -> list[RenderableType]:
 
 
 def verdict(comparisons: Sequence[TaskComparison]) -> str:
-    """Report on how many aspects each judge beats the best trivial measure.
-
-    Judges that beat it on none are named.
-    """
+    """Report on how many aspects each judge beats the best trivial measure, if on any."""
     aspects = sum(len(one.aspects) for one in comparisons)
     won: Counter[str] = Counter()
     for one in comparisons:

@@ -167,12 +167,10 @@ class Group:
 
 
 def given(flags: Mapping[str, Any]) -> Given:
-    """Return the flags that were given: neither missing, nor empty, nor a switch that is off."""
+    """Return the flags that were typed; typer passes `None`, `False` or `[]` for the others."""
     return {
         name: value
         for name, value in flags.items()
-        # a switch that is off and a list without items are what typer passes for flags that nobody
-        # typed
         if value is not None and value is not False and value != []
     }
 
@@ -224,11 +222,9 @@ def _is_list(annotation: Any) -> bool:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return any(map(_is_list, arguments))
-    return origin is dict or (origin is tuple and str in _leaves(arguments[0]))
-
-
-def _leaves(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) or (annotation,)
+    return origin is dict or (
+        origin is tuple and str in (get_args(arguments[0]) or (arguments[0],))
+    )
 
 
 def _word(annotation: Any) -> Any:

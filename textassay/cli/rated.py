@@ -5,7 +5,7 @@ What is heavy is imported where it is used, as in commands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from textassay.calibration.columns import Columns, Judged
     from textassay.calibration.maps import Scales
     from textassay.meta.records import People
+    from textassay.table import Note
 
 CHOSEN, RANDOM = "chosen", "random"
 """How the rated rows were picked; any other word is the file of a label plan."""
@@ -188,6 +189,15 @@ class Rated:
         )
         return [table for table in tables if table.score not in left_out]
 
+    def scaled_columns(self) -> list[tuple[Columns, Scales]]:
+        """Return `columns` with their scales, each of one judge: none is held against another's."""
+        from textassay.calibration.columns import one_signature
+
+        tables = self.columns()
+        for table in tables:
+            one_signature(table)
+        return [(table, self.scales_of(table)) for table in tables]
+
     def scales_of(self, table: Columns) -> Scales:
         """Return the scales of judge and raters."""
         from textassay.calibration.columns import scales_of
@@ -225,6 +235,11 @@ def with_ratings(
 def shown_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Examples | None:
     """Open texts and ratings that are shown beside a run; `None` for its own data as they are."""
     return None if data is None and not given else Rated(run, data, given).examples()
+
+
+def notes_of(tables: Iterable[Columns]) -> Iterator[Note]:
+    """Yield what to know of all figures that are made of these tables."""
+    return (note for table in tables for note in table.notes())
 
 
 def _has_probabilities(ratings: Path) -> bool:

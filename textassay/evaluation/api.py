@@ -122,24 +122,13 @@ def evaluate_sync(*args: Any, **arguments: Any) -> Run:
 def run_sync(
     function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **arguments: P.kwargs
 ) -> T:
-    """Run an async function of the API to its end.
-
-    Raises:
-        ConfigurationError: An event loop is running in this thread already.
-    """
+    """Run an async function of the API to its end, unless an event loop runs in this thread."""
     refuse_running_loop(function.__name__)
     return asyncio.run(function(*args, **arguments))
 
 
 def refuse_running_loop(name: str) -> None:
-    """Refuse to block an event loop.
-
-    Args:
-        name: Name of the async function to await instead.
-
-    Raises:
-        ConfigurationError: An event loop is running in this thread already.
-    """
+    """Refuse to block an event loop, where the async function `name` can be awaited."""
     try:
         # asked for before `asyncio.run` does, whose own error says nothing about notebooks
         asyncio.get_running_loop()
@@ -253,11 +242,7 @@ def continued(request: RunRequest) -> RunRequest:
 
 
 def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
-    """Return a method that was given as an object; refuse what it would not heed.
-
-    Raises:
-        ConfigurationError: It is no method, or comes with something that only a name goes with.
-    """
+    """Return a method that was given as an object; refuse what it would not heed."""
     # a graph judges the aspects of a task like a named method; a method object brings its own
     own = ("model", "tools", "options", *(() if isinstance(method, Graph) else ("task", "aspects")))
     for name in own:
@@ -278,11 +263,7 @@ def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
 
 
 def check_settings(settings: Settings, models: Mapping[str, Model]) -> None:
-    """Refuse settings of models that were opened before.
-
-    Raises:
-        ConfigurationError: A setting would be ignored.
-    """
+    """Refuse settings that models which were opened before would ignore."""
     set_here = settings.model_fields_set - OF_THE_RUN
     if not any(isinstance(model, ConnectedModel) for model in models.values()):
         set_here -= {"concurrency"}  # a bare model has no limiter of its own

@@ -14,7 +14,7 @@ from textassay.methods.library.tasks import load
 from textassay.prompts import TASKS
 from textassay.runtime.data.dataset import DataInfo, Examples, Paired
 from textassay.runtime.labels import LabelScale
-from textassay.runtime.messages import Aspect, Example
+from textassay.runtime.messages import Aspect, Example, labels_of_aspects
 from textassay.runtime.storage.answers import AnswerStore
 
 
@@ -104,7 +104,7 @@ def _labels(request: RunRequest) -> dict[str, LabelScale]:
     if request.task is not None and (request.task in TASKS or Path(request.task).is_file()):
         task = load(request.task)
         aspects += (*task.aspects, *task.optional)
-    return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}
+    return labels_of_aspects(aspects)
 
 
 class DataShard:

@@ -176,10 +176,7 @@ def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
 
 
 def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
-    """Return what makes the scores of two manifests incomparable; `None` if nothing does.
-
-    That is a difference in data, method, prompts or model, the first one in words.
-    """
+    """Return in words why the scores of two manifests are incomparable; `None` if they are not."""
     # the signature comes last: it changes with all of the others, and they say more plainly what
     # differs
     for what in ("data", "method", "models", "signature"):

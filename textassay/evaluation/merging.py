@@ -6,7 +6,6 @@ The manifest is written last: a merge that is killed leaves no run, and is simpl
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -25,7 +24,7 @@ from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Usage, UsageTotal
 from textassay.runtime.storage.answers import merge_answers
-from textassay.runtime.storage.files import open_regular, write_bytes, write_json
+from textassay.runtime.storage.files import write_bytes, write_json, write_synced
 from textassay.runtime.storage.run_files import (
     ANSWERS,
     FORMAT,
@@ -202,10 +201,7 @@ def _check_replaceable(run: Path) -> None:
 
 
 def _check_batches(sources: Iterable[_Source]) -> int:
-    """Refuse shards that need the answers of a batch: the merged run would pay for them again.
-
-    Return the number of batches that no score needs, as its answer came in another way.
-    """
+    """Refuse batches that the merged run would pay for again; return how many no score needs."""
     unneeded = 0
     for source in sources:
         batches = read_records(source.path).values()
@@ -230,13 +226,7 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
     unfinished = run / f".{SCORES}.tmp"
     try:
         # what the tally counts is what the file holds, so both come from one reading
-        with os.fdopen(
-            open_regular(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb"
-        ) as file:
-            file.writelines(_lines(sources, tally, replaced, partial=partial))
-            file.flush()
-            # the rename below must not be on disk before the content is
-            os.fsync(file.fileno())
+        write_synced(unfinished, _lines(sources, tally, replaced, partial=partial))
         tally.pay(replaced.usage)
         kept = [source.path / ANSWERS for source in sources if (source.path / ANSWERS).exists()]
         if kept:

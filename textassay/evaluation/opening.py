@@ -77,10 +77,7 @@ def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
 async def open_store(
     settings: Settings, default: Path | None, stack: AsyncExitStack, *, read_only: bool = False
 ) -> AnswerStore | None:
-    """Open the cache that the settings name, or else the folder `default`.
-
-    `None` to keep no answers.
-    """
+    """Open the cache that the settings name, or the folder `default`; `None` keeps no answers."""
     folder = settings.cache if settings.cache is not None else default
     if settings.no_cache or folder is None:
         return None
@@ -162,10 +159,7 @@ class SessionModel(Wrapper):
 
 
 class UsedRoles(Mapping[str, Model]):
-    """Models by role that remember the roles for which a method asks.
-
-    A method that looks at all of them, as a jury does, asks for all of them.
-    """
+    """Models by role that remember for which roles a method asks: for all, if it iterates."""
 
     def __init__(self, models: Mapping[str, Model]) -> None:
         self._models = models

@@ -46,7 +46,7 @@ from textassay.runtime.errors import (
     StorageError,
     TextassayError,
 )
-from textassay.runtime.messages import Aspect, Example, Score, Usage
+from textassay.runtime.messages import Aspect, Example, Score, Usage, labels_of_aspects
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
@@ -122,10 +122,7 @@ class Session:
         return sum(each.values(), Usage())
 
     def discard(self) -> bool:
-        """Have the run folder removed if no model has answered anything.
-
-        Return whether it will be. It is kept if a batch was submitted, or may have been.
-        """
+        """Have the run folder removed unless a model answered or a batch may run; tell whether."""
         usage = self.usage
         answered = usage.calls + usage.cached_calls
         # a batch that was submitted will be paid, and only the run's journal knows of it
@@ -400,10 +397,7 @@ def _rounds_to_count(batched: Sequence[ConnectedModel], *, dry: bool) -> BatchRo
 
 
 async def finish(session: Session) -> Run:
-    """Run a session to its end and return the run.
-
-    Keeps scores in memory only if there is no folder.
-    """
+    """Run a session to its end and return the run, with its scores only if it has no folder."""
     scores: list[Score] = []
     async with writing_summary(session), aclosing(session.engine.score_lists()) as finished:
         async for journaled in finished:
@@ -415,7 +409,7 @@ async def finish(session: Session) -> Run:
         scores=scores,
         progress=session.engine.progress,
         examples=session.examples,
-        labels={a.label: scale for a in session.method.aspects if (scale := a.label_scale)},
+        labels=labels_of_aspects(session.method.aspects),
     )
 
 

@@ -145,10 +145,7 @@ def default_tools(name: str) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def known() -> tuple[str, ...]:
-    """Return the names of all methods.
-
-    The built-in ones, then those of other packages, none of which is imported.
-    """
+    """Return the names of all methods, other packages' last; none of those is imported."""
     return (*METHODS, TOOLS, *sorted(_points().keys() - METHODS.keys()))
 
 

@@ -177,10 +177,7 @@ class Checklist(PromptMethod):
         self._ask = ask
 
     def nodes(self) -> list[Node]:
-        """Ask every question, look quotations up, and average.
-
-        Or score the questions themselves.
-        """
+        """Ask every question, look quotations up, and average, or score the questions."""
         if self.reads_rubrics:
             return [
                 Node("criteria", self._criteria, example="input.example"),
@@ -302,10 +299,7 @@ class Checklist(PromptMethod):
         return as_questions(aspect, questions.aspects, questions.notes)
 
     async def _lay_out(self, questions: list[Questions | Failure]) -> tuple[Aspect, ...]:
-        """Lay all questions side by side.
-
-        An aspect whose questions could not be written has none.
-        """
+        """Lay all questions side by side; an aspect whose own could not be written has none."""
         there = [one for one in questions if isinstance(one, Questions)]
         return tuple(item for one in there for item in one.items)
 
@@ -363,10 +357,7 @@ class Checklist(PromptMethod):
 
     @property
     def locked(self) -> str:
-        """6 hex digits over all words of the questions that are known before the run.
-
-        Empty for none.
-        """
+        """6 hex digits over all words of the questions known before the run; empty for none."""
         if not self._given:
             return ""
         return trees.tree_digest(question for items in self._given.values() for question in items)

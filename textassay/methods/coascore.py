@@ -131,10 +131,7 @@ class CoAScore(RatingMethod):
         return self._given.get(aspect.id) or await self._name(aspect)
 
     def _rater_of_chains(self, models: Models) -> JointScorer | IndividualScorer:
-        """Return the agent of stage II.
-
-        If a profile reads ratings from choices, every aspect has its own call.
-        """
+        """Return the agent of stage II, with a call per aspect if ratings are read from choices."""
         # a label's probability can be read for one rating per prompt only
         if self.profile.ratings == "choices":
             plain = {"prompt": self.profile.prompt("llm_score")}

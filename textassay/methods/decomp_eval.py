@@ -214,10 +214,7 @@ class DecompEval(PromptMethod):
 
 
 def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
-    """Return the questions of a file, and 6 hex digits that change with the file.
-
-    Without a file, the packaged questions.
-    """
+    """Return the questions of a file, or the packaged ones, and 6 hex digits of their content."""
     if path is None:
         file = table_file("decomp_eval")
     else:

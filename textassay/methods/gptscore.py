@@ -74,11 +74,9 @@ class GPTScoreOptions(PromptOptions):
     @field_validator("combine", mode="before")
     @classmethod
     def _separated(cls, given: Any) -> Any:
-        return (
-            [name.strip() for name in given.split(",") if name.strip()]
-            if isinstance(given, str)
-            else given
-        )
+        if not isinstance(given, str):
+            return given
+        return [name.strip() for name in given.split(",") if name.strip()]
 
 
 class GPTScore(PromptMethod):

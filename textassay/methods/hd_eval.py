@@ -137,10 +137,7 @@ class HDEval(RatingMethod):
                 )
 
     def nodes(self) -> list[Node]:
-        """Rate every node of the tree.
-
-        Then average a branch, unless the ratings themselves are wanted.
-        """
+        """Rate every node of the tree, then average a branch unless the ratings are wanted."""
         if self.options.output == "nodes":
             if self._growing:
                 raise ConfigurationError(
@@ -168,10 +165,7 @@ class HDEval(RatingMethod):
         return Branch(tree=grown.tree, notes=grown.notes)
 
     async def _lay_out(self, branches: list[Branch | Failure]) -> tuple[Placed, ...]:
-        """Lay the branches that there are side by side.
-
-        One that failed takes down its own criterion only.
-        """
+        """Lay the branches side by side; one that failed takes down its own criterion only."""
         there = [branch for branch in branches if isinstance(branch, Branch)]
         # one flat list lets the graph rate all nodes of all branches at the same time
         return tuple(placed for branch in there for placed in branch.placed)

@@ -271,10 +271,7 @@ class RatingMethod(PromptMethod):
 
     @property
     def how_read(self) -> RatingReading:
-        """`text`, or `sampled` for `n` above 1.
-
-        Methods that read log-probabilities override this.
-        """
+        """`text`, or `sampled` for `n` above 1; methods that read log-probabilities override it."""
         return self.options.how
 
     @property

@@ -74,10 +74,7 @@ class Jury(RatingMethod):
     options: JuryOptions
 
     def prepare(self) -> None:
-        """Seat the jurors.
-
-        The models of the roles `juror`, `juror1`, `juror2`, ..., or the only model.
-        """
+        """Seat the jurors: the models of the roles `juror`, `juror1`, ..., or the only model."""
         self._names = _labels(read_jurors(self.models))
         self._check_combine()
         self._rules = self._cascade() if self.options.escalate is not None else None
@@ -275,10 +272,7 @@ class Jury(RatingMethod):
 
 
 def read_jurors(models: Models) -> tuple[Model, ...]:
-    """Return the jurors, by number.
-
-    The roles `juror`, `juror1`, `juror2`, ..., or the model of every role.
-    """
+    """Return the jurors by number: roles `juror`, `juror1`, ..., or the model of every role."""
     if not isinstance(models, Mapping):
         return (models,)
     numbered = [

@@ -14,7 +14,6 @@ from textassay.agents.prompt_template import Prompt, fenced, references_shown
 from textassay.agents.reading.ratings import MAX_QUOTED, NoRating, parse_choice
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import PromptOptions
-from textassay.prompts import nonce
 from textassay.runtime.data.dataset import OTHER_OUTPUT, DataInfo
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
@@ -200,7 +199,7 @@ class Comparer:
         texts += [("output-a", f"{name} A", pair[0]), ("output-b", f"{name} B", pair[1])]
         messages = self.ask.template.render_messages(
             {kind: text for kind, _, text in texts},
-            material=fenced(texts, nonce(text for *_, text in texts)),
+            material=fenced(texts),
             aspect=aspect,
             ties=self.ties,
         )

@@ -93,10 +93,7 @@ def _function_of(agent: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _plain(hint: Any) -> Any:
-    """Strip what says nothing about the value: `Annotated`, aliases, type variables.
-
-    `None` becomes its type.
-    """
+    """Strip `Annotated`, aliases and type variables; `None` becomes its type."""
     while True:
         if get_origin(hint) is typing.Annotated:
             hint = get_args(hint)[0]
@@ -125,10 +122,7 @@ def without(hint: Any, unwanted: type) -> Any:
 
 
 def item_of(hint: Any) -> Any:
-    """Return the type of the items of a list, tuple or sequence.
-
-    `None` for what is not one (text included).
-    """
+    """Return the type of the items of a list, tuple or sequence, `None` for anything else."""
     items = []
     for member in members(hint):
         origin, arguments = get_origin(member) or member, get_args(member)
@@ -154,10 +148,7 @@ def _items_of(origin: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 def contents_of(hint: Any) -> Any:
-    """Return the type of what containers hold, of every container in a union.
-
-    `None` if there is none.
-    """
+    """Return the type of what containers hold, of each in a union; `None` without any."""
     held = [
         _items_of(get_origin(member), get_args(member))
         for member in members(hint)
@@ -254,10 +245,7 @@ def _arguments_fit(
 
 
 def classes_of(hint: Any) -> tuple[type, ...]:
-    """Return classes for `isinstance` that every value of the type passes.
-
-    Only the outermost class is checked, which is cheap.
-    """
+    """Return classes for `isinstance`, of the outermost type alone, that every value passes."""
     classes: set[type] = set()
     for member in members(hint):
         while hasattr(member, "__supertype__"):

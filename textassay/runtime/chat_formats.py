@@ -106,10 +106,7 @@ def read_messages(value: Any, images: ImageReader | None = None) -> tuple[Conver
 
 
 def read_passages(value: Any) -> tuple[Passage, ...]:
-    """Return passages: a text, a list of texts, or of objects with text, id, title and score.
-
-    What is empty or null is none.
-    """
+    """Return passages: a text, or a list of texts or objects with text, id, title and score."""
     items = [value] if isinstance(value, str | Mapping | Passage) else value
     if not isinstance(items, list | tuple):
         raise ValueError(f"should be a text or a list of passages, not {short_repr(value)}")

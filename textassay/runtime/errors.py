@@ -158,10 +158,7 @@ class RateLimited(TransientError):
 
 
 class ServerFailed(TransientError):
-    """The server answered with a 5xx status.
-
-    Carries Retry-After like `RateLimited` if it was sent.
-    """
+    """The server answered with a 5xx status; carries Retry-After as `RateLimited` does."""
 
     def __init__(
         self, message: str, *, status: int = 500, retry_after: float | None = None
@@ -175,10 +172,7 @@ class ConnectionFailed(TransientError):
 
 
 class NothingListening(TransientError):
-    """The connection was refused or the host name is unknown.
-
-    Stops a run once its retries are spent.
-    """
+    """The connection was refused or the host is unknown; stops a run once retries are spent."""
 
     stops_run = True
 

@@ -240,10 +240,7 @@ def size_of(image: Image) -> int:
 
 
 def for_page(image: Image, limit: int = 4 * MAX_IMAGE_BYTES // 3 + 100) -> str:
-    """Return what a page shows of an image.
-
-    A data: URI of at most `limit` characters, its address, or why neither.
-    """
+    """Return what a page shows of an image: a short data: URI, its address, or why neither."""
     if image.is_link:
         return image.place
     if size_of(image) > limit:

@@ -156,10 +156,7 @@ class UsageTotal:
         return total
 
     def add(self, usage: Usage | UsageTotal) -> None:
-        """Count one more usage, or all of another ledger.
-
-        An unknown cost makes the sum's cost unknown.
-        """
+        """Count one more usage, or a ledger's; an unknown cost makes that of the sum unknown."""
         if usage is CACHED:  # a replay adds nothing else, several times per score
             self.cached_calls += 1
             return
@@ -423,6 +420,11 @@ class Aspect(Message):
         return self.name if self.parent is None else self.id
 
 
+def labels_of_aspects(aspects: Iterable[Aspect]) -> dict[str, LabelScale]:
+    """Return what scores mean that are labels, by what the scores call their aspect."""
+    return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}
+
+
 class AspectTree(Message, defer_build=True):
     """Aspects as a hierarchy (HD-Eval, section 3.1).
 
@@ -620,10 +622,7 @@ class Score(Message):
 
 
 class Plan(Message, defer_build=True):
-    """Fusion-Eval's plan.
-
-    Which assistant evaluator serves which aspect, and the steps of judging (section 3.1).
-    """
+    """Fusion-Eval's plan: which assistant serves which aspect, and how to judge (section 3.1)."""
 
     assistants: dict[str, tuple[str, ...]]
     """Names of tools by name of aspect; an aspect without tools has an empty tuple."""

@@ -154,10 +154,7 @@ class TokenLogprob(Message):
 
 
 def is_distribution(tokens: Iterable[TokenLogprob]) -> bool:
-    """Return whether any of these tokens has alternatives, if several were asked for.
-
-    The newest models return the likeliest token alone, whatever its probability.
-    """
+    """Return whether a token has alternatives; the newest models return the likeliest alone."""
     return any(len(token.top) > 1 for token in tokens)
 
 
@@ -234,6 +231,15 @@ class ChoicesResponse(Message, defer_build=True):
         """Probability of all labels together."""
         # Rounding of single probabilities can lift the sum a hair above 1.
         return min(1.0, math.fsum(math.exp(lp) for lp in self.logprobs.values() if lp is not None))
+
+
+def log_sum(logprobs: Iterable[float]) -> float | None:
+    """Return the log of the summed probabilities; `None` for none, or if all are 0."""
+    terms = [logprob for logprob in logprobs if logprob > -math.inf]
+    if not terms:
+        return None
+    top = max(terms)
+    return min(0.0, top + math.log(math.fsum(math.exp(term - top) for term in terms)))
 
 
 class ContinuationRequest(Prompted):
@@ -397,10 +403,7 @@ def unwrapped(model: Model) -> Model:
 
 
 class Wrapper:
-    """Base of everything that stands around a model.
-
-    Override `around` and the rest is forwarded.
-    """
+    """Base of everything that stands around a model: override `around`; the rest is forwarded."""
 
     def __init__(self, wrapped: Model) -> None:
         self.wrapped = wrapped

@@ -20,7 +20,6 @@ from textassay.agents.ask import Ask, refuse_filtered
 from textassay.agents.prompt_template import Prompt, Task, fenced
 from textassay.evaluation.api import GraphMethod
 from textassay.methods.judging import PER_ASPECT
-from textassay.prompts import nonce
 from textassay.runtime.concurrency import gather
 from textassay.runtime.graph import Graph, Node
 from textassay.runtime.messages import NO_USAGE, Aspect, Assignment, Example, Score, Usage
@@ -118,8 +117,7 @@ def unlike(original: str, text: str) -> str | None:
 
 
 def _shown(ask: Ask, texts: list[tuple[str, str, str]]) -> Prompt:
-    number = nonce(text for *_, text in texts)
-    return Prompt(ask.template.render_messages({}, material=fenced(texts, number)))
+    return Prompt(ask.template.render_messages({}, material=fenced(texts)))
 
 
 def _text(sample: Sample) -> str:

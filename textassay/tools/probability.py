@@ -604,16 +604,13 @@ class LMProb(TextTool):
         request = ContinuationRequest(prompt=prompt, continuation=example.output.strip())
         answer = await scoring(model, "continuation").continuation(request)
         mean = answer.logprob / len(answer.tokens)
-        cut = (
-            f"; {answer.truncated_tokens} tokens of the premise were left out"
-            if answer.truncated_tokens
-            else ""
-        )
+        lost = answer.truncated_tokens
+        cut = f"; {lost} tokens of the premise were left out" if lost else ""
         return Measurement(
             value=min(1.0, math.exp(mean)),
             explanation=f"mean log-probability {mean:.4g} over {len(answer.tokens)} tokens{cut}",
             usage=answer.usage,
-            signature_parts={"truncated": "yes"} if answer.truncated_tokens else {},
+            signature_parts={"truncated": "yes"} if lost else {},
         )
 
     async def _model(self) -> Model:

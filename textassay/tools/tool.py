@@ -55,10 +55,7 @@ class Tool(Protocol):
 
     @property
     def signature(self) -> str:
-        """Short text that names kind, model and settings.
-
-        Scores with equal signatures are comparable.
-        """
+        """Short text that names kind, model and settings; with equal ones scores are comparable."""
 
     async def score(self, example: Example) -> Score:
         """Measure one example.

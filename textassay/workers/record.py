@@ -266,10 +266,7 @@ class RunRecord:
         )
 
     async def keep(self, report: Report, scores: Sequence[ScoreLine]) -> Sequence[ScoreLine]:
-        """Write a report's answers, then those of its scores that are expected.
-
-        Return the scores as they were written.
-        """
+        """Write a report's answers and its expected scores; return these as they were written."""
         answers = report.answers
         # answers first: after a crash between the two, a resumed run finds what was paid for
         if self._store is not None and answers:

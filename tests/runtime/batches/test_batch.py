@@ -77,7 +77,7 @@ def asked(number: int) -> list[Request]:
 
 def keys_of(requests: list[Request]) -> list[str]:
     """The keys of their answers."""
-    return [Keys(ScriptedModel(["x"], name="direct/m").identity).compute(r) for r in requests]
+    return [Keys(ScriptedModel(["x"], name="direct/m")).compute(r) for r in requests]
 
 
 def batch_queue(backend, dialect, book, store, *, policy=QUICK, submit_only=False):

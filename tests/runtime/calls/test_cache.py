@@ -13,6 +13,7 @@ from textassay.runtime.calls.cache import (
     CachedModel,
     Keys,
     StoringModel,
+    WithIdentity,
     _places,
     decode_answer,
     encode_answer,
@@ -340,7 +341,8 @@ async def test_hits_let_other_tasks_run(tmp_path):
 
 
 async def test_a_key_made_on_the_way_in_is_found_for_that_request_alone():
-    keys, other = Keys(IDENTITY), Keys({**IDENTITY, "model": "n"})
+    keys = Keys(WithIdentity(CountingModel(), IDENTITY))
+    other = Keys(WithIdentity(CountingModel(), {**IDENTITY, "model": "n"}))
     request, twin = (
         ASKED.model_copy(update={"extra": {"top_k": 1}}),
         ASKED.model_copy(update={"draw": 1}),

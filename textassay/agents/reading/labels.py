@@ -229,12 +229,7 @@ def _mass_by_label(token: TokenLogprob, points: Sequence[ScalePoint]) -> dict[st
 def _split_longer_labels(
     mass: dict[str, float], tokens: Sequence[TokenLogprob], index: int, points: Sequence[ScalePoint]
 ) -> dict[str, float] | None:
-    """Divide the mass of `1` between `1` and `10` if digits are tokens.
-
-    `None` if the parts cannot be distinguished.
-
-    What follows a `1` is only known if the sampled answer went on from one.
-    """
+    """Divide the mass of `1` between `1` and `10` if digits are tokens; `None` if unknown."""
     labels = [point.label for point in points]
     for short in labels:
         longer = [label for label in labels if len(label) > len(short) and label.startswith(short)]

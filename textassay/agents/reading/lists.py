@@ -98,9 +98,8 @@ _QUOTES = " \t*_`\"'“”‘’«»[]{}<>#:："
 
 
 def _name(raw: str) -> str:
-    plain = re.sub(
-        r"\s*\([^()]{0,60}\d[^()]{0,60}\)\s*\Z", "", " ".join(raw.split())
-    )  # "Relevance (1-5)"
+    # "Relevance (1-5)"
+    plain = re.sub(r"\s*\([^()]{0,60}\d[^()]{0,60}\)\s*\Z", "", " ".join(raw.split()))
     return plain.strip(_QUOTES)
 
 
@@ -322,10 +321,7 @@ class PlanReading:
 
 
 def matching(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` stands for, in any case and with any hyphens.
-
-    `SUM_BLEURT`, `sum-bleurt` and `Sum Bleurt` are the same name.
-    """
+    """Return the known name that a name such as `SUM_BLEURT` or `Sum Bleurt` stands for."""
     target = slug(name)
     return next((item for item in known if slug(item) == target), None)
 

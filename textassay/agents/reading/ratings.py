@@ -448,11 +448,7 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
 
 
 def _by_key(aspects: tuple[Aspect, ...]) -> dict[str, Aspect]:
-    """Return the aspects by slug.
-
-    An aspect is also found under the slug of its name without parentheses, if no other aspect
-    shares that slug.
-    """
+    """Return the aspects by slug, and by that without parentheses if no other one has it."""
     by_key = {slug(aspect.name): aspect for aspect in aspects}
     short = [slug(_PARENTHESES.sub(" ", aspect.name)) for aspect in aspects]
     return {k: a for k, a in zip(short, aspects, strict=True) if short.count(k) == 1} | by_key
@@ -569,10 +565,7 @@ def _entry(name: str, held: list[str], by_key: dict[str, Aspect], form: Form) ->
 
 
 def _head(line: str, by_key: dict[str, Aspect], form: Form) -> tuple[str, str] | None:
-    """Return name and rest of a line that begins what is said of one aspect.
-
-    `None` for any other line.
-    """
+    """Return name and rest of a line that begins what is said of one aspect, else `None`."""
     match = _HEAD.match(line)
     if match is None:
         return (line, "") if _key(line, by_key) in by_key else None
@@ -585,10 +578,7 @@ def _head(line: str, by_key: dict[str, Aspect], form: Form) -> tuple[str, str] |
 
 
 def _title(lines: list[str], at: int) -> tuple[str, str] | None:
-    """Return a line as the name of an aspect that was not requested.
-
-    It stands alone, right above `Score: 3`.
-    """
+    """Return a line right above `Score: 3` as the name of an aspect that was not requested."""
     alone = at == 0 or not lines[at - 1].strip()
     if not alone or at + 1 == len(lines) or not _TITLE.match(lines[at]):
         return None

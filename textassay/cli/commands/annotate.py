@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from textassay.cli import flags
 from textassay.cli.app import LOOKING, command, group
@@ -12,10 +13,10 @@ from textassay.cli.console import messages, print_tables, say, warn
 from textassay.cli.exits import io_errors, run_async
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import labels_of_aspects
 from textassay.table import Column, Table, to_terminal
 
 if TYPE_CHECKING:
-    from textassay.agents.prompt_template import Task
     from textassay.annotate.ratings import Answers, CollectedRatings
     from textassay.runtime.labels import LabelScale
 
@@ -85,7 +86,7 @@ def annotate(
     task = tasks.load(typed.get("task"), typed.get("aspects"))
     reading = {**flags.cells_of(typed), "unit": typed.get("unit")}
     study = Study(
-        tuple(Examples(data, labels=_labels(task), **reading)),
+        tuple(Examples(data, labels=labels_of_aspects(task.aspects), **reading)),
         task,
         # by default everybody rates everything: agreement among raters can then be measured on all
         # items
@@ -130,10 +131,7 @@ def journal_path(out: Path) -> Path:
 
 
 async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, renew: bool) -> None:
-    """Print personal links: for new raters, and with `renew` for all of them.
-
-    A link cannot be shown again: only a hash of its token is kept.
-    """
+    """Print links for new raters, or anew for all, as only hashes of their tokens are kept."""
     if renew:
         for rater in ratings.raters.values():
             # the old link stops working, which is what a lost or forwarded link needs
@@ -229,12 +227,11 @@ def import_ratings(
         textassay ratings import label-studio export.json --data data.jsonl -o ratings.jsonl
     """
     from textassay.annotate import interchange
-    from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
     from textassay.runtime.storage.files import encode, write_text
 
     typed, _ = flags.with_config(given)
-    labels = _labels(tasks.load(typed["task"])) if "task" in typed else {}
+    labels = _labels(typed)
     rows = interchange.read(form, file, labels)
     if data is not None:
         examples = Examples(data, labels=labels, **flags.cells_of(typed))
@@ -257,10 +254,9 @@ def agreement(
         textassay ratings agreement ratings.jsonl
     """
     from textassay.meta.table import between_raters
-    from textassay.methods.library import tasks
 
     typed, _ = flags.with_config(given)
-    labels = _labels(tasks.load(typed["task"])) if "task" in typed else {}
+    labels = _labels(typed)
     found, table = between_raters(data, labels=labels, **flags.cells_of(typed))
     rows = [{"human": name, **one.as_dict()} for name, one in found.items()]
     print_tables([table], {"rows": rows}, as_json=as_json)
@@ -285,15 +281,18 @@ def export_tasks(
 
     typed, _ = flags.with_config(given)
     task = tasks.load(typed.get("task"), typed.get("aspects"))
-    examples = Examples(data, labels=_labels(task), **flags.cells_of(typed))
+    examples = Examples(data, labels=labels_of_aspects(task.aspects), **flags.cells_of(typed))
     with io_errors(out):
         written = interchange.write(form, examples, task, out)
     for path in written:
         say(f"wrote {path}")
 
 
-def _labels(task: Task) -> dict[str, LabelScale]:
-    return {one.name: scale for one in task.aspects if (scale := one.label_scale)}
+def _labels(typed: Mapping[str, Any]) -> dict[str, LabelScale]:
+    """Return the labels of the task that is named, if one is."""
+    from textassay.methods.library import tasks
+
+    return labels_of_aspects(tasks.load(typed["task"]).aspects) if "task" in typed else {}
 
 
 @command("import", panel=LOOKING)

@@ -11,7 +11,7 @@ from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
-from textassay.cli.rated import Rated
+from textassay.cli.rated import Rated, notes_of
 from textassay.runtime.data.tables import finite
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Note
@@ -307,17 +307,11 @@ def alt_test(
             match
     """
     from textassay.calibration.alternative_annotator import annotator_test, pooled_annotator_test
-    from textassay.calibration.columns import one_signature
 
     flags.check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
-    rated = Rated(scores, data, given, aspect_map, scale=scale)
-    tables = rated.columns()
-    for columns in tables:
-        # judges must not be mixed even here: each would pass or fail by the other's scores
-        one_signature(columns)
-    scaled = [(columns, rated.scales_of(columns)) for columns in tables]
+    scaled = Rated(scores, data, given, aspect_map, scale=scale).scaled_columns()
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
     tests = [
         annotator_test(columns, scales=own, rows_independent=rows_independent, **options)  # type: ignore[arg-type]
@@ -325,9 +319,6 @@ def alt_test(
     ]
     if pool and len(scaled) > 1:
         tests.append(pooled_annotator_test(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
-    print_tables(
-        tests,
-        {"rows": [one.as_dict() for one in tests]},
-        as_json=as_json,
-        notes=(note for columns in tables for note in columns.notes()),
-    )
+    document = {"rows": [one.as_dict() for one in tests]}
+    notes = notes_of(columns for columns, _ in scaled)
+    print_tables(tests, document, as_json=as_json, notes=notes)

@@ -55,10 +55,7 @@ def doctor(
 
 
 async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
-    """Probe each ability, print what was found, and return the exit status.
-
-    1 if the model answers nothing at all.
-    """
+    """Probe each ability and print what was found; return 1 if the model answers nothing at all."""
     from textassay.runtime.api import connect
     from textassay.runtime.backends.doctor import examine, plain_text
 

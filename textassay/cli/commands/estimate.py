@@ -15,7 +15,7 @@ import typer
 from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.rated import CHOSEN, Rated
+from textassay.cli.rated import CHOSEN, Rated, notes_of
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.table import Column, Note, Table, to_text
@@ -98,12 +98,7 @@ def estimate(
         "differences": [delta.as_dict() for one in estimates for delta in one.differences],
         "assumes": list(dict.fromkeys(note for one in estimates for note in one.assumes)),
     }
-    print_tables(
-        estimates,
-        document,
-        as_json=as_json,
-        notes=(note for columns in tables for note in columns.notes()),
-    )
+    print_tables(estimates, document, as_json=as_json, notes=notes_of(tables))
 
 
 def _from_folder(
@@ -161,7 +156,6 @@ def label_plan(
         textassay label-plan runs/first --ratings ratings.jsonl --half-width 0.05 --next 60 -o
             next2.jsonl
     """
-    from textassay.calibration.columns import one_signature
     from textassay.calibration.label_plan import first_rows, next_rows, plan_labels
 
     flags.check_confidence(confidence)
@@ -182,20 +176,14 @@ def label_plan(
         print_tables([_first_draw(rows)], {"rows": []}, as_json=as_json)
         _write_plan(rows, out)
         return
-    tables = rated.columns()
-    for columns in tables:
-        one_signature(columns)
-    scaled = [(columns, rated.scales_of(columns)) for columns in tables]
+    scaled = rated.scaled_columns()
     plans = [
         plan_labels(columns, half_width, scales=own, confidence=confidence, seed=seed)
         for columns, own in scaled
     ]
-    print_tables(
-        plans,
-        {"rows": [plan.as_dict() for plan in plans]},
-        as_json=as_json,
-        notes=(note for columns in tables for note in columns.notes()),
-    )
+    document = {"rows": [plan.as_dict() for plan in plans]}
+    notes = notes_of(columns for columns, _ in scaled)
+    print_tables(plans, document, as_json=as_json, notes=notes)
     if next_ is not None and out is not None:
         # one file serves one estimate; the aspect that needs most ratings decides what is drawn
         widest = max(range(len(plans)), key=lambda at: plans[at].half_width)
@@ -307,7 +295,7 @@ def calibrate(
         for table in (report_table(report, coverage), curve_table(report))
         if table is not None
     ]
-    notes = [note for table in tables for note in table.notes()]
+    notes = [*notes_of(tables)]
     if labels == CHOSEN:
         words = "the labels were chosen by hand, so the coverage of the intervals is not promised"
         notes.append(Note(words, warning=True))

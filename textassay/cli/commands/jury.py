@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.rated import Rated
+from textassay.cli.rated import Rated, notes_of
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Usage
 from textassay.table import Column, Note, Table
@@ -91,7 +91,7 @@ def cascade(
         [_table(rows, costs, risk, tolerance, confidence)],
         document,
         as_json=as_json,
-        notes=(note for columns in (*tables, *others) for note in columns.notes()),
+        notes=notes_of((*tables, *others)),
     )
     if as_json:
         return

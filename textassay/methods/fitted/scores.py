@@ -91,10 +91,7 @@ class FittedScorer:
     async def scores(
         self, example: Example, aspects: Sequence[Aspect], features: Sequence[float], signature: str
     ) -> list[Score]:
-        """Return a score for each aspect.
-
-        The evaluator abstains if the example has none of the features.
-        """
+        """Return a score for each aspect; abstain if the example has none of the features."""
         about = partial(shared_fields, example, how="fused", signature=signature)
         # with nothing but gaps the aggregator would predict the mean of the training ratings for
         # everybody
@@ -393,10 +390,7 @@ class Batched(Generic[T, R]):
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
 
     async def __call__(self, row: T) -> R:
-        """Return the row's result.
-
-        What the function raises, it raises for every row of the batch.
-        """
+        """Return the row's result, or raise what the function raised for its batch."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
         self._waiting.append((row, future))

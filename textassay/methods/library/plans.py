@@ -94,9 +94,7 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
 def save(plan: Plan, path: Path, *, source: str = "") -> None:
     """Write a plan as a file that `load` reads and people edit.
 
-    JSON if the path ends in `.json`, else TOML.
-
-    The file is replaced in one step.
+    JSON if the path ends in `.json`, else TOML; the file is replaced in one step.
 
     Args:
         plan: The plan; its `text` is written if it has no steps.

@@ -283,10 +283,7 @@ def _beside(folder: Path, path: Path, file: str) -> Path:
 
 
 def _placed(folder: Path, value: Any, task: Task) -> Any:
-    """Return an option's value.
-
-    A file's name becomes a path, and `None` if it is for a task that has none.
-    """
+    """Return an option's value; a file's name becomes a path, `None` if the task has none."""
     if not isinstance(value, str) or not value.endswith(_FILES):
         return value
     path = folder / value.replace("{task}", task.name)

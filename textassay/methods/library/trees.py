@@ -87,9 +87,7 @@ def load(tree: str, task: Task | None = None) -> AspectTree:
 def save(tree: AspectTree, path: Path, *, source: str = "") -> None:
     """Write a tree as a file that `load` reads and people edit.
 
-    JSON if the path ends in `.json`, else TOML.
-
-    The file is replaced in one step.
+    JSON if the path ends in `.json`, else TOML; the file is replaced in one step.
 
     Args:
         tree: The tree.

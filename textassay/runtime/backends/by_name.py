@@ -162,10 +162,7 @@ async def load_backend(name: str) -> None:
 
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
-    """Return what an answer must not show.
-
-    The key, and what headers, query and proxy take from variables.
-    """
+    """Return what an answer must not show: the key, and what settings take from variables."""
     named = [settings.api_key_env or ""]
     texts = (settings.proxy, settings.limits, settings.cache)
     for text in (*settings.headers.values(), *settings.query.values(), *texts):

@@ -211,10 +211,7 @@ def _aligned(sampled: Sequence[TokenLogprob], given: Sequence[TokenLogprob]) -> 
 
 
 async def _greedy_is_likeliest(model: Model) -> Observed:
-    """Check that the greedily sampled token is likelier than other words.
-
-    For models that return no log-probabilities to compare with.
-    """
+    """Check without log-probabilities that the greedily sampled token is likelier than others."""
     scorer = scoring(model, "continuation")
     greedy = await _text(model, as_prompt(max_tokens=1))
     if not greedy or "\ufffd" in greedy:

@@ -247,10 +247,7 @@ def request_refused(message: str, status: int, body: bytes | str) -> RequestRefu
 
 
 def _spent(status: int, codes: str, message: str, wait: float | None) -> bool:
-    """Return whether the account is out of money.
-
-    The message's wording counts only if the server does not ask to wait.
-    """
+    """Return whether the account is out of money, not merely told to wait."""
     if status == 402 or any(QUOTA_CODE.search(code) for code in codes.split()):
         return True
     return wait is None and QUOTA_TEXT.search(message) is not None

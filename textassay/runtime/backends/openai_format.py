@@ -46,6 +46,7 @@ from textassay.runtime.model import (
     Sample,
     TokenLogprob,
     is_distribution,
+    log_sum,
 )
 
 ROUNDED_ZERO = 1e-6
@@ -84,10 +85,7 @@ thought that led to it."""
 
 
 def sampling_fields(request: Request) -> Json:
-    """Return the fields of a body, or the arguments of a call, that say how to sample.
-
-    Defaults are left out.
-    """
+    """Return the fields of a body, or of a call, that say how to sample, but for defaults."""
     body: Json = {}
     if request.temperature is not None:
         body["temperature"] = request.temperature
@@ -380,9 +378,7 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     for label, forms in request.choices.items():
         if label not in by_label:
             _check_one_token(label, forms, top)
-    summed = {
-        label: _log_sum(by_label[label]) if label in by_label else None for label in request.choices
-    }
+    summed = {label: log_sum(by_label.get(label, ())) for label in request.choices}
     fields: dict[str, Any] = {"usage": response.usage, "model": response.model}
     if response.samples[0].thought is not None:
         fields["follows_thought"] = True
@@ -437,11 +433,6 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
             " its probability cannot be read from one token; use choices of one token "
             "(options={'form': 'letters'}) or samples, if the method takes them: n=20"
         )
-
-
-def _log_sum(logprobs: Sequence[float]) -> float:
-    highest = max(logprobs)
-    return min(0.0, highest + math.log(math.fsum(math.exp(lp - highest) for lp in logprobs)))
 
 
 def echo_fields(request: ContinuationRequest, where: str, *, takes_prompts: bool = True) -> Json:

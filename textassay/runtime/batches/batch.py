@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -57,7 +56,7 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.model import AnyResponse, ChoicesRequest, Request, Response
 from textassay.runtime.storage.answers import AnswerStore
-from textassay.runtime.storage.files import encode, open_regular, sync_folder
+from textassay.runtime.storage.files import encode, sync_folder, write_synced
 from textassay.runtime.storage.journal import Journal, read_rows
 from textassay.runtime.storage.run_files import BATCHES
 
@@ -203,13 +202,7 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
     """Write a file and force it to the disk."""
     try:
         path.parent.mkdir(exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        with os.fdopen(open_regular(path, flags), "wb") as file:
-            for line in lines:
-                file.write(line)
-                file.write(b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        write_synced(path, (line + b"\n" for line in lines))
         sync_folder(path.parent)
         sync_folder(path.parent.parent)
     except OSError as error:

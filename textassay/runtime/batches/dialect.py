@@ -360,9 +360,9 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-def read_id(answer: Any) -> str:
-    """Return the id in an answer."""
-    id_ = answer.get("id") if isinstance(answer, Mapping) else None
+def read_id(answer: Any, key: str = "id") -> str:
+    """Return the id in an answer, whatever its provider calls it."""
+    id_ = answer.get(key) if isinstance(answer, Mapping) else None
     if not isinstance(id_, str):
-        raise MalformedResponse("the answer of the batch API has no id")
+        raise MalformedResponse(f"the answer of the batch API has no {key}")
     return id_

@@ -27,6 +27,7 @@ from textassay.runtime.batches.dialect import (
     Limits,
     check_request,
     read_array,
+    read_id,
     without_gaps,
 )
 from textassay.runtime.errors import ContentRefused, MalformedResponse
@@ -123,7 +124,7 @@ class GeminiDialect(HttpDialect):
         body = b'{"batch":{"displayName":%b,"inputConfig":{"requests":{"requests":%b}}}}'
         body %= (orjson.dumps(batch.tag), requests)
         path = f"/models/{self._model}:batchGenerateContent"
-        return _read_name(await self._http.post(path, body))
+        return read_id(await self._http.post(path, body), "name")
 
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through all batches for our display name."""
@@ -132,7 +133,7 @@ class GeminiDialect(HttpDialect):
             page = await self._http.get(f"/batches?pageSize={PAGE}{token}")
             for entry in page.get("operations") or []:
                 if (entry.get("metadata") or {}).get("displayName") == batch.tag:
-                    return _read_name(entry)
+                    return read_id(entry, "name")
             if not page.get("nextPageToken"):
                 return None
             token = f"&pageToken={page['nextPageToken']}"
@@ -223,10 +224,3 @@ def _answer_in(candidate: Mapping[str, Any], request: Request, usage: Usage) -> 
     text, thought = read_parts((candidate.get("content") or {}).get("parts"))
     finish = _FINISH.get(candidate.get("finishReason"), "other")
     return read_answer(text or None, thought, finish, request, usage)
-
-
-def _read_name(answer: Any) -> str:
-    name = answer.get("name") if isinstance(answer, Mapping) else None
-    if not isinstance(name, str):
-        raise MalformedResponse("the answer of the batch API has no name")
-    return name

@@ -64,10 +64,7 @@ _Group = tuple[str, int]
 
 
 class BatchesSubmitted(ModelError):
-    """Everything that can be requested now is submitted, and `submit_only` is set.
-
-    The run stops, resumable.
-    """
+    """All that can be requested now is submitted, and `submit_only` is set: the run stops."""
 
     stops_run = True
 
@@ -91,7 +88,7 @@ class BatchQueue(Wrapper):
     def __init__(self, backend: Model, context: BatchContext) -> None:
         super().__init__(backend)
         self._context = context
-        self._keys = Keys(backend.identity)
+        self._keys = Keys(backend)
         self._model = hashlib.sha256(identity_bytes(backend.identity)).hexdigest()[:16]
         # All that are waited for, queued or in a batch that is not collected.
         self._calls: dict[str, Call] = {}
@@ -292,10 +289,7 @@ class BatchQueue(Wrapper):
                     self._calls.pop(call.key, None)
 
     def _given_up_with(self, batch: Batch, error: Exception) -> Exception:
-        """Return what to raise for the requests of a batch that has failed.
-
-        One that may be running is taken up again when its requests are repeated.
-        """
+        """Return what to raise for the requests of a batch that has failed."""
         if not batch.is_open or not isinstance(error, ModelError) or error.stops_run:
             return error
         tag, id_ = batch.record.tag, batch.record.id

@@ -367,9 +367,8 @@ class Budget:
 
     def _give_back(self, cost: float) -> None:
         self._holders -= 1
-        self.reserved = (
-            self.reserved - cost if self._holders else 0.0
-        )  # sums of floats leave no crumbs behind
+        # 0 at the end, whatever crumbs sums of floats leave behind
+        self.reserved = self.reserved - cost if self._holders else 0.0
         self._wake()
 
     def _wake(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
@@ -103,10 +104,7 @@ def identity_bytes(identity: Mapping[str, Any]) -> bytes:
 
 
 def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str:
-    """Return the name of the answer to `request`.
-
-    64 hex digits of SHA-256 over everything that changes the answer.
-    """
+    """Return the name of the answer to a request: SHA-256, in hex, of all that changes it."""
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
     # Names of fields are part of the digest (their order is not: keys are sorted). Renaming one, or
@@ -151,10 +149,7 @@ def _places(request: AnyRequest, part: str) -> list[int]:
 
 
 def _find(text: str, part: str) -> int:
-    """Do what `text.find(part)` does, without its preparation for a long needle.
-
-    Takes some 20 microseconds for 1 kB.
-    """
+    """Do what `text.find(part)` does, without its 20 µs of preparation for a needle of 1 kB."""
     # For a long needle, `str.find` builds tables first, which costs more than the search itself.
     beginning = part[:_BEGINNING]
     at = text.find(beginning)
@@ -183,8 +178,13 @@ class Keys:
     variable, of which each task has its own and the tasks that it starts see a copy.
     """
 
-    def __init__(self, identity: Mapping[str, Any]) -> None:
-        self._identity = identity_bytes(identity)
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @cached_property
+    def _identity(self) -> bytes:
+        # on first use: a local model's is the digest of its file, known once it is open
+        return identity_bytes(self._model.identity)
 
     def compute(self, request: AnyRequest) -> str:
         """Return `request_key` of the request as it is now."""
@@ -300,8 +300,7 @@ class StoringModel(Wrapper):
 
     def __init__(self, wrapped: Model, store: AnswerStore) -> None:
         super().__init__(wrapped)
-        self.store = store
-        self._keys: Keys | None = None
+        self.store, self._keys = store, Keys(wrapped)
         # The error of a store that failed once: asking on would pay for answers that are lost.
         self._full: StorageError | None = None
 
@@ -312,10 +311,6 @@ class StoringModel(Wrapper):
         response = await call(request)
         if _is_asked_again(request, response):
             return response
-        # Made on first use: the identity of a local model is its file's digest, known once it is
-        # open.
-        if self._keys is None:
-            self._keys = Keys(self.wrapped.identity)
         try:
             await self.store.put(self._keys.get(request), encode_answer(response))
         except StorageError as error:
@@ -332,13 +327,10 @@ class CachedModel(Wrapper):
 
     def __init__(self, wrapped: Model, store: AnswerStore) -> None:
         super().__init__(wrapped)
-        self.store = store
-        self._keys: Keys | None = None
+        self.store, self._keys = store, Keys(wrapped)
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer from the store, or ask."""
-        if self._keys is None:  # see `StoringModel`
-            self._keys = Keys(self.wrapped.identity)
         key = self._keys.compute(request)
         value = await self.store.fetch(key)
         # From here to single-flight nothing may be awaited: an answer that was not kept when the

@@ -280,10 +280,7 @@ class Window:
 
 
 class Permit:
-    """One admission: waits when entered, gives back when left.
-
-    `async with limiter.admit(tokens) as permit:`.
-    """
+    """One admission: waits when entered, gives back when left."""
 
     __slots__ = ("cell", "is_settled", "limiter", "paced", "sent", "tokens")
 
@@ -472,10 +469,7 @@ class Limiter:
         return self._tokens_used / self._tokens_reserved if self._tokens_reserved else 1.0
 
     def _ready_at(self, tokens: int, now: float) -> float:
-        """Return when to try again: a time up to `now` if the request may go now.
-
-        It is infinite if a call in flight must end first.
-        """
+        """Return when to try again: up to `now` if at once, infinite if a call must end first."""
         # No time to wait for: the next request that leaves wakes the queue.
         if self._in_flight >= self.limit:
             return math.inf

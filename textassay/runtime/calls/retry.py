@@ -190,9 +190,8 @@ class RetryingModel(Wrapper):
         """Answer, asking again if that may help."""
         started = time.monotonic()
         try:
-            return await call(
-                request
-            )  # outside of tenacity, which would cost an answer as much CPU as its parsing
+            # outside of tenacity, which would cost an answer as much CPU as its parsing
+            return await call(request)
         except TransientError as error:
             first = error
         import tenacity  # here, since most runs never need it

@@ -126,14 +126,11 @@ class SharedModel(Wrapper):
         If the caller that asked is canceled, its answer may have come to the `store` by then.
         """
         super().__init__(wrapped)
-        self._store = store
+        self._store, self._keys = store, Keys(wrapped)
         self._shared: SharedCalls[AnyResponse] = SharedCalls()
-        self._keys: Keys | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Join an equal request in flight, or ask."""
-        if self._keys is None:
-            self._keys = Keys(self.wrapped.identity)
         key = self._keys.get(request)
         response, first = await self._shared.join(
             key, lambda: call(request), lambda: self._anew(key, request, call)
@@ -245,10 +242,7 @@ def current_chain() -> RequestChain | None:
 
 @contextmanager
 def chained() -> Iterator[RequestChain]:
-    """Give a chain to which every request belongs that is asked inside the block.
-
-    It ends with the block.
-    """
+    """Give every request that is asked inside the block a chain, which ends with the block."""
     current = RequestChain()
     token = _current.set(current)
     try:

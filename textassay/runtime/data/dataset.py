@@ -291,9 +291,8 @@ class Examples:
 
     def _read(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Any, Example]]:
         if self._unit == "conversation":
-            yield from self._read_rows(start, stop)
-            return
-        yield from islice(self._in_units(), start, stop)
+            return self._read_rows(start, stop)
+        return islice(self._in_units(), start, stop)
 
     def _in_units(self) -> Iterator[tuple[int, Any, Example]]:
         for number, row, example in self._read_rows():
@@ -493,9 +492,6 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
     well, or else the conversation. Ratings and recorded scores are of the whole conversation, so
     turns and calls have none.
     """
-    if unit == "conversation":
-        yield example
-        return
     if not example.messages:
         raise FieldError("messages", f"are missing; the unit {unit} is a part of a conversation")
     messages = example.messages

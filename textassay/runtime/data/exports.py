@@ -383,10 +383,7 @@ def _numbered_prompts(results: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, i
 
 
 def _is_measured(one: Mapping[str, Any], single: Any) -> bool:
-    """Return whether a result's score says anything of its text, given its single scores.
-
-    A test that asserts nothing passes with 1; a provider that fails, or answers nothing, gets 0.
-    """
+    """Tell a score from the 1 of a test that asserts nothing and the 0 of a failed provider."""
     if single:
         return True
     if (graded := one.get("gradingResult")) is not None:
@@ -441,10 +438,7 @@ _OF_THE_HARNESS = {
 
 
 def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield the samples of lm-evaluation-harness.
-
-    If choices were scored, the likeliest is the text.
-    """
+    """Yield the samples of lm-evaluation-harness; of scored choices, the likeliest is the text."""
     for one in lines:
         # the harness has written requests, each prompt first, in two forms
         given = one.get("arguments") or ()

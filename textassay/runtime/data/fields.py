@@ -356,10 +356,7 @@ class FieldReader:
         return claims, further, meta
 
     def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
-        """Return the columns of single raters by aspect, `None` for those that are not there.
-
-        Mapped to one aspect, or named `annotators.ASPECT.RATER`.
-        """
+        """Return the columns of single raters by aspect, `None` for those that are not there."""
         by_aspect: dict[str, list[str]] = {}
         mapped: dict[str, list[str]] = {}
         for key in keys:
@@ -384,10 +381,7 @@ class FieldReader:
         }
 
     def _target(self, key: str) -> tuple[str, int]:
-        """Return what a key means, or `""`, and the rank of its claim.
-
-        The map is 0, its own name 1, aliases more.
-        """
+        """Return what a key means, or `""`, and its rank: 0 for the map, 1 for its own name."""
         if key in self.fields:
             ours = self.fields[key]
             return (f"meta.{key}" if ours == "meta" else ours), 0
@@ -481,10 +475,10 @@ def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> 
                 values = _without_means(values, single, labels)
             fields[name] = labels.numbers(name, values)
     references = fields.get("references")
-    if references is not None:
-        fields["references"] = (
-            (references,) if isinstance(references, str) else _as_tuple(references)
-        )
+    if isinstance(references, str):
+        fields["references"] = (references,)
+    elif isinstance(references, list):
+        fields["references"] = tuple(references)
     if "output" not in fields:
         raise FieldError(
             _key_of("output", layout),
@@ -511,10 +505,7 @@ def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> 
 
 
 def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> dict[str, Any]:
-    """Return human ratings without means of numerals: single labels tell which numbers are meant.
-
-    `with_means` makes them again, of positions.
-    """
+    """Return ratings without means of numerals, which `with_means` makes again of positions."""
     return {
         name: mean
         for name, mean in human.items()
@@ -522,15 +513,8 @@ def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> d
     }
 
 
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _key_of(name: str, layout: _Layout, inside: list[str] | None = None) -> str:
-    """Return the row's own name for a field.
-
-    If that is a column such as `human.x`, its part is removed from `inside`.
-    """
+    """Return the row's own name for a field; a column such as `human.x` is taken off `inside`."""
     for key, ours in layout.whole:
         if ours == name:
             return key

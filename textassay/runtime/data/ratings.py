@@ -313,10 +313,7 @@ def _place(value: Any, labels: Sequence[str], *, only_by_name: bool = False) -> 
 
 
 def _listed_labels(value: Any) -> list[Any] | None:
-    """Return the labels in a list, in one as JSON, or between semicolons; `None` if it is none.
-
-    A number is a list of one numeral, as a flat file has it.
-    """
+    """Return the labels in a list, in JSON, between semicolons or in a number, else `None`."""
     if type(value) in (int, float):
         return [value]
     if isinstance(value, str):

@@ -336,10 +336,8 @@ class Csv(_File):
 
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows as mappings of text."""
-        if (
-            csv.field_size_limit() < MAX_LINE
-        ):  # the module's only limit is global, and texts may be long
-            csv.field_size_limit(MAX_LINE)
+        # the module's only limit is global, and texts may be long
+        csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
         lines = (self._decoded(number, line) for number, line in self._lines())
         # Strict: lenient reading turns a stray quotation mark into one cell of a thousand lines.
         reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
@@ -522,11 +520,8 @@ def to_json_value(value: Any, *, top: bool = False) -> Any:
     # numpy, pandas and torch alike, none of which is imported here.
     if hasattr(value, "dtype") and hasattr(value, "tolist"):
         value = value.tolist()
-        return (
-            None
-            if top and isinstance(value, float) and value != value
-            else to_json_value(value, top=top)
-        )
+        is_nan = isinstance(value, float) and value != value
+        return None if top and is_nan else to_json_value(value, top=top)
     return _converted(value)
 
 

@@ -283,11 +283,7 @@ class _Commits:
             }
 
     async def put(self, key: str, value: bytes) -> None:
-        """Take an answer; wait for a commit if they come faster than they can be committed.
-
-        Raises:
-            StorageError: It could not be written, or an earlier one.
-        """
+        """Take an answer; wait for a commit if they come faster than they can be committed."""
         self._take(key, value)
         while self._logs.size >= _LOG_BYTES and not self._closed and not self._failure:
             self._at_once.set()
@@ -312,11 +308,7 @@ class _Commits:
             self._taken[key] = value
 
     def close(self) -> None:
-        """Commit what was taken, and end the thread.
-
-        Raises:
-            StorageError: A failure that no `put` has raised.
-        """
+        """Commit what was taken, end the thread, and raise a failure that no `put` has raised."""
         with self._lock:
             self._closed = True
             self._at_once.set()
@@ -405,11 +397,7 @@ class DiskStore(AsyncResource):
         self._reads = GroupRead(self._read)
 
     def fetch(self, key: str) -> Awaitable[bytes | None]:
-        """Return the value of `key`, or `None`.
-
-        Raises:
-            StorageError: The value or a file is damaged, or the store is closed.
-        """
+        """Return the value of `key`, or `None`; raises `StorageError` for a damaged one."""
         if self._closed:
             raise StorageError(f"the cache folder {self.place} is closed")
         return self._reads.request(key)
@@ -430,12 +418,7 @@ class DiskStore(AsyncResource):
             request.answer(found.get(key))
 
     async def put(self, key: str, value: bytes) -> None:
-        """Keep `value`.
-
-        Raises:
-            StorageError: The disk is full, a file is damaged, or the store is closed; so are all
-                later `put`.
-        """
+        """Keep `value`; after one `StorageError` every later `put` raises it."""
         await self._commits.put(key, value)
 
     async def aclose(self) -> None:

@@ -400,10 +400,7 @@ def info(folder: str | Path) -> StoreInfo:
 
 
 def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Verification:
-    """Read everything in a cache folder and report what is damaged.
-
-    Changes nothing and may run while it is in use.
-    """
+    """Read all of a cache folder, which may be in use, and report what is damaged."""
     folder = Path(folder)
     require(folder)
     sound, problems = 0, []
@@ -424,10 +421,7 @@ def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Ver
 
 
 def clear(folder: str | Path) -> StoreInfo:
-    """Delete all answers in a cache folder and return what it held.
-
-    The folder itself stays.
-    """
+    """Delete all answers in a cache folder, which stays, and return what it held."""
     folder = Path(folder)
     require(folder)
     with held(cache_lock(folder)):

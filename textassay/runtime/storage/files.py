@@ -14,7 +14,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,23 +53,25 @@ def write_bytes(path: Path, content: bytes) -> None:
     _remove_unfinished(path)
     # In the same folder, since a rename is atomic only within one file system.
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    with os.fdopen(open_regular(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-        try:
-            file.write(content)
-            file.flush()
-            # Before the rename: file systems may write the new name before the content, and a power
-            # cut would leave an empty file in place of the old one.
-            os.fsync(file.fileno())
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
     try:
+        # Synced before the rename: file systems may write the new name before the content, and a
+        # power cut would leave an empty file in place of the old one.
+        write_synced(unfinished, [content])
         unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
     # The rename itself is an entry of the folder, which has to reach the disk, too.
     sync_folder(path.parent)
+
+
+def write_synced(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a regular file anew, and force its content to the disk."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with os.fdopen(open_regular(path, flags), "wb") as file:
+        file.writelines(parts)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def is_unfinished(entry: str, name: str) -> bool:
@@ -124,9 +126,8 @@ def _is_abandoned(entry: Path) -> bool:
 
 def sync_folder(folder: Path) -> None:
     """Force a folder's entries to the disk: without it, a power cut may lose a new file."""
-    if (
-        os.name != "posix"
-    ):  # elsewhere a folder cannot be opened, and renames are journaled by the file system
+    # elsewhere a folder cannot be opened, and renames are journaled by the file system
+    if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -73,11 +73,7 @@ class Journal(AsyncResource):
             self._thread.submit(self._sync_soon)
 
     async def sync(self) -> None:
-        """Force to the disk what was appended; a cancellation waits for that as well.
-
-        Raises:
-            StorageError: It could not be.
-        """
+        """Force to the disk what was appended; a cancellation waits for that as well."""
         await in_thread(self._sync)
 
     async def aclose(self) -> None:
@@ -148,10 +144,7 @@ class Journal(AsyncResource):
 
 
 def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Iterate over the rows of a file of JSON lines, also while it grows.
-
-    A torn last line is left out.
-    """
+    """Iterate over the rows of a file of JSON lines, also while it grows, but for a torn last."""
     for number, line in read_lines(path):
         yield parse_row(path, number, line)
 
@@ -185,10 +178,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_complete(line: bytes) -> bool:
-    """Return whether a last line without a line break is a whole row.
-
-    No part of a JSON object is one itself.
-    """
+    """Return whether a last line without a line break is a whole row."""
     try:
         return isinstance(decode(line), dict)
     except ValueError:

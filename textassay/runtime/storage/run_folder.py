@@ -88,9 +88,8 @@ class RunFolder(AsyncResource):
         except OSError as error:
             raise RunFolderError(f"the run folder {path} cannot be created: {error}") from error
         run = cls(path, lock_run(path), made=made)
-        run.tally = RunSummary(
-            remember=False
-        )  # the ids of a data set differ, so no pair comes twice
+        # the ids of a data set differ, so no pair comes twice
+        run.tally = RunSummary(remember=False)
         try:
             refuse_foreign(path)
             return run
@@ -167,10 +166,7 @@ class RunFolder(AsyncResource):
         self._journal.append(*rows)
 
     def check_pairs(self, pairs: Callable[[], Iterable[tuple[str, str]]]) -> None:
-        """Refuse scores of examples or aspects that are not the run's.
-
-        They would count in its means.
-        """
+        """Refuse scores of examples or aspects that are not the run's: they would count."""
         # Equal numbers mean that no pair is foreign; only otherwise is the file read again to name
         # it.
         if sum(pair in self.tally for pair in pairs()) == len(self.tally):
@@ -211,10 +207,7 @@ class RunFolder(AsyncResource):
             raise StorageError(f"{path} cannot be written: {error}") from error
 
     def discard(self) -> bool:
-        """Have `close` remove the run, so that it can be started over; return whether it will.
-
-        Refused if it holds any score.
-        """
+        """Have `close` remove the run unless it holds a score; return whether it will."""
         self._discarded = not self._resumed and not has_scores(self.path)
         return self._discarded
 

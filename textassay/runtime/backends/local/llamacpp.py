@@ -101,10 +101,7 @@ class LoadedGGUF(LoadedModel):
 
 @dataclass(frozen=True)
 class Loader:
-    """Finds, or downloads, a file and loads it when called.
-
-    `sha256` is what the file's digest must be, for a file that is known.
-    """
+    """Finds or downloads a file, whose digest may be known, and loads it when called."""
 
     rules: Rules
     spec: str

@@ -60,10 +60,7 @@ class Chunk(NamedTuple):
 
 
 def first_output(first: int, length: int) -> int:
-    """Return the first position whose logits to compute, at most `first`.
-
-    The batch must hold at least `MIN_ROWS` outputs.
-    """
+    """Return the first position whose logits to compute, for at least `MIN_ROWS` outputs."""
     return max(0, min(first, length - MIN_ROWS))
 
 
@@ -225,10 +222,7 @@ class LlamaEngine:
         self.cached[sequence] = self.cached[source]
 
     def decode(self) -> NDArray[np.float32]:
-        """Decode the batch and return the requested logits, shape (outputs, vocabulary).
-
-        They are valid until the next call.
-        """
+        """Return the requested logits, (outputs, vocabulary), valid until the next call."""
         forget_log()
         tokens, outputs = self.batch.tokens, self.batch.outputs
         assert 0 < tokens <= self.batch_tokens
@@ -288,10 +282,7 @@ class _Batch:
         self.tokens = self.outputs = 0
 
     def add(self, sequence: int, ids: Ids, position: int, output: int) -> None:
-        """Append tokens of one sequence that stand at `position` and after.
-
-        Logits are wanted from `output` on.
-        """
+        """Append tokens of one sequence at `position`; logits are wanted from `output` on."""
         start, stop = self.tokens, self.tokens + len(ids)
         self._ids[start:stop] = ids
         self._positions[start:stop] = np.arange(position, position + len(ids))
@@ -451,10 +442,7 @@ def _begin(
     known: LogitRow | None,
     abandoned: Callable[[], bool],
 ) -> LogitRow:
-    """Bring a sequence to exactly `ids` and return the logits that follow.
-
-    If another sequence holds more of `ids`, its memory is copied.
-    """
+    """Bring a sequence to `ids`, perhaps by a copy of another's memory; return the next logits."""
     shared = [common_prefix(cached, ids) for cached in engine.cached]
     donor = max(range(engine.sequences), key=shared.__getitem__)
     if shared[donor] >= shared[sequence] + _WORTH_A_COPY:

@@ -149,10 +149,7 @@ def free_gpu_bytes() -> int | None:
 
 
 def has_amx() -> bool:
-    """Return whether this build runs AMX kernels.
-
-    With gcc 12 they crash on every quantized model.
-    """
+    """Return whether this build runs AMX kernels, with which quantized models crash."""
     return b"AMX_INT8 = 1" in library().llama_print_system_info()
 
 
@@ -307,10 +304,7 @@ class Weights(Vocabulary):
         return buffer[:count].copy()
 
     def piece(self, token: int, *, special: bool = True) -> bytes:
-        """Return the bytes a token stands for.
-
-        Special tokens give their name, or nothing if not `special`.
-        """
+        """Return the bytes of a token; of a special one its name, or nothing if not `special`."""
         spell, vocabulary = self._lib.llama_token_to_piece, self.vocabulary
         return _written(lambda buffer, size: spell(vocabulary, token, buffer, size, 0, special), 64)
 

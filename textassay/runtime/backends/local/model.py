@@ -315,10 +315,7 @@ class LocalModel(InProcessModel, Generic[E]):
         return answer
 
     async def aclose(self) -> None:
-        """Stop, failing what is queued with `ModelClosed`, and free the memory.
-
-        Safe to call twice.
-        """
+        """Stop, failing what is queued with `ModelClosed`, and free the memory."""
         await self._queue.aclose()
         self._engine = None
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import codecs
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -35,6 +35,7 @@ from textassay.runtime.model import (
     Response,
     Sample,
     TokenLogprob,
+    log_sum,
 )
 
 LogitRow = NDArray[np.float32]
@@ -223,7 +224,7 @@ class ChoicesPlan(ScoringPlan):
             for path in self.owners
         }
         logprobs = {
-            label: _log_sum(
+            label: log_sum(
                 _ending(path, whole) for path in self.owners if self.owners[path] == label
             )
             for label in self.labels
@@ -266,14 +267,6 @@ def _ending(path: Path, whole: Mapping[Path, float]) -> float:
     return whole[path] + (math.log1p(-going_on) if going_on < 1 else -math.inf)
 
 
-def _log_sum(values: Iterable[float]) -> float | None:
-    terms = [value for value in values if value > -math.inf]
-    if not terms:
-        return None
-    top = max(terms)
-    return min(0.0, top + math.log(math.fsum(math.exp(term - top) for term in terms)))
-
-
 def _finite(logprob: float, token: str) -> float:
     if logprob == -math.inf:
         raise RequestRefused(
@@ -307,10 +300,7 @@ class Grammar(Protocol):
 
 
 class Sampler:
-    """Draws tokens for one sample.
-
-    `seed` is the request's with the sample's number, `None` for any.
-    """
+    """Draws tokens for one sample by the request's seed and the sample's number, or by any."""
 
     def __init__(
         self,

@@ -310,10 +310,7 @@ class Encoded(NamedTuple):
 
 
 class PrefixEncoder:
-    """Tokenizes texts, each from the last border that it shares with an earlier one.
-
-    Not thread-safe: one thread uses it.
-    """
+    """Tokenizes texts on one thread, each from the last border shared with an earlier one."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary

@@ -80,10 +80,7 @@ def device_named(torch: Any, name: str) -> Any:
 
 @contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
-    """Keep progress bars and load reports off the terminal.
-
-    What matters in them is checked and raised by those who load.
-    """
+    """Keep progress bars and load reports off the terminal; whoever loads checks the rest."""
     log = transformers.utils.logging
     level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
@@ -198,10 +195,7 @@ def _config(folder: Path, label: str) -> dict[str, Any]:
 
 
 def _length(config: dict[str, Any], requested: int | None, label: str) -> int:
-    """Return the longest sequence.
-
-    Models with relative positions (T5) set no limit by themselves.
-    """
+    """Return the longest sequence; models with relative positions (T5) set no limit themselves."""
     relative = "relative_attention_num_buckets" in config
     known = [config[name] for name in _LENGTHS if isinstance(config.get(name), int)]
     own = NO_LIMIT if relative or not known else min(known)
@@ -278,10 +272,7 @@ class EncodedPrompt:
         self.ids: Ids = np.array([start], np.int32)
 
     def followed_by(self, text: str) -> Ids:
-        """Return the decoder's ids for a text.
-
-        A leading space is dropped, since the decoder's text begins here.
-        """
+        """Return the decoder's ids for a text, which begins there and needs no leading space."""
         return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
 
 
@@ -453,10 +444,7 @@ class LoadedTransformers(LoadedModel):
             self._take(one, logits[number, first:last])
 
     def _take(self, evaluation: Evaluation, logits: Any) -> None:
-        """Keep the log-probabilities of the wanted tokens.
-
-        Logits of shape (positions, vocabulary).
-        """
+        """Keep the log-probabilities of the wanted tokens, of logits (positions, vocabulary)."""
         logits = logits.float()
         totals = logits.logsumexp(dim=-1)
         if not bool(totals.isfinite().all()):
@@ -510,10 +498,7 @@ class LoadedTransformers(LoadedModel):
         keep: int = 1,
         use_cache: bool = False,
     ) -> Any:
-        """Run a decoder-only model.
-
-        `shared` tokens stand before `tokens` in the cache of every row.
-        """
+        """Run a decoder-only model with `shared` tokens ahead in the cache of every row."""
         if isinstance(tokens, np.ndarray):
             tokens = self._torch.as_tensor(tokens.astype(np.int64), device=self.device)
         if mask is None:

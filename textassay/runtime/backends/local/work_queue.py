@@ -168,10 +168,7 @@ class WorkQueue(Generic[E, Item, Result]):
         return [entry.future for entry in entries]
 
     def stop(self) -> None:
-        """Ask the thread to end; what it has not answered fails with `ModelClosed`.
-
-        Safe to call twice and from any thread.
-        """
+        """Ask the thread to end, from any thread; what is unanswered fails with `ModelClosed`."""
         with self._wake:
             self._closed = True
             self._wake.notify()
@@ -346,10 +343,7 @@ class PrefixOrder(Order):
         return batch
 
     def _next(self) -> int:
-        """Return the place of the entry to run.
-
-        Of the one that has waited longest, if it is its turn, else of the one most alike.
-        """
+        """Return the place of the entry that has waited longest, or of the one most alike."""
         # Entries are taken out of the sorted list only; here they are dropped at the front.
         while self._arrivals and self._arrivals[0][2].future.done():
             self._arrivals.popleft()
