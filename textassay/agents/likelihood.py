@@ -424,7 +424,7 @@ class PassageWriter:
         return Passages(items=(passage,))
 
     def _question_text(self, aspect: Aspect, quality: Quality) -> str:
-        """Return the boolean question: of the paper on dialogue, of the aspect, or of its words."""
+        """Return the paper's boolean question (dialogue), else the aspect's, else a made one."""
         others = tuple(other for other in self.combined if other.name != quality.name)
         asks = self.template.task.asks
         if not others:

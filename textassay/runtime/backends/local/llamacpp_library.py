@@ -149,7 +149,7 @@ def free_gpu_bytes() -> int | None:
 
 
 def has_amx() -> bool:
-    """Return whether this build runs AMX kernels, with which quantized models crash."""
+    """Return whether this build has AMX kernels; those of gcc 12 crash on quantized models."""
     return b"AMX_INT8 = 1" in library().llama_print_system_info()
 
 
