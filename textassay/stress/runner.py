@@ -13,6 +13,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -305,8 +306,8 @@ class StressRun:
             limit=self._plan.request.limit,
         )
 
-    def _originals(self) -> Any:
-        return Variants(self._examples, (), limit=self._plan.request.limit)
+    def _originals(self) -> Iterator[Example]:
+        return islice(self._examples, self._plan.request.limit)
 
     def _check(self, method: Method) -> Callable[[Score], Score]:
         """Refuse what cannot be tested, before anything is asked."""
