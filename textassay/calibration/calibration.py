@@ -46,7 +46,7 @@ from textassay.calibration.maps import (
     learn_map,
 )
 from textassay.learning.cascade import Rule
-from textassay.learning.splits import Mask, folds, split_rows
+from textassay.learning.splits import Mask, fold_masks, split_rows
 from textassay.meta.correlation import Codes, Floats, kendall, pearson, spearman
 from textassay.meta.intervals import t_quantile
 from textassay.meta.labels import mean_interval
@@ -399,11 +399,10 @@ def _held_out(
     for all.
     """
     scales, grid, coverage = made.scales, made.grid, made.coverage
-    fold = folds(groups, _OUTER_FOLDS, seed=seed + 1)
     names, raw = ("calibrated", "raw"), scales.on_raters_scale(x)
     inside, widths = np.zeros((2, len(x)), bool), np.full((2, len(x)), np.nan)
-    for number in range(int(fold.max()) + 1):
-        test, train = fold == number, fold != number
+    for test in fold_masks(groups, _OUTER_FOLDS, seed=seed + 1):
+        train = ~test
         own = None if weights is None else weights[train]
         rows = x[train], y[train], groups[train]
         try:
@@ -650,7 +649,7 @@ def _candidates(lengths: Floats) -> list[float]:
     """Return the lengths to try: those that occur, thinned out evenly if they are many."""
     found = np.unique(lengths[np.isfinite(lengths)])
     at = np.unique(np.linspace(0, len(found) - 1, min(len(found), MAX_LENGTHS)).round().astype(int))
-    return [float(found[i]) for i in at] if len(found) else []
+    return [float(found[i]) for i in at]
 
 
 def _try(length: float, own: Floats, wrong: Any, groups: Codes, level: float) -> Tried:

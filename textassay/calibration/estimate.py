@@ -347,11 +347,10 @@ class _Work:
             # pairing removes how hard each source is; without common ratings the linearized means
             # are subtracted, which still pairs them through the sources they share
             delta = self._paired(a, b) or points[a].minus(points[b])
-            estimate, p = delta.estimate(self.confidence), delta.p_value()
-            if not self._shows_spread(delta):
+            estimate = delta.estimate(self.confidence)
+            if self.chosen or not _shows_spread(delta):
                 estimate = Estimate(estimate.value)
-            if self.chosen:
-                estimate, p = Estimate(estimate.value), None
+            p = None if self.chosen else delta.p_value()
             differences.append(SystemDifference(self.columns.score, a, b, estimate, p))
         return adjust_p(differences)
 
@@ -451,25 +450,18 @@ class _Work:
         on_scale = self.scales.on_raters_scale(part.scores)
         if on_scale is None:
             return NO_ESTIMATE
-        linearized = self._mean(on_scale, part.groups)
-        mean = linearized.estimate(self.confidence).clipped(*self.scales.raters)
-        return mean if self._shows_spread(linearized) else Estimate(mean.value)
+        return self._on_scale(self._mean(on_scale, part.groups))
 
     def _estimate(self, linearized: Linearized | None, *, one_tailed: bool) -> Estimate:
         if linearized is None:
             return NO_ESTIMATE
-        estimate = linearized.estimate(self.confidence, one_tailed=one_tailed)
+        estimate = self._on_scale(linearized, one_tailed=one_tailed)
+        return Estimate(estimate.value) if self.chosen else estimate
+
+    def _on_scale(self, mean: Linearized, *, one_tailed: bool = False) -> Estimate:
+        estimate = mean.estimate(self.confidence, one_tailed=one_tailed)
         estimate = estimate.clipped(*self.scales.raters)
-        promised = not self.chosen and self._shows_spread(linearized)
-        return estimate if promised else Estimate(estimate.value)
-
-    @staticmethod
-    def _shows_spread(linearized: Linearized) -> bool:
-        """Return whether sources differ: those that are all equal do not show how far others would.
-
-        One source has no interval in any case.
-        """
-        return linearized.clusters < 2 or linearized.variance > 0
+        return estimate if _shows_spread(mean) else Estimate(estimate.value)
 
     def _unscored(self, system: str | None, corrected: Estimate) -> dict[str, Any]:
         """Return counts of rows without a score, and bounds on the mean if they are many."""
@@ -489,6 +481,11 @@ class _Work:
             summary["worst_case"] = lowest * (1 - share) + low * share
             summary["best_case"] = highest * (1 - share) + high * share
         return summary
+
+
+def _shows_spread(mean: Linearized) -> bool:
+    """Return whether sources differ: those that are all equal do not show how far others would."""
+    return mean.variance > 0
 
 
 def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> list[EstimateRow]:

@@ -32,7 +32,7 @@ from pydantic import AfterValidator, Field, PlainSerializer
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
-from textassay.learning.splits import folds
+from textassay.learning.splits import fold_masks
 from textassay.learning.training import least_error
 from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -303,14 +303,13 @@ def learn_map(
     refuse_unlearnable(scores, ratings, groups)
     # whole sources go into a fold: rows of one source resemble each other, and a map tested on a
     # source it learned from would look better than it is on new ones
-    fold = folds(groups, _FOLDS, seed=seed)
+    masks = fold_masks(groups, _FOLDS, seed=seed)
     names = _candidates(method, len(scores), len(np.unique(groups)), scales)
     weights = np.ones(len(scores)) if weights is None else weights
     parts, values, squared = dict[str, list[Map]](), dict[str, Floats](), dict[str, Floats]()
     for name in names:
         parts[name], values[name] = [], np.empty(len(scores))
-        for number in range(int(fold.max()) + 1):
-            held_out = fold == number
+        for held_out in masks:
             seen = ~held_out
             part = _fit(name, scores[seen], ratings[seen], weights[seen], scales)
             parts[name].append(part)

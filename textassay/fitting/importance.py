@@ -27,6 +27,7 @@ from textassay.learning.attribution import (
 )
 from textassay.learning.splits import Mask, draw_groups, fold_masks
 from textassay.learning.training import Floats
+from textassay.meta.correlation import number_or_none
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
 from textassay.table import Alert, Column, Interval, Note, Table
@@ -270,12 +271,12 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
     return [
         {
             "feature": name,
-            "mean": _known(mean),
+            "mean": number_or_none(mean),
             "ci": _listed(overall[at_name[name]]),
             "by_aspect": {
                 aspect: {
-                    "mean": _known(importance.mean[at_name[name], at]),
-                    "sd": _known(importance.sd[at_name[name], at]),
+                    "mean": number_or_none(importance.mean[at_name[name], at]),
+                    "sd": number_or_none(importance.sd[at_name[name], at]),
                     "ci": _listed(interval[at_name[name], at]),
                 }
                 for at, aspect in enumerate(table.aspects)
@@ -283,10 +284,6 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
         }
         for name, mean in importance.ranking()
     ]
-
-
-def _known(figure: float) -> float | None:
-    return None if np.isnan(figure) else float(figure)
 
 
 def _listed(span: Floats) -> list[float] | None:

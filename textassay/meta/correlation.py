@@ -152,8 +152,12 @@ def _between_arrays(
         )
     if len(a) < 2:
         return None
-    value = float(rows(a[None, :], b[None, :])[0])
-    return None if np.isnan(value) else value
+    return number_or_none(rows(a[None, :], b[None, :])[0])
+
+
+def number_or_none(value: float) -> float | None:
+    """Return a number as Python's own; `None` if it is NaN."""
+    return None if np.isnan(value) else float(value)
 
 
 def _kendall_by_pairs(x: Floats, y: Floats) -> Floats:
@@ -433,8 +437,7 @@ def _over_points(x: Floats, y: Floats, least: int = 2) -> dict[Coefficient, floa
     coefficients: dict[Coefficient, float | None] = dict.fromkeys(COEFFICIENTS)
     if len(x) >= least:
         for name in COEFFICIENTS:
-            value = float(ROWS[name](x[None, :], y[None, :])[0])
-            coefficients[name] = None if math.isnan(value) else value
+            coefficients[name] = number_or_none(ROWS[name](x[None, :], y[None, :])[0])
     return coefficients
 
 

@@ -49,7 +49,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textassay.meta.agreement import Difference
-from textassay.meta.correlation import Codes, Floats, RowLabels, finite_array, pair_up
+from textassay.meta.correlation import (
+    Codes,
+    Floats,
+    RowLabels,
+    finite_array,
+    number_or_none,
+    pair_up,
+)
 from textassay.meta.intervals import (
     CONFIDENCE,
     MIN_GROUPS,
@@ -197,7 +204,7 @@ def _measures(
     constants: Mapping[str, float | None],
 ) -> dict[str, Measure]:
     return {
-        name: Measure(_number_or_none(values[0]), spans.get(name), constants[name])
+        name: Measure(number_or_none(values[0]), spans.get(name), constants[name])
         for name, values in found.items()
     }
 
@@ -402,11 +409,6 @@ def _mean_of_defined(values: Floats) -> Floats:
     return _ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
 
 
-def _number_or_none(value: float) -> float | None:
-    """Return a number as Python's own; `None` if it is NaN."""
-    return None if np.isnan(value) else float(value)
-
-
 def compare_labels(
     a: ArrayLike | Sequence[float | None],
     b: ArrayLike | Sequence[float | None],
@@ -466,7 +468,7 @@ def _weighted_differences(
 
 
 def _difference(a: float, b: float, drawn: Sequence[Floats] | None) -> Difference:
-    first, second = _number_or_none(a), _number_or_none(b)
+    first, second = number_or_none(a), number_or_none(b)
     if first is None or second is None:
         return Difference(first, second, None, None, None)
     value = first - second
@@ -752,7 +754,7 @@ def _best_constant_sets(theirs: Floats, found: Iterable[str]) -> dict[str, float
         ours = np.broadcast_to(constant, theirs.shape)
         table = _SetTable(ours, theirs, np.zeros(len(theirs), np.intp), 1)
         for name, values in table.measures(np.ones((1, 1))):
-            value, known = _number_or_none(values[0]), best[name]
+            value, known = number_or_none(values[0]), best[name]
             if value is not None and (known is None or value > known):
                 best[name] = value
     return best

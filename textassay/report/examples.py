@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.meta.correlation import Floats
+from textassay.meta.correlation import Floats, number_or_none
 from textassay.report.source import OUTCOMES, DataSource, Joined, Rows, RunSource
 from textassay.runtime.conversation import Part, browser_piece, left_out, readable_parts
 from textassay.runtime.images import Image, for_page, size_of
@@ -395,11 +395,11 @@ def show(run: RunSource, data: DataSource, joined: Joined, row: int) -> ShownSco
         score=score,
         example=example,
         given=[] if example is None else parts_of(example, MAX_TEXT),
-        human=_number(joined.human, row),
-        gap=_number(joined.gaps, row),
+        human=number_or_none(joined.human[row]),
+        gap=number_or_none(joined.gaps[row]),
         unit=joined.units.get(score.aspect, "points"),
-        other=_number(joined.other, row),
-        change=_number(joined.changes, row),
+        other=number_or_none(joined.other[row]),
+        change=number_or_none(joined.changes[row]),
         flips=bool(joined.flips[row]),
         obtained=obtained(score),
         evidence=grouped(evidence_lines(score)),
@@ -409,10 +409,6 @@ def show(run: RunSource, data: DataSource, joined: Joined, row: int) -> ShownSco
 
 def _known(column: Floats) -> Floats:
     return np.where(np.isnan(column), -1.0, column)
-
-
-def _number(column: Floats, row: int) -> float | None:
-    return None if np.isnan(column[row]) else float(column[row])
 
 
 @dataclass(frozen=True, slots=True)
