@@ -251,7 +251,8 @@ class AnnotationServer:
         # before anything else, and so before the token is looked at
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         # proxies pass the name on with or without a port
-        if not answers_to(host, self.host) and host_name(host) != self._public_host():
+        is_public = self.public is not None and host_name(host) == host_name(self.public)
+        if not is_public and not answers_to(host, self.host):
             return _refusal(
                 403, "this server does not answer to that host name; it has to be told its own"
             )
@@ -265,9 +266,6 @@ class AnnotationServer:
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(HEADERS)
-
-    def _public_host(self) -> str | None:
-        return None if self.public is None else host_name(self.public)
 
     def _rater(self, request: web.Request) -> Rater:
         rater = self.ratings.rater_of(request.match_info["token"])

@@ -317,7 +317,7 @@ def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...]) -> 
 
 def _clustered_mean(values: Floats, units: Codes) -> Linearized:
     """Return the mean over rows with its variance over sources."""
-    mean = weighted_mean(values, units, np.ones(len(values)), int(units.max()) + 1)
+    mean = weighted_mean(values, units)
     # each source is one in the error and its degrees of freedom, however many rows it has
     return replace(mean, shares=None)
 

@@ -131,12 +131,11 @@ def paired_difference(
         seed: Seed of the random flips.
         weight: Whether each source counts the same, or each row.
     """
-    count = int(groups.max()) + 1
     delta = a - b
-    difference = mean_over(weight, delta, groups, count)
-    sizes = np.bincount(groups, minlength=count)
+    difference = mean_over(weight, delta, groups)
+    sizes = np.bincount(groups)
     # what is flipped is what a source adds to the mean: its own mean, or the sum of its rows
-    parts = np.asarray(np.bincount(groups, weights=delta, minlength=count)[sizes > 0], float)
+    parts = np.asarray(np.bincount(groups, weights=delta)[sizes > 0], float)
     flipped = parts if weight == "texts" else parts / sizes[sizes > 0]
     p = None
     if difference.clusters > 1:
@@ -146,8 +145,8 @@ def paired_difference(
     return PairedDifference(
         n=len(delta),
         groups=difference.clusters,
-        a=mean_over(weight, a, groups, count).value,
-        b=mean_over(weight, b, groups, count).value,
+        a=mean_over(weight, a, groups).value,
+        b=mean_over(weight, b, groups).value,
         difference=difference,
         p=p,
         wins=int((delta > 0).sum()),

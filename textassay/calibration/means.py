@@ -221,35 +221,41 @@ def row_weights(groups: Codes, weight: Weight) -> Floats:
     return np.asarray(1.0 / np.bincount(groups)[groups])
 
 
-def mean_over(weight: Weight, values: Floats, groups: Codes, count: int) -> Linearized:
+def mean_over(weight: Weight, values: Floats, groups: Codes, count: int = 0) -> Linearized:
     """Return the mean over sources or over texts; arguments as of `mean_over_groups`."""
     if weight_named(weight) == "texts":
-        return weighted_mean(values, groups, np.ones(len(values)), count)
+        return weighted_mean(values, groups, count=count)
     return mean_over_groups(values, groups, count)
 
 
-def mean_over_groups(values: Floats, groups: Codes, count: int) -> Linearized:
-    """Return the mean over sources of each source's mean; `count` is their number in the table."""
+def mean_over_groups(values: Floats, groups: Codes, count: int = 0) -> Linearized:
+    """Return the mean over sources of each source's mean.
+
+    `count` is their number in the table, if the largest codes are not among these rows.
+    """
     by_group = group_means(values, groups, count)
     present = ~np.isnan(by_group)
     means = by_group[present]
     # fsum rounds once, so the order of the sources cannot change the last digits of a mean, and
     # equal runs compare as equal
     center = math.fsum(means) / len(means)
-    influence = np.zeros(count)
+    influence = np.zeros(len(by_group))
     influence[present] = (means - center) / len(means)
     return Linearized(center, influence, len(means))
 
 
 def group_means(values: Floats, groups: Codes, count: int) -> Floats:
-    """Return each source's mean, shape (count,); NaN if it has no row."""
+    """Return each source's mean, shape (sources,); NaN if it has no row."""
     sizes = np.bincount(groups, minlength=count)
     sums = np.bincount(groups, weights=values, minlength=count)
-    return np.asarray(np.divide(sums, sizes, out=np.full(count, np.nan), where=sizes > 0))
+    return np.asarray(np.divide(sums, sizes, out=np.full(len(sizes), np.nan), where=sizes > 0))
 
 
-def weighted_mean(values: Floats, groups: Codes, weights: Floats, count: int) -> Linearized:
+def weighted_mean(
+    values: Floats, groups: Codes, weights: Floats | None = None, count: int = 0
+) -> Linearized:
     """Return the weighted mean of rows as a ratio of two sums over sources."""
+    weights = np.ones(len(values)) if weights is None else weights
     shares = np.bincount(groups, weights=weights, minlength=count)
     total = float(shares.sum())
     center = float(weights @ values) / total

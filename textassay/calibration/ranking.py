@@ -390,7 +390,7 @@ class Comparisons:
         ahead, behind = self.first == system, self.second == system
         values = np.concatenate([self.values[ahead], 1 - self.values[behind]])
         groups = np.concatenate([self.groups[ahead], self.groups[behind]])
-        return weighted_mean(values, groups, np.ones(len(values)), int(self.groups.max()) + 1)
+        return weighted_mean(values, groups, count=int(self.groups.max()) + 1)
 
     def connected(self) -> Codes:
         """Return the component of each system; systems compared, even via others, share one."""

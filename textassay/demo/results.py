@@ -150,14 +150,11 @@ class Treatments:
 
 
 def by_treatment(
-    aspect: str,
-    examples: Sequence[Example],
-    judged: Mapping[str, Recorded],
-    ratings: str = "our rating",
+    aspect: str, examples: Sequence[Example], judged: Mapping[str, Recorded]
 ) -> Treatments:
     """Return mean scores by what was done to the texts, the assigned ratings first."""
     systems = tuple(dict.fromkeys(example.system or "" for example in examples))
-    columns = {ratings: {example.id: example.human.get(aspect) for example in examples}}
+    columns = {"our rating": {example.id: example.human.get(aspect) for example in examples}}
     columns |= {name: dict(scores[aspect]) for name, scores in judged.items() if aspect in scores}
     rows = {
         name: tuple(

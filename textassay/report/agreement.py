@@ -376,10 +376,8 @@ def _plots(
         for number, name in enumerate(run.table.aspects):
             if pairs[run.name].get(name) != human or (at, name) in labels:
                 continue
-            rows = np.flatnonzero(
-                (np.array(run.table.aspect, int) == number)
-                & ~np.isnan(beside.values) & ~np.isnan(beside.human)
-            )  # fmt: skip
+            rows = run.table.rows_on(name)
+            rows = rows[~np.isnan(beside.values[rows]) & ~np.isnan(beside.human[rows])]
             if len(rows) < 2:
                 continue
             x, y = beside.values[rows], beside.human[rows]

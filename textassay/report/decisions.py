@@ -289,14 +289,14 @@ def _stress(runs: Sequence[RunSource]) -> list[Table]:
 def _curves(run: RunSource, tables: Sequence[Columns], read: Calibration) -> list[Curve]:
     """Draw the calibration of each aspect of the run."""
     curves = []
-    for at, name in enumerate(run.table.aspects):
+    for name in run.table.aspects:
         own = read.of(name)
         if own is None:
             continue
         for signature in run.table.signatures:
             # a curve learned from another judge would look valid and be wrong
             read.check(name, signature)
-        values = run.table.values[np.array(run.table.aspect, int) == at]
+        values = run.table.values[run.table.rows_on(name)]
         applied = own.apply(values[~np.isnan(values)])
         inside = ~applied.outside
         width = float((applied.high - applied.low)[inside].mean()) if inside.any() else None

@@ -356,13 +356,13 @@ class ExamplesSection:
 
 
 def examples(
-    run: RunSource, data: DataSource, joined: Joined, *, packed: int, count: int = PRINTED
+    run: RunSource, data: DataSource, joined: Joined, *, packed: int
 ) -> ExamplesSection | None:
     """Return the scores that a reader should look at first, or `None` while there are none."""
     if not len(run.table):
         return None
     order, rows = first_rows(joined)
-    shown = [show(run, data, joined, row) for row in rows[:count].tolist()]
+    shown = [show(run, data, joined, row) for row in rows[:PRINTED].tolist()]
     return ExamplesSection(order, shown, len(run.table), packed)
 
 

@@ -200,7 +200,7 @@ def _aspect(
     ]
     first = judged[0][1]
     scales = {run.table.scales[run.table.aspects.index(name)] for _, run, _ in judged}
-    known = np.concatenate([beside.values[_rows(run, name)] for _, run, beside in judged])
+    known = np.concatenate([beside.values[run.table.rows_on(name)] for _, run, beside in judged])
     known = known[~np.isnan(known)]
     # two runs on different scales share an axis that has room for both
     ends = [end for scale in scales if scale is not None for end in scale]
@@ -218,10 +218,6 @@ def _aspect(
     return AspectScores(name, scale_text, span, lines)
 
 
-def _rows(run: RunSource, name: str) -> Rows:
-    return np.flatnonzero(np.array(run.table.aspect, int) == run.table.aspects.index(name))
-
-
 def _of_run(
     name: str,
     letter: str,
@@ -231,7 +227,7 @@ def _of_run(
     span: tuple[float, float],
 ) -> list[SystemRow]:
     """Return the row of all texts, and those of the systems, best first."""
-    table, rows = run.table, _rows(run, name)
+    table, rows = run.table, run.table.rows_on(name)
     values, human = joined.values[rows], joined.human[rows]
     examples = [data.examples.get(table.ids[table.example[row]]) for row in rows]
     groups = [None if one is None else one.group for one in examples]
@@ -272,9 +268,7 @@ def _mean(values: Floats, groups: Sequence[str | None], scale: Scale | None) -> 
     """Return the mean of scores with its interval over sources, which is none below two."""
     if not len(values):
         return NO_ESTIMATE
-    codes = group_codes(groups)
-    mean = weighted_mean(values, codes, np.ones(len(values)), int(codes.max()) + 1)
-    estimate = mean.estimate(CONFIDENCE)
+    estimate = weighted_mean(values, group_codes(groups)).estimate(CONFIDENCE)
     if scale is not None:
         estimate = estimate.clipped(*scale)
     # rounded once, so that equal runs show equal means

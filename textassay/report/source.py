@@ -27,6 +27,7 @@ from textassay.runtime.messages import Example, Outcome, Scale, Score
 from textassay.runtime.storage.run_files import SCORES, RunSummary, parse_score, read_manifest
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 _BLOCK = 4 << 20
 """Bytes that one step of `read_more` takes from the file."""
 
@@ -138,6 +139,10 @@ class ScoreTable:
         at = self._id_index.get(example_id, -1)
         rows = (self._rows.get((at, aspect)) for aspect in range(len(self.aspects)))
         return [row for row in rows if row is not None]
+
+    def rows_on(self, aspect: str) -> Rows:
+        """Return the rows of an aspect."""
+        return np.flatnonzero(np.array(self.aspect, int) == self.aspects.index(aspect))
 
     @property
     def values(self) -> Floats:
@@ -333,7 +338,6 @@ _SHARE_OF_SCALE = 0.5
 Unit = Literal["points", "ranks"]
 """What a difference is counted in: points of the scale that judge and people share, or shares of
 the rated texts, from -1 to 1."""
-Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def choose_unit(human: Floats, scale: Scale | None) -> Unit:

@@ -81,9 +81,9 @@ def interval_plot(
     return picture(width, height, *parts)
 
 
-def histogram(counts: Sequence[int], *, width: float = 64) -> Markup:
+def histogram(counts: Sequence[int]) -> Markup:
     """Draw counts of equal bins as bars."""
-    height, most = 18.0, max(counts, default=0) or 1
+    width, height, most = 64.0, 18.0, max(counts, default=0) or 1
     step = width / max(len(counts), 1)
     bars = []
     for at, count in enumerate(counts):
@@ -96,13 +96,13 @@ def histogram(counts: Sequence[int], *, width: float = 64) -> Markup:
     return picture(width, height, *bars, base)
 
 
-def shares(parts: Iterable[tuple[str, int]], *, width: float = 640) -> Markup:
+def shares(parts: Iterable[tuple[str, int]]) -> Markup:
     """Draw counts as one divided bar.
 
     Each part has a class and, beside the bar, its number in words.
     """
     known = [(kind, count) for kind, count in parts if count]
-    total, at, bars = sum(count for _, count in known) or 1, 0.0, []
+    width, total, at, bars = 640.0, sum(count for _, count in known) or 1, 0.0, []
     for kind, count in known:
         wide = width * count / total
         bars.append(

@@ -406,7 +406,7 @@ class _OneAspect:
             return None
         codes = group_codes(self._joined.sources[id_] for id_, _ in pairs)
         changes = np.array([change for _, change in pairs])
-        return mean_over_groups(changes, codes, int(codes.max()) + 1).value
+        return mean_over_groups(changes, codes).value
 
 
 _NO_ROOM = object()
@@ -465,15 +465,14 @@ def _draft(one: Measured, margin: float | None, confidence: float) -> _Draft:
         # a judge that refuses to rate a text without content does what it should
         within = one.expects == "lowest" and one.declined >= MIN_SOURCES
         return _Draft(row, None, None, within)
-    count = int(one.groups.max()) + 1
-    shift = mean_over_groups(one.edited - base, one.groups, count)
+    shift = mean_over_groups(one.edited - base, one.groups)
     row = replace(row, groups=shift.clusters, shift=shift.estimate(confidence))
     gain, loss = _scaled(shift, one.better), _scaled(shift, -one.better)
     if must_fall:
         return _Draft(row, above(_scaled(loss, -1, limit), 0), above(loss, 0), within=False)
     sides = [gain] if one.gain_only or one.expects == "lowest" else [gain, loss]
     if one.excess is not None:
-        excess = mean_over_groups(one.excess, one.groups, count)
+        excess = mean_over_groups(one.excess, one.groups)
         row = replace(row, excess=excess.estimate(confidence))
         sides.append(excess)
     p = _p_defect(sides, limit, strict=margin is not None)
