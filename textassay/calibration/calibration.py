@@ -50,11 +50,12 @@ from textassay.learning.splits import Mask, fold_masks, split_rows
 from textassay.meta.correlation import Codes, Floats, kendall, pearson, spearman
 from textassay.meta.intervals import t_quantile
 from textassay.meta.labels import mean_interval
-from textassay.runtime.errors import ConfigurationError, DataError, StorageError
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Score
 from textassay.runtime.storage.files import (
     check_new_folder,
     read_sealed,
+    storage_errors,
     write_json,
     write_sealed,
     write_text,
@@ -521,15 +522,13 @@ def save(
         "sources": sorted(sources),
         "made": {"textassay": __version__, **made},
     }
-    try:
+    with storage_errors(f"the calibration cannot be written to {out}"):
         out.mkdir(parents=True, exist_ok=True)
         # the calibration is written last: a folder that was interrupted holds no
         # `calibration.json`, and `load` refuses it
         write_json(out / REPORT, {"format": FORMAT, "aspects": list(reports)})
         write_text(out / TEXT, text)
         write_sealed(out / FILE, content, format=FORMAT)
-    except OSError as error:
-        raise StorageError(f"the calibration cannot be written to {out}: {error}") from error
 
 
 def load(folder: str | Path) -> Calibration:

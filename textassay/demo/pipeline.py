@@ -23,11 +23,11 @@ from textassay.learning.splits import group_codes, split_rows
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.methods.library import tasks, trees
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import RunFolderError, StorageError
+from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Message
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.files import write_json, write_text
+from textassay.runtime.storage.files import storage_errors, write_json, write_text
 
 TASKS = ("summarization", "dialogue", "data-to-text")
 """Tasks of the demo; the bundled translations are left out, for its model reads English only."""
@@ -160,10 +160,8 @@ class DemoFolder:
 
     def write_agreement(self, content: object) -> None:
         """Write the table of agreement as JSON."""
-        try:
+        with storage_errors(f"cannot write {self.agreement}"):
             write_json(self.agreement, content)
-        except OSError as error:
-            raise StorageError(f"cannot write {self.agreement}: {error}") from error
 
 
 def count_steps(layout: DemoFolder) -> int:
@@ -194,13 +192,9 @@ class Pipeline:
         # held-out rows
         trained = split_rows(groups, TRAIN_FRACTION, seed=SEED)
         held_out = (line for line, used in zip(lines, trained, strict=True) if not used)
-        try:
+        with storage_errors(f"cannot write the examples to {self._layout.folder}"):
             shutil.copyfile(data_file(task), self._layout.data(task))
             write_text(self._layout.data(task, held_out=True), "".join(held_out))
-        except OSError as error:
-            raise StorageError(
-                f"cannot write the examples to {self._layout.folder}: {error}"
-            ) from error
 
     async def _score(self, task: str, recipe: Recipe) -> Run:
         """Do what `textassay score` does, or `textassay tools score` for what asks no model."""

@@ -15,10 +15,10 @@ from textassay.fitting.request import FitRequest
 from textassay.meta.correlation import COEFFICIENTS
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import ConfigurationError, RunFolderError, StorageError
+from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
-from textassay.runtime.storage.files import write_json, write_text
+from textassay.runtime.storage.files import storage_errors, write_json, write_text
 from textassay.table import Cell, Column, Displayed, Interval, Note, Table, more_rows, to_text
 
 _SHOWN = 15
@@ -418,13 +418,11 @@ class Fit(Displayed):
             StorageError: The folder cannot be written.
         """
         folder = Path(folder)
-        try:
+        with storage_errors(f"cannot write the evaluator to {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / REPORT, self.report)
             write_text(folder / TEXT, self.text)
             save(self.evaluator, folder)
-        except OSError as error:
-            raise StorageError(f"cannot write the evaluator to {folder}: {error}") from error
         self.folder = folder
 
     def __fspath__(self) -> str:

@@ -17,8 +17,13 @@ import numpy as np
 from pydantic import ConfigDict, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from textassay import __version__
-from textassay.runtime.errors import ConfigurationError, DataError, StorageError
-from textassay.runtime.storage.files import check_new_folder, read_sealed, write_sealed
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.storage.files import (
+    check_new_folder,
+    read_sealed,
+    storage_errors,
+    write_sealed,
+)
 
 FORMAT, FILE = 1, "cascade.json"
 
@@ -113,11 +118,9 @@ def save(rules: Sequence[Rule], out: Path) -> None:
     """Write a cascade folder."""
     check_new_folder(out)
     content = {"rules": [asdict(one) for one in rules], "made": {"textassay": __version__}}
-    try:
+    with storage_errors(f"the cascade cannot be written to {out}"):
         out.mkdir(parents=True, exist_ok=True)
         write_sealed(out / FILE, content, format=FORMAT)
-    except OSError as error:
-        raise StorageError(f"the cascade cannot be written to {out}: {error}") from error
 
 
 def load(folder: str | Path) -> Cascade:

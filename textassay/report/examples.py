@@ -18,6 +18,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -128,11 +129,8 @@ def evidence_lines(score: Score) -> list[Line]:
 
 
 def grouped(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
-    """Return lines by their heading."""
-    groups: dict[str, list[Line]] = {}
-    for line in lines:
-        groups.setdefault(TITLES[line.kind], []).append(line)
-    return list(groups.items())
+    """Return lines, of which those of a kind stand together, by their heading."""
+    return [(TITLES[kind], list(own)) for kind, own in groupby(lines, key=lambda line: line.kind)]
 
 
 def obtained(score: Score) -> str:

@@ -199,7 +199,7 @@ class Viewer:
         """Return the aiohttp application with its routes."""
         app = web.Application(middlewares=[self._guarded])
         app.on_response_prepare.append(self._add_headers)
-        app.router.add_get("/", self._front)
+        app.router.add_get("/", self._page if self.single else self._index)
         app.router.add_get("/run", self._page)
         app.router.add_get("/sections", self._sections)
         for what in _DATA:
@@ -233,9 +233,6 @@ class Viewer:
                 except TextassayError as error:
                     raise web.HTTPNotFound(text=str(error)) from error
             return self._runs[name]
-
-    async def _front(self, request: web.Request) -> web.StreamResponse:
-        return await (self._page(request) if self.single else self._index(request))
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         runs = await asyncio.to_thread(lambda: [_listed(self.path, name) for name in self.names()])

@@ -21,9 +21,10 @@ from scipy import stats
 from textassay.meta.correlation import Floats
 from textassay.meta.records import People, refuse_other_labels
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import DataError, RunFolderError, StorageError
+from textassay.runtime.errors import DataError, RunFolderError
 from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example, Outcome, Scale, Score
+from textassay.runtime.storage.files import storage_errors
 from textassay.runtime.storage.run_files import SCORES, RunSummary, parse_score, read_manifest
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -105,15 +106,12 @@ class ScoreTable:
         """Return up to `size` bytes that were not read yet; a run without a score has no file."""
         if not self.path.exists():
             return b""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self.read_to)
-                block = file.read(size)
-                while size > 0 and b"\n" not in block and (more := file.read(size)):
-                    block += more  # a line longer than a block
-                return block
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be read: {error}") from error
+        with storage_errors(f"{self.path} cannot be read"), self.path.open("rb") as file:
+            file.seek(self.read_to)
+            block = file.read(size)
+            while size > 0 and b"\n" not in block and (more := file.read(size)):
+                block += more  # a line longer than a block
+        return block
 
     def score(self, row: int) -> Score:
         """Read one score again, with its words and evidence."""
@@ -121,13 +119,10 @@ class ScoreTable:
 
     def scores(self, rows: list[int]) -> Iterator[Score]:
         """Read these scores again, in this order."""
-        try:
-            with self.path.open("rb") as file:
-                for row in rows:
-                    file.seek(self._begins[row])
-                    yield parse_score(self.path, row, file.readline())
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be read: {error}") from error
+        with storage_errors(f"{self.path} cannot be read"), self.path.open("rb") as file:
+            for row in rows:
+                file.seek(self._begins[row])
+                yield parse_score(self.path, row, file.readline())
 
     def row(self, example_id: str, aspect: str) -> int | None:
         """Return the row of an example and aspect, or `None`."""

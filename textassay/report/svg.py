@@ -139,7 +139,7 @@ def curve(
     corner, far = at(x_span[0], y_span[0]), at(x_span[1], y_span[1])
     parts = [
         tag("rect", x=corner[0], y=far[1], width=size, height=size, class_="frame"),
-        *(_word(name, x, y, anchor) for name, x, y, anchor in (
+        *(tag("text", name, x=x, y=y, text_anchor=side, class_="small") for name, x, y, side in (
             (f"{x_span[0]:g}", left, top + size + 13, "start"),
             (f"{x_span[1]:g}", left + size, top + size + 13, "end"),
             (x_name, left + size / 2, top + size + 26, "middle"),
@@ -223,10 +223,6 @@ def _dot(x: float, y: float, kind: str) -> Markup:
     if kind == "judge":
         return tag("circle", cx=x, cy=y, r=4, class_="dot judge")
     return tag("rect", x=x - 3, y=y - 3, width=6, height=6, class_=f"dot {kind}")
-
-
-def _word(text: str, x: float, y: float, anchor: str) -> Markup:
-    return tag("text", text, x=x, y=y, text_anchor=anchor, class_="small")
 
 
 def _place(number: float, span: Span, width: float, margin: float = 6) -> float:
