@@ -36,19 +36,12 @@ TEXTS = ("source", "context", "output")
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """One rating by one person.
-
-    Attributes:
-        id: The example's.
-        aspect: What was rated.
-        rater: Name in the other tool.
-        value: A number, a label, or several labels; `None` if the rater declined.
-    """
+    """One rating by one person."""
 
     id: str
-    aspect: str
-    rater: str
-    value: Rating
+    aspect: str  # what was rated
+    rater: str  # name in the other tool
+    value: Rating  # a number, a label, or several labels; `None` if the rater declined
 
 
 def read(name: str, path: str | Path, labels: LabelSets | None = None) -> list[dict[str, Any]]:

@@ -577,14 +577,10 @@ _ROUNDING = 1e-9
 class Tried:
     """One length of intervals."""
 
-    length: float
-    """Greatest length with which a score stands."""
-    share: float
-    """Share of the rows on which the cheap judge then decides."""
-    disagreement: float | None
-    """Share of those on which people disagree; `None` without any."""
-    bound: float
-    """Upper bound of it in new sources."""
+    length: float  # greatest length with which a score stands
+    share: float  # share of the rows on which the cheap judge then decides
+    disagreement: float | None  # share of those on which people disagree; `None` without any
+    bound: float  # upper bound of it in new sources
 
 
 def learn_rule(

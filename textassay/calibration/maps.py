@@ -104,16 +104,11 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Isotonic:
-    """A monotone curve: equal on a pooled block of scores, straight between blocks.
-
-    Attributes:
-        scores: Judge's scores at the ends of the blocks, increasing, shape (knots,).
-        ratings: Rating at each of them, monotone, shape (knots,).
-    """
+    """A monotone curve: equal on a pooled block of scores, straight between blocks."""
 
     kind: Literal["isotonic"] = field(default="isotonic", kw_only=True)
-    scores: RisingNumbers
-    ratings: Numbers
+    scores: RisingNumbers  # judge's scores at the ends of the blocks, increasing, shape (knots,)
+    ratings: Numbers  # rating at each of them, monotone, shape (knots,)
 
     def predict(self, scores: Floats) -> Floats:
         """Return ratings, shape (n,); beyond the ends the value at the end, NaN if unscored."""
@@ -122,21 +117,14 @@ class Isotonic:
 
 @dataclass(frozen=True, slots=True)
 class ClippedLine:
-    """A straight line, clipped to the ratings that it was learned from.
+    """A straight line, clipped to the ratings that it was learned from."""
 
-    Attributes:
-        kind: `linear`, or `shift` if the slope was given by the scales rather than learned.
-        slope: Points of rating per point of score.
-        intercept: Rating at a score of 0.
-        low: Lowest value it returns.
-        high: Highest value it returns.
-    """
-
+    # `linear`, or `shift` if the slope was given by the scales rather than learned
     kind: Literal["linear", "shift"] = field(default="linear", kw_only=True)
-    slope: Annotated[float, Field(allow_inf_nan=False)]
-    intercept: Annotated[float, Field(allow_inf_nan=False)]
-    low: float
-    high: float
+    slope: Annotated[float, Field(allow_inf_nan=False)]  # points of rating per point of score
+    intercept: Annotated[float, Field(allow_inf_nan=False)]  # rating at a score of 0
+    low: float  # lowest value it returns
+    high: float  # highest value it returns
 
     def predict(self, scores: Floats) -> Floats:
         """Return ratings, shape (n,); NaN if unscored."""
@@ -186,17 +174,12 @@ def fit_line(
 
 @dataclass(frozen=True, slots=True)
 class Ordinal:
-    """A proportional odds model.
-
-    Attributes:
-        grid: Ratings that raters gave, increasing, shape (k,).
-        thresholds: Increasing, shape (k - 1,).
-        slope: Log odds of a higher rating per point of score.
-    """
+    """A proportional odds model."""
 
     kind: Literal["ordinal"] = field(default="ordinal", kw_only=True)
-    grid: RisingNumbers
-    thresholds: Numbers
+    grid: RisingNumbers  # ratings that raters gave, increasing, shape (k,)
+    thresholds: Numbers  # increasing, shape (k - 1,)
+    # log odds of a higher rating per point of score
     slope: Annotated[float, Field(allow_inf_nan=False)]
 
     def distribution(self, scores: Floats) -> Floats:
@@ -260,18 +243,12 @@ Map = Isotonic | ClippedLine | Ordinal
 
 @dataclass(frozen=True, slots=True)
 class LearnedMap:
-    """A map, with its values for rows of sources that it was not learned from.
+    """A map, with its values for rows of sources that it was not learned from."""
 
-    Attributes:
-        map: Learned from all rows.
-        cross_fitted: Value of each row by a map learned from other sources, shape (n,).
-        parts: The maps behind `cross_fitted`, one per fold.
-        errors: Mean squared error over held-out sources by kind, for those that were compared.
-    """
-
-    map: Map
-    cross_fitted: Floats
-    parts: tuple[Map, ...]
+    map: Map  # learned from all rows
+    cross_fitted: Floats  # value of each row by a map learned from other sources, shape (n,)
+    parts: tuple[Map, ...]  # the maps behind `cross_fitted`, one per fold
+    # mean squared error over held-out sources by kind, for those that were compared
     errors: Mapping[str, float]
 
     def predict_unseen(self, scores: Floats) -> Floats:
@@ -386,20 +363,13 @@ _TOLERANCE = 0.03
 
 @dataclass(frozen=True, slots=True)
 class ScoreRanges:
-    """How far ratings lie from calibrated scores, by range of the judge's score.
+    """How far ratings lie from calibrated scores, by range of the judge's score."""
 
-    Attributes:
-        edges: Lowest score of each cell but the first, increasing, shape (cells - 1,).
-        below: Distance down to the lower end in each, shape (cells,); infinite if there were too
-            few sources.
-        above: Distance up to the upper end, likewise.
-        rows: Rated rows in each, shape (cells,).
-    """
-
-    edges: RisingNumbers
+    edges: RisingNumbers  # lowest score of each cell but the first, increasing, shape (cells - 1,)
+    # distance down to the lower end in each, shape (cells,); infinite if there were too few sources
     below: Distances
-    above: Distances
-    rows: Counts
+    above: Distances  # distance up to the upper end, likewise
+    rows: Counts  # rated rows in each, shape (cells,)
 
     def around(self, scores: Floats, calibrated: Floats, grid: Grid) -> tuple[Floats, Floats]:
         """Return the ends of the interval of each score, on the grid, shape (n,) each."""
@@ -411,16 +381,11 @@ class ScoreRanges:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The values that a rating can take.
-
-    Attributes:
-        low: Lowest value.
-        high: Highest value.
-        steps: Number of steps to a point, 3 for the mean of three whole ratings; 0 for any value.
-    """
+    """The values that a rating can take."""
 
     low: float
     high: float
+    # number of steps to a point, 3 for the mean of three whole ratings; 0 for any value
     steps: Annotated[int, Field(ge=0, le=MAX_DENOMINATOR)]
 
     def outward(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:

@@ -92,22 +92,16 @@ the same would prove nothing, and an interval would reach nine standard errors f
 
 @dataclass(frozen=True, slots=True)
 class Linearized:
-    """An estimate as a sum over sources, from which its variance and that of differences follow.
-
-    Attributes:
-        value: The estimate.
-        influence: What each source adds to its error, shape (sources,); 0 for sources without rows.
-        clusters: Number of independent sources behind it: those with ratings, if it uses any.
-        unseen: Variance of what the sources do not show, such as errors too rare to be among the
-            rated rows.
-        shares: Share of each source in the estimate, shape (sources,), 0 for sources that are not
-            among the clusters; `None` if all clusters have the same.
-    """
+    """An estimate as a sum over sources, from which its variance and that of differences follow."""
 
     value: float
+    # what each source adds to its error, shape (sources,); 0 for sources without rows
     influence: Floats
-    clusters: int
+    clusters: int  # number of independent sources behind it: those with ratings, if it uses any
+    # variance of what the sources do not show, such as errors too rare to be among the rated rows
     unseen: float = 0.0
+    # share of each source in the estimate, shape (sources,), 0 for sources that are not among the
+    # clusters; `None` if all clusters have the same
     shares: Floats | None = None
 
     @property
@@ -596,10 +590,8 @@ class RatedRange:
 
     low: float
     high: float
-    ends: tuple[float, float]
-    """Scores at or beyond which there are at least 8 ratings."""
-    by_chance: float
-    """Share of all rows that lies beyond `ends`, as the rated rows have it."""
+    ends: tuple[float, float]  # scores at or beyond which there are at least 8 ratings
+    by_chance: float  # share of all rows that lies beyond `ends`, as the rated rows have it
     labels: int
 
     def outside(self, scores: Floats) -> float:

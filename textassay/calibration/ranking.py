@@ -300,10 +300,10 @@ def _estimate(linearized: Linearized, confidence: float) -> Estimate:
 class Choices:
     """The recorded comparisons on one aspect."""
 
+    # 1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id
     values: dict[str, float | None] = field(default_factory=dict)
-    """1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id."""
+    # ids of choices that flipped with the order of the texts
     flipped: set[str] = field(default_factory=set)
-    """Ids of choices that flipped with the order of the texts."""
     signatures: dict[str, None] = field(default_factory=dict)
 
 
@@ -369,20 +369,12 @@ def read_comparisons(scores: str | Path, known: Mapping[str, ComparedPair]) -> d
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """Comparisons of systems, one row each.
+    """Comparisons of systems, one row each."""
 
-    Attributes:
-        first: Code of the first system, shape (n,).
-        second: Code of the second, shape (n,).
-        values: 1 if the first is better, 0 if the second is, 0.5 for a tie, shape (n,).
-        groups: Code of each row's source, shape (n,).
-        systems: Number of systems.
-    """
-
-    first: Codes
-    second: Codes
-    values: Floats
-    groups: Codes
+    first: Codes  # code of the first system, shape (n,)
+    second: Codes  # code of the second, shape (n,)
+    values: Floats  # 1 if the first is better, 0 if the second is, 0.5 for a tie, shape (n,)
+    groups: Codes  # code of each row's source, shape (n,)
     systems: int
 
     def win_rate(self, system: int) -> Linearized:

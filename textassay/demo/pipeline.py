@@ -49,20 +49,14 @@ WatchSession = Callable[[str, str, Session], AbstractAsyncContextManager[None]]
 class Recipe(Message):
     """One method as the demo runs it."""
 
-    name: str
-    """What its rows are called, and its folder."""
-    method: str
-    """The method, as `textassay score --method` takes it."""
-    options: dict[str, Any] = {}
-    """Its options, as `--set` takes them."""
-    tools: tuple[str, ...] = ()
-    """Its assistant evaluators."""
-    unit: str = ""
-    """What its values are."""
-    tasks: tuple[str, ...] = TASKS
-    """The tasks that it runs on."""
+    name: str  # what its rows are called, and its folder
+    method: str  # the method, as `textassay score --method` takes it
+    options: dict[str, Any] = {}  # its options, as `--set` takes them
+    tools: tuple[str, ...] = ()  # its assistant evaluators
+    unit: str = ""  # what its values are
+    tasks: tuple[str, ...] = TASKS  # the tasks that it runs on
+    # extra of the package that it needs; where it is not installed the recipe is left out
     extra: str = ""
-    """Extra of the package that it needs; where it is not installed the recipe is left out."""
 
 
 BASELINES = Recipe(name="trivial", method="tools", tools=TRIVIAL)
@@ -103,8 +97,7 @@ class DemoFolder:
     """The demo's folder."""
 
     folder: Path
-    tasks: tuple[str, ...] = TASKS
-    """What is shown; the folder may hold other tasks besides."""
+    tasks: tuple[str, ...] = TASKS  # what is shown; the folder may hold other tasks besides
 
     def data(self, task: str, *, held_out: bool = False) -> Path:
         """Return the file of a task's examples: all of them, or the held-out ones only."""

@@ -51,12 +51,10 @@ class ComparisonLine:
     """One way of scoring against the ratings."""
 
     name: str
-    trivial: bool
-    """Whether it looks at the surface alone."""
+    trivial: bool  # whether it looks at the surface alone
+    # at dataset level, by human aspect that is judged; `None` if undefined
     spearman: dict[str, float | None]
-    """At dataset level, by human aspect that is judged; `None` if undefined."""
-    n: int
-    """Fewest rows behind any of them."""
+    n: int  # fewest rows behind any of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +65,7 @@ class TaskComparison:
     aspects: tuple[str, ...]
     examples: int
     groups: int
-    lines: tuple[ComparisonLine, ...]
-    """The trivial ones first."""
+    lines: tuple[ComparisonLine, ...]  # the trivial ones first
 
     def bar(self, aspect: str) -> float:
         """Return what a judge must beat: the best trivial coefficient, whichever its sign.
@@ -145,8 +142,8 @@ class Treatments:
 
     aspect: str
     systems: tuple[str, ...]
+    # by name: mean by system, `None` if nothing was scored
     rows: dict[str, tuple[float | None, ...]]
-    """By name: mean by system, `None` if nothing was scored."""
 
 
 def by_treatment(
@@ -206,22 +203,17 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What came out for one task.
+    """What came out for one task."""
 
-    Attributes:
-        treatments: Means by what was done to the texts.
-        comparison: Agreement over all texts.
-        held_out: Agreement of HD-Eval, averaged and fitted, over the texts of sources that nothing
-            was learned from.
-        in_order: By method, pairs of texts about one source that are in the order of our ratings,
-            and how many pairs there are; the best method first.
-        misled: Sources in which the judge prefers garbled words to the clean text, and sources.
-    """
-
-    treatments: Treatments
-    comparison: TaskComparison
+    treatments: Treatments  # means by what was done to the texts
+    comparison: TaskComparison  # agreement over all texts
+    # agreement of HD-Eval, averaged and fitted, over the texts of sources that nothing was learned
+    # from
     held_out: TaskComparison
+    # by method, pairs of texts about one source that are in the order of our ratings, and how many
+    # pairs there are; the best method first
     in_order: dict[str, tuple[float, int]]
+    # sources in which the judge prefers garbled words to the clean text, and sources
     misled: tuple[int, int]
 
 
@@ -296,21 +288,14 @@ def _judged(layout: DemoFolder, task: str, recipe: Recipe, examples: Sequence[Ex
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One aspect.
+    """One aspect."""
 
-    Attributes:
-        estimate: Means from the judge's scores of all texts and the ratings of some.
-        all_ratings: Mean of all our ratings, of which the estimate saw some.
-        error: Mean absolute distance of the judge's scores from the ratings, on the rated texts.
-        calibrated_error: The same of calibrated scores, by maps that saw other sources.
-        annotator_test: The alternative annotator test against all raters, by source.
-    """
-
-    estimate: EstimateRow
-    all_ratings: float
+    estimate: EstimateRow  # means from the judge's scores of all texts and the ratings of some
+    all_ratings: float  # mean of all our ratings, of which the estimate saw some
+    # mean absolute distance of the judge's scores from the ratings, on the rated texts
     error: float
-    calibrated_error: float
-    annotator_test: AnnotatorTest
+    calibrated_error: float  # the same of calibrated scores, by maps that saw other sources
+    annotator_test: AnnotatorTest  # the alternative annotator test against all raters, by source
 
 
 def decided(layout: DemoFolder) -> list[Decided]:

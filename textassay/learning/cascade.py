@@ -31,14 +31,10 @@ FORMAT, FILE = 1, "cascade.json"
 class CalibratedRating(NamedTuple):
     """What a score of the cheap judge says on the scale of people."""
 
-    value: float
-    """The expected rating."""
-    low: float
-    """Lower end of its interval."""
-    high: float
-    """Upper end."""
-    stands: bool
-    """Whether it is narrow enough to stand."""
+    value: float  # the expected rating
+    low: float  # lower end of its interval
+    high: float  # upper end
+    stands: bool  # whether it is narrow enough to stand
 
 
 _Number = StrictInt | StrictFloat  # an int stays one, or the digest of a rule would change
@@ -94,10 +90,8 @@ _RULES = TypeAdapter(tuple[Rule, ...], config=ConfigDict(extra="forbid"))
 class Cascade:
     """What a cascade folder holds."""
 
-    rules: tuple[Rule, ...]
-    """One per aspect."""
-    digest: str
-    """6 hex digits that change with any of them."""
+    rules: tuple[Rule, ...]  # one per aspect
+    digest: str  # 6 hex digits that change with any of them
 
     def of(self, aspect: str, signature: str) -> Rule:
         """Return the rule of an aspect."""

@@ -208,11 +208,10 @@ class LearnedAspect:
     sd: float
     limits: tuple[float, float]
     notes: dict[str, Any]
-    pooled: Predictor | None = None
-    """Over features and the means of the row's system beside them."""
+    pooled: Predictor | None = None  # over features and the means of the row's system beside them
+    # over these, or features alone if `pooled` is absent, and the distances from the means of the
+    # row's source
     centered: Predictor | None = None
-    """Over these, or features alone if `pooled` is absent, and the distances from the means of the
-    row's source."""
 
     def members(self) -> tuple[str, ...]:
         """Return the names of what is blended, none if nothing is or its weights are settled."""

@@ -329,22 +329,14 @@ RowLabels = Sequence[Hashable] | np.ndarray[tuple[int], np.dtype[np.generic]]
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Rows that have both numbers.
+    """Rows that have both numbers."""
 
-    Attributes:
-        scores: Shape (n,).
-        human: Shape (n,).
-        groups: Code of each row's group, from 0 without holes, shape (n,); `None` if no groups
-            were given.
-        systems: The same for systems.
-        rated: Number of rows with a human rating, scored or not.
-    """
-
-    scores: Floats
-    human: Floats
+    scores: Floats  # shape (n,)
+    human: Floats  # shape (n,)
+    # code of each row's group, from 0 without holes, shape (n,); `None` if no groups were given
     groups: Codes | None
-    systems: Codes | None
-    rated: int
+    systems: Codes | None  # the same for systems
+    rated: int  # number of rows with a human rating, scored or not
 
     @property
     def coverage(self) -> float | None:

@@ -80,17 +80,13 @@ _NEAR_ONE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Intervals of the three coefficients at one level.
+    """Intervals of the three coefficients at one level."""
 
-    Attributes:
-        ci: Interval by coefficient; `None` if it is undefined or none can hold.
-        note: Why there is none, or why they are too narrow.
-    """
-
+    # interval by coefficient; `None` if it is undefined or none can hold
     ci: dict[Coefficient, Interval | None] = field(
         default_factory=lambda: dict.fromkeys(COEFFICIENTS)
     )
-    note: str | None = None
+    note: str | None = None  # why there is none, or why they are too narrow
 
 
 def intervals_at(

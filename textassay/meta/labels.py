@@ -485,18 +485,13 @@ def _difference(a: float, b: float, drawn: Sequence[Floats] | None) -> Differenc
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A score from which on a text counts as yes.
-
-    Attributes:
-        value: The score.
-        yes: Whether scores of at least `value` are yes, or those of at most `value`.
-        chosen_on: Sources it was chosen on; 0 if it was given.
-        found: Balanced accuracy on these sources, which is too high; `None` if it was given.
-    """
+    """A score from which on a text counts as yes."""
 
     value: float
+    # whether scores of at least `value` are yes, or those of at most `value`
     yes: Literal["above", "below"]
-    chosen_on: int = 0
+    chosen_on: int = 0  # sources it was chosen on; 0 if it was given
+    # balanced accuracy on these sources, which is too high; `None` if it was given
     found: float | None = None
 
     def apply(self, scores: Floats) -> Floats:

@@ -96,16 +96,10 @@ _CONSTANT = "best constant: what a judge that always gives the same {} reaches"
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What was found for one score and the human aspect it is compared with.
+    """What was found for one score and the human aspect it is compared with."""
 
-    Attributes:
-        aspect: Name of the score.
-        human: Name of the human aspect.
-        agreement: What was found.
-    """
-
-    aspect: str
-    human: str
+    aspect: str  # name of the score
+    human: str  # name of the human aspect
     agreement: Any
 
     def as_dict(self) -> dict[str, Any]:
@@ -245,18 +239,12 @@ def _groups(agreement: Agreement) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LabelRow(_Row):
-    """Agreement of labels, over all rows, or over those that confirm a chosen threshold.
-
-    Attributes:
-        tied: Texts left out because their raters gave two labels equally often.
-        between: Texts left out because their score is halfway between two labels.
-        threshold: Where a score was cut to be a label; `None` if it is one.
-    """
+    """Agreement of labels, over all rows, or over those that confirm a chosen threshold."""
 
     agreement: LabelAgreement
-    tied: int = 0
-    between: int = 0
-    threshold: Threshold | None = None
+    tied: int = 0  # texts left out because their raters gave two labels equally often
+    between: int = 0  # texts left out because their score is halfway between two labels
+    threshold: Threshold | None = None  # where a score was cut to be a label; `None` if it is one
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values, without a threshold if there is none."""
@@ -276,14 +264,10 @@ class LabelRow(_Row):
 
 @dataclass(frozen=True, slots=True)
 class SetRow(_Row):
-    """Agreement of sets of labels, of which several may apply to a text.
-
-    Attributes:
-        unrated: Texts without a set from people.
-    """
+    """Agreement of sets of labels, of which several may apply to a text."""
 
     agreement: SetAgreement
-    unrated: int = 0
+    unrated: int = 0  # texts without a set from people
 
 
 def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:

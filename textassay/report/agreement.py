@@ -45,20 +45,17 @@ _ABOVE = (
 class _Compared(NamedTuple):
     """One score against one human aspect at one level."""
 
-    judge: str
-    """The run; empty for a trivial measure, which looks at the surface alone."""
+    judge: str  # the run; empty for a trivial measure, which looks at the surface alone
     row: TableRow
 
 
 class Advantage(NamedTuple):
     """What a judge is above trivial measures."""
 
-    measure: str
-    """The best of them."""
+    measure: str  # the best of them
+    # the judge's Spearman's rho minus that measure's, with a 95 % interval over sources
     difference: Interval
-    """The judge's Spearman's rho minus that measure's, with a 95 % interval over sources."""
-    above: Above
-    """Whether it is above all of them beyond chance, below one of them, or neither."""
+    above: Above  # whether it is above all of them beyond chance, below one of them, or neither
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +64,20 @@ class JudgeAgreement:
 
     run: str
     score: str
-    measure: str
-    """What `value` is: Spearman's rho, or Cohen's kappa of labels."""
+    measure: str  # what `value` is: Spearman's rho, or Cohen's kappa of labels
     value: Interval
     n: int
-    groups: int | None
-    """`None` without groups."""
+    groups: int | None  # `None` without groups
+    # what it is above trivial measures; `None` of labels, or without intervals
     advantage: Advantage | None
-    """What it is above trivial measures; `None` of labels, or without intervals."""
 
 
 class MatrixCell(NamedTuple):
     """How often people gave one label and the judge another."""
 
     texts: int
-    shade: int
-    """Share of what people gave this label, from 0 to 4."""
-    address: str
-    """Leads to the texts in it."""
+    shade: int  # share of what people gave this label, from 0 to 4
+    address: str  # leads to the texts in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +86,7 @@ class Matrix:
 
     title: str
     labels: tuple[str, ...]
-    rows: list[tuple[str, list[MatrixCell]]]
-    """What people said, and how often the judge said what."""
+    rows: list[tuple[str, list[MatrixCell]]]  # what people said, and how often the judge said what
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +102,12 @@ class AspectAgreement:
     """Everything that is compared with one human aspect."""
 
     human: str
+    # judges, their jurors and trivial measures, one table by level, the data set first
     tables: list[Table]
-    """Judges, their jurors and trivial measures, one table by level, the data set first."""
+    # what each judge is above the best trivial measure; `None` without intervals
     above: Table | None
-    """What each judge is above the best trivial measure; `None` without intervals."""
     judges: list[JudgeAgreement]
-    plots: list[Plot]
-    """Judge against people, by run; `matrices` those of labels."""
+    plots: list[Plot]  # judge against people, by run; `matrices` those of labels
     matrices: list[Matrix]
 
 

@@ -94,25 +94,16 @@ _LEVELS = 100
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One piece of evidence.
+    """One piece of evidence."""
 
-    Attributes:
-        kind: What it is; lines of a kind stand together.
-        text: What it is about: a label, a question, a tool.
-        figure: Its number, ready to be shown.
-        start: Where its bar begins, as a share of the width; `None` without a bar.
-        end: Where its bar ends.
-        note: Anything else that it says.
-        thought: What the judge thought before it answered, which is shown folded.
-    """
-
-    kind: Kind
-    text: str
-    figure: str = ""
+    kind: Kind  # what it is; lines of a kind stand together
+    text: str  # what it is about: a label, a question, a tool
+    figure: str = ""  # its number, ready to be shown
+    # where its bar begins, as a share of the width; `None` without a bar
     start: float | None = None
-    end: float | None = None
-    note: str = ""
-    thought: str = ""
+    end: float | None = None  # where its bar ends
+    note: str = ""  # anything else that it says
+    thought: str = ""  # what the judge thought before it answered, which is shown folded
 
 
 def evidence_lines(score: Score) -> list[Line]:
@@ -310,34 +301,20 @@ def _written(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShownScore:
-    """One score with everything behind it.
-
-    Attributes:
-        score: The score.
-        example: Its example; `None` if the data could not be found.
-        given: What the output was made from.
-        human: Rating beside it; `None` if unrated.
-        gap: Judge minus people.
-        unit: What the gap is counted in.
-        other: Value in the second run.
-        change: Second run minus first.
-        flips: Whether that crosses the middle of the scale.
-        obtained: How the value was obtained.
-        evidence: Lines by heading.
-        labels: Names of the labels that values are positions of; empty if they are none.
-    """
+    """One score with everything behind it."""
 
     score: Score
-    example: Example | None
-    given: list[Part]
-    human: float | None
-    gap: float | None
-    unit: str
-    other: float | None
-    change: float | None
-    flips: bool
+    example: Example | None  # `None` if the data could not be found
+    given: list[Part]  # what the output was made from
+    human: float | None  # rating beside it; `None` if unrated
+    gap: float | None  # judge minus people
+    unit: str  # what the gap is counted in
+    other: float | None  # value in the second run
+    change: float | None  # second run minus first
+    flips: bool  # whether that crosses the middle of the scale
     obtained: str
-    evidence: list[tuple[str, list[Line]]]
+    evidence: list[tuple[str, list[Line]]]  # lines by heading
+    # names of the labels that values are positions of; empty if they are none
     labels: tuple[str, ...] = ()
 
 
@@ -345,12 +322,10 @@ class ShownScore:
 class ExamplesSection:
     """The section."""
 
-    order: str
-    """Why these come first."""
+    order: str  # why these come first
     shown: list[ShownScore]
     total: int
-    packed: int
-    """Number of scores in the page, of `total`."""
+    packed: int  # number of scores in the page, of `total`
 
 
 def examples(
@@ -413,8 +388,7 @@ def _known(column: Floats) -> Floats:
 class Packed:
     """What travels in the page."""
 
-    index: str
-    """The columns, as base64 of gzip; so is each block."""
+    index: str  # the columns, as base64 of gzip; so is each block
     blocks: tuple[str, ...]
     shown: int
     total: int

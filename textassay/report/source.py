@@ -180,13 +180,11 @@ class ScoreTable:
 class RunSource:
     """One run."""
 
-    name: str
-    """The folder's name, made unique between the runs."""
+    name: str  # the folder's name, made unique between the runs
     folder: Path
     manifest: dict[str, Any]
     table: ScoreTable
-    stress: dict[str, Any] = field(default_factory=dict)
-    """Its `stress.json`, empty if it has none."""
+    stress: dict[str, Any] = field(default_factory=dict)  # its `stress.json`, empty if it has none
 
     def recorded(self, *keys: str) -> Any:
         """Return what the manifest has below these keys; `None` if one is missing."""
@@ -231,13 +229,11 @@ class DataSource:
     """The examples that were judged."""
 
     name: str
-    examples: dict[str, Example]
-    """By id; empty if the data could not be found."""
-    missing: str | None = None
-    """Why there are none, for readers of the page; `None` if there are."""
+    examples: dict[str, Example]  # by id; empty if the data could not be found
+    missing: str | None = None  # why there are none, for readers of the page; `None` if there are
 
+    # trivial measures of the texts by name and id, once somebody has asked for them
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    """Trivial measures of the texts by name and id, once somebody has asked for them."""
 
     def ratings(self, aspect: str) -> Floats:
         """Return all mean ratings of a human aspect, without gaps."""
@@ -365,27 +361,20 @@ def gaps(scores: Floats, human: Floats, unit: Unit) -> Floats:
 
 @dataclass
 class Joined:
-    """One row per score, shape (n,) each.
+    """One row per score, shape (n,) each."""
 
-    Attributes:
-        values: The judge's value; NaN if unscored.
-        human: The mean rating of the human aspect that the score is compared with; NaN if unrated.
-        gaps: Judge minus people; NaN if either is missing, and of labels without an order.
-        sizes: Size of each gap as a share of the scale or of the ranks, so that aspects compare.
-        units: What a gap is counted in, by aspect.
-        other: Value in the second run; NaN without one.
-        changes: Second run minus first; NaN if either is missing or their scales differ, and of
-            labels without an order.
-        flips: Whether a change crosses the middle of the scale.
-    """
-
-    values: Floats
+    values: Floats  # the judge's value; NaN if unscored
+    # the mean rating of the human aspect that the score is compared with; NaN if unrated
     human: Floats
-    gaps: Floats
+    gaps: Floats  # judge minus people; NaN if either is missing, and of labels without an order
+    # size of each gap as a share of the scale or of the ranks, so that aspects compare
     sizes: Floats
-    units: dict[str, str]
-    other: Floats
+    units: dict[str, str]  # what a gap is counted in, by aspect
+    other: Floats  # value in the second run; NaN without one
+    # second run minus first; NaN if either is missing or their scales differ, and of labels without
+    # an order
     changes: Floats
+    # whether a change crosses the middle of the scale
     flips: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
     @property

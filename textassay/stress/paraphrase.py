@@ -47,17 +47,11 @@ _DRY = "In other words:\nIt is said here in another way, and nothing is added or
 
 @dataclass(frozen=True)
 class Paraphraser:
-    """Writes a paraphrase and verifies it.
+    """Writes a paraphrase and verifies it."""
 
-    Attributes:
-        write: Model and prompt that write.
-        check: Model and prompt that say whether one text follows from another.
-        signature: Of the scores.
-    """
-
-    write: Ask
-    check: Ask
-    signature: str
+    write: Ask  # model and prompt that write
+    check: Ask  # model and prompt that say whether one text follows from another
+    signature: str  # of the scores
 
     async def __call__(self, example: Example, aspect: Aspect) -> Score:
         """Return 1 with the paraphrase as explanation, or no value and why nothing was kept."""

@@ -136,8 +136,7 @@ class Stage:
     options: dict[str, Any] = field(default_factory=dict)
     observe: Callable[[Model], Model] | None = None
     making: Callable[[Mapping[str, Model]], Method] | None = None
-    examples: Callable[[], Any] | None = None
-    """What is judged, if not the originals."""
+    examples: Callable[[], Any] | None = None  # what is judged, if not the originals
 
 
 class FreshSamples(Wrapper):
@@ -199,14 +198,10 @@ class StressRun:
         self._examples = open_examples(data, plan.request)
         self._aspects: tuple[Aspect, ...] = ()
         self._turned: dict[str, list[ReorderedPrompts]] = {}
-        self._texts: dict[str, str] = {}
-        """Verified paraphrases by id."""
-        self.usage: Usage = NO_USAGE
-        """What a dry run counted."""
-        self.judged = 0
-        """Texts that a dry run went through."""
-        self.began = False
-        """Whether anything was asked."""
+        self._texts: dict[str, str] = {}  # verified paraphrases by id
+        self.usage: Usage = NO_USAGE  # what a dry run counted
+        self.judged = 0  # texts that a dry run went through
+        self.began = False  # whether anything was asked
 
     async def run(self) -> StressResult:
         """Ask everything, judge and write `stress.json`.
