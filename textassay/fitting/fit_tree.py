@@ -103,14 +103,9 @@ class Aligned:
 
 
 class Alignment:
-    """One alignment: checked when constructed, performed by `run`, counted by `dry_run`.
+    """One alignment: checked when constructed, performed by `run`, counted by `dry_run`."""
 
-    Attributes:
-        begun: Whether there is a folder to continue in.
-    """
-
-    reported_as = "alignment"
-    """Part of the report that says how the criteria grew."""
+    reported_as = "alignment"  # part of the report that says how the criteria grew
     _models: Mapping[str, Model]  # what criteria are rated with, by role, once `run` has begun
     _connected: Mapping[str, Model]  # the same without the alignment's store
     _watch: WatchSession
@@ -123,7 +118,7 @@ class Alignment:
         self.tree_name: str = getattr(request, "tree", None) or BY_MODEL
         self.options = HDEvalOptions.read(request.options)
         self.unscored: dict[str, int] = {}  # ratings that could not be had, by outcome
-        self.begun = False
+        self.begun = False  # whether there is a folder to continue in
         for name in OF_THE_TREE:
             if name in self.options.model_fields_set:
                 raise ConfigurationError(

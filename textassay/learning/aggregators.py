@@ -16,8 +16,6 @@ Features that never vary take no part.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -42,6 +40,7 @@ from textassay.learning.training import (
     to_matrix,
 )
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
+from textassay.runtime.storage.files import digest_of
 
 _REACH = 4.0
 """Interquartile ranges from the median beyond which a value is clipped, in training as well."""
@@ -408,7 +407,7 @@ class Aggregator:
                 for name, aspect in zip(self.targets_, self._fitted(), strict=True)
             ],
         }
-        return {**content, "digest": _digest(content)}
+        return {**content, "digest": digest_of(content)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Aggregator:
@@ -427,7 +426,7 @@ class Aggregator:
         content = {name: value for name, value in data.items() if name != "digest"}
         # a changed weight would predict without any sign of being wrong; only the digest can show
         # it
-        if data.get("digest") != _digest(content):
+        if data.get("digest") != digest_of(content):
             raise DataError(
                 "the aggregator was edited or damaged since it was written (its digest differs);"
                 " fit again"
@@ -581,8 +580,3 @@ def _require_length(name: str, length: int, rows: int) -> None:
     """Raise `DataError` unless there is one of these per row of the features."""
     if length != rows:
         raise DataError(f"{name} must be as long as the features, not {length} and {rows}")
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()

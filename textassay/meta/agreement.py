@@ -19,11 +19,9 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from textassay.meta.correlation import (
     COEFFICIENTS,
@@ -31,6 +29,7 @@ from textassay.meta.correlation import (
     Coefficient,
     Floats,
     Level,
+    NumbersLike,
     Pairs,
     RowLabels,
     average_coefficients,
@@ -97,8 +96,8 @@ class Agreement:
 
 
 def correlate(
-    scores: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    scores: NumbersLike,
+    human: NumbersLike,
     *,
     groups: RowLabels | None = None,
     systems: RowLabels | None = None,
@@ -236,9 +235,9 @@ class Comparison:
 
 
 def compare(
-    a: ArrayLike | Sequence[float | None],
-    b: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    a: NumbersLike,
+    b: NumbersLike,
+    human: NumbersLike,
     *,
     groups: RowLabels | None = None,
     systems: RowLabels | None = None,
@@ -337,9 +336,9 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
 
 
 def _same_rows(
-    a: ArrayLike | Sequence[float | None],
-    b: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    a: NumbersLike,
+    b: NumbersLike,
+    human: NumbersLike,
     groups: RowLabels | None,
     systems: RowLabels | None,
     level: Level,

@@ -36,6 +36,8 @@ from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Coefficient = Literal["pearson", "spearman", "kendall"]
+NumbersLike = ArrayLike | Sequence[float | None]
+"""Numbers of shape (n,); `None` or NaN for a missing one."""
 COEFFICIENTS: tuple[Coefficient, ...] = get_args(Coefficient)
 _PAIRWISE_UP_TO = 48
 """Columns up to which comparing all pairs of a row beats counting its inversions."""
@@ -121,7 +123,7 @@ def varies(rows: Floats) -> NDArray[np.bool_]:
     return np.asarray((rows != rows[:, :1]).any(axis=1), bool)
 
 
-def finite_array(values: ArrayLike | Sequence[float | None], name: str) -> Floats:
+def finite_array(values: NumbersLike, name: str) -> Floats:
     """Return a float array of shape (n,), with NaN where `values` holds `None` or NaN."""
     try:
         array = np.asarray(values, dtype=float)
@@ -345,8 +347,8 @@ class Pairs:
 
 
 def pair_up(
-    scores: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    scores: NumbersLike,
+    human: NumbersLike,
     *,
     groups: RowLabels | None = None,
     systems: RowLabels | None = None,

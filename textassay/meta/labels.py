@@ -52,6 +52,7 @@ from textassay.meta.agreement import Difference
 from textassay.meta.correlation import (
     Codes,
     Floats,
+    NumbersLike,
     RowLabels,
     finite_array,
     number_or_none,
@@ -131,8 +132,8 @@ class LabelAgreement:
 
 
 def label_agreement(
-    judge: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    judge: NumbersLike,
+    human: NumbersLike,
     *,
     labels: Sequence[str] = ("no", "yes"),
     ordered: bool = False,
@@ -410,9 +411,9 @@ def _mean_of_defined(values: Floats) -> Floats:
 
 
 def compare_labels(
-    a: ArrayLike | Sequence[float | None],
-    b: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    a: NumbersLike,
+    b: NumbersLike,
+    human: NumbersLike,
     *,
     labels: Sequence[str] = ("no", "yes"),
     ordered: bool = False,
@@ -501,8 +502,8 @@ class Threshold:
 
 
 def agreement_at(
-    scores: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    scores: NumbersLike,
+    human: NumbersLike,
     *,
     threshold: float | None = None,
     labels: Sequence[str] = YES_NO.names,

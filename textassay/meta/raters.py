@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.meta.correlation import Floats, kendall, pearson, spearman
+from textassay.meta.correlation import Floats, NumbersLike, kendall, pearson, spearman
 from textassay.runtime.errors import DataError, UnknownName
 
 MeasurementLevel = Literal["nominal", "ordinal", "interval"]
@@ -217,7 +217,7 @@ def mean_of_others(ratings: RatingsLike) -> Floats:
 
 def rater_agreement(
     ratings: RatingsLike,
-    judge: ArrayLike | Sequence[float | None] | None = None,
+    judge: NumbersLike | None = None,
     *,
     is_nominal: bool = False,
 ) -> RaterAgreement:

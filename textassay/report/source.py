@@ -37,36 +37,25 @@ class ScoreTable:
     """Scores in order of first appearance.
 
     A later line for the same id and aspect replaces the earlier.
-
-    Attributes:
-        path: The file, `scores.jsonl` of a run folder.
-        ids: Ids of the examples, each once.
-        aspects: Names of the aspects, each once.
-        scales: Scale by aspect; `None` if unbounded.
-        signatures: Signatures of the scores by number of lines.
-        summary: What the run amounts to so far.
-        example: Position in `ids` of each score.
-        aspect: Position in `aspects` of each score.
-        outcome: Position in `OUTCOMES` of each score.
-        read_to: Bytes of the file that were read.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / SCORES
-        self.ids: list[str] = []
-        self.aspects: list[str] = []
-        self.scales: list[Scale | None] = []
-        self.signatures: dict[str, int] = {}
+        self.ids: list[str] = []  # of the examples, each once
+        self.aspects: list[str] = []  # their names, each once
+        self.scales: list[Scale | None] = []  # by aspect; `None` if unbounded
+        self.signatures: dict[str, int] = {}  # of the scores, by number of lines
         self.summary = RunSummary()
+        # arrays of numbers instead of objects: a million scores take some tens of megabytes.
+        # Of each score, the positions in `ids`, `aspects` and `OUTCOMES`
         self.example, self.aspect, self.outcome = array("l"), array("l"), array("b")
-        # arrays of numbers instead of objects: a million scores take some tens of megabytes
         # value, calibrated value, low and high end
         self._numbers = tuple(array("d") for _ in range(4))
         self._begins = array("q")
         self._rows: dict[tuple[int, int], int] = {}
         self._id_index: dict[str, int] = {}
         self._aspect_index: dict[str, int] = {}
-        self.read_to, self._line = 0, 0
+        self.read_to, self._line = 0, 0  # bytes and lines of the file that were read
 
     def __len__(self) -> int:
         return len(self.outcome)

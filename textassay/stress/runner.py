@@ -65,24 +65,17 @@ Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class StressPlan:
-    """What is tested.
+    """What is tested."""
 
-    Attributes:
-        request: The run of the judge under test, in the folder of the result, or in none for dry
-            runs; its `stress` is filled in here.
-        tests: Names of tests and families; `None` for all.
-        must_see: Entries `TEST=ASPECT` for aspects whose names tell nothing.
-        seed: Seed of the edits.
-        margin: Points that a score may move although it should not; 5 % of the scale if left out.
-        confidence: Of the intervals.
-    """
-
+    # the run of the judge under test, in the folder of the result, or in none for dry runs; its
+    # `stress` is filled in here
     request: RunRequest
-    tests: tuple[str, ...] | None = None
-    must_see: tuple[str, ...] = ()
-    seed: int = 0
+    tests: tuple[str, ...] | None = None  # names of tests and families; `None` for all
+    must_see: tuple[str, ...] = ()  # entries `TEST=ASPECT` for aspects whose names tell nothing
+    seed: int = 0  # seed of the edits
+    # points that a score may move although it should not; 5 % of the scale if left out
     margin: float | None = None
-    confidence: float = 0.95
+    confidence: float = 0.95  # of the intervals
 
     def __post_init__(self) -> None:
         chosen_tests(self.tests)
@@ -170,14 +163,7 @@ def highest_rating(request: RunRequest) -> str:
 
 
 class StressRun:
-    """One stress run.
-
-    Args:
-        plan: What is tested.
-        examples: The data, if not those that the plan's spec names.
-        models: Models that are open already, by role.
-        watching: Shows the progress of each session.
-    """
+    """One stress run, of the plan's data and models, or of those that are given."""
 
     def __init__(
         self,
@@ -456,15 +442,12 @@ def _outside_of_texts(prompt: str, change: Callable[[str], str]) -> str:
 
 
 class ReorderedPrompts(Wrapper):
-    """Shows every prompt in another order.
-
-    Attributes:
-        changed: Number of requests whose prompt held something to turn around.
-    """
+    """Shows every prompt in another order."""
 
     def __init__(self, wrapped: Model, change: Callable[[str], str]) -> None:
         super().__init__(wrapped)
-        self._change, self.changed = change, 0
+        self._change = change
+        self.changed = 0  # requests whose prompt held something to turn around
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Ask with the prompt turned around."""

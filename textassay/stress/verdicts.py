@@ -62,81 +62,50 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The scores of one test on one aspect, a row for each text that it edits.
-
-    Attributes:
-        test: Name of the test.
-        family: Name of its family.
-        aspect: What was judged.
-        expects: What the scores should do.
-        base: Score that the edited text's is compared with, shape (n,).
-        edited: Score of the edited text, shape (n,).
-        groups: Code of each row's source, shape (n,).
-        scale: Ends of the scale.
-        better: 1 if a high score is a good one, -1 if a low one is.
-        gain_only: Whether only a better score is a defect.
-        noise: Mean change when the same is asked again, in points; `None` if unknown.
-        excess: How much more each score moved than when the same is asked again, shape (n,); `None`
-            if moving about is no defect.
-        unscored: Texts that were left out because a score is missing.
-        declined: Edited texts that the judge refused to rate.
-    """
+    """The scores of one test on one aspect, a row for each text that it edits."""
 
     test: str
     family: str
-    aspect: str
-    expects: Expects
-    base: Floats
-    edited: Floats
-    groups: Codes
-    scale: tuple[float, float]
-    better: int = 1
-    gain_only: bool = False
+    aspect: str  # what was judged
+    expects: Expects  # what the scores should do
+    base: Floats  # score that the edited text's is compared with, shape (n,)
+    edited: Floats  # score of the edited text, shape (n,)
+    groups: Codes  # code of each row's source, shape (n,)
+    scale: tuple[float, float]  # ends of the scale
+    better: int = 1  # 1 if a high score is a good one, -1 if a low one is
+    gain_only: bool = False  # whether only a better score is a defect
+    # mean change when the same is asked again, in points; `None` if unknown
     noise: float | None = None
+    # how much more each score moved than when the same is asked again, shape (n,); `None` if moving
+    # about is no defect
     excess: Floats | None = None
-    unscored: int = 0
-    declined: int = 0
+    unscored: int = 0  # texts that were left out because a score is missing
+    declined: int = 0  # edited texts that the judge refused to rate
 
 
 @dataclass(frozen=True, slots=True)
 class StressRow:
-    """The verdict of one test on one aspect; shifts are in points of the aspect's scale.
-
-    Attributes:
-        test: Name of the test.
-        family: Name of its family.
-        aspect: What was judged.
-        expects: What the scores should do.
-        n: Texts with both scores.
-        groups: Sources among them.
-        shift: Mean change over sources; for `lowest` the mean distance from the worst rating.
-        noise: Mean change when the same is asked again.
-        excess: How much more the scores moved than that, in either direction.
-        moved: Share of texts whose score moved by a point, or by a quarter of a narrower scale.
-        flips: Share of texts whose score crossed the middle of the scale, with its Wilson interval.
-        margin: Shift that counts as none.
-        p_holm: Adjusted p-value of there being no defect.
-        unscored: Texts left out because a score is missing.
-        declined: Edited texts that the judge refused to rate.
-        verdict: `holds`, `fails` or `inconclusive`.
-    """
+    """The verdict of one test on one aspect; shifts are in points of the aspect's scale."""
 
     test: str
     family: str
-    aspect: str
-    expects: Expects
-    n: int
-    groups: int
+    aspect: str  # what was judged
+    expects: Expects  # what the scores should do
+    n: int  # texts with both scores
+    groups: int  # sources among them
+    # mean change over sources; for `lowest` the mean distance from the worst rating
     shift: Estimate
-    noise: float | None
-    excess: Estimate
+    noise: float | None  # mean change when the same is asked again
+    excess: Estimate  # how much more the scores moved than that, in either direction
+    # share of texts whose score moved by a point, or by a quarter of a narrower scale
     moved: float | None
+    # share of texts whose score crossed the middle of the scale, with its Wilson interval
     flips: Estimate
-    margin: float
-    p_holm: float | None
-    unscored: int
-    declined: int
-    verdict: Verdict
+    margin: float  # shift that counts as none
+    p_holm: float | None  # adjusted p-value of there being no defect
+    unscored: int  # texts left out because a score is missing
+    declined: int  # edited texts that the judge refused to rate
+    verdict: Verdict  # `holds`, `fails` or `inconclusive`
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
