@@ -277,10 +277,7 @@ class _Trial:
         return total
 
     def _against(self, scores: Floats, rater: int) -> Floats:
-        """Return how near scores are to the other raters of each item.
-
-        The share who gave the same label, or the negative root mean squared distance.
-        """
+        """Return the share of each item's other raters who agree, or the negative RMS distance."""
         rows = self._rows[rater]
         others = self._ratings[rows].copy()
         others[:, rater] = np.nan

@@ -146,10 +146,7 @@ _ASPECT = TypeAdapter(AspectCalibration)
 
 
 def _checked(made: AspectCalibration) -> AspectCalibration:
-    """Raise ValueError unless what was read could have been learned.
-
-    The folder may come from somebody else, and its digest is no proof of anything.
-    """
+    """Raise ValueError unless what was read, perhaps somebody else's, could have been learned."""
     low, high = made.scales.raters
     judge, cells, grid = made.scales.judge, made.cells, made.grid
     if not low < high or (judge is not None and not judge[0] < judge[1]):
@@ -394,11 +391,7 @@ def _agreement(x: Floats, y: Floats, learned: LearnedMap) -> dict[str, Any]:
 def _held_out(
     made: AspectCalibration, x: Floats, y: Floats, groups: Codes, weights: Floats | None, seed: int
 ) -> dict[str, Any] | None:
-    """Return coverage and width of the intervals on sources that had no part in them.
-
-    The raw scores' intervals are returned for comparison: the score plus and minus one distance
-    for all.
-    """
+    """Return coverage and width of the intervals, and of raw scores', on sources of neither."""
     scales, grid, coverage = made.scales, made.grid, made.coverage
     names, raw = ("calibrated", "raw"), scales.on_raters_scale(x)
     inside, widths = np.zeros((2, len(x)), bool), np.full((2, len(x)), np.nan)
@@ -419,7 +412,7 @@ def _held_out(
             grid=grid, coverage=coverage, weights=own,
         )  # fmt: skip
         ends = [cells.around(x[test], learned.map.predict(x[test]), grid)]
-        if raw is not None:
+        if raw is not None:  # for comparison: plus and minus one distance for all
             errors = np.round(y[train] - raw[train], 9)
             half = distance_to_hold(errors, groups[train], coverage)
             ends.append(grid.outward(raw[test] - half, raw[test] + half))

@@ -653,10 +653,7 @@ def _if_same_scale(row: CompareRow) -> CompareRow:
 
 
 def _by_source(judged: Judged, sources: Mapping[str, str | None]) -> Judged:
-    """Return the mean of each source's scores, under its name; texts without a source are left out.
-
-    A source without any score is unscored.
-    """
+    """Return the mean of each source's scores, under its name; texts without one are left out."""
     scored: dict[str, list[float]] = {}
     for id_, value in judged.values.items():
         if (group := sources.get(id_)) is not None:

@@ -151,10 +151,7 @@ class _Component:
 
 
 def _parts(ratings: Floats, scores: Floats, groups: Codes) -> tuple[_Component, _Component]:
-    """Return how ratings and scores vary between sources, and within them.
-
-    By one-way analysis of variance with sources of unequal size.
-    """
+    """Return how ratings and scores vary between sources, and within them, by one-way ANOVA."""
     _, at, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     table = np.stack([ratings, scores], axis=1)
     table = table - table.mean(axis=0)

@@ -491,16 +491,14 @@ def _shortest(
 
 
 def _reached(values: Floats, groups: Codes, weights: Floats | None) -> tuple[Floats, Floats]:
-    """Return distinct values and the probability that a row of a new source is no larger.
-
-    The new source itself counts as one more, infinitely far.
-    """
+    """Return distinct values and the probability that a row of a new source is no larger."""
     _, at, counts = np.unique(groups, return_inverse=True, return_counts=True)
     levels, block = np.unique(values, return_inverse=True)
     # each source has mass 1 whatever its number of rows, so a source with many rated rows does not
     # decide the quantile (hierarchical conformal prediction, Lee, Barber and Willett)
     mass = 1.0 / counts[at] if weights is None else weights * (len(counts) / weights.sum())
     shares = np.bincount(block, weights=mass)
+    # the new source counts as one more, infinitely far
     return levels, np.cumsum(shares) / (len(counts) + 1)
 
 

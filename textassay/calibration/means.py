@@ -465,10 +465,7 @@ def of_one_size(groups: Codes) -> bool:
 def _whole_groups(
     scores: Floats, ratings: Floats, groups: Codes
 ) -> tuple[Floats, Floats, Floats] | None:
-    """Return the means of rated and unrated sources.
-
-    `None` if a source is rated in part, or all are.
-    """
+    """Return the means of rated and unrated sources; `None` if one is rated in part, or all are."""
     rated = ~np.isnan(ratings)
     sizes = np.bincount(groups)
     rated_sums = np.bincount(groups, weights=rated)

@@ -457,10 +457,7 @@ def _newton_parts(counts: Floats, strengths: Floats) -> tuple[Floats, Floats]:
 
 
 def _slopes(one: Comparisons, strengths: Floats) -> Floats:
-    """Return the slope of the likelihood by system and source; (systems, sources).
-
-    One slope per source instead of one per row: the sandwich's middle part sums them squared.
-    """
+    """Return the slope of the likelihood by system and source, which the sandwich sums squared."""
     residual = one.values - expit(strengths[one.first] - strengths[one.second])
     sources = int(one.groups.max()) + 1
     cells, shape = one.systems * sources, (one.systems, sources)

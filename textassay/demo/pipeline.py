@@ -241,10 +241,7 @@ class Pipeline:
 
 
 def _with_a_tree(name: str) -> list[str]:
-    """Return the aspects of a task that the published tree decomposes.
-
-    Only their nodes are known before the run.
-    """
+    """Return the aspects of a task whose nodes are known before the run: in the published tree."""
     task = tasks.load(name)
     roots = {root.id for root in trees.load(name, task).roots}
     return [aspect.name for aspect in task.aspects if aspect.id in roots]

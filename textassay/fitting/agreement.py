@@ -204,10 +204,7 @@ def resamples_for(rows: int) -> int:
 def _on_same_rows(
     repeats: Sequence[Mapping[str, Floats]], notes: Json, test: FeatureTable, column: int, seed: int
 ) -> Json:
-    """Return agreement of all predictions on the rows where every one of them has a value.
-
-    Figures are means over the repeats.
-    """
+    """Return agreement, the mean over repeats, on the rows where every prediction has a value."""
     # one prediction's gaps are gaps of all, or each would be measured on rows of its own choice;
     # so is what only some of the repeats have
     names = [name for name in repeats[0] if all(name in one for one in repeats)]

@@ -397,10 +397,7 @@ class Alignment:
         name: int | str = "",
         examples: Sequence[Example] | None = None,
     ) -> AbstractAsyncContextManager[Session]:
-        """Open or resume the run that rates nodes, on all examples or on those given.
-
-        Without a folder, only count its requests.
-        """
+        """Open or resume the run that rates nodes; without a folder, only count its requests."""
         method = NodeRatings(self._models, self.task, tree, nodes, self.judging)
         folder = None if self._folder is None else self._folder / str(name)
         return open_session(
@@ -659,10 +656,7 @@ def check_out(folder: Path) -> None:
 
 
 def _placeholder_ratings(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> NodeValues:
-    """Return placeholder ratings like those of a fair judge.
-
-    Each is a row's mean human rating plus as much noise as signal.
-    """
+    """Return ratings like a fair judge's: a row's mean human rating plus as much noise."""
     gaps = np.isnan(people.human)
     centered = np.where(gaps, 0.0, people.human - np.nanmean(people.human, axis=0))
     signal = centered.sum(axis=1) / np.maximum(1, (~gaps).sum(axis=1))

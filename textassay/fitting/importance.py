@@ -92,10 +92,7 @@ def _permutation_importance(
     seed: int,
     threads: int = 1,
 ) -> Importance:
-    """Measure permutation importance, each part of the rows by its own aggregator, or number.
-
-    Rows of no part have no prediction.
-    """
+    """Measure permutation importance, each part of the rows by its own aggregator, or number."""
     systems = [list(compress(rows.systems, inside)) for _, inside in parts]
 
     def predicted(features: Floats) -> Floats:

@@ -438,10 +438,7 @@ def _over_points(x: Floats, y: Floats, least: int = 2) -> dict[Coefficient, floa
 def _numbered(
     labels: RowLabels | None, kept: Codes, n: int, kind: str, *, needed: bool
 ) -> Codes | None:
-    """Return codes in order of appearance.
-
-    Rows without a label count as groups of their own unless it is needed.
-    """
+    """Return codes in order of appearance; rows without a label have own ones unless needed."""
     if labels is None:
         if needed:
             raise ConfigurationError(f"level {kind!r} needs the {kind} of each row; give {kind}s")

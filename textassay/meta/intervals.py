@@ -295,10 +295,7 @@ def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Inter
 
 
 def _attenuation(pairs: Pairs, x: Floats, y: Floats) -> float | None:
-    """Return how far noise in the means pulls Pearson's r to 0, on the z scale.
-
-    `None` if noise is all there is.
-    """
+    """Return how far noise in the means pulls Pearson's z to 0; `None` if there is only noise."""
     codes = pairs.systems
     assert codes is not None  # the level has checked it
     noise_x, noise_y = (_noise(side, pairs, codes) for side in (pairs.scores, pairs.human))

@@ -269,14 +269,7 @@ def _weighted(
 def _random_weights(
     times: NDArray[Any], resamples: int, step: int, rng: np.random.Generator
 ) -> Iterator[Floats]:
-    """Yield random weights of sources whose mean is 1, shape (some, sources).
-
-    Args:
-        times: How many equal sources each stands for, shape (sources,).
-        resamples: Number of weightings.
-        step: How many of them at a time.
-        rng: What draws them.
-    """
+    """Yield `step` random weights of mean 1 at a time; a source is `times` equal ones."""
     number = int(times.sum())
     # few sources show less of how sources differ: Student's t in place of the normal distribution
     spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / _Z) ** 2

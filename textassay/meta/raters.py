@@ -160,10 +160,8 @@ def krippendorff_alpha(
 
 
 def _coincidences(counts: Floats) -> Floats:
-    """Return how often each two values meet within an item, shape (values, values).
-
-    Each item's ordered pairs are weighed by 1 / (ratings - 1), so that every rating counts once.
-    """
+    """Return how often each two values meet within an item, shape (values, values)."""
+    # of an item's ordered pairs, so that every rating counts once
     weights = 1 / (counts.sum(axis=1) - 1)
     pairs = (counts * weights[:, None]).T @ counts
     # a rating does not meet itself
@@ -282,10 +280,7 @@ def rater_agreement(
 
 
 def _mean(pairs: Iterator[PairAgreement]) -> PairAgreement | None:
-    """Return the plain mean of each figure over pairs in which it is defined.
-
-    `n` is the items of all pairs.
-    """
+    """Return the mean of each figure over pairs in which it is defined, and the items of all."""
     kept = [pair for pair in pairs if pair.n >= MIN_PAIRED]
     if not kept:
         return None

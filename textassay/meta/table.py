@@ -362,10 +362,7 @@ def _among_raters(found: Mapping[str, RaterAgreement]) -> Table:
 
 
 def _flat_rows(rows: Iterable[dict[str, Any]], labels: Iterable[LabelRow]) -> list[dict[str, Any]]:
-    """Return the rows of correlations with the measures of labels in those at data set level.
-
-    A pairing of labels without correlations has a row of its own.
-    """
+    """Return the rows of correlations with the measures of labels, which may have own rows."""
     complete = list(rows)
     at = {(row["aspect"], row["human"]): row for row in complete if row["level"] == "dataset"}
     for label in labels:

@@ -330,7 +330,11 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
     """Return the table of `textassay meta`, with who judged and a picture of Spearman's rho."""
     found = [one.row.agreement for one in rows]
     judges = [one.judge or "a trivial measure" for one in rows]
-    pictures = [_drawn(one.row.agreement, "judge" if one.judge else "other") for one in rows]
+    kinds = ["judge" if one.judge else "other" for one in rows]
+    pictures = [
+        svg.interval_plot(_rho(agreement), (-1.0, 1.0), mark=0.0, kind=kind)
+        for agreement, kind in zip(found, kinds, strict=True)
+    ]
     titles = {
         "dataset": "over all texts",
         "group": f"within a source, averaged over {found[0].groups} sources",
@@ -344,10 +348,6 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
     if all((agreement.coverage or 0.0) == 1.0 for agreement in found):
         table = table.without("coverage")
     return replace(table, title=f"{human}, {titles[found[0].level]}")
-
-
-def _drawn(agreement: Agreement, kind: Literal["judge", "other"]) -> Markup:
-    return svg.interval_plot(_rho(agreement), (-1.0, 1.0), mark=0.0, kind=kind)
 
 
 def _rho(agreement: Agreement) -> Interval:

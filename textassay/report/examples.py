@@ -584,11 +584,9 @@ def _words(score: Score, limit: int) -> list[Any]:
 
 
 def _packed(line: Line, limit: int) -> list[Any]:
-    """Return a line as a short list.
-
-    A label's share in thousandths, whose figure the page writes.
-    """
+    """Return a line as a short list."""
     text = clipped(line.text, limit)
+    # the page writes the figure of a share in thousandths
     if line.kind == "label" and not (line.note or line.thought):
         return [line.kind, text, round(1000 * (line.end or 0.0))]
     ends = [None if end is None else round(end, 3) for end in (line.start, line.end)]
@@ -599,10 +597,7 @@ def _packed(line: Line, limit: int) -> list[Any]:
 
 
 def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str, list[int]]]:
-    """Return ids with their rows.
-
-    Examples of one source stand together, so that a block holds it once.
-    """
+    """Return ids with their rows, those of one source together, so that a block holds it once."""
     table = run.table
     by_example: dict[int, list[int]] = {}
     for row in rows.tolist():
