@@ -49,8 +49,7 @@ def read(name: str, path: str | Path, labels: LabelSets | None = None) -> list[d
     if name not in FORMATS:
         raise UnknownName("format", name, list(FORMATS))
     try:
-        # spreadsheets put a byte order mark first, which would become part of the first column's
-        # name
+        # a spreadsheet's byte order mark would become part of the first column's name
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error

@@ -176,8 +176,7 @@ class CollectedRatings(AsyncResource):
         try:
             showing = {"rater": visit.rater, "item": visit.key, "repeat": visit.repeat}
             await self._write(event="rating", **showing, **asdict(answer))
-        # cancellation included: an answer in memory that is not on the disk would be acknowledged
-        # on a resend
+        # cancellation included: a resend would acknowledge what is not on the disk
         except BaseException:
             if known is None:
                 del self.answers[visit]

@@ -357,8 +357,7 @@ class AnnotationServer:
             revision=revision,
             # measured by the browser, whose clock may jump
             seconds=float(min(max(sent["seconds"], 0), 86400)),
-            # the server's count, not the browser's: a page that was open twice would report the
-            # same position twice
+            # the server's count: a page that is open twice would report a position twice
             position=len(rater.visits) if known is None else known.position,
             swapped=self.assignment.swapped(visit),
             comment=comment[:MAX_COMMENT],

@@ -417,8 +417,7 @@ def _held_out(
             half = distance_to_hold(errors, groups[train], coverage)
             ends.append(grid.outward(raw[test] - half, raw[test] + half))
         for at, (low, high) in enumerate(ends):
-            # ends on thirds or twelfths of a point are not exact in binary; a rating on the end is
-            # inside
+            # ends on thirds of a point are not exact in binary; a rating on the end is inside
             inside[at, test] = (y[test] >= low - 1e-9) & (y[test] <= high + 1e-9)
             widths[at, test] = high - low
     return {

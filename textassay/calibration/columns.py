@@ -320,8 +320,7 @@ def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
     if scale is not None:
         _refuse_off_scale(columns, scale, "the scale that was given")
         return Scales(columns.scale, scale)
-    # a judge on 0 to 1 often returns a probability while people rated 1 to 5, so its scale says
-    # nothing about theirs
+    # a judge on 0 to 1 often gives probabilities, whose scale says nothing about people's
     if columns.scale is None or (columns.scale == (0.0, 1.0) and high > 1):
         return Scales(columns.scale, (low, high) if low < high else (low, low + 1.0))
     _refuse_off_scale(

@@ -180,8 +180,7 @@ def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
     for start in range(0, FLIPS, step):
         size = min(step, FLIPS - start)
         signs = rng.integers(0, 2, size=(size, len(values)), dtype=np.int8)
-        # signs are 0 and 1 to save memory: twice their sum less the total equals the sum with -1
-        # and 1
+        # signs are 0 and 1 to save memory: twice their sum less the total is that with -1 and 1
         sums = signs @ values * 2 - values.sum()
         extreme += int((np.abs(sums) >= observed - slack).sum())
     # the data are one of the flips, so p is never 0 and the test stays valid with random flips

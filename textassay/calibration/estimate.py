@@ -293,8 +293,7 @@ class _Work:
         _, y, at = part.pairs
         own = len(np.unique(at))
         outside, sparse = self.range.outside(part.scores), self.range.sparse(part.scores)
-        # with fewer rated sources of its own, the system's error would be estimated worse than by
-        # that of all systems
+        # with fewer rated sources of its own, the error of all systems is the better estimate
         corrected = self._corrected(inside) if own >= MIN_OWN or system is None else None
         refused = self.range.refusal(outside)
         # ratings drawn from a system itself are where its scores are; so are those of all rows
@@ -429,8 +428,7 @@ class _Work:
         return Linearized(
             judge.value + residual.value,
             judge.influence + residual.influence,
-            # the smaller count, that is the wider interval: rated sources are nearly always the
-            # fewer
+            # the smaller count gives the wider interval: rated sources are nearly always fewer
             min(judge.clusters, residual.clusters),
             shares=residual.shares,
         )
@@ -492,8 +490,7 @@ def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> lis
     """Return the rows with the ranks that significant differences leave open."""
     ranked = [row for row in rows if row.corrected.value is not None]
     at = {row.system: number for number, row in enumerate(ranked)}
-    # Holm-adjusted p-values: with many systems some pair differs by chance, and ranks would be
-    # split
+    # Holm-adjusted: with many systems some pair differs by chance, and ranks would be split
     tests = [(at[one.a], at[one.b], one.p_holm) for one in differences]
     ranks = paired_ranks([row.corrected.value or 0.0 for row in ranked], tests, _ALPHA)
     if ranks is None:

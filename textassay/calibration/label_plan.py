@@ -200,8 +200,7 @@ class _Forecast:
             weight = max(0.0, (between.both * some + within.both * few) / spread)
         variance = between.ratings * all_sources + within.ratings * all_rows
         variance += between.left(weight) * some + within.left(weight) * few
-        # the forecast uses the same t quantile as the later interval, or it would promise too much
-        # for few sources
+        # the same t quantile as in the later interval, or few sources would promise too much
         t = t_quantile(max(1, round(1 / of_sources) - 1), self.confidence)
         return t * math.sqrt(max(variance, 0.0))
 
@@ -376,8 +375,7 @@ def _allocation(strata: Codes, spread: Floats, count: int) -> list[int]:
         weight = np.where(room > 0, sizes * spread, 0.0)
         exact = left * weight / weight.sum()
         step = np.minimum(np.floor(exact).astype(int), room)
-        # every exact share is below one row: hand out single rows by the largest remainder, or the
-        # loop would not end
+        # all shares are below one row: single rows by the largest remainder end the loop
         if not step.any():
             order = np.argsort(-np.where(room > 0, exact - np.floor(exact), -1.0), kind="stable")
             step[order[: min(left, int((room > 0).sum()))]] = 1

@@ -204,8 +204,7 @@ def fit_ordinal(scores: Floats, ratings: Floats, weights: Floats) -> Ordinal:
     np.add.at(counts, (cell_of, codes), weights)
     shares = np.cumsum(counts.sum(axis=0))[:-1] / counts.sum()
     start = np.log(shares / (1 - shares))
-    # steps in log space keep the thresholds increasing whatever the optimizer tries, so no
-    # constraint is needed
+    # steps in log space keep the thresholds increasing without a constraint
     packed = np.concatenate([start[:1], np.log(np.diff(start)), [0.0]])
     standardized = (cells - center) / spread
     found = minimize(_loss, packed, args=(standardized, counts), jac=True, method="L-BFGS-B").x
@@ -393,8 +392,7 @@ class Grid:
         low, high = (np.clip(end, self.low, self.high) for end in (low, high))
         if not self.steps:
             return low, high
-        # without the allowance an end on the grid, say 3.0000000001, would move out by a whole
-        # step
+        # without the allowance an end such as 3.0000000001 would move out by a whole step
         down = np.floor((low - self.low) * self.steps + _ROUNDING) / self.steps + self.low
         up = np.ceil((high - self.low) * self.steps - _ROUNDING) / self.steps + self.low
         return down, np.minimum(up, self.high)

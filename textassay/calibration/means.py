@@ -401,8 +401,7 @@ def correct_mean(
     y, at, of_rated = ratings[rated], groups[rated], drawn[rated]
     judge = weighted_mean(scores, groups, share, count)
     labels = weighted_mean(y, at, of_rated, count)
-    # what unrated rows add to the judge's mean: 0 if every row is rated, and then nothing is left
-    # to correct
+    # what unrated rows add to the judge's mean: 0, with nothing to correct, if all are rated
     on_rated = weighted_mean(scores[rated], at, of_rated, count)
     gap = judge.minus(on_rated)
     left = 1.0 - float(share[rated].sum() / share.sum())
@@ -540,8 +539,7 @@ def rogan_gladen(
         clusters,
         shares=shares,
     )
-    # the estimate divides by it: a judge that cannot tell yes from no says nothing about
-    # prevalence
+    # the estimate divides by it: who cannot tell yes from no says nothing about prevalence
     if youden.value == 0:
         return None
     share = (positive.value + specificity.value - 1) / youden.value

@@ -181,8 +181,7 @@ class Pipeline:
         """Copy a task's examples, and write those of the held-out sources to another file."""
         lines = data_file(task).read_text(encoding="utf-8").splitlines(keepends=True)
         groups = group_codes(example.group for example in Examples(data_file(task)))
-        # the same split as `fit` makes with these settings, so that the file holds exactly its
-        # held-out rows
+        # the split that `fit` makes with these settings: the file has its held-out rows
         trained = split_rows(groups, TRAIN_FRACTION, seed=SEED)
         held_out = (line for line, used in zip(lines, trained, strict=True) if not used)
         with storage_errors(f"cannot write the examples to {self._layout.folder}"):

@@ -114,8 +114,7 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
                     predictions[name] = unseen.predict(folds, baseline, aspect)[:, 0]
                 except DataError as error:
                     notes[name] = {"failed": str(error)}
-            # every aggregator that was fitted is shown, so that the choice can be judged in
-            # hindsight
+            # all that were fitted are shown, so that the choice can be judged in hindsight
             others = {name: values[:, column] for name, values in of_all.items()}
             repeats.append(others | predictions)
         aspects[aspect] = _on_same_rows(repeats, notes, unseen.rows, column, fitter.seed)
@@ -166,8 +165,7 @@ def single_feature(
             name: (values - np.nanmean(values)) / (np.nanstd(values) or 1.0)
             for name, values in columns.items()
         }
-    # the sign comes from the training rows too: choosing it on the held-out rows would favor the
-    # baseline by chance
+    # the sign is of the training rows too: one of the held-out rows would favor the baseline
     signed = [sign * columns[name][fold.inside]
               for fold, (name, sign) in zip(folds, found, strict=True)]  # fmt: skip
     values = join_folds(folds, signed)
@@ -274,8 +272,7 @@ def _mean(aspects: Json) -> Json:
     means: Json = {}
     for name in names:
         rows = [one["agreement"].get(name, {}) for one in aspects.values()]
-        # a mean over the aspects that happen to be defined would differ from row to row of the
-        # table
+        # a mean over the aspects that happen to be defined would differ from row to row
         means[name] = {c: mean_if_all([row.get(c) for row in rows]) for c in COEFFICIENTS}
     return means
 

@@ -267,8 +267,7 @@ class Alignment:
             try:
                 return self._fit(await self.grow())
             except DataError as error:
-                # an error while ratings are asked for is not one of learning, and these notes
-                # would mislead
+                # an error in asking for ratings is not one of learning: the notes would mislead
                 if not self._rating:
                     self._note_saved_progress(error, out)
                 raise
@@ -313,8 +312,7 @@ class Alignment:
         layers: list[Json] = []
         warnings: list[str] = []
         expanded: Sequence[Aspect] = ()
-        # each layer learns again over all nodes so far: a criterion's weight changes once its parts
-        # are there beside it
+        # each layer learns again over all nodes so far: parts change the weight of a criterion
         for layer in range(1, growth.layers + 1):
             notes: list[Json] = []
             if layer > 1:
@@ -329,8 +327,7 @@ class Alignment:
             parts = self.split({node.id: ratings[node.id] for node in tree})
             choice = choose(self.request.aggregator, parts.train, self.fitter)
             ranking = _rank(choice.chosen, parts.train, self.fitter, nodes, growth.saliency)
-            # the first layer is what people rated, so all of it is expanded; the last one has
-            # nothing below
+            # all of the first layer, which people rated, is expanded; the last has nothing below
             prunes = 1 < layer < growth.layers and keep < len(nodes)
             if prunes and ranking.is_noise:
                 warnings.append(self._noise_warning(layer, len(nodes), keep))
@@ -405,8 +402,7 @@ class Alignment:
             RunRequest(
                 method=method.name,
                 models={role: model.name for role, model in self._connected.items()},
-                # the models carry the alignment's own store already; a cache of the run would keep
-                # answers twice
+                # the models carry the alignment's store; a cache would keep answers twice
                 settings=self.request.settings.model_copy(update={"cache": None, "no_cache": True}),
                 out=folder,
                 resume=folder is not None and (folder / "manifest.json").exists(),
@@ -462,8 +458,7 @@ class Alignment:
                 for node in nodes[:keep]
                 for number in range(1, growth.children + 1)
             ]
-        # the branches with most parts: which ones matter is not known before people's ratings are
-        # compared
+        # the branches with most parts: which ones matter is only known from people's ratings
         parts = sorted(parts_in(self.tree, nodes), key=lambda one: -len(one.aspects))
         return [part for one in parts[:keep] for part in one.aspects]
 

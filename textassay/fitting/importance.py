@@ -147,8 +147,7 @@ def cross_fitted_importance(
     """
     train = train.rows(train.filled)
     human = train.human[:, [train.aspects.index(aspect)]]
-    # without the rows of a fold ratings or features may all be the same, and then nothing but the
-    # mean is learned
+    # if all ratings or features outside a fold are the same, only the mean is learned
     parts = [
         (fitter.fit(name, train.rows(~inside), aspect)
          if _vary(human[~inside]) and _vary(train.features[~inside])

@@ -245,8 +245,7 @@ class Aggregator:
         for column, aspect in enumerate(self._fitted()):
             values = aspect.predict(rows)
             predicted[:, column] = np.clip(values, *aspect.limits) if clip else values
-        # the features' means would give every such row the same number, which nothing was measured
-        # for
+        # the features' means would give all such rows one number that nobody measured
         predicted[empty] = np.nan
         return predicted
 
@@ -424,8 +423,7 @@ class Aggregator:
                 f" {FORMAT}"
             )
         content = {name: value for name, value in data.items() if name != "digest"}
-        # a changed weight would predict without any sign of being wrong; only the digest can show
-        # it
+        # a changed weight would predict without any sign; only the digest can show it
         if data.get("digest") != digest_of(content):
             raise DataError(
                 "the aggregator was edited or damaged since it was written (its digest differs);"
@@ -522,8 +520,7 @@ class Standardizer:
             if len(there) and there.min() == there.max():
                 means[column] = there[0]
             elif len(there):
-                # bounds before mean and deviation, so that one outlier cannot shift the scale of
-                # all others
+                # bounds first, so that one outlier cannot shift the scale of all others
                 low[column], high[column] = _bounds(there)
                 kept = np.clip(there, low[column], high[column])
                 means[column], sd = kept.mean(), float(kept.std())

@@ -408,8 +408,7 @@ class AspectLearner:
         mean, sd, limits = self._spread(target, name)
         training = Training(
             features=rows.features[used],
-            # standardized targets let penalties and shrinkage mean the same on any scale of
-            # ratings
+            # standardized, so that penalties mean the same on any scale of ratings
             target=(target - mean) / sd,
             groups=groups[used],
             own=features_for(name, self.features, named),
@@ -471,8 +470,7 @@ class AspectLearner:
 
     def _refuse_constant(self, made: LearnedAspect, features: Floats, name: str) -> None:
         fitted = np.clip(made.mean + made.sd * made.predictor.predict(features), *made.limits)
-        # LightGBM predicts a constant without a warning if it cannot split; as a score it would
-        # look valid
+        # LightGBM predicts a constant, which would look valid, if it cannot split
         if fitted.min() == fitted.max():
             raise DataError(
                 f"aspect {name!r}: aggregator {self.name!r} predicts {fitted[0]:g} for all of"
@@ -486,8 +484,7 @@ class AspectLearner:
         known = rows.known(system=system, source=source)
         systems = rows.only(known).system_of
         groups = len(np.unique(training.groups[known]))
-        # with two systems their means are a label of the system, and any difference between them
-        # fits
+        # the means of two systems are labels of them, to which any difference fits
         if groups < (MIN_SOURCES if source else 2) or (system and len(set(systems)) < MIN_SYSTEMS):
             return None, None
         chosen = training.rows(known)

@@ -270,8 +270,7 @@ class Binned:
             values = np.unique(column)
             if len(values) > _BINS:
                 values = np.unique(np.quantile(column, np.linspace(0, 1, _BINS), method="nearest"))
-            # between two values rather than at one: rounding of a value cannot carry a row to the
-            # other side
+            # between two values, so that rounding cannot carry a row to the other side
             thresholds.append((values[:-1] + values[1:]) / 2)
         columns = zip(thresholds, features.T, strict=True)
         codes = np.stack([np.searchsorted(edges, column) for edges, column in columns], axis=1)

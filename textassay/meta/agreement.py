@@ -147,8 +147,7 @@ def compute_agreement(
     if level == "group":
         per_group = group_coefficients(pairs)
         coefficients = average_coefficients(per_group)
-        # a side that is constant leaves all three coefficients undefined, so any of them serves
-        # for counting
+        # a constant side leaves all three coefficients undefined, so any serves for counting
         skipped = int(np.isnan(per_group["pearson"]).sum())
         groups = len(per_group["pearson"]) - skipped
     else:
@@ -347,8 +346,7 @@ def _same_rows(
     if len(x) != len(y):
         raise DataError(f"the two sets of scores must be equally long, not {len(x)} and {len(y)}")
     missing = np.isnan(x) | np.isnan(y)
-    # a row that one side left unscored is dropped on both, or the two would be compared on
-    # different texts
+    # a row that one side left unscored is dropped on both: they are compared on the same texts
     x[missing] = y[missing] = np.nan
     first, second = (
         pair_up(side, human, groups=groups, systems=systems, level=level) for side in (x, y)

@@ -286,8 +286,7 @@ def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Inter
             continue
         z = math.atanh(max(-_Z_SYSTEM, min(_Z_SYSTEM, value)))
         half = t_quantile(systems - 2, CONFIDENCE) * errors[name]
-        # only the end away from 0 is moved: noise in the means can hide agreement but not create
-        # it
+        # only the end away from 0 is moved: noise in the means hides agreement, it makes none
         low, high = sorted((0.0, shift if value >= 0 else -shift))
         lower, upper = math.tanh(z + low - half), math.tanh(z + high + half)
         ci[name] = min(lower, value), max(upper, value)

@@ -445,8 +445,7 @@ def agreement_table(
     # checked before pairing: files of other data usually share names of aspects but no id
     refuse_other_ids(scored, people.ids)
     pairs = pair_names(scores, people.aspects, aspect_map)
-    # before any coefficient is computed, so that a missing field names the example and not a row
-    # number
+    # before any coefficient, so that a missing field names the example and not a row number
     people.check_levels(levels)
     work = _Joined(scores, people, pairs, labels, bootstrap, seed)
     of_labels = tuple(work.label_rows(threshold))

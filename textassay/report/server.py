@@ -85,8 +85,7 @@ class LiveRun:
     def news(self, cursor: int, known: int) -> dict[str, Any]:
         """Return what was added after `cursor` lines, for a reader that has `known` examples."""
         with self._lock:
-            # the file was replaced (a merge, a run started over), and the reader's position means
-            # nothing in it
+            # the file was replaced (a merge, a new start): the reader's position means nothing
             if not self._read() or cursor > len(self._lines):
                 return {"restart": True}
             upto = min(cursor + MAX_ROWS, len(self._lines))
@@ -222,8 +221,7 @@ class Viewer:
         # one at a time: two requests for a run that is not open would read it twice
         async with self._opening:
             if name not in self._runs:
-                # compared with the listed names rather than joined to the path: `..` can lead
-                # nowhere
+                # compared with the listed names, so that `..` leads nowhere
                 if name not in await asyncio.to_thread(self.names):
                     raise web.HTTPNotFound(text=f"there is no run {name!r} here")
                 try:
@@ -271,8 +269,7 @@ class Viewer:
         try:
             return await handler(request)
         except TextassayError as error:
-            # the page shows the text, so the viewer stays open while a run folder is being
-            # repaired
+            # the page shows the text and stays open while a run folder is being repaired
             raise web.HTTPInternalServerError(text=str(error)) from error
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:

@@ -30,8 +30,7 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
-    # escape leaves Markup as it is, so nested elements are not escaped twice while texts always
-    # are
+    # escape leaves Markup as it is: texts are escaped, nested elements not a second time
     inner = Markup("").join(escape(child) for child in children)
     return Markup(f"<{name}{written}>{inner}</{name}>")
 

@@ -449,8 +449,7 @@ def number(text: str, around: EditContext) -> str | None:
 
 def negation(text: str, around: EditContext) -> str | None:
     """Negate one statement, or take its negation away."""
-    # taking a "not" away always reverses a statement; inserting one can land in a question or a
-    # clause
+    # taking a "not" away always reverses a statement; one inserted may land in a question
     if match := _NOT.search(text):
         return _replaced(text, match, match[1])
     matches = list(_AUXILIARY.finditer(text))
@@ -494,8 +493,7 @@ def _shuffled(own: list[str], rng: random.Random) -> str | None:
     if len(set(own)) < 3:
         return None
     order = list(own)
-    # a random order can be the original one; at least three different sentences make sure that
-    # this ends
+    # a random order can be the original one; three different sentences make sure that this ends
     while order == own:
         rng.shuffle(order)
     return " ".join(order)

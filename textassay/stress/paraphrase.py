@@ -134,8 +134,7 @@ class ParaphraseMethod(GraphMethod):
     def __init__(self, models: Mapping[str, Model], task: Task) -> None:
         writer = models[WRITER]
         self._write = Ask(writer, "paraphrase", task, max_tokens=PARAPHRASE_TOKENS)
-        # a separate request without the writer's context: who wrote a paraphrase tends to find it
-        # faithful
+        # without the writer's context: who wrote a paraphrase tends to find it faithful
         self._check = Ask(models.get(VERIFIER, writer), "paraphrase_check", task, max_tokens=8)
         agent = Paraphraser(self._write, self._check, self.signature)
         super().__init__(

@@ -250,16 +250,14 @@ class StressRun:
         out = plan.request.out
         if out is not None and stage.name:
             out /= stage.name
-        # only the roles that a session uses: its manifest must not change with a model that it
-        # never asks
+        # only the roles of the session: no other model may change its manifest
         own = PARAPHRASE_ROLES if stage.making is not None else ()
         models = {r: m for r, m in models.items() if (r in PARAPHRASE_ROLES) == bool(own)}
         request = plan.request.model_copy(
             update={
                 "models": {r: name for r, name in plan.request.models.items() if r in models},
                 "options": {**plan.request.options, **stage.options},
-                # applied to the originals already; on the copies it would cut off edits of the
-                # last text
+                # applied to the originals already; of the copies it would cut off the last
                 **dict.fromkeys(_OF_DATA),
                 "stress": {**plan.recorded, "stage": stage.name},
                 "out": out,

@@ -296,8 +296,7 @@ class _OneAspect:
         if edit.control is not None:
             key = variant_id(id_, edit.test, control=True)
             return self._joined.main.values.get((key, self._name))
-        # texts were kept by `x`, so `x` is biased away from that end (regression to the mean); `r`
-        # is not
+        # chosen by `x`, which is therefore biased away from that end (regression to the mean)
         return _mean(x, r) if not up else r
 
     def _plain(
@@ -348,8 +347,7 @@ class _OneAspect:
             x, r, before = self._x[id_], self._r[id_], origin[id_]
             if x is None or r is None or before is None:
                 return None
-            # movement in both directions cancels in the mean shift; absolute changes beyond the
-            # noise do not
+            # movement in both directions cancels in the mean shift, not in absolute changes
             excess.append(abs(y - before) - abs(r - x))
         return np.array(excess, float)
 
@@ -456,8 +454,7 @@ def _p_defect(sides: Sequence[Linearized], limit: float, *, strict: bool) -> flo
         p = above(side, limit if strict else 0.0)
         if p is None:
             return None
-        # significant alone is no defect: with many texts a shift far below the margin is
-        # significant
+        # with many texts even a shift far below the margin is significant
         p_values.append(p if side.value > limit else 1.0)
     # Bonferroni within a test, Holm over the tests
     return min(1.0, len(p_values) * min(p_values))
