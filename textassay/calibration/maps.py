@@ -158,10 +158,7 @@ def fit_line(
     scales: Scales,
     kind: Literal["linear", "shift"],
 ) -> ClippedLine:
-    """Return the least squares line, or for a shift that of the scales' slope through the means.
-
-    Flat at the mean rating if the scores are constant.
-    """
+    """Return the least squares line, or for a shift that of the scales' slope through the means."""
     middle, level = (float(np.average(one, weights=weights)) for one in (scores, ratings))
     if kind == "shift":
         slope = scales.slope or 1.0

@@ -282,10 +282,7 @@ def _listed(span: tuple[float, float] | None) -> list[float] | None:
 
 
 def competition_ranks(values: Floats) -> Floats:
-    """Return how many values are greater, shape (n,).
-
-    The best has rank 0, equal values share one.
-    """
+    """Return how many values are greater, shape (n,): 0 for the best, equal values share a rank."""
     # as in appendix D: ties share the better rank, so a judge that gives all the same score is
     # right about the best item only
     return np.asarray((values[None, :] > values[:, None]).sum(axis=1), float)

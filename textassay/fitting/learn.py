@@ -328,8 +328,7 @@ _NUMBERS_FOR_THREADS = 500_000
 
 def split(table: FeatureTable, request: FitRequest) -> Parts:
     """Return training and held-out rows."""
-    train, test = sides(table, request)
-    return Parts(table.rows(train), table.rows(test))
+    return Parts(*map(table.rows, sides(table, request)))
 
 
 def sides(table: FeatureTable, request: FitRequest) -> tuple[Mask, Mask]:

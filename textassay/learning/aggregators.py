@@ -239,9 +239,8 @@ class Aggregator:
             ConfigurationError: Not fitted yet.
             DataError: The number of columns is another one than in training.
         """
-        z, empty = self._standardize(features)
-        rows = self._beside(z, systems, sources)
-        predicted = np.empty((len(z), len(self.targets_)))
+        rows, empty = self._prepared(features, systems, sources)
+        predicted = np.empty((len(empty), len(self.targets_)))
         for column, aspect in enumerate(self._fitted()):
             values = aspect.predict(rows)
             predicted[:, column] = np.clip(values, *aspect.limits) if clip else values
@@ -270,8 +269,7 @@ class Aggregator:
             For each aspect predictions by name of the member, shape (n,) each; NaN if a row has no
             feature at all.
         """
-        z, empty = self._standardize(features)
-        rows = self._beside(z, systems, None)
+        rows, empty = self._prepared(features, systems, None)
         return [
             {
                 name: np.where(empty, np.nan, aspect.weighed({name: 1.0}).predict(rows))
@@ -368,8 +366,7 @@ class Aggregator:
                 takes any.
             DataError: The number of columns is another one than in training.
         """
-        z, empty = self._standardize(features)
-        rows = self._beside(z, systems, sources)
+        rows, empty = self._prepared(features, systems, sources)
         if not self.explains_exactly:
             raise CapabilityError(
                 f"aggregator {self.name!r} has no exact contributions; use sampled_shapley"
@@ -469,26 +466,30 @@ class Aggregator:
         if sources and pool.sources is not None:
             self._sources = PooledMeans.of_sources(z, label_texts(pool.sources))
 
-    def _beside(self, z: Floats, systems: Systems | None, sources: Systems | None) -> RowsWithMeans:
-        system_of, source_of = self._labels(systems, len(z)), self._labels(sources, len(z))
-        return RowsWithMeans(z, self._systems, self._sources, system_of, source_of)
-
     def _labels(self, given: Systems | None, rows: int) -> Systems:
         if given is None:
             return [None] * rows
         _require_length("systems and sources", len(given), rows)
         return label_texts(given)
 
-    def _standardize(
-        self, features: ArrayLike | Sequence[Sequence[float | None]]
-    ) -> tuple[Floats, Mask]:
+    def _prepared(
+        self,
+        features: ArrayLike | Sequence[Sequence[float | None]],
+        systems: Systems | None,
+        sources: Systems | None,
+    ) -> tuple[RowsWithMeans, Mask]:
+        """Return standardized rows with their means, and which of them have no feature at all."""
         self._fitted()
         x = to_matrix(features, "features")
         if x.shape[1] != len(self.features_):
             raise DataError(
                 f"the aggregator was fitted on {len(self.features_)} features, not {x.shape[1]}"
             )
-        return self._standardizer(x), rows_without_features(x)
+        system_of, source_of = self._labels(systems, len(x)), self._labels(sources, len(x))
+        rows = RowsWithMeans(
+            self._standardizer(x), self._systems, self._sources, system_of, source_of
+        )
+        return rows, rows_without_features(x)
 
     def _fitted(self) -> list[LearnedAspect]:
         if not hasattr(self, "_aspects"):

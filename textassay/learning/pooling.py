@@ -52,10 +52,7 @@ WITHOUT, WITH = "without", "with"
 
 @dataclass(frozen=True, slots=True)
 class PooledMeans:
-    """Shrunken means of standardized features by system or source.
-
-    Those of systems are scaled so that systems differ by 1.
-    """
+    """Shrunken means of standardized features by source, or by system, scaled to differ by 1."""
 
     means: Mapping[str, Floats]  # shape (features,) by system
     rows: Mapping[str, int]  # rows behind each system's means

@@ -88,18 +88,12 @@ def pearson_rows(x: Floats, y: Floats) -> Floats:
 
 
 def spearman_rows(x: Floats, y: Floats) -> Floats:
-    """Return Spearman's rho of each row of `x` with the same row of `y`.
-
-    Shapes as for `pearson_rows`.
-    """
+    """Return Spearman's rho of each row of `x` with the same row of `y`."""
     return pearson_rows(average_ranks(x), average_ranks(y))
 
 
 def kendall_rows(x: Floats, y: Floats) -> Floats:
-    """Return Kendall's tau-b of each row of `x` with the same row of `y`.
-
-    Shapes as for `pearson_rows`.
-    """
+    """Return Kendall's tau-b of each row of `x` with the same row of `y`."""
     rows, n = x.shape
     if n > _PAIRWISE_UP_TO:
         each = (Cells(*row).coefficients(np.ones((n, 1))) for row in zip(x, y, strict=True))
@@ -396,10 +390,7 @@ def system_means(pairs: Pairs) -> tuple[Floats, Floats]:
 
 
 def group_coefficients(pairs: Pairs) -> dict[Coefficient, Floats]:
-    """Return the coefficients of each group, shape (groups,).
-
-    NaN, for all three alike, if a side is constant.
-    """
+    """Return the coefficients of each group, shape (groups,); all NaN if a side is constant."""
     rows = rows_by_code(_given(pairs.groups))
     coefficients = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
     sizes = np.array([len(i) for i in rows], int)

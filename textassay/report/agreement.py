@@ -186,10 +186,7 @@ def agreements(
 
 
 def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float | None]]]:
-    """Yield trivial measures that the data allow.
-
-    Words of the output, novelty against the source, ROUGE-L.
-    """
+    """Yield what the data allow: words of the output, novelty against the source, ROUGE-L."""
     tools: list[tuple[str, Computed, Callable[[Example], bool]]] = [
         ("length in words", Length(), lambda example: True),
         ("novelty against the source", Novelty(), lambda example: bool(example.source)),

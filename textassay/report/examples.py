@@ -425,10 +425,7 @@ def pack_rows(
 
 
 def selected(joined: Joined, total: int, max_rows: int = MAX_ROWS) -> Rows:
-    """Return the rows that a page holds.
-
-    All, or the extremes and a random sample with a fixed seed.
-    """
+    """Return the rows of a page: all, or the extremes and a random sample with a fixed seed."""
     if total <= max_rows:
         return np.arange(total)
     # extremes are what people look for, and a random rest keeps the distributions true

@@ -202,10 +202,7 @@ def policy(script: str, style: str, *, connect: bool) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return the templates' environment.
-
-    Everything is escaped, and controls in texts are written out.
-    """
+    """Return the templates' environment, which escapes everything and writes controls out."""
     made = Environment(
         loader=PackageLoader("textassay.report"), autoescape=True, undefined=StrictUndefined,
         finalize=_seen, trim_blocks=True, lstrip_blocks=True,

@@ -34,10 +34,7 @@ _BLOCK = 4 << 20
 
 
 class ScoreTable:
-    """Scores in order of first appearance.
-
-    A later line for the same id and aspect replaces the earlier.
-    """
+    """Scores in order of first appearance; the last line of an id and aspect counts."""
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / SCORES

@@ -364,10 +364,7 @@ def appended(text: str, written: Callable[[str], str] = str) -> Change:
 
 
 def neutral_instead(text: str) -> Change:
-    """Return the control of `appended`: neutral words that are as long.
-
-    So that a judge's liking for length does not count as obedience.
-    """
+    """Return the control of `appended`: neutral words that are as long, as judges like length."""
     return of_text(
         lambda output, around: f"{output} {neutral_text(len(text.format(top=around.top)))}"
     )
