@@ -135,7 +135,8 @@ class Allocation:
         taken = {visit.key for visit in held}
         counts = self._counts(rater, now)
         order = self._order(rater)
-        by_system = self._systems_seen(rater, held)
+        seen = [*rater.visits, *held]
+        by_system = Counter(self._system(visit.key) for visit in seen if not visit.repeat)
         candidates = [
             key for key in self._study.keys if key not in taken and self._open(rater, key, counts)
         ]
@@ -145,7 +146,7 @@ class Allocation:
         # then the system that this rater saw least, so that a rater's severity does not fall on
         # one system
         chosen = min(
-            candidates, key=lambda key: (counts[key], by_system[self._stratum(key)], order[key])
+            candidates, key=lambda key: (counts[key], by_system[self._system(key)], order[key])
         )
         return Visit(rater.name, chosen)
 
@@ -169,12 +170,8 @@ class Allocation:
                 )
         return counts
 
-    def _stratum(self, key: str) -> str | None:
+    def _system(self, key: str) -> str | None:
         return self._study.by_key[key].system
-
-    def _systems_seen(self, rater: Rater, held: list[Visit]) -> Counter[str | None]:
-        seen = [*rater.visits, *held]
-        return Counter(self._stratum(visit.key) for visit in seen if not visit.repeat)
 
     def _order(self, rater: Rater) -> dict[str, int]:
         """Return the rater's own random order, the same after a restart."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -31,7 +31,7 @@ from textassay.demo.pipeline import BASELINES, FITTED, NODES, DemoFolder, Recipe
 from textassay.meta.records import Recorded, read_scores
 from textassay.meta.table import agreement_table
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.messages import Example, Usage
+from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.storage.run_files import latest_scores
 
 TREATED = {"summarization": "consistency", "dialogue": "overall", "data-to-text": "quality"}
@@ -251,26 +251,18 @@ def agreement_as_dict(results: Sequence[TaskResult]) -> dict[str, object]:
 
 def outcomes(layout: DemoFolder) -> Counter[str]:
     """Count the scores of all runs by outcome."""
-    counts: Counter[str] = Counter()
-    for folder in _runs(layout):
-        counts.update(score.outcome for score in latest_scores(layout.run(*folder)))
-    return counts
+    return Counter(score.outcome for score in _all_scores(layout))
 
 
 def usage(layout: DemoFolder) -> Usage:
     """Return what all runs asked."""
-    return sum(
-        (score.usage for folder in _runs(layout) for score in latest_scores(layout.run(*folder))),
-        Usage(),
-    )
+    return sum((score.usage for score in _all_scores(layout)), Usage())
 
 
-def _runs(layout: DemoFolder) -> list[tuple[str, str]]:
-    return [
-        (task, name)
-        for task in layout.tasks
-        for name in (BASELINES.name, *(r.name for r in list_recipes(task)), NODES.name, FITTED)
-    ]
+def _all_scores(layout: DemoFolder) -> Iterator[Score]:
+    for task in layout.tasks:
+        for name in (BASELINES.name, *(r.name for r in list_recipes(task)), NODES.name, FITTED):
+            yield from latest_scores(layout.run(task, name))
 
 
 def _values(layout: DemoFolder, task: str, name: str) -> Recorded:

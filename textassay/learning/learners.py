@@ -64,7 +64,7 @@ from textassay.learning.trees import (
     fit_joint_tree,
     fit_tree,
 )
-from textassay.runtime.errors import CapabilityError, DataError
+from textassay.runtime.errors import DataError
 
 CANDIDATES: Mapping[str, Learner] = {
     "single": fit_best_feature,
@@ -235,8 +235,7 @@ class LearnedAspect:
 
     def contributions(self, rows: RowsWithMeans) -> Parts:
         """Return how far each feature moved each prediction."""
-        if not isinstance(self.predictor, Explaining):
-            raise CapabilityError("no exact contributions; use sampled_shapley")
+        assert isinstance(self.predictor, Explaining)  # the aggregator has checked it
         width = rows.features.shape[1]
         own, baseline = self.predictor.contributions(rows.features)
         values, of_means = np.array(own), np.zeros(len(own))
