@@ -612,8 +612,8 @@ def learn_rule(
     # for all lengths together (Bonferroni): the best of several looks better than it is
     level = 1 - (1 - confidence) / max(1, len(candidates))
     tried = tuple(_try(length, own, wrong, rest.groups, level) for length in candidates)
-    good = [one for one in tried if one.bound <= risk]
-    best = max(good, key=lambda one: one.length) if good else None
+    good = (one for one in tried if one.bound <= risk)
+    best = max(good, key=lambda one: one.length, default=None)
     intervals = made.to_dict()["intervals"]
     rule = Rule(
         aspect=columns.score,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Literal
 
@@ -198,13 +199,12 @@ class Columns:
 
     def only(self, rows: Mask) -> Columns:
         """Return some of the rows; codes of sources stay what they are."""
-        at = np.flatnonzero(rows).tolist()
         arrays = ("scores", "ratings", "raters", "groups", "words", "probabilities")
         parts = {name: getattr(self, name) for name in arrays}
         return replace(
             self,
-            ids=[self.ids[i] for i in at],
-            systems=[self.systems[i] for i in at],
+            ids=list(compress(self.ids, rows)),
+            systems=list(compress(self.systems, rows)),
             **{name: part[rows] for name, part in parts.items() if part is not None},
         )
 

@@ -8,6 +8,7 @@ the estimate stays right (see `means`).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -229,15 +230,13 @@ class _Forecast:
 
     def least(self, half_width: float, *, with_judge: bool) -> int | None:
         """Return the fewest rows that reach the wanted half-width; `None` if all do not."""
+
+        def is_enough(count: int) -> bool:
+            return self.half_width(count, with_judge=with_judge) <= half_width
+
         # bisection relies on a half-width that does not grow with the number of rated rows
-        low, high = 2, int(self.sizes.sum())
-        if self.half_width(high, with_judge=with_judge) > half_width:
-            return None
-        while low < high:
-            middle = (low + high) // 2
-            is_enough = self.half_width(middle, with_judge=with_judge) <= half_width
-            low, high = (low, middle) if is_enough else (middle + 1, high)
-        return low
+        total = int(self.sizes.sum())
+        return bisect_left(range(total), True, lo=2, key=is_enough) if is_enough(total) else None
 
 
 def first_rows(

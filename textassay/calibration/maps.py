@@ -508,6 +508,4 @@ def _assign_cells(scores: Floats) -> tuple[Codes, Floats]:
     # the last cell instead of making one that is too small
     band = np.minimum(before // least, max(len(scores) // least, 1) - 1)
     starts = np.flatnonzero(np.diff(band)) + 1
-    cell_of_level = np.zeros(len(levels), np.intp)
-    cell_of_level[starts] = 1
-    return np.cumsum(cell_of_level)[at], levels[starts].astype(float)
+    return np.searchsorted(starts, at, side="right"), levels[starts].astype(float)
