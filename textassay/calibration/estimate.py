@@ -66,7 +66,6 @@ MIN_OF_TEXTS = 40
 the size of a source, 95 % intervals hold 92 to 93 % there in simulations."""
 _UNEQUAL = 0.75
 """Share of the number of sources below which Kish's number speaks of unequal sizes."""
-_ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +491,7 @@ def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> lis
     at = {row.system: number for number, row in enumerate(ranked)}
     # Holm-adjusted: with many systems some pair differs by chance, and ranks would be split
     tests = [(at[one.a], at[one.b], one.p_holm) for one in differences]
-    ranks = paired_ranks([row.corrected.value or 0.0 for row in ranked], tests, _ALPHA)
+    ranks = paired_ranks([row.corrected.value or 0.0 for row in ranked], tests)
     if ranks is None:
         return rows
     rank_of = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}

@@ -84,6 +84,7 @@ _DIFFERENCES = (
 _SYMMETRIC = 1e-6
 """Skewness below which there is none."""
 _EDGE = 0.95
+_ALPHA = 0.05
 _MOST, _MOST_BY_CHANCE = 0.4, 0.35
 """Skewness up to which an interval follows it if it is known to be real, and if it may be chance.
 With more of it Hall's function is flat where a test decides: even six sources that differ by nearly
@@ -319,7 +320,7 @@ def difference_table(differences: Iterable[SystemDifference], title: str) -> Tab
 
 
 def paired_ranks(
-    values: Sequence[float], tests: Sequence[tuple[int, int, float | None]], alpha: float
+    values: Sequence[float], tests: Sequence[tuple[int, int, float | None]]
 ) -> list[tuple[int, int]] | None:
     """Return the best and worst rank of each item that tests of pairs leave open; 1 is highest.
 
@@ -330,7 +331,7 @@ def paired_ranks(
         return None
     above, below = [0] * len(values), [0] * len(values)
     for a, b, p in tests:
-        if p is not None and p < alpha:
+        if p is not None and p < _ALPHA:
             lower, higher = (a, b) if values[a] < values[b] else (b, a)
             above[lower] += 1
             below[higher] += 1

@@ -47,7 +47,6 @@ from textassay.table import Column, Displayed, Note, Table
 
 _STEPS = 100
 _TOLERANCE = 1e-10
-_ALPHA = 0.05
 _SYSTEMS = (
     Column("aspect", "aspect"), Column("system", "system"), Column("rank", "rank", "number"),
     Column("strength", "strength", "interval"), Column("win_rate", "win rate", "interval"),
@@ -234,7 +233,7 @@ def _ranked(
     values = [one.value for one in order]
     differences = _differences(aspect, names, order, strengths is not None, confidence)
     tests = [(code[one.a], code[one.b], one.p_holm) for one in differences]
-    ranks = paired_ranks(values, tests, _ALPHA)
+    ranks = paired_ranks(values, tests)
     rows = []
     for at in sorted(range(len(names)), key=lambda at: -values[at]):
         inside = (table.first == at) | (table.second == at)

@@ -376,7 +376,7 @@ def _plots(
             columns = svg.binned(x.tolist(), x_span, _CELLS), svg.binned(y.tolist(), y_span, _CELLS)
             dots = list(zip(*columns, strict=True))
             picture = svg.curve(
-                (), x_span, y_span, dots=dots, x_name="judge", y_name="people",
+                (), x_span, y_span, dots=dots,
                 label=f"{name} by {run.name} against people's {human}, {len(rows)} texts",
             )  # fmt: skip
             whose = f"{name} by {run.name}" if len(runs) > 1 or name != human else name

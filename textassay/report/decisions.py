@@ -312,7 +312,5 @@ def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
         own.scales.raters,
         band=band,
         dots=dots,
-        x_name="judge",
-        y_name="people",
         label=f"Calibration of {own.aspect}: what people would say at each score",
     )

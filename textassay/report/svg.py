@@ -124,11 +124,9 @@ def curve(
     *,
     band: Sequence[tuple[float, float, float]] = (),
     dots: Sequence[Point] = (),
-    x_name: str = "",
-    y_name: str = "",
     label: str = "",
 ) -> Markup:
-    """Draw a line in a frame with its axes named at their ends."""
+    """Draw a line in a frame, of which x is the judge's axis and y people's."""
     size, left, top, bottom = 200.0, 34.0, 8.0, 32.0
     width, height = left + size + 10, top + size + bottom
 
@@ -141,11 +139,11 @@ def curve(
         *(tag("text", name, x=x, y=y, text_anchor=side, class_="small") for name, x, y, side in (
             (f"{x_span[0]:g}", left, top + size + 13, "start"),
             (f"{x_span[1]:g}", left + size, top + size + 13, "end"),
-            (x_name, left + size / 2, top + size + 26, "middle"),
+            ("judge", left + size / 2, top + size + 26, "middle"),
             (f"{y_span[0]:g}", left - 5, top + size, "end"),
             (f"{y_span[1]:g}", left - 5, top + 9, "end"),
         )),
-        tag("text", y_name, class_="small", text_anchor="middle",
+        tag("text", "people", class_="small", text_anchor="middle",
             transform=f"translate({left - 22:g} {top + size / 2:g}) rotate(-90)"),
     ]  # fmt: skip
     # the diagonal of equal values exists only if the two axes overlap
