@@ -378,13 +378,10 @@ def worths(
             break
         left = _gains(table, fitter, aggregator, rest, confidence)
     found = [Worth(name, *first[name], known[name], name in out) for name in members]
-    priced = all(one.per_dollar is not None for one in found)
     # a juror without a price cannot be ranked beside others by gain per dollar
-
-    def value(one: Worth) -> float:
-        return one.per_dollar if priced and one.per_dollar is not None else one.gain
-
-    return sorted(found, key=lambda one: (one.leave_out, -value(one)))
+    by_price = all(one.per_dollar is not None for one in found)
+    value = {one.juror: one.per_dollar if by_price else one.gain for one in found}
+    return sorted(found, key=lambda one: (one.leave_out, -(value[one.juror] or 0.0)))
 
 
 def jurors_in(names: Sequence[str], aspects: Sequence[str]) -> tuple[str, ...]:

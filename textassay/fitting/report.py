@@ -21,6 +21,7 @@ from textassay.runtime.model import Json
 from textassay.runtime.storage.files import storage_errors, write_json, write_text
 from textassay.table import Cell, Column, Displayed, Interval, Note, Table, more_rows, to_text
 
+_TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
 _SHOWN = 15
 """Rows of a list that are shown of each aspect or evaluator."""
 REPORT, TEXT = "report.json", "report.txt"
@@ -299,8 +300,7 @@ def _data_curve(report: Json) -> Table:
 def _criteria_curve(report: Json) -> Table:
     curve = report["criteria_efficiency"]
     columns = (
-        Column("count", "criteria by importance", "count"), Column("pearson", "Pearson", "number"),
-        Column("spearman", "Spearman", "number"), Column("last", "last one added"),
+        Column("count", "criteria by importance", "count"), *_TWO, Column("last", "last one added"),
     )  # fmt: skip
     if isinstance(curve, dict):
         return Table(columns, (), (Note(curve["failed"]),))
@@ -314,11 +314,7 @@ def _ablations(report: Json) -> Table:
         (row["without"], row.get("pearson"), row.get("spearman"), row.get("left", ""))
         for row in report["ablations"]
     ]
-    columns = (
-        Column("without", "without"), Column("pearson", "Pearson", "number"),
-        Column("spearman", "Spearman", "number"), Column("left", "left"),
-    )  # fmt: skip
-    return Table(columns, rows)
+    return Table((Column("without", "without"), *_TWO, Column("left", "left")), rows)
 
 
 def _ranking(report: Json) -> Table:

@@ -166,7 +166,7 @@ class AgreementTable(Displayed):
         notes = tuple(self._notes())
         tables = [Table(_COLUMNS, rows, notes, "agreement with people")] if rows or notes else []
         tables += [table for row in self.labels for table in label_tables(row)]
-        tables += [table for row in self.sets for table in _set_tables(row)]
+        tables += [_set_table(row) for row in self.sets]
         if self.raters is not None:
             tables += self._rater_tables(self.raters)
         return tables
@@ -315,7 +315,7 @@ def _threshold_note(row: LabelRow, cut: Threshold) -> str:
     )
 
 
-def _set_tables(row: SetRow) -> list[Table]:
+def _set_table(row: SetRow) -> Table:
     """Return the measures of a pairing of sets."""
     own = row.agreement
     texts = [_CONSTANT.format("set")] + ([f"{row.aspect}: {own.note}"] if own.note else [])
@@ -325,7 +325,7 @@ def _set_tables(row: SetRow) -> list[Table]:
             " applies"
         )
     lines = list(_lines(row.aspect, row.human, own, _SETS))
-    return [Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of sets of labels")]
+    return Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of sets of labels")
 
 
 def _lines(
