@@ -403,10 +403,7 @@ class Grid:
 
 
 def grid_of(ratings: Floats, bounds: tuple[float, float]) -> Grid:
-    """Return the coarsest grid within the bounds that holds all ratings.
-
-    The finest grid tried is twelfths of a point.
-    """
+    """Return the coarsest grid within the bounds, at finest of twelfths, that holds all ratings."""
     for steps in range(1, MAX_DENOMINATOR + 1):
         at = (ratings - bounds[0]) * steps
         if np.allclose(at, np.round(at), rtol=0, atol=1e-6):

@@ -164,9 +164,7 @@ def compute_agreement(
         groups=groups,
         groups_skipped=skipped,
         systems=_count_codes(pairs.systems),
-        pearson=coefficients["pearson"],
-        spearman=coefficients["spearman"],
-        kendall=coefficients["kendall"],
+        **coefficients,
         ci=None if spans is None else spans.ci,
         note=None if spans is None else spans.note,
     )

@@ -198,10 +198,7 @@ def pair_agreement(a: ArrayLike, b: ArrayLike) -> PairAgreement:
 
 
 def mean_of_others(ratings: RatingsLike) -> Floats:
-    """Return for each rating the mean of the item's other ratings, shape (items, raters).
-
-    NaN if the rater did not rate the item, or nobody else did.
-    """
+    """Return for each rating the mean of the item's others, (items, raters); NaN without any."""
     table = rating_table(ratings)
     means = np.full(table.shape, np.nan)
     given = ~np.isnan(table)

@@ -482,16 +482,15 @@ def score_columns(
     rows: Sequence[int],
     *,
     places: Mapping[int, int] | None = None,
-    base: Sequence[int] | None = None,
+    is_part: bool = False,
 ) -> dict[str, Any]:
-    """Return the numbers of each score.
+    """Return the numbers of each score, of which `joined` may have only these rows (`is_part`).
 
-    What is missing is null, and a column without numbers is left out.
-
-    The page takes differences of points itself.
+    What is missing is null, and a column without numbers is left out. The page takes differences
+    of points itself.
     """
     table = run.table
-    at = np.array(rows, int) if base is None else np.arange(len(base))
+    at = np.arange(len(rows)) if is_part else np.array(rows, int)
     examples = [table.example[row] for row in rows]
     columns: dict[str, Any] = {
         "example": examples if places is None else [places[example] for example in examples],
@@ -509,7 +508,7 @@ def score_columns(
             columns[name] = rounded_numbers(column[at])
     if joined.flips[at].any():
         columns["flip"] = [int(flips) for flips in joined.flips[at]]
-    if base is None and (~np.isnan(calibrated := table.calibrated[at])).any():
+    if not is_part and (~np.isnan(calibrated := table.calibrated[at])).any():
         columns["calibrated"] = [rounded_numbers(column) for column in calibrated.T]
     return columns
 

@@ -105,7 +105,7 @@ class LiveRun:
                 "rows": rows,
                 "head": {**head(self.run, self.data, joined, None), "systems": systems},
                 "examples": example_columns(self.data, ids),
-                "scores": score_columns(self.run, joined, rows, base=rows),
+                "scores": score_columns(self.run, joined, rows, is_part=True),
             }
 
     def whole(self) -> dict[str, Any]:

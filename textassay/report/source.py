@@ -58,10 +58,7 @@ class ScoreTable:
         return len(self.outcome)
 
     def read_more(self) -> list[int]:
-        """Read at most one block of complete lines that were appended.
-
-        Return the rows that are new or changed.
-        """
+        """Read at most a block of complete lines that were appended; return what rows changed."""
         block = self._unread(_BLOCK)
         changed = []
         # a last line without its line break may still be being written
