@@ -193,7 +193,7 @@ def check_at_least(
     values = np.array([score.value for score in scored], float)
     sources = (examples.get(score.id) for score in scored)
     codes = group_codes(None if one is None else one.group for one in sources)
-    mean = mean_over_groups(values, codes, int(codes.max()) + 1)
+    mean = mean_over_groups(values, codes)
     interval = mean.estimate(confidence)
     # three sources that all score 5 do not prove that every other source does
     if mean.clusters > 1 and mean.variance == 0:

@@ -36,19 +36,12 @@ TEXTS = ("source", "context", "output")
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """One rating by one person.
-
-    Attributes:
-        id: The example's.
-        aspect: What was rated.
-        rater: Name in the other tool.
-        value: A number, a label, or several labels; `None` if the rater declined.
-    """
+    """One rating by one person."""
 
     id: str
-    aspect: str
-    rater: str
-    value: Rating
+    aspect: str  # what was rated
+    rater: str  # name in the other tool
+    value: Rating  # a number, a label, or several labels; `None` if the rater declined
 
 
 def read(name: str, path: str | Path, labels: LabelSets | None = None) -> list[dict[str, Any]]:
@@ -56,8 +49,7 @@ def read(name: str, path: str | Path, labels: LabelSets | None = None) -> list[d
     if name not in FORMATS:
         raise UnknownName("format", name, list(FORMATS))
     try:
-        # spreadsheets put a byte order mark first, which would become part of the first column's
-        # name
+        # a spreadsheet's byte order mark would become part of the first column's name
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error

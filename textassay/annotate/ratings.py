@@ -42,68 +42,41 @@ class StaleRevision(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One showing of an item to a rater.
+    """One showing of an item to a rater."""
 
-    Attributes:
-        rater: Pseudonym, such as `r1`.
-        key: Key of the item.
-        repeat: 0 for the first showing, 1 for the second, which measures self-agreement.
-    """
-
-    rater: str
+    rater: str  # pseudonym, such as `r1`
     key: str
-    repeat: int = 0
+    repeat: int = 0  # 0 for the first showing, 1 for the second, which measures self-agreement
 
 
 @dataclass(frozen=True, slots=True)
 class RaterAnswer:
-    """What a rater answered on one visit.
+    """What a rater answered on one visit."""
 
-    Attributes:
-        ratings: Rating by aspect; `None` if the rater could not judge it.
-        revision: Counts from 1 with every change by the rater.
-        seconds: Time that the item was in view.
-        position: Place of the visit in the rater's own order, from 0.
-        swapped: Whether the second text of a comparison was shown first.
-        comment: The rater's remark, empty if none.
-    """
-
-    ratings: Mapping[str, float | None]
-    revision: int
-    seconds: float
-    position: int
-    swapped: bool = False
-    comment: str = ""
+    ratings: Mapping[str, float | None]  # rating by aspect; `None` if the rater could not judge it
+    revision: int  # counts from 1 with every change by the rater
+    seconds: float  # time that the item was in view
+    position: int  # place of the visit in the rater's own order, from 0
+    swapped: bool = False  # whether the second text of a comparison was shown first
+    comment: str = ""  # the rater's remark, empty if none
 
 
 @dataclass
 class Rater:
-    """One person with a personal link.
+    """One person with a personal link."""
 
-    Attributes:
-        name: Pseudonym; no real name is kept anywhere.
-        token_hash: SHA-256 of the token in the rater's link.
-        visits: The rater's answered visits, in order.
-    """
-
-    name: str
-    token_hash: str
-    visits: list[Visit] = field(default_factory=list)
+    name: str  # pseudonym; no real name is kept anywhere
+    token_hash: str  # SHA-256 of the token in the rater's link
+    visits: list[Visit] = field(default_factory=list)  # the rater's answered visits, in order
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """All answers at one moment.
+    """All answers at one moment."""
 
-    Attributes:
-        study: What is rated.
-        raters: Pseudonyms, in the order of the columns of `annotators`.
-        answers: The last answer of each visit.
-    """
-
-    study: Study
-    raters: tuple[str, ...]
-    answers: Mapping[Visit, RaterAnswer]
+    study: Study  # what is rated
+    raters: tuple[str, ...]  # pseudonyms, in the order of the columns of `annotators`
+    answers: Mapping[Visit, RaterAnswer]  # the last answer of each visit
 
     def first_ratings(self, key: str) -> dict[str, RaterAnswer]:
         """Return the answers to an item by rater, repeated showings left out."""
@@ -203,8 +176,7 @@ class CollectedRatings(AsyncResource):
         try:
             showing = {"rater": visit.rater, "item": visit.key, "repeat": visit.repeat}
             await self._write(event="rating", **showing, **asdict(answer))
-        # cancellation included: an answer in memory that is not on the disk would be acknowledged
-        # on a resend
+        # cancellation included: a resend would acknowledge what is not on the disk
         except BaseException:
             if known is None:
                 del self.answers[visit]

@@ -135,7 +135,8 @@ class Allocation:
         taken = {visit.key for visit in held}
         counts = self._counts(rater, now)
         order = self._order(rater)
-        by_system = self._systems_seen(rater, held)
+        seen = [*rater.visits, *held]
+        by_system = Counter(self._system(visit.key) for visit in seen if not visit.repeat)
         candidates = [
             key for key in self._study.keys if key not in taken and self._open(rater, key, counts)
         ]
@@ -145,7 +146,7 @@ class Allocation:
         # then the system that this rater saw least, so that a rater's severity does not fall on
         # one system
         chosen = min(
-            candidates, key=lambda key: (counts[key], by_system[self._stratum(key)], order[key])
+            candidates, key=lambda key: (counts[key], by_system[self._system(key)], order[key])
         )
         return Visit(rater.name, chosen)
 
@@ -169,12 +170,8 @@ class Allocation:
                 )
         return counts
 
-    def _stratum(self, key: str) -> str | None:
+    def _system(self, key: str) -> str | None:
         return self._study.by_key[key].system
-
-    def _systems_seen(self, rater: Rater, held: list[Visit]) -> Counter[str | None]:
-        seen = [*rater.visits, *held]
-        return Counter(self._stratum(visit.key) for visit in seen if not visit.repeat)
 
     def _order(self, rater: Rater) -> dict[str, int]:
         """Return the rater's own random order, the same after a restart."""
@@ -251,7 +248,8 @@ class AnnotationServer:
         # before anything else, and so before the token is looked at
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         # proxies pass the name on with or without a port
-        if not answers_to(host, self.host) and host_name(host) != self._public_host():
+        is_public = self.public is not None and host_name(host) == host_name(self.public)
+        if not is_public and not answers_to(host, self.host):
             return _refusal(
                 403, "this server does not answer to that host name; it has to be told its own"
             )
@@ -265,9 +263,6 @@ class AnnotationServer:
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(HEADERS)
-
-    def _public_host(self) -> str | None:
-        return None if self.public is None else host_name(self.public)
 
     def _rater(self, request: web.Request) -> Rater:
         rater = self.ratings.rater_of(request.match_info["token"])
@@ -359,8 +354,7 @@ class AnnotationServer:
             revision=revision,
             # measured by the browser, whose clock may jump
             seconds=float(min(max(sent["seconds"], 0), 86400)),
-            # the server's count, not the browser's: a page that was open twice would report the
-            # same position twice
+            # the server's count: a page that is open twice would report a position twice
             position=len(rater.visits) if known is None else known.position,
             swapped=self.assignment.swapped(visit),
             comment=comment[:MAX_COMMENT],

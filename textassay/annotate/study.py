@@ -36,26 +36,20 @@ CHOICES = ((1.0, "first"), (0.5, "equal"), (0.0, "second"))
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One aspect as a rater is asked for it.
-
-    Attributes:
-        aspect: Its name.
-        definition: What to look at, in the task's words.
-        kind: How it is answered.
-        values: Ratings that may be given, lowest first; the two ends of the scale for `number`.
-        labels: What each label is called and means, in the order of `values`, for `labels`; the
-            labels of which several may apply, for `several`.
-        ordered: Whether labels are ordered.
-        names: What the ratings are called: the aspect, or each of its labels for `several`.
-    """
+    """One aspect as a rater is asked for it."""
 
     aspect: str
-    definition: str
-    kind: QuestionKind
+    definition: str  # what to look at, in the task's words
+    kind: QuestionKind  # how it is answered
+    # ratings that may be given, lowest first; the two ends of the scale for `number`
     values: tuple[float, ...]
-    # what follows is told by the task's digest
+    # the fields that follow are told by the task's digest
+
+    # what each label is called and means, in the order of `values`, for `labels`; the labels of
+    # which several may apply, for `several`
     labels: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    ordered: bool = field(default=False, repr=False)
+    ordered: bool = field(default=False, repr=False)  # whether labels are ordered
+    # what the ratings are called: the aspect, or each of its labels for `several`
     names: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
@@ -111,15 +105,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Guidelines:
-    """What raters are told beside the definitions of the task.
+    """What raters are told beside the definitions of the task."""
 
-    Attributes:
-        name: Name of their file, without its folder.
-        text: The text, shown as it is.
-    """
-
-    name: str
-    text: str
+    name: str  # name of their file, without its folder
+    text: str  # the text, shown as it is
 
     @classmethod
     def read(cls, path: Path) -> Guidelines:

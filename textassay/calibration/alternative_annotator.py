@@ -277,10 +277,7 @@ class _Trial:
         return total
 
     def _against(self, scores: Floats, rater: int) -> Floats:
-        """Return how near scores are to the other raters of each item.
-
-        The share who gave the same label, or the negative root mean squared distance.
-        """
+        """Return the share of each item's other raters who agree, or the negative RMS distance."""
         rows = self._rows[rater]
         others = self._ratings[rows].copy()
         others[:, rater] = np.nan
@@ -317,7 +314,7 @@ def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...]) -> 
 
 def _clustered_mean(values: Floats, units: Codes) -> Linearized:
     """Return the mean over rows with its variance over sources."""
-    mean = weighted_mean(values, units, np.ones(len(values)), int(units.max()) + 1)
+    mean = weighted_mean(values, units)
     # each source is one in the error and its degrees of freedom, however many rows it has
     return replace(mean, shares=None)
 

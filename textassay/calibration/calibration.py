@@ -46,15 +46,16 @@ from textassay.calibration.maps import (
     learn_map,
 )
 from textassay.learning.cascade import Rule
-from textassay.learning.splits import Mask, folds, split_rows
+from textassay.learning.splits import Mask, fold_masks, split_rows
 from textassay.meta.correlation import Codes, Floats, kendall, pearson, spearman
 from textassay.meta.intervals import t_quantile
 from textassay.meta.labels import mean_interval
-from textassay.runtime.errors import ConfigurationError, DataError, StorageError
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Score
 from textassay.runtime.storage.files import (
     check_new_folder,
     read_sealed,
+    storage_errors,
     write_json,
     write_sealed,
     write_text,
@@ -145,10 +146,7 @@ _ASPECT = TypeAdapter(AspectCalibration)
 
 
 def _checked(made: AspectCalibration) -> AspectCalibration:
-    """Raise ValueError unless what was read could have been learned.
-
-    The folder may come from somebody else, and its digest is no proof of anything.
-    """
+    """Raise ValueError unless what was read, perhaps somebody else's, could have been learned."""
     low, high = made.scales.raters
     judge, cells, grid = made.scales.judge, made.cells, made.grid
     if not low < high or (judge is not None and not judge[0] < judge[1]):
@@ -393,17 +391,12 @@ def _agreement(x: Floats, y: Floats, learned: LearnedMap) -> dict[str, Any]:
 def _held_out(
     made: AspectCalibration, x: Floats, y: Floats, groups: Codes, weights: Floats | None, seed: int
 ) -> dict[str, Any] | None:
-    """Return coverage and width of the intervals on sources that had no part in them.
-
-    The raw scores' intervals are returned for comparison: the score plus and minus one distance
-    for all.
-    """
+    """Return coverage and width of the intervals, and of raw scores', on sources of neither."""
     scales, grid, coverage = made.scales, made.grid, made.coverage
-    fold = folds(groups, _OUTER_FOLDS, seed=seed + 1)
     names, raw = ("calibrated", "raw"), scales.on_raters_scale(x)
     inside, widths = np.zeros((2, len(x)), bool), np.full((2, len(x)), np.nan)
-    for number in range(int(fold.max()) + 1):
-        test, train = fold == number, fold != number
+    for test in fold_masks(groups, _OUTER_FOLDS, seed=seed + 1):
+        train = ~test
         own = None if weights is None else weights[train]
         rows = x[train], y[train], groups[train]
         try:
@@ -419,13 +412,12 @@ def _held_out(
             grid=grid, coverage=coverage, weights=own,
         )  # fmt: skip
         ends = [cells.around(x[test], learned.map.predict(x[test]), grid)]
-        if raw is not None:
+        if raw is not None:  # for comparison: plus and minus one distance for all
             errors = np.round(y[train] - raw[train], 9)
             half = distance_to_hold(errors, groups[train], coverage)
             ends.append(grid.outward(raw[test] - half, raw[test] + half))
         for at, (low, high) in enumerate(ends):
-            # ends on thirds or twelfths of a point are not exact in binary; a rating on the end is
-            # inside
+            # ends on thirds of a point are not exact in binary; a rating on the end is inside
             inside[at, test] = (y[test] >= low - 1e-9) & (y[test] <= high + 1e-9)
             widths[at, test] = high - low
     return {
@@ -522,15 +514,13 @@ def save(
         "sources": sorted(sources),
         "made": {"textassay": __version__, **made},
     }
-    try:
+    with storage_errors(f"the calibration cannot be written to {out}"):
         out.mkdir(parents=True, exist_ok=True)
         # the calibration is written last: a folder that was interrupted holds no
         # `calibration.json`, and `load` refuses it
         write_json(out / REPORT, {"format": FORMAT, "aspects": list(reports)})
         write_text(out / TEXT, text)
         write_sealed(out / FILE, content, format=FORMAT)
-    except OSError as error:
-        raise StorageError(f"the calibration cannot be written to {out}: {error}") from error
 
 
 def load(folder: str | Path) -> Calibration:
@@ -579,14 +569,10 @@ _ROUNDING = 1e-9
 class Tried:
     """One length of intervals."""
 
-    length: float
-    """Greatest length with which a score stands."""
-    share: float
-    """Share of the rows on which the cheap judge then decides."""
-    disagreement: float | None
-    """Share of those on which people disagree; `None` without any."""
-    bound: float
-    """Upper bound of it in new sources."""
+    length: float  # greatest length with which a score stands
+    share: float  # share of the rows on which the cheap judge then decides
+    disagreement: float | None  # share of those on which people disagree; `None` without any
+    bound: float  # upper bound of it in new sources
 
 
 def learn_rule(
@@ -626,8 +612,8 @@ def learn_rule(
     # for all lengths together (Bonferroni): the best of several looks better than it is
     level = 1 - (1 - confidence) / max(1, len(candidates))
     tried = tuple(_try(length, own, wrong, rest.groups, level) for length in candidates)
-    good = [one for one in tried if one.bound <= risk]
-    best = max(good, key=lambda one: one.length) if good else None
+    good = (one for one in tried if one.bound <= risk)
+    best = max(good, key=lambda one: one.length, default=None)
     intervals = made.to_dict()["intervals"]
     rule = Rule(
         aspect=columns.score,
@@ -650,7 +636,7 @@ def _candidates(lengths: Floats) -> list[float]:
     """Return the lengths to try: those that occur, thinned out evenly if they are many."""
     found = np.unique(lengths[np.isfinite(lengths)])
     at = np.unique(np.linspace(0, len(found) - 1, min(len(found), MAX_LENGTHS)).round().astype(int))
-    return [float(found[i]) for i in at] if len(found) else []
+    return [float(found[i]) for i in at]
 
 
 def _try(length: float, own: Floats, wrong: Any, groups: Codes, level: float) -> Tried:

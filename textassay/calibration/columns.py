@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Literal
 
@@ -198,13 +199,12 @@ class Columns:
 
     def only(self, rows: Mask) -> Columns:
         """Return some of the rows; codes of sources stay what they are."""
-        at = np.flatnonzero(rows).tolist()
         arrays = ("scores", "ratings", "raters", "groups", "words", "probabilities")
         parts = {name: getattr(self, name) for name in arrays}
         return replace(
             self,
-            ids=[self.ids[i] for i in at],
-            systems=[self.systems[i] for i in at],
+            ids=list(compress(self.ids, rows)),
+            systems=list(compress(self.systems, rows)),
             **{name: part[rows] for name, part in parts.items() if part is not None},
         )
 
@@ -320,8 +320,7 @@ def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
     if scale is not None:
         _refuse_off_scale(columns, scale, "the scale that was given")
         return Scales(columns.scale, scale)
-    # a judge on 0 to 1 often returns a probability while people rated 1 to 5, so its scale says
-    # nothing about theirs
+    # a judge on 0 to 1 often gives probabilities, whose scale says nothing about people's
     if columns.scale is None or (columns.scale == (0.0, 1.0) and high > 1):
         return Scales(columns.scale, (low, high) if low < high else (low, low + 1.0))
     _refuse_off_scale(

@@ -131,12 +131,11 @@ def paired_difference(
         seed: Seed of the random flips.
         weight: Whether each source counts the same, or each row.
     """
-    count = int(groups.max()) + 1
     delta = a - b
-    difference = mean_over(weight, delta, groups, count)
-    sizes = np.bincount(groups, minlength=count)
+    difference = mean_over(weight, delta, groups)
+    sizes = np.bincount(groups)
     # what is flipped is what a source adds to the mean: its own mean, or the sum of its rows
-    parts = np.asarray(np.bincount(groups, weights=delta, minlength=count)[sizes > 0], float)
+    parts = np.asarray(np.bincount(groups, weights=delta)[sizes > 0], float)
     flipped = parts if weight == "texts" else parts / sizes[sizes > 0]
     p = None
     if difference.clusters > 1:
@@ -146,8 +145,8 @@ def paired_difference(
     return PairedDifference(
         n=len(delta),
         groups=difference.clusters,
-        a=mean_over(weight, a, groups, count).value,
-        b=mean_over(weight, b, groups, count).value,
+        a=mean_over(weight, a, groups).value,
+        b=mean_over(weight, b, groups).value,
         difference=difference,
         p=p,
         wins=int((delta > 0).sum()),
@@ -181,8 +180,7 @@ def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
     for start in range(0, FLIPS, step):
         size = min(step, FLIPS - start)
         signs = rng.integers(0, 2, size=(size, len(values)), dtype=np.int8)
-        # signs are 0 and 1 to save memory: twice their sum less the total equals the sum with -1
-        # and 1
+        # signs are 0 and 1 to save memory: twice their sum less the total is that with -1 and 1
         sums = signs @ values * 2 - values.sum()
         extreme += int((np.abs(sums) >= observed - slack).sum())
     # the data are one of the flips, so p is never 0 and the test stays valid with random flips
@@ -654,10 +652,7 @@ def _if_same_scale(row: CompareRow) -> CompareRow:
 
 
 def _by_source(judged: Judged, sources: Mapping[str, str | None]) -> Judged:
-    """Return the mean of each source's scores, under its name; texts without a source are left out.
-
-    A source without any score is unscored.
-    """
+    """Return the mean of each source's scores, under its name; texts without one are left out."""
     scored: dict[str, list[float]] = {}
     for id_, value in judged.values.items():
         if (group := sources.get(id_)) is not None:

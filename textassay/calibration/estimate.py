@@ -66,7 +66,6 @@ MIN_OF_TEXTS = 40
 the size of a source, 95 % intervals hold 92 to 93 % there in simulations."""
 _UNEQUAL = 0.75
 """Share of the number of sources below which Kish's number speaks of unequal sizes."""
-_ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +292,7 @@ class _Work:
         _, y, at = part.pairs
         own = len(np.unique(at))
         outside, sparse = self.range.outside(part.scores), self.range.sparse(part.scores)
-        # with fewer rated sources of its own, the system's error would be estimated worse than by
-        # that of all systems
+        # with fewer rated sources of its own, the error of all systems is the better estimate
         corrected = self._corrected(inside) if own >= MIN_OWN or system is None else None
         refused = self.range.refusal(outside)
         # ratings drawn from a system itself are where its scores are; so are those of all rows
@@ -347,11 +345,10 @@ class _Work:
             # pairing removes how hard each source is; without common ratings the linearized means
             # are subtracted, which still pairs them through the sources they share
             delta = self._paired(a, b) or points[a].minus(points[b])
-            estimate, p = delta.estimate(self.confidence), delta.p_value()
-            if not self._shows_spread(delta):
+            estimate = delta.estimate(self.confidence)
+            if self.chosen or not _shows_spread(delta):
                 estimate = Estimate(estimate.value)
-            if self.chosen:
-                estimate, p = Estimate(estimate.value), None
+            p = None if self.chosen else delta.p_value()
             differences.append(SystemDifference(self.columns.score, a, b, estimate, p))
         return adjust_p(differences)
 
@@ -430,8 +427,7 @@ class _Work:
         return Linearized(
             judge.value + residual.value,
             judge.influence + residual.influence,
-            # the smaller count, that is the wider interval: rated sources are nearly always the
-            # fewer
+            # the smaller count gives the wider interval: rated sources are nearly always fewer
             min(judge.clusters, residual.clusters),
             shares=residual.shares,
         )
@@ -451,25 +447,18 @@ class _Work:
         on_scale = self.scales.on_raters_scale(part.scores)
         if on_scale is None:
             return NO_ESTIMATE
-        linearized = self._mean(on_scale, part.groups)
-        mean = linearized.estimate(self.confidence).clipped(*self.scales.raters)
-        return mean if self._shows_spread(linearized) else Estimate(mean.value)
+        return self._on_scale(self._mean(on_scale, part.groups))
 
     def _estimate(self, linearized: Linearized | None, *, one_tailed: bool) -> Estimate:
         if linearized is None:
             return NO_ESTIMATE
-        estimate = linearized.estimate(self.confidence, one_tailed=one_tailed)
+        estimate = self._on_scale(linearized, one_tailed=one_tailed)
+        return Estimate(estimate.value) if self.chosen else estimate
+
+    def _on_scale(self, mean: Linearized, *, one_tailed: bool = False) -> Estimate:
+        estimate = mean.estimate(self.confidence, one_tailed=one_tailed)
         estimate = estimate.clipped(*self.scales.raters)
-        promised = not self.chosen and self._shows_spread(linearized)
-        return estimate if promised else Estimate(estimate.value)
-
-    @staticmethod
-    def _shows_spread(linearized: Linearized) -> bool:
-        """Return whether sources differ: those that are all equal do not show how far others would.
-
-        One source has no interval in any case.
-        """
-        return linearized.clusters < 2 or linearized.variance > 0
+        return estimate if _shows_spread(mean) else Estimate(estimate.value)
 
     def _unscored(self, system: str | None, corrected: Estimate) -> dict[str, Any]:
         """Return counts of rows without a score, and bounds on the mean if they are many."""
@@ -491,14 +480,18 @@ class _Work:
         return summary
 
 
+def _shows_spread(mean: Linearized) -> bool:
+    """Return whether sources differ: those that are all equal do not show how far others would."""
+    return mean.variance > 0
+
+
 def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> list[EstimateRow]:
     """Return the rows with the ranks that significant differences leave open."""
     ranked = [row for row in rows if row.corrected.value is not None]
     at = {row.system: number for number, row in enumerate(ranked)}
-    # Holm-adjusted p-values: with many systems some pair differs by chance, and ranks would be
-    # split
+    # Holm-adjusted: with many systems some pair differs by chance, and ranks would be split
     tests = [(at[one.a], at[one.b], one.p_holm) for one in differences]
-    ranks = paired_ranks([row.corrected.value or 0.0 for row in ranked], tests, _ALPHA)
+    ranks = paired_ranks([row.corrected.value or 0.0 for row in ranked], tests)
     if ranks is None:
         return rows
     rank_of = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}

@@ -8,6 +8,7 @@ the estimate stays right (see `means`).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -151,10 +152,7 @@ class _Component:
 
 
 def _parts(ratings: Floats, scores: Floats, groups: Codes) -> tuple[_Component, _Component]:
-    """Return how ratings and scores vary between sources, and within them.
-
-    By one-way analysis of variance with sources of unequal size.
-    """
+    """Return how ratings and scores vary between sources, and within them, by one-way ANOVA."""
     _, at, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     table = np.stack([ratings, scores], axis=1)
     table = table - table.mean(axis=0)
@@ -203,8 +201,7 @@ class _Forecast:
             weight = max(0.0, (between.both * some + within.both * few) / spread)
         variance = between.ratings * all_sources + within.ratings * all_rows
         variance += between.left(weight) * some + within.left(weight) * few
-        # the forecast uses the same t quantile as the later interval, or it would promise too much
-        # for few sources
+        # the same t quantile as in the later interval, or few sources would promise too much
         t = t_quantile(max(1, round(1 / of_sources) - 1), self.confidence)
         return t * math.sqrt(max(variance, 0.0))
 
@@ -233,15 +230,13 @@ class _Forecast:
 
     def least(self, half_width: float, *, with_judge: bool) -> int | None:
         """Return the fewest rows that reach the wanted half-width; `None` if all do not."""
+
+        def is_enough(count: int) -> bool:
+            return self.half_width(count, with_judge=with_judge) <= half_width
+
         # bisection relies on a half-width that does not grow with the number of rated rows
-        low, high = 2, int(self.sizes.sum())
-        if self.half_width(high, with_judge=with_judge) > half_width:
-            return None
-        while low < high:
-            middle = (low + high) // 2
-            is_enough = self.half_width(middle, with_judge=with_judge) <= half_width
-            low, high = (low, middle) if is_enough else (middle + 1, high)
-        return low
+        total = int(self.sizes.sum())
+        return bisect_left(range(total), True, lo=2, key=is_enough) if is_enough(total) else None
 
 
 def first_rows(
@@ -379,8 +374,7 @@ def _allocation(strata: Codes, spread: Floats, count: int) -> list[int]:
         weight = np.where(room > 0, sizes * spread, 0.0)
         exact = left * weight / weight.sum()
         step = np.minimum(np.floor(exact).astype(int), room)
-        # every exact share is below one row: hand out single rows by the largest remainder, or the
-        # loop would not end
+        # all shares are below one row: single rows by the largest remainder end the loop
         if not step.any():
             order = np.argsort(-np.where(room > 0, exact - np.floor(exact), -1.0), kind="stable")
             step[order[: min(left, int((room > 0).sum()))]] = 1

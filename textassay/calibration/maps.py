@@ -32,7 +32,7 @@ from pydantic import AfterValidator, Field, PlainSerializer
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
-from textassay.learning.splits import folds
+from textassay.learning.splits import fold_masks
 from textassay.learning.training import least_error
 from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -104,16 +104,11 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Isotonic:
-    """A monotone curve: equal on a pooled block of scores, straight between blocks.
-
-    Attributes:
-        scores: Judge's scores at the ends of the blocks, increasing, shape (knots,).
-        ratings: Rating at each of them, monotone, shape (knots,).
-    """
+    """A monotone curve: equal on a pooled block of scores, straight between blocks."""
 
     kind: Literal["isotonic"] = field(default="isotonic", kw_only=True)
-    scores: RisingNumbers
-    ratings: Numbers
+    scores: RisingNumbers  # judge's scores at the ends of the blocks, increasing, shape (knots,)
+    ratings: Numbers  # rating at each of them, monotone, shape (knots,)
 
     def predict(self, scores: Floats) -> Floats:
         """Return ratings, shape (n,); beyond the ends the value at the end, NaN if unscored."""
@@ -122,21 +117,14 @@ class Isotonic:
 
 @dataclass(frozen=True, slots=True)
 class ClippedLine:
-    """A straight line, clipped to the ratings that it was learned from.
+    """A straight line, clipped to the ratings that it was learned from."""
 
-    Attributes:
-        kind: `linear`, or `shift` if the slope was given by the scales rather than learned.
-        slope: Points of rating per point of score.
-        intercept: Rating at a score of 0.
-        low: Lowest value it returns.
-        high: Highest value it returns.
-    """
-
+    # `linear`, or `shift` if the slope was given by the scales rather than learned
     kind: Literal["linear", "shift"] = field(default="linear", kw_only=True)
-    slope: Annotated[float, Field(allow_inf_nan=False)]
-    intercept: Annotated[float, Field(allow_inf_nan=False)]
-    low: float
-    high: float
+    slope: Annotated[float, Field(allow_inf_nan=False)]  # points of rating per point of score
+    intercept: Annotated[float, Field(allow_inf_nan=False)]  # rating at a score of 0
+    low: float  # lowest value it returns
+    high: float  # highest value it returns
 
     def predict(self, scores: Floats) -> Floats:
         """Return ratings, shape (n,); NaN if unscored."""
@@ -170,10 +158,7 @@ def fit_line(
     scales: Scales,
     kind: Literal["linear", "shift"],
 ) -> ClippedLine:
-    """Return the least squares line, or for a shift that of the scales' slope through the means.
-
-    Flat at the mean rating if the scores are constant.
-    """
+    """Return the least squares line, or for a shift that of the scales' slope through the means."""
     middle, level = (float(np.average(one, weights=weights)) for one in (scores, ratings))
     if kind == "shift":
         slope = scales.slope or 1.0
@@ -186,17 +171,12 @@ def fit_line(
 
 @dataclass(frozen=True, slots=True)
 class Ordinal:
-    """A proportional odds model.
-
-    Attributes:
-        grid: Ratings that raters gave, increasing, shape (k,).
-        thresholds: Increasing, shape (k - 1,).
-        slope: Log odds of a higher rating per point of score.
-    """
+    """A proportional odds model."""
 
     kind: Literal["ordinal"] = field(default="ordinal", kw_only=True)
-    grid: RisingNumbers
-    thresholds: Numbers
+    grid: RisingNumbers  # ratings that raters gave, increasing, shape (k,)
+    thresholds: Numbers  # increasing, shape (k - 1,)
+    # log odds of a higher rating per point of score
     slope: Annotated[float, Field(allow_inf_nan=False)]
 
     def distribution(self, scores: Floats) -> Floats:
@@ -221,8 +201,7 @@ def fit_ordinal(scores: Floats, ratings: Floats, weights: Floats) -> Ordinal:
     np.add.at(counts, (cell_of, codes), weights)
     shares = np.cumsum(counts.sum(axis=0))[:-1] / counts.sum()
     start = np.log(shares / (1 - shares))
-    # steps in log space keep the thresholds increasing whatever the optimizer tries, so no
-    # constraint is needed
+    # steps in log space keep the thresholds increasing without a constraint
     packed = np.concatenate([start[:1], np.log(np.diff(start)), [0.0]])
     standardized = (cells - center) / spread
     found = minimize(_loss, packed, args=(standardized, counts), jac=True, method="L-BFGS-B").x
@@ -260,18 +239,12 @@ Map = Isotonic | ClippedLine | Ordinal
 
 @dataclass(frozen=True, slots=True)
 class LearnedMap:
-    """A map, with its values for rows of sources that it was not learned from.
+    """A map, with its values for rows of sources that it was not learned from."""
 
-    Attributes:
-        map: Learned from all rows.
-        cross_fitted: Value of each row by a map learned from other sources, shape (n,).
-        parts: The maps behind `cross_fitted`, one per fold.
-        errors: Mean squared error over held-out sources by kind, for those that were compared.
-    """
-
-    map: Map
-    cross_fitted: Floats
-    parts: tuple[Map, ...]
+    map: Map  # learned from all rows
+    cross_fitted: Floats  # value of each row by a map learned from other sources, shape (n,)
+    parts: tuple[Map, ...]  # the maps behind `cross_fitted`, one per fold
+    # mean squared error over held-out sources by kind, for those that were compared
     errors: Mapping[str, float]
 
     def predict_unseen(self, scores: Floats) -> Floats:
@@ -303,14 +276,13 @@ def learn_map(
     refuse_unlearnable(scores, ratings, groups)
     # whole sources go into a fold: rows of one source resemble each other, and a map tested on a
     # source it learned from would look better than it is on new ones
-    fold = folds(groups, _FOLDS, seed=seed)
+    masks = fold_masks(groups, _FOLDS, seed=seed)
     names = _candidates(method, len(scores), len(np.unique(groups)), scales)
     weights = np.ones(len(scores)) if weights is None else weights
     parts, values, squared = dict[str, list[Map]](), dict[str, Floats](), dict[str, Floats]()
     for name in names:
         parts[name], values[name] = [], np.empty(len(scores))
-        for number in range(int(fold.max()) + 1):
-            held_out = fold == number
+        for held_out in masks:
             seen = ~held_out
             part = _fit(name, scores[seen], ratings[seen], weights[seen], scales)
             parts[name].append(part)
@@ -387,20 +359,13 @@ _TOLERANCE = 0.03
 
 @dataclass(frozen=True, slots=True)
 class ScoreRanges:
-    """How far ratings lie from calibrated scores, by range of the judge's score.
+    """How far ratings lie from calibrated scores, by range of the judge's score."""
 
-    Attributes:
-        edges: Lowest score of each cell but the first, increasing, shape (cells - 1,).
-        below: Distance down to the lower end in each, shape (cells,); infinite if there were too
-            few sources.
-        above: Distance up to the upper end, likewise.
-        rows: Rated rows in each, shape (cells,).
-    """
-
-    edges: RisingNumbers
+    edges: RisingNumbers  # lowest score of each cell but the first, increasing, shape (cells - 1,)
+    # distance down to the lower end in each, shape (cells,); infinite if there were too few sources
     below: Distances
-    above: Distances
-    rows: Counts
+    above: Distances  # distance up to the upper end, likewise
+    rows: Counts  # rated rows in each, shape (cells,)
 
     def around(self, scores: Floats, calibrated: Floats, grid: Grid) -> tuple[Floats, Floats]:
         """Return the ends of the interval of each score, on the grid, shape (n,) each."""
@@ -412,16 +377,11 @@ class ScoreRanges:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The values that a rating can take.
-
-    Attributes:
-        low: Lowest value.
-        high: Highest value.
-        steps: Number of steps to a point, 3 for the mean of three whole ratings; 0 for any value.
-    """
+    """The values that a rating can take."""
 
     low: float
     high: float
+    # number of steps to a point, 3 for the mean of three whole ratings; 0 for any value
     steps: Annotated[int, Field(ge=0, le=MAX_DENOMINATOR)]
 
     def outward(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -429,8 +389,7 @@ class Grid:
         low, high = (np.clip(end, self.low, self.high) for end in (low, high))
         if not self.steps:
             return low, high
-        # without the allowance an end on the grid, say 3.0000000001, would move out by a whole
-        # step
+        # without the allowance an end such as 3.0000000001 would move out by a whole step
         down = np.floor((low - self.low) * self.steps + _ROUNDING) / self.steps + self.low
         up = np.ceil((high - self.low) * self.steps - _ROUNDING) / self.steps + self.low
         return down, np.minimum(up, self.high)
@@ -444,10 +403,7 @@ class Grid:
 
 
 def grid_of(ratings: Floats, bounds: tuple[float, float]) -> Grid:
-    """Return the coarsest grid within the bounds that holds all ratings.
-
-    The finest grid tried is twelfths of a point.
-    """
+    """Return the coarsest grid within the bounds, at finest of twelfths, that holds all ratings."""
     for steps in range(1, MAX_DENOMINATOR + 1):
         at = (ratings - bounds[0]) * steps
         if np.allclose(at, np.round(at), rtol=0, atol=1e-6):
@@ -527,16 +483,14 @@ def _shortest(
 
 
 def _reached(values: Floats, groups: Codes, weights: Floats | None) -> tuple[Floats, Floats]:
-    """Return distinct values and the probability that a row of a new source is no larger.
-
-    The new source itself counts as one more, infinitely far.
-    """
+    """Return distinct values and the probability that a row of a new source is no larger."""
     _, at, counts = np.unique(groups, return_inverse=True, return_counts=True)
     levels, block = np.unique(values, return_inverse=True)
     # each source has mass 1 whatever its number of rows, so a source with many rated rows does not
     # decide the quantile (hierarchical conformal prediction, Lee, Barber and Willett)
     mass = 1.0 / counts[at] if weights is None else weights * (len(counts) / weights.sum())
     shares = np.bincount(block, weights=mass)
+    # the new source counts as one more, infinitely far
     return levels, np.cumsum(shares) / (len(counts) + 1)
 
 
@@ -551,6 +505,4 @@ def _assign_cells(scores: Floats) -> tuple[Codes, Floats]:
     # the last cell instead of making one that is too small
     band = np.minimum(before // least, max(len(scores) // least, 1) - 1)
     starts = np.flatnonzero(np.diff(band)) + 1
-    cell_of_level = np.zeros(len(levels), np.intp)
-    cell_of_level[starts] = 1
-    return np.cumsum(cell_of_level)[at], levels[starts].astype(float)
+    return np.searchsorted(starts, at, side="right"), levels[starts].astype(float)

@@ -84,6 +84,7 @@ _DIFFERENCES = (
 _SYMMETRIC = 1e-6
 """Skewness below which there is none."""
 _EDGE = 0.95
+_ALPHA = 0.05
 _MOST, _MOST_BY_CHANCE = 0.4, 0.35
 """Skewness up to which an interval follows it if it is known to be real, and if it may be chance.
 With more of it Hall's function is flat where a test decides: even six sources that differ by nearly
@@ -92,22 +93,16 @@ the same would prove nothing, and an interval would reach nine standard errors f
 
 @dataclass(frozen=True, slots=True)
 class Linearized:
-    """An estimate as a sum over sources, from which its variance and that of differences follow.
-
-    Attributes:
-        value: The estimate.
-        influence: What each source adds to its error, shape (sources,); 0 for sources without rows.
-        clusters: Number of independent sources behind it: those with ratings, if it uses any.
-        unseen: Variance of what the sources do not show, such as errors too rare to be among the
-            rated rows.
-        shares: Share of each source in the estimate, shape (sources,), 0 for sources that are not
-            among the clusters; `None` if all clusters have the same.
-    """
+    """An estimate as a sum over sources, from which its variance and that of differences follow."""
 
     value: float
+    # what each source adds to its error, shape (sources,); 0 for sources without rows
     influence: Floats
-    clusters: int
+    clusters: int  # number of independent sources behind it: those with ratings, if it uses any
+    # variance of what the sources do not show, such as errors too rare to be among the rated rows
     unseen: float = 0.0
+    # share of each source in the estimate, shape (sources,), 0 for sources that are not among the
+    # clusters; `None` if all clusters have the same
     shares: Floats | None = None
 
     @property
@@ -221,35 +216,41 @@ def row_weights(groups: Codes, weight: Weight) -> Floats:
     return np.asarray(1.0 / np.bincount(groups)[groups])
 
 
-def mean_over(weight: Weight, values: Floats, groups: Codes, count: int) -> Linearized:
+def mean_over(weight: Weight, values: Floats, groups: Codes, count: int = 0) -> Linearized:
     """Return the mean over sources or over texts; arguments as of `mean_over_groups`."""
     if weight_named(weight) == "texts":
-        return weighted_mean(values, groups, np.ones(len(values)), count)
+        return weighted_mean(values, groups, count=count)
     return mean_over_groups(values, groups, count)
 
 
-def mean_over_groups(values: Floats, groups: Codes, count: int) -> Linearized:
-    """Return the mean over sources of each source's mean; `count` is their number in the table."""
+def mean_over_groups(values: Floats, groups: Codes, count: int = 0) -> Linearized:
+    """Return the mean over sources of each source's mean.
+
+    `count` is their number in the table, if the largest codes are not among these rows.
+    """
     by_group = group_means(values, groups, count)
     present = ~np.isnan(by_group)
     means = by_group[present]
     # fsum rounds once, so the order of the sources cannot change the last digits of a mean, and
     # equal runs compare as equal
     center = math.fsum(means) / len(means)
-    influence = np.zeros(count)
+    influence = np.zeros(len(by_group))
     influence[present] = (means - center) / len(means)
     return Linearized(center, influence, len(means))
 
 
 def group_means(values: Floats, groups: Codes, count: int) -> Floats:
-    """Return each source's mean, shape (count,); NaN if it has no row."""
+    """Return each source's mean, shape (sources,); NaN if it has no row."""
     sizes = np.bincount(groups, minlength=count)
     sums = np.bincount(groups, weights=values, minlength=count)
-    return np.asarray(np.divide(sums, sizes, out=np.full(count, np.nan), where=sizes > 0))
+    return np.asarray(np.divide(sums, sizes, out=np.full(len(sizes), np.nan), where=sizes > 0))
 
 
-def weighted_mean(values: Floats, groups: Codes, weights: Floats, count: int) -> Linearized:
+def weighted_mean(
+    values: Floats, groups: Codes, weights: Floats | None = None, count: int = 0
+) -> Linearized:
     """Return the weighted mean of rows as a ratio of two sums over sources."""
+    weights = np.ones(len(values)) if weights is None else weights
     shares = np.bincount(groups, weights=weights, minlength=count)
     total = float(shares.sum())
     center = float(weights @ values) / total
@@ -319,7 +320,7 @@ def difference_table(differences: Iterable[SystemDifference], title: str) -> Tab
 
 
 def paired_ranks(
-    values: Sequence[float], tests: Sequence[tuple[int, int, float | None]], alpha: float
+    values: Sequence[float], tests: Sequence[tuple[int, int, float | None]]
 ) -> list[tuple[int, int]] | None:
     """Return the best and worst rank of each item that tests of pairs leave open; 1 is highest.
 
@@ -330,7 +331,7 @@ def paired_ranks(
         return None
     above, below = [0] * len(values), [0] * len(values)
     for a, b, p in tests:
-        if p is not None and p < alpha:
+        if p is not None and p < _ALPHA:
             lower, higher = (a, b) if values[a] < values[b] else (b, a)
             above[lower] += 1
             below[higher] += 1
@@ -401,8 +402,7 @@ def correct_mean(
     y, at, of_rated = ratings[rated], groups[rated], drawn[rated]
     judge = weighted_mean(scores, groups, share, count)
     labels = weighted_mean(y, at, of_rated, count)
-    # what unrated rows add to the judge's mean: 0 if every row is rated, and then nothing is left
-    # to correct
+    # what unrated rows add to the judge's mean: 0, with nothing to correct, if all are rated
     on_rated = weighted_mean(scores[rated], at, of_rated, count)
     gap = judge.minus(on_rated)
     left = 1.0 - float(share[rated].sum() / share.sum())
@@ -465,10 +465,7 @@ def of_one_size(groups: Codes) -> bool:
 def _whole_groups(
     scores: Floats, ratings: Floats, groups: Codes
 ) -> tuple[Floats, Floats, Floats] | None:
-    """Return the means of rated and unrated sources.
-
-    `None` if a source is rated in part, or all are.
-    """
+    """Return the means of rated and unrated sources; `None` if one is rated in part, or all are."""
     rated = ~np.isnan(ratings)
     sizes = np.bincount(groups)
     rated_sums = np.bincount(groups, weights=rated)
@@ -543,8 +540,7 @@ def rogan_gladen(
         clusters,
         shares=shares,
     )
-    # the estimate divides by it: a judge that cannot tell yes from no says nothing about
-    # prevalence
+    # the estimate divides by it: who cannot tell yes from no says nothing about prevalence
     if youden.value == 0:
         return None
     share = (positive.value + specificity.value - 1) / youden.value
@@ -590,10 +586,8 @@ class RatedRange:
 
     low: float
     high: float
-    ends: tuple[float, float]
-    """Scores at or beyond which there are at least 8 ratings."""
-    by_chance: float
-    """Share of all rows that lies beyond `ends`, as the rated rows have it."""
+    ends: tuple[float, float]  # scores at or beyond which there are at least 8 ratings
+    by_chance: float  # share of all rows that lies beyond `ends`, as the rated rows have it
     labels: int
 
     def outside(self, scores: Floats) -> float:

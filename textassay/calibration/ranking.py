@@ -47,7 +47,6 @@ from textassay.table import Column, Displayed, Note, Table
 
 _STEPS = 100
 _TOLERANCE = 1e-10
-_ALPHA = 0.05
 _SYSTEMS = (
     Column("aspect", "aspect"), Column("system", "system"), Column("rank", "rank", "number"),
     Column("strength", "strength", "interval"), Column("win_rate", "win rate", "interval"),
@@ -234,7 +233,7 @@ def _ranked(
     values = [one.value for one in order]
     differences = _differences(aspect, names, order, strengths is not None, confidence)
     tests = [(code[one.a], code[one.b], one.p_holm) for one in differences]
-    ranks = paired_ranks(values, tests, _ALPHA)
+    ranks = paired_ranks(values, tests)
     rows = []
     for at in sorted(range(len(names)), key=lambda at: -values[at]):
         inside = (table.first == at) | (table.second == at)
@@ -300,10 +299,10 @@ def _estimate(linearized: Linearized, confidence: float) -> Estimate:
 class Choices:
     """The recorded comparisons on one aspect."""
 
+    # 1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id
     values: dict[str, float | None] = field(default_factory=dict)
-    """1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id."""
+    # ids of choices that flipped with the order of the texts
     flipped: set[str] = field(default_factory=set)
-    """Ids of choices that flipped with the order of the texts."""
     signatures: dict[str, None] = field(default_factory=dict)
 
 
@@ -369,20 +368,12 @@ def read_comparisons(scores: str | Path, known: Mapping[str, ComparedPair]) -> d
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """Comparisons of systems, one row each.
+    """Comparisons of systems, one row each."""
 
-    Attributes:
-        first: Code of the first system, shape (n,).
-        second: Code of the second, shape (n,).
-        values: 1 if the first is better, 0 if the second is, 0.5 for a tie, shape (n,).
-        groups: Code of each row's source, shape (n,).
-        systems: Number of systems.
-    """
-
-    first: Codes
-    second: Codes
-    values: Floats
-    groups: Codes
+    first: Codes  # code of the first system, shape (n,)
+    second: Codes  # code of the second, shape (n,)
+    values: Floats  # 1 if the first is better, 0 if the second is, 0.5 for a tie, shape (n,)
+    groups: Codes  # code of each row's source, shape (n,)
     systems: int
 
     def win_rate(self, system: int) -> Linearized:
@@ -390,7 +381,7 @@ class Comparisons:
         ahead, behind = self.first == system, self.second == system
         values = np.concatenate([self.values[ahead], 1 - self.values[behind]])
         groups = np.concatenate([self.groups[ahead], self.groups[behind]])
-        return weighted_mean(values, groups, np.ones(len(values)), int(self.groups.max()) + 1)
+        return weighted_mean(values, groups, count=int(self.groups.max()) + 1)
 
     def connected(self) -> Codes:
         """Return the component of each system; systems compared, even via others, share one."""
@@ -465,10 +456,7 @@ def _newton_parts(counts: Floats, strengths: Floats) -> tuple[Floats, Floats]:
 
 
 def _slopes(one: Comparisons, strengths: Floats) -> Floats:
-    """Return the slope of the likelihood by system and source; (systems, sources).
-
-    One slope per source instead of one per row: the sandwich's middle part sums them squared.
-    """
+    """Return the slope of the likelihood by system and source, which the sandwich sums squared."""
     residual = one.values - expit(strengths[one.first] - strengths[one.second])
     sources = int(one.groups.max()) + 1
     cells, shape = one.systems * sources, (one.systems, sources)

@@ -23,11 +23,11 @@ from textassay.learning.splits import group_codes, split_rows
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.methods.library import tasks, trees
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import RunFolderError, StorageError
+from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Message
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.files import write_json, write_text
+from textassay.runtime.storage.files import storage_errors, write_json, write_text
 
 TASKS = ("summarization", "dialogue", "data-to-text")
 """Tasks of the demo; the bundled translations are left out, for its model reads English only."""
@@ -49,20 +49,14 @@ WatchSession = Callable[[str, str, Session], AbstractAsyncContextManager[None]]
 class Recipe(Message):
     """One method as the demo runs it."""
 
-    name: str
-    """What its rows are called, and its folder."""
-    method: str
-    """The method, as `textassay score --method` takes it."""
-    options: dict[str, Any] = {}
-    """Its options, as `--set` takes them."""
-    tools: tuple[str, ...] = ()
-    """Its assistant evaluators."""
-    unit: str = ""
-    """What its values are."""
-    tasks: tuple[str, ...] = TASKS
-    """The tasks that it runs on."""
+    name: str  # what its rows are called, and its folder
+    method: str  # the method, as `textassay score --method` takes it
+    options: dict[str, Any] = {}  # its options, as `--set` takes them
+    tools: tuple[str, ...] = ()  # its assistant evaluators
+    unit: str = ""  # what its values are
+    tasks: tuple[str, ...] = TASKS  # the tasks that it runs on
+    # extra of the package that it needs; where it is not installed the recipe is left out
     extra: str = ""
-    """Extra of the package that it needs; where it is not installed the recipe is left out."""
 
 
 BASELINES = Recipe(name="trivial", method="tools", tools=TRIVIAL)
@@ -103,8 +97,7 @@ class DemoFolder:
     """The demo's folder."""
 
     folder: Path
-    tasks: tuple[str, ...] = TASKS
-    """What is shown; the folder may hold other tasks besides."""
+    tasks: tuple[str, ...] = TASKS  # what is shown; the folder may hold other tasks besides
 
     def data(self, task: str, *, held_out: bool = False) -> Path:
         """Return the file of a task's examples: all of them, or the held-out ones only."""
@@ -160,10 +153,8 @@ class DemoFolder:
 
     def write_agreement(self, content: object) -> None:
         """Write the table of agreement as JSON."""
-        try:
+        with storage_errors(f"cannot write {self.agreement}"):
             write_json(self.agreement, content)
-        except OSError as error:
-            raise StorageError(f"cannot write {self.agreement}: {error}") from error
 
 
 def count_steps(layout: DemoFolder) -> int:
@@ -190,17 +181,12 @@ class Pipeline:
         """Copy a task's examples, and write those of the held-out sources to another file."""
         lines = data_file(task).read_text(encoding="utf-8").splitlines(keepends=True)
         groups = group_codes(example.group for example in Examples(data_file(task)))
-        # the same split as `fit` makes with these settings, so that the file holds exactly its
-        # held-out rows
+        # the split that `fit` makes with these settings: the file has its held-out rows
         trained = split_rows(groups, TRAIN_FRACTION, seed=SEED)
         held_out = (line for line, used in zip(lines, trained, strict=True) if not used)
-        try:
+        with storage_errors(f"cannot write the examples to {self._layout.folder}"):
             shutil.copyfile(data_file(task), self._layout.data(task))
             write_text(self._layout.data(task, held_out=True), "".join(held_out))
-        except OSError as error:
-            raise StorageError(
-                f"cannot write the examples to {self._layout.folder}: {error}"
-            ) from error
 
     async def _score(self, task: str, recipe: Recipe) -> Run:
         """Do what `textassay score` does, or `textassay tools score` for what asks no model."""
@@ -254,10 +240,7 @@ class Pipeline:
 
 
 def _with_a_tree(name: str) -> list[str]:
-    """Return the aspects of a task that the published tree decomposes.
-
-    Only their nodes are known before the run.
-    """
+    """Return the aspects of a task whose nodes are known before the run: in the published tree."""
     task = tasks.load(name)
     roots = {root.id for root in trees.load(name, task).roots}
     return [aspect.name for aspect in task.aspects if aspect.id in roots]

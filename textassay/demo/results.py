@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -31,7 +31,7 @@ from textassay.demo.pipeline import BASELINES, FITTED, NODES, DemoFolder, Recipe
 from textassay.meta.records import Recorded, read_scores
 from textassay.meta.table import agreement_table
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.messages import Example, Usage
+from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.storage.run_files import latest_scores
 
 TREATED = {"summarization": "consistency", "dialogue": "overall", "data-to-text": "quality"}
@@ -51,12 +51,10 @@ class ComparisonLine:
     """One way of scoring against the ratings."""
 
     name: str
-    trivial: bool
-    """Whether it looks at the surface alone."""
+    trivial: bool  # whether it looks at the surface alone
+    # at dataset level, by human aspect that is judged; `None` if undefined
     spearman: dict[str, float | None]
-    """At dataset level, by human aspect that is judged; `None` if undefined."""
-    n: int
-    """Fewest rows behind any of them."""
+    n: int  # fewest rows behind any of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +65,7 @@ class TaskComparison:
     aspects: tuple[str, ...]
     examples: int
     groups: int
-    lines: tuple[ComparisonLine, ...]
-    """The trivial ones first."""
+    lines: tuple[ComparisonLine, ...]  # the trivial ones first
 
     def bar(self, aspect: str) -> float:
         """Return what a judge must beat: the best trivial coefficient, whichever its sign.
@@ -145,19 +142,16 @@ class Treatments:
 
     aspect: str
     systems: tuple[str, ...]
+    # by name: mean by system, `None` if nothing was scored
     rows: dict[str, tuple[float | None, ...]]
-    """By name: mean by system, `None` if nothing was scored."""
 
 
 def by_treatment(
-    aspect: str,
-    examples: Sequence[Example],
-    judged: Mapping[str, Recorded],
-    ratings: str = "our rating",
+    aspect: str, examples: Sequence[Example], judged: Mapping[str, Recorded]
 ) -> Treatments:
     """Return mean scores by what was done to the texts, the assigned ratings first."""
     systems = tuple(dict.fromkeys(example.system or "" for example in examples))
-    columns = {ratings: {example.id: example.human.get(aspect) for example in examples}}
+    columns = {"our rating": {example.id: example.human.get(aspect) for example in examples}}
     columns |= {name: dict(scores[aspect]) for name, scores in judged.items() if aspect in scores}
     rows = {
         name: tuple(
@@ -209,22 +203,17 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What came out for one task.
+    """What came out for one task."""
 
-    Attributes:
-        treatments: Means by what was done to the texts.
-        comparison: Agreement over all texts.
-        held_out: Agreement of HD-Eval, averaged and fitted, over the texts of sources that nothing
-            was learned from.
-        in_order: By method, pairs of texts about one source that are in the order of our ratings,
-            and how many pairs there are; the best method first.
-        misled: Sources in which the judge prefers garbled words to the clean text, and sources.
-    """
-
-    treatments: Treatments
-    comparison: TaskComparison
+    treatments: Treatments  # means by what was done to the texts
+    comparison: TaskComparison  # agreement over all texts
+    # agreement of HD-Eval, averaged and fitted, over the texts of sources that nothing was learned
+    # from
     held_out: TaskComparison
+    # by method, pairs of texts about one source that are in the order of our ratings, and how many
+    # pairs there are; the best method first
     in_order: dict[str, tuple[float, int]]
+    # sources in which the judge prefers garbled words to the clean text, and sources
     misled: tuple[int, int]
 
 
@@ -262,26 +251,18 @@ def agreement_as_dict(results: Sequence[TaskResult]) -> dict[str, object]:
 
 def outcomes(layout: DemoFolder) -> Counter[str]:
     """Count the scores of all runs by outcome."""
-    counts: Counter[str] = Counter()
-    for folder in _runs(layout):
-        counts.update(score.outcome for score in latest_scores(layout.run(*folder)))
-    return counts
+    return Counter(score.outcome for score in _all_scores(layout))
 
 
 def usage(layout: DemoFolder) -> Usage:
     """Return what all runs asked."""
-    return sum(
-        (score.usage for folder in _runs(layout) for score in latest_scores(layout.run(*folder))),
-        Usage(),
-    )
+    return sum((score.usage for score in _all_scores(layout)), Usage())
 
 
-def _runs(layout: DemoFolder) -> list[tuple[str, str]]:
-    return [
-        (task, name)
-        for task in layout.tasks
-        for name in (BASELINES.name, *(r.name for r in list_recipes(task)), NODES.name, FITTED)
-    ]
+def _all_scores(layout: DemoFolder) -> Iterator[Score]:
+    for task in layout.tasks:
+        for name in (BASELINES.name, *(r.name for r in list_recipes(task)), NODES.name, FITTED):
+            yield from latest_scores(layout.run(task, name))
 
 
 def _values(layout: DemoFolder, task: str, name: str) -> Recorded:
@@ -299,21 +280,14 @@ def _judged(layout: DemoFolder, task: str, recipe: Recipe, examples: Sequence[Ex
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One aspect.
+    """One aspect."""
 
-    Attributes:
-        estimate: Means from the judge's scores of all texts and the ratings of some.
-        all_ratings: Mean of all our ratings, of which the estimate saw some.
-        error: Mean absolute distance of the judge's scores from the ratings, on the rated texts.
-        calibrated_error: The same of calibrated scores, by maps that saw other sources.
-        annotator_test: The alternative annotator test against all raters, by source.
-    """
-
-    estimate: EstimateRow
-    all_ratings: float
+    estimate: EstimateRow  # means from the judge's scores of all texts and the ratings of some
+    all_ratings: float  # mean of all our ratings, of which the estimate saw some
+    # mean absolute distance of the judge's scores from the ratings, on the rated texts
     error: float
-    calibrated_error: float
-    annotator_test: AnnotatorTest
+    calibrated_error: float  # the same of calibrated scores, by maps that saw other sources
+    annotator_test: AnnotatorTest  # the alternative annotator test against all raters, by source
 
 
 def decided(layout: DemoFolder) -> list[Decided]:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, compress
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from textassay.fitting.learn import (
     Watch,
     correlations,
     join_folds,
+    mean_if_all,
     predict,
 )
 from textassay.fitting.request import FitRequest
@@ -112,8 +114,7 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
                     predictions[name] = unseen.predict(folds, baseline, aspect)[:, 0]
                 except DataError as error:
                     notes[name] = {"failed": str(error)}
-            # every aggregator that was fitted is shown, so that the choice can be judged in
-            # hindsight
+            # all that were fitted are shown, so that the choice can be judged in hindsight
             others = {name: values[:, column] for name, values in of_all.items()}
             repeats.append(others | predictions)
         aspects[aspect] = _on_same_rows(repeats, notes, unseen.rows, column, fitter.seed)
@@ -164,8 +165,7 @@ def single_feature(
             name: (values - np.nanmean(values)) / (np.nanstd(values) or 1.0)
             for name, values in columns.items()
         }
-    # the sign comes from the training rows too: choosing it on the held-out rows would favor the
-    # baseline by chance
+    # the sign is of the training rows too: one of the held-out rows would favor the baseline
     signed = [sign * columns[name][fold.inside]
               for fold, (name, sign) in zip(folds, found, strict=True)]  # fmt: skip
     values = join_folds(folds, signed)
@@ -202,10 +202,7 @@ def resamples_for(rows: int) -> int:
 def _on_same_rows(
     repeats: Sequence[Mapping[str, Floats]], notes: Json, test: FeatureTable, column: int, seed: int
 ) -> Json:
-    """Return agreement of all predictions on the rows where every one of them has a value.
-
-    Figures are means over the repeats.
-    """
+    """Return agreement, the mean over repeats, on the rows where every prediction has a value."""
     # one prediction's gaps are gaps of all, or each would be measured on rows of its own choice;
     # so is what only some of the repeats have
     names = [name for name in repeats[0] if all(name in one for one in repeats)]
@@ -227,14 +224,14 @@ def _on_same_rows(
         ]
         draws[name] = {c: np.mean([one[c] for one in drawn], axis=0) for c in COEFFICIENTS}
         values = {c: [getattr(one, c) for one in measured] for c in COEFFICIENTS}
-        means = {c: None if None in v else float(np.mean(v)) for c, v in values.items()}
+        means = {c: mean_if_all(v) for c, v in values.items()}
         rows[name] = {
             **means,
             "ci": {
                 c: _listed(coefficient_interval(means[c], draws[name][c], count))
                 for c in COEFFICIENTS
             },
-            **({"sd": {c: _sd(v) for c, v in values.items()}} if len(repeats) > 1 else {}),
+            **({"sd": {c: _sd_if_all(v) for c, v in values.items()}} if len(repeats) > 1 else {}),
             **notes.get(name, {}),
         }
         rated = {
@@ -259,10 +256,8 @@ def _on_same_rows(
     return {**rated, "agreement": {**rows, **failed}, "evaluator_minus": differences}
 
 
-def _sd(values: Sequence[float | None]) -> float | None:
-    """Return the standard deviation over the repeats; `None` if one of them is undefined."""
-    known = [value for value in values if value is not None]
-    return float(np.std(known, ddof=1)) if len(known) == len(values) else None
+def _sd_if_all(values: Sequence[Any]) -> float | None:
+    return None if None in values else float(np.std(values, ddof=1))
 
 
 def _as_json(found: Difference) -> Json:
@@ -277,12 +272,8 @@ def _mean(aspects: Json) -> Json:
     means: Json = {}
     for name in names:
         rows = [one["agreement"].get(name, {}) for one in aspects.values()]
-        for c in COEFFICIENTS:
-            values = [row.get(c) for row in rows]
-            # a mean over the aspects that happen to be defined would differ from row to row of the
-            # table
-            mean = None if None in values else float(np.mean(values))
-            means.setdefault(name, {})[c] = mean
+        # a mean over the aspects that happen to be defined would differ from row to row
+        means[name] = {c: mean_if_all([row.get(c) for row in rows]) for c in COEFFICIENTS}
     return means
 
 
@@ -291,10 +282,7 @@ def _listed(span: tuple[float, float] | None) -> list[float] | None:
 
 
 def competition_ranks(values: Floats) -> Floats:
-    """Return how many values are greater, shape (n,).
-
-    The best has rank 0, equal values share one.
-    """
+    """Return how many values are greater, shape (n,): 0 for the best, equal values share a rank."""
     # as in appendix D: ties share the better rank, so a judge that gives all the same score is
     # right about the best item only
     return np.asarray((values[None, :] > values[:, None]).sum(axis=1), float)
@@ -380,11 +368,17 @@ def agreement_between(a: Floats, b: Floats) -> Json:
 
 
 def _mean_of_raters(rows: list[Json]) -> Json:
-    means: Json = {}
+    return {name: figures["mean"] for name, figures in _over_known(rows).items()}
+
+
+def _over_known(rows: Sequence[Json]) -> dict[str, Json]:
+    """Return mean and standard deviation of each coefficient over the rows that define it."""
+    found: dict[str, Json] = {}
     for coefficient in ("pearson", "spearman"):
-        values = [row[coefficient] for row in rows if row[coefficient] is not None]
-        means[coefficient] = float(np.mean(values)) if values else None
-    return means
+        values = [row[coefficient] for row in rows if row.get(coefficient) is not None]
+        mean, sd = (float(np.mean(values)), float(np.std(values))) if values else (None, None)
+        found[coefficient] = {"mean": mean, "sd": sd}
+    return found
 
 
 def over_data(
@@ -431,11 +425,8 @@ def _over_seeds(
         except DataError as error:
             problem = str(error)
     curve: Json = {"seeds": len(curves), "rows": int(np.mean(rows)) if rows else None}
-    for coefficient in ("pearson", "spearman"):
-        values = [one[coefficient] for one in curves if one[coefficient] is not None]
-        curve[coefficient] = (
-            {"mean": float(np.mean(values)), "sd": float(np.std(values))} if values else None
-        )
+    for coefficient, figures in _over_known(curves).items():
+        curve[coefficient] = None if figures["mean"] is None else figures
     return curve | ({"failed": problem} if problem is not None else {})
 
 
@@ -491,12 +482,14 @@ def _over_one_sample(
 
 def _average_points(points: Sequence[Json]) -> Json:
     """Return one point of the mean curve: means and standard deviations over the samples."""
-    mean: Json = {"count": points[0]["count"], "last": points[0]["last"], "sd": {}}
-    for coefficient in ("pearson", "spearman"):
-        values = [one[coefficient] for one in points if one.get(coefficient) is not None]
-        mean[coefficient] = float(np.mean(values)) if values else None
-        mean["sd"][coefficient] = float(np.std(values)) if values else None
-    return mean | {"samples": len(points)}
+    figures = _over_known(points)
+    return {
+        "count": points[0]["count"],
+        "last": points[0]["last"],
+        "sd": {name: one["sd"] for name, one in figures.items()},
+        **{name: one["mean"] for name, one in figures.items()},
+        "samples": len(points),
+    }
 
 
 def steps(count: int) -> list[int]:

@@ -103,14 +103,9 @@ class Aligned:
 
 
 class Alignment:
-    """One alignment: checked when constructed, performed by `run`, counted by `dry_run`.
+    """One alignment: checked when constructed, performed by `run`, counted by `dry_run`."""
 
-    Attributes:
-        begun: Whether there is a folder to continue in.
-    """
-
-    reported_as = "alignment"
-    """Part of the report that says how the criteria grew."""
+    reported_as = "alignment"  # part of the report that says how the criteria grew
     _models: Mapping[str, Model]  # what criteria are rated with, by role, once `run` has begun
     _connected: Mapping[str, Model]  # the same without the alignment's store
     _watch: WatchSession
@@ -123,7 +118,7 @@ class Alignment:
         self.tree_name: str = getattr(request, "tree", None) or BY_MODEL
         self.options = HDEvalOptions.read(request.options)
         self.unscored: dict[str, int] = {}  # ratings that could not be had, by outcome
-        self.begun = False
+        self.begun = False  # whether there is a folder to continue in
         for name in OF_THE_TREE:
             if name in self.options.model_fields_set:
                 raise ConfigurationError(
@@ -272,8 +267,7 @@ class Alignment:
             try:
                 return self._fit(await self.grow())
             except DataError as error:
-                # an error while ratings are asked for is not one of learning, and these notes
-                # would mislead
+                # an error in asking for ratings is not one of learning: the notes would mislead
                 if not self._rating:
                     self._note_saved_progress(error, out)
                 raise
@@ -318,8 +312,7 @@ class Alignment:
         layers: list[Json] = []
         warnings: list[str] = []
         expanded: Sequence[Aspect] = ()
-        # each layer learns again over all nodes so far: a criterion's weight changes once its parts
-        # are there beside it
+        # each layer learns again over all nodes so far: parts change the weight of a criterion
         for layer in range(1, growth.layers + 1):
             notes: list[Json] = []
             if layer > 1:
@@ -334,8 +327,7 @@ class Alignment:
             parts = self.split({node.id: ratings[node.id] for node in tree})
             choice = choose(self.request.aggregator, parts.train, self.fitter)
             ranking = _rank(choice.chosen, parts.train, self.fitter, nodes, growth.saliency)
-            # the first layer is what people rated, so all of it is expanded; the last one has
-            # nothing below
+            # all of the first layer, which people rated, is expanded; the last has nothing below
             prunes = 1 < layer < growth.layers and keep < len(nodes)
             if prunes and ranking.is_noise:
                 warnings.append(self._noise_warning(layer, len(nodes), keep))
@@ -402,10 +394,7 @@ class Alignment:
         name: int | str = "",
         examples: Sequence[Example] | None = None,
     ) -> AbstractAsyncContextManager[Session]:
-        """Open or resume the run that rates nodes, on all examples or on those given.
-
-        Without a folder, only count its requests.
-        """
+        """Open or resume the run that rates nodes; without a folder, only count its requests."""
         method = NodeRatings(self._models, self.task, tree, nodes, self.judging)
         folder = None if self._folder is None else self._folder / str(name)
         return open_session(
@@ -413,8 +402,7 @@ class Alignment:
             RunRequest(
                 method=method.name,
                 models={role: model.name for role, model in self._connected.items()},
-                # the models carry the alignment's own store already; a cache of the run would keep
-                # answers twice
+                # the models carry the alignment's store; a cache would keep answers twice
                 settings=self.request.settings.model_copy(update={"cache": None, "no_cache": True}),
                 out=folder,
                 resume=folder is not None and (folder / "manifest.json").exists(),
@@ -470,8 +458,7 @@ class Alignment:
                 for node in nodes[:keep]
                 for number in range(1, growth.children + 1)
             ]
-        # the branches with most parts: which ones matter is not known before people's ratings are
-        # compared
+        # the branches with most parts: which ones matter is only known from people's ratings
         parts = sorted(parts_in(self.tree, nodes), key=lambda one: -len(one.aspects))
         return [part for one in parts[:keep] for part in one.aspects]
 
@@ -664,10 +651,7 @@ def check_out(folder: Path) -> None:
 
 
 def _placeholder_ratings(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> NodeValues:
-    """Return placeholder ratings like those of a fair judge.
-
-    Each is a row's mean human rating plus as much noise as signal.
-    """
+    """Return ratings like a fair judge's: a row's mean human rating plus as much noise."""
     gaps = np.isnan(people.human)
     centered = np.where(gaps, 0.0, people.human - np.nanmean(people.human, axis=0))
     signal = centered.sum(axis=1) / np.maximum(1, (~gaps).sum(axis=1))

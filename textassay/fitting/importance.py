@@ -27,6 +27,7 @@ from textassay.learning.attribution import (
 )
 from textassay.learning.splits import Mask, draw_groups, fold_masks
 from textassay.learning.training import Floats
+from textassay.meta.correlation import number_or_none
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
 from textassay.table import Alert, Column, Interval, Note, Table
@@ -91,10 +92,7 @@ def _permutation_importance(
     seed: int,
     threads: int = 1,
 ) -> Importance:
-    """Measure permutation importance, each part of the rows by its own aggregator, or number.
-
-    Rows of no part have no prediction.
-    """
+    """Measure permutation importance, each part of the rows by its own aggregator, or number."""
     systems = [list(compress(rows.systems, inside)) for _, inside in parts]
 
     def predicted(features: Floats) -> Floats:
@@ -149,8 +147,7 @@ def cross_fitted_importance(
     """
     train = train.rows(train.filled)
     human = train.human[:, [train.aspects.index(aspect)]]
-    # without the rows of a fold ratings or features may all be the same, and then nothing but the
-    # mean is learned
+    # if all ratings or features outside a fold are the same, only the mean is learned
     parts = [
         (fitter.fit(name, train.rows(~inside), aspect)
          if _vary(human[~inside]) and _vary(train.features[~inside])
@@ -270,12 +267,12 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
     return [
         {
             "feature": name,
-            "mean": _known(mean),
+            "mean": number_or_none(mean),
             "ci": _listed(overall[at_name[name]]),
             "by_aspect": {
                 aspect: {
-                    "mean": _known(importance.mean[at_name[name], at]),
-                    "sd": _known(importance.sd[at_name[name], at]),
+                    "mean": number_or_none(importance.mean[at_name[name], at]),
+                    "sd": number_or_none(importance.sd[at_name[name], at]),
                     "ci": _listed(interval[at_name[name], at]),
                 }
                 for at, aspect in enumerate(table.aspects)
@@ -283,10 +280,6 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
         }
         for name, mean in importance.ranking()
     ]
-
-
-def _known(figure: float) -> float | None:
-    return None if np.isnan(figure) else float(figure)
 
 
 def _listed(span: Floats) -> list[float] | None:
@@ -385,13 +378,10 @@ def worths(
             break
         left = _gains(table, fitter, aggregator, rest, confidence)
     found = [Worth(name, *first[name], known[name], name in out) for name in members]
-    priced = all(one.per_dollar is not None for one in found)
     # a juror without a price cannot be ranked beside others by gain per dollar
-
-    def value(one: Worth) -> float:
-        return one.per_dollar if priced and one.per_dollar is not None else one.gain
-
-    return sorted(found, key=lambda one: (one.leave_out, -value(one)))
+    by_price = all(one.per_dollar is not None for one in found)
+    value = {one.juror: one.per_dollar if by_price else one.gain for one in found}
+    return sorted(found, key=lambda one: (one.leave_out, -(value[one.juror] or 0.0)))
 
 
 def jurors_in(names: Sequence[str], aspects: Sequence[str]) -> tuple[str, ...]:

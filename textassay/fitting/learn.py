@@ -328,8 +328,7 @@ _NUMBERS_FOR_THREADS = 500_000
 
 def split(table: FeatureTable, request: FitRequest) -> Parts:
     """Return training and held-out rows."""
-    train, test = sides(table, request)
-    return Parts(table.rows(train), table.rows(test))
+    return Parts(*map(table.rows, sides(table, request)))
 
 
 def sides(table: FeatureTable, request: FitRequest) -> tuple[Mask, Mask]:
@@ -489,11 +488,16 @@ def correlations(predicted: Floats, test: FeatureTable) -> Json:
         compute_agreement(pair_up(p, h), "dataset")
         for p, h in zip(predicted.T, test.human.T, strict=True)
     ]
-    content: Json = {}
-    for coefficient in ("pearson", "spearman"):
-        values = [getattr(one, coefficient) for one in agreements]
-        content[coefficient] = None if None in values else float(np.mean(values))
-    return content | {"coverage": min((one.coverage or 0.0) for one in agreements)}
+    return {
+        "pearson": mean_if_all([one.pearson for one in agreements]),
+        "spearman": mean_if_all([one.spearman for one in agreements]),
+        "coverage": min((one.coverage or 0.0) for one in agreements),
+    }
+
+
+def mean_if_all(values: Sequence[Any]) -> float | None:
+    """Return the mean of the values; `None` if one of them is `None`."""
+    return None if None in values else float(np.mean(values))
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from textassay.fitting.request import FitRequest
 from textassay.meta.correlation import COEFFICIENTS
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import ConfigurationError, RunFolderError, StorageError
+from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
-from textassay.runtime.storage.files import write_json, write_text
+from textassay.runtime.storage.files import storage_errors, write_json, write_text
 from textassay.table import Cell, Column, Displayed, Interval, Note, Table, more_rows, to_text
 
+_TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
 _SHOWN = 15
 """Rows of a list that are shown of each aspect or evaluator."""
 REPORT, TEXT = "report.json", "report.txt"
@@ -299,8 +300,7 @@ def _data_curve(report: Json) -> Table:
 def _criteria_curve(report: Json) -> Table:
     curve = report["criteria_efficiency"]
     columns = (
-        Column("count", "criteria by importance", "count"), Column("pearson", "Pearson", "number"),
-        Column("spearman", "Spearman", "number"), Column("last", "last one added"),
+        Column("count", "criteria by importance", "count"), *_TWO, Column("last", "last one added"),
     )  # fmt: skip
     if isinstance(curve, dict):
         return Table(columns, (), (Note(curve["failed"]),))
@@ -314,11 +314,7 @@ def _ablations(report: Json) -> Table:
         (row["without"], row.get("pearson"), row.get("spearman"), row.get("left", ""))
         for row in report["ablations"]
     ]
-    columns = (
-        Column("without", "without"), Column("pearson", "Pearson", "number"),
-        Column("spearman", "Spearman", "number"), Column("left", "left"),
-    )  # fmt: skip
-    return Table(columns, rows)
+    return Table((Column("without", "without"), *_TWO, Column("left", "left")), rows)
 
 
 def _ranking(report: Json) -> Table:
@@ -418,13 +414,11 @@ class Fit(Displayed):
             StorageError: The folder cannot be written.
         """
         folder = Path(folder)
-        try:
+        with storage_errors(f"cannot write the evaluator to {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / REPORT, self.report)
             write_text(folder / TEXT, self.text)
             save(self.evaluator, folder)
-        except OSError as error:
-            raise StorageError(f"cannot write the evaluator to {folder}: {error}") from error
         self.folder = folder
 
     def __fspath__(self) -> str:

@@ -16,8 +16,6 @@ Features that never vary take no part.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -42,6 +40,7 @@ from textassay.learning.training import (
     to_matrix,
 )
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
+from textassay.runtime.storage.files import digest_of
 
 _REACH = 4.0
 """Interquartile ranges from the median beyond which a value is clipped, in training as well."""
@@ -240,14 +239,12 @@ class Aggregator:
             ConfigurationError: Not fitted yet.
             DataError: The number of columns is another one than in training.
         """
-        z, empty = self._standardize(features)
-        rows = self._beside(z, systems, sources)
-        predicted = np.empty((len(z), len(self.targets_)))
+        rows, empty = self._prepared(features, systems, sources)
+        predicted = np.empty((len(empty), len(self.targets_)))
         for column, aspect in enumerate(self._fitted()):
             values = aspect.predict(rows)
             predicted[:, column] = np.clip(values, *aspect.limits) if clip else values
-        # the features' means would give every such row the same number, which nothing was measured
-        # for
+        # the features' means would give all such rows one number that nobody measured
         predicted[empty] = np.nan
         return predicted
 
@@ -272,8 +269,7 @@ class Aggregator:
             For each aspect predictions by name of the member, shape (n,) each; NaN if a row has no
             feature at all.
         """
-        z, empty = self._standardize(features)
-        rows = self._beside(z, systems, None)
+        rows, empty = self._prepared(features, systems, None)
         return [
             {
                 name: np.where(empty, np.nan, aspect.weighed({name: 1.0}).predict(rows))
@@ -370,8 +366,7 @@ class Aggregator:
                 takes any.
             DataError: The number of columns is another one than in training.
         """
-        z, empty = self._standardize(features)
-        rows = self._beside(z, systems, sources)
+        rows, empty = self._prepared(features, systems, sources)
         if not self.explains_exactly:
             raise CapabilityError(
                 f"aggregator {self.name!r} has no exact contributions; use sampled_shapley"
@@ -408,7 +403,7 @@ class Aggregator:
                 for name, aspect in zip(self.targets_, self._fitted(), strict=True)
             ],
         }
-        return {**content, "digest": _digest(content)}
+        return {**content, "digest": digest_of(content)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Aggregator:
@@ -425,9 +420,8 @@ class Aggregator:
                 f" {FORMAT}"
             )
         content = {name: value for name, value in data.items() if name != "digest"}
-        # a changed weight would predict without any sign of being wrong; only the digest can show
-        # it
-        if data.get("digest") != _digest(content):
+        # a changed weight would predict without any sign; only the digest can show it
+        if data.get("digest") != digest_of(content):
             raise DataError(
                 "the aggregator was edited or damaged since it was written (its digest differs);"
                 " fit again"
@@ -472,26 +466,30 @@ class Aggregator:
         if sources and pool.sources is not None:
             self._sources = PooledMeans.of_sources(z, label_texts(pool.sources))
 
-    def _beside(self, z: Floats, systems: Systems | None, sources: Systems | None) -> RowsWithMeans:
-        system_of, source_of = self._labels(systems, len(z)), self._labels(sources, len(z))
-        return RowsWithMeans(z, self._systems, self._sources, system_of, source_of)
-
     def _labels(self, given: Systems | None, rows: int) -> Systems:
         if given is None:
             return [None] * rows
         _require_length("systems and sources", len(given), rows)
         return label_texts(given)
 
-    def _standardize(
-        self, features: ArrayLike | Sequence[Sequence[float | None]]
-    ) -> tuple[Floats, Mask]:
+    def _prepared(
+        self,
+        features: ArrayLike | Sequence[Sequence[float | None]],
+        systems: Systems | None,
+        sources: Systems | None,
+    ) -> tuple[RowsWithMeans, Mask]:
+        """Return standardized rows with their means, and which of them have no feature at all."""
         self._fitted()
         x = to_matrix(features, "features")
         if x.shape[1] != len(self.features_):
             raise DataError(
                 f"the aggregator was fitted on {len(self.features_)} features, not {x.shape[1]}"
             )
-        return self._standardizer(x), rows_without_features(x)
+        system_of, source_of = self._labels(systems, len(x)), self._labels(sources, len(x))
+        rows = RowsWithMeans(
+            self._standardizer(x), self._systems, self._sources, system_of, source_of
+        )
+        return rows, rows_without_features(x)
 
     def _fitted(self) -> list[LearnedAspect]:
         if not hasattr(self, "_aspects"):
@@ -523,8 +521,7 @@ class Standardizer:
             if len(there) and there.min() == there.max():
                 means[column] = there[0]
             elif len(there):
-                # bounds before mean and deviation, so that one outlier cannot shift the scale of
-                # all others
+                # bounds first, so that one outlier cannot shift the scale of all others
                 low[column], high[column] = _bounds(there)
                 kept = np.clip(there, low[column], high[column])
                 means[column], sd = kept.mean(), float(kept.std())
@@ -581,8 +578,3 @@ def _require_length(name: str, length: int, rows: int) -> None:
     """Raise `DataError` unless there is one of these per row of the features."""
     if length != rows:
         raise DataError(f"{name} must be as long as the features, not {length} and {rows}")
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -17,8 +17,13 @@ import numpy as np
 from pydantic import ConfigDict, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from textassay import __version__
-from textassay.runtime.errors import ConfigurationError, DataError, StorageError
-from textassay.runtime.storage.files import check_new_folder, read_sealed, write_sealed
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.storage.files import (
+    check_new_folder,
+    read_sealed,
+    storage_errors,
+    write_sealed,
+)
 
 FORMAT, FILE = 1, "cascade.json"
 
@@ -26,14 +31,10 @@ FORMAT, FILE = 1, "cascade.json"
 class CalibratedRating(NamedTuple):
     """What a score of the cheap judge says on the scale of people."""
 
-    value: float
-    """The expected rating."""
-    low: float
-    """Lower end of its interval."""
-    high: float
-    """Upper end."""
-    stands: bool
-    """Whether it is narrow enough to stand."""
+    value: float  # the expected rating
+    low: float  # lower end of its interval
+    high: float  # upper end
+    stands: bool  # whether it is narrow enough to stand
 
 
 _Number = StrictInt | StrictFloat  # an int stays one, or the digest of a rule would change
@@ -89,10 +90,8 @@ _RULES = TypeAdapter(tuple[Rule, ...], config=ConfigDict(extra="forbid"))
 class Cascade:
     """What a cascade folder holds."""
 
-    rules: tuple[Rule, ...]
-    """One per aspect."""
-    digest: str
-    """6 hex digits that change with any of them."""
+    rules: tuple[Rule, ...]  # one per aspect
+    digest: str  # 6 hex digits that change with any of them
 
     def of(self, aspect: str, signature: str) -> Rule:
         """Return the rule of an aspect."""
@@ -113,11 +112,9 @@ def save(rules: Sequence[Rule], out: Path) -> None:
     """Write a cascade folder."""
     check_new_folder(out)
     content = {"rules": [asdict(one) for one in rules], "made": {"textassay": __version__}}
-    try:
+    with storage_errors(f"the cascade cannot be written to {out}"):
         out.mkdir(parents=True, exist_ok=True)
         write_sealed(out / FILE, content, format=FORMAT)
-    except OSError as error:
-        raise StorageError(f"the cascade cannot be written to {out}: {error}") from error
 
 
 def load(folder: str | Path) -> Cascade:

@@ -64,7 +64,7 @@ from textassay.learning.trees import (
     fit_joint_tree,
     fit_tree,
 )
-from textassay.runtime.errors import CapabilityError, DataError
+from textassay.runtime.errors import DataError
 
 CANDIDATES: Mapping[str, Learner] = {
     "single": fit_best_feature,
@@ -208,11 +208,10 @@ class LearnedAspect:
     sd: float
     limits: tuple[float, float]
     notes: dict[str, Any]
-    pooled: Predictor | None = None
-    """Over features and the means of the row's system beside them."""
+    pooled: Predictor | None = None  # over features and the means of the row's system beside them
+    # over these, or features alone if `pooled` is absent, and the distances from the means of the
+    # row's source
     centered: Predictor | None = None
-    """Over these, or features alone if `pooled` is absent, and the distances from the means of the
-    row's source."""
 
     def members(self) -> tuple[str, ...]:
         """Return the names of what is blended, none if nothing is or its weights are settled."""
@@ -236,8 +235,7 @@ class LearnedAspect:
 
     def contributions(self, rows: RowsWithMeans) -> Parts:
         """Return how far each feature moved each prediction."""
-        if not isinstance(self.predictor, Explaining):
-            raise CapabilityError("no exact contributions; use sampled_shapley")
+        assert isinstance(self.predictor, Explaining)  # the aggregator has checked it
         width = rows.features.shape[1]
         own, baseline = self.predictor.contributions(rows.features)
         values, of_means = np.array(own), np.zeros(len(own))
@@ -409,8 +407,7 @@ class AspectLearner:
         mean, sd, limits = self._spread(target, name)
         training = Training(
             features=rows.features[used],
-            # standardized targets let penalties and shrinkage mean the same on any scale of
-            # ratings
+            # standardized, so that penalties mean the same on any scale of ratings
             target=(target - mean) / sd,
             groups=groups[used],
             own=features_for(name, self.features, named),
@@ -472,8 +469,7 @@ class AspectLearner:
 
     def _refuse_constant(self, made: LearnedAspect, features: Floats, name: str) -> None:
         fitted = np.clip(made.mean + made.sd * made.predictor.predict(features), *made.limits)
-        # LightGBM predicts a constant without a warning if it cannot split; as a score it would
-        # look valid
+        # LightGBM predicts a constant, which would look valid, if it cannot split
         if fitted.min() == fitted.max():
             raise DataError(
                 f"aspect {name!r}: aggregator {self.name!r} predicts {fitted[0]:g} for all of"
@@ -487,8 +483,7 @@ class AspectLearner:
         known = rows.known(system=system, source=source)
         systems = rows.only(known).system_of
         groups = len(np.unique(training.groups[known]))
-        # with two systems their means are a label of the system, and any difference between them
-        # fits
+        # the means of two systems are labels of them, to which any difference fits
         if groups < (MIN_SOURCES if source else 2) or (system and len(set(systems)) < MIN_SYSTEMS):
             return None, None
         chosen = training.rows(known)

@@ -52,10 +52,7 @@ WITHOUT, WITH = "without", "with"
 
 @dataclass(frozen=True, slots=True)
 class PooledMeans:
-    """Shrunken means of standardized features by system or source.
-
-    Those of systems are scaled so that systems differ by 1.
-    """
+    """Shrunken means of standardized features by source, or by system, scaled to differ by 1."""
 
     means: Mapping[str, Floats]  # shape (features,) by system
     rows: Mapping[str, int]  # rows behind each system's means
@@ -83,15 +80,13 @@ class PooledMeans:
             for rows, mean in zip(by_system.values(), means, strict=True)
         )
         within = np.asarray(squares, float) / np.maximum(counts.sum(axis=0) - len(by_system), 1)
-        # observed means differ by chance too: the expected part of that is taken off before
-        # shrinking
+        # observed means differ by chance too, the expected part of which is taken off
         noise = within * (1 / np.maximum(counts, 1)).mean(axis=0)
         between = np.maximum(means.var(axis=0, ddof=1) - noise, 0.0)
         # a feature that is constant within every system has no noise to shrink away
         ratios = between / np.maximum(within, 1e-12)
         weights = counts * ratios
-        # shrunken means vary less than features; without rescaling a ridge penalty would press
-        # them out
+        # shrunken means vary less than features; a ridge penalty would press them out
         spread = (means * weights / (weights + 1)).std(axis=0)
         scales = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
         return cls({}, {}, ratios, scales, min_rows).extended(features, systems)

@@ -335,8 +335,7 @@ def fit_joint_mlp(features: Floats, targets: Floats, seed: int) -> list[Learned]
     """Train networks whose hidden layers serve all targets, as HD-Eval's do."""
     rng = np.random.default_rng(seed)
     nets = [_train_network(features, targets, rng) for _ in range(_NETS)]
-    # networks of one hidden layer side by side are one wider network, so their mean is written as
-    # one
+    # networks of one hidden layer side by side are one wider network, as is their mean
     inner, bias, outer = (np.concatenate(arrays) for arrays in list(zip(*nets, strict=True))[:3])
     intercepts = np.mean([intercept for *_, intercept in nets], axis=0)
     notes = {} if targets.shape[1] == 1 else {"joint": targets.shape[1]}

@@ -163,13 +163,7 @@ class HeldOut:
 
 
 def least_error(squared: Mapping[str, Floats], groups: Codes, first: str) -> str:
-    """Return the name of the least squared error, or the first if within a standard error.
-
-    Args:
-        squared: Squared errors of the same rows by name, shape (n,) each.
-        groups: Code of each row's group, shape (n,).
-        first: The name that stays unless another is clearly better.
-    """
+    """Return the name of the least squared error, or the first if within a standard error."""
     best = min(squared, key=lambda name: float(squared[name].mean()))
     # errors of one group rise and fall together, so their spread is taken over groups
     worse = np.bincount(groups, weights=squared[first] - squared[best])[np.bincount(groups) > 0]

@@ -168,7 +168,9 @@ def _numbers(fields: Mapping[str, str], name: str, count: int, kind: re.Pattern[
 
 def fit_tree(training: Training) -> Learned:
     """Grow one regression tree."""
-    return _train(training, 1, learning_rate=1.0, num_leaves=15, min_data_in_leaf=_leaf(training))
+    return _train(
+        training, 1, learning_rate=1.0, num_leaves=15, min_data_in_leaf=_leaf(len(training.target))
+    )
 
 
 def fit_forest(training: Training) -> Learned:
@@ -199,7 +201,7 @@ def boosted(training: Training, directions: Ints) -> Learned:
         learning_rate=0.05,
         num_leaves=7,
         max_depth=3,
-        min_data_in_leaf=_leaf(training),
+        min_data_in_leaf=_leaf(len(training.target)),
         lambda_l2=1.0,
         monotone_constraints=directions.tolist(),
     )
@@ -218,8 +220,8 @@ def clear_directions(training: Training) -> Ints:
     return np.where(clear, np.sign(sums), 0).astype(np.intp)
 
 
-def _leaf(training: Training) -> int:
-    return int(np.clip(len(training.target) // 20, 2, 50))
+def _leaf(rows: int) -> int:
+    return int(np.clip(rows // 20, 2, 50))
 
 
 def _train(training: Training, rounds: int, **settings: Any) -> Learned:
@@ -268,8 +270,7 @@ class Binned:
             values = np.unique(column)
             if len(values) > _BINS:
                 values = np.unique(np.quantile(column, np.linspace(0, 1, _BINS), method="nearest"))
-            # between two values rather than at one: rounding of a value cannot carry a row to the
-            # other side
+            # between two values, so that rounding cannot carry a row to the other side
             thresholds.append((values[:-1] + values[1:]) / 2)
         columns = zip(thresholds, features.T, strict=True)
         codes = np.stack([np.searchsorted(edges, column) for edges, column in columns], axis=1)
@@ -291,7 +292,7 @@ def fit_joint_tree(
     features: Floats, targets: Floats, seed: int, *, leaf: int | None = None
 ) -> list[Learned]:
     """Grow one regression tree over all targets; return a predictor for each."""
-    least = int(np.clip(len(targets) // 20, 2, 50)) if leaf is None else leaf
+    least = _leaf(len(targets)) if leaf is None else leaf
     binned = Binned.of(features)
     return _as_trees([_grow(binned, targets, np.arange(len(targets)), least)], binned, forest=False)
 

@@ -19,11 +19,9 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from textassay.meta.correlation import (
     COEFFICIENTS,
@@ -31,6 +29,7 @@ from textassay.meta.correlation import (
     Coefficient,
     Floats,
     Level,
+    NumbersLike,
     Pairs,
     RowLabels,
     average_coefficients,
@@ -97,8 +96,8 @@ class Agreement:
 
 
 def correlate(
-    scores: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    scores: NumbersLike,
+    human: NumbersLike,
     *,
     groups: RowLabels | None = None,
     systems: RowLabels | None = None,
@@ -148,8 +147,7 @@ def compute_agreement(
     if level == "group":
         per_group = group_coefficients(pairs)
         coefficients = average_coefficients(per_group)
-        # a side that is constant leaves all three coefficients undefined, so any of them serves
-        # for counting
+        # a constant side leaves all three coefficients undefined, so any serves for counting
         skipped = int(np.isnan(per_group["pearson"]).sum())
         groups = len(per_group["pearson"]) - skipped
     else:
@@ -166,9 +164,7 @@ def compute_agreement(
         groups=groups,
         groups_skipped=skipped,
         systems=_count_codes(pairs.systems),
-        pearson=coefficients["pearson"],
-        spearman=coefficients["spearman"],
-        kendall=coefficients["kendall"],
+        **coefficients,
         ci=None if spans is None else spans.ci,
         note=None if spans is None else spans.note,
     )
@@ -236,9 +232,9 @@ class Comparison:
 
 
 def compare(
-    a: ArrayLike | Sequence[float | None],
-    b: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    a: NumbersLike,
+    b: NumbersLike,
+    human: NumbersLike,
     *,
     groups: RowLabels | None = None,
     systems: RowLabels | None = None,
@@ -337,9 +333,9 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
 
 
 def _same_rows(
-    a: ArrayLike | Sequence[float | None],
-    b: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    a: NumbersLike,
+    b: NumbersLike,
+    human: NumbersLike,
     groups: RowLabels | None,
     systems: RowLabels | None,
     level: Level,
@@ -348,8 +344,7 @@ def _same_rows(
     if len(x) != len(y):
         raise DataError(f"the two sets of scores must be equally long, not {len(x)} and {len(y)}")
     missing = np.isnan(x) | np.isnan(y)
-    # a row that one side left unscored is dropped on both, or the two would be compared on
-    # different texts
+    # a row that one side left unscored is dropped on both: they are compared on the same texts
     x[missing] = y[missing] = np.nan
     first, second = (
         pair_up(side, human, groups=groups, systems=systems, level=level) for side in (x, y)

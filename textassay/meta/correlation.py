@@ -36,6 +36,8 @@ from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Coefficient = Literal["pearson", "spearman", "kendall"]
+NumbersLike = ArrayLike | Sequence[float | None]
+"""Numbers of shape (n,); `None` or NaN for a missing one."""
 COEFFICIENTS: tuple[Coefficient, ...] = get_args(Coefficient)
 _PAIRWISE_UP_TO = 48
 """Columns up to which comparing all pairs of a row beats counting its inversions."""
@@ -86,18 +88,12 @@ def pearson_rows(x: Floats, y: Floats) -> Floats:
 
 
 def spearman_rows(x: Floats, y: Floats) -> Floats:
-    """Return Spearman's rho of each row of `x` with the same row of `y`.
-
-    Shapes as for `pearson_rows`.
-    """
+    """Return Spearman's rho of each row of `x` with the same row of `y`."""
     return pearson_rows(average_ranks(x), average_ranks(y))
 
 
 def kendall_rows(x: Floats, y: Floats) -> Floats:
-    """Return Kendall's tau-b of each row of `x` with the same row of `y`.
-
-    Shapes as for `pearson_rows`.
-    """
+    """Return Kendall's tau-b of each row of `x` with the same row of `y`."""
     rows, n = x.shape
     if n > _PAIRWISE_UP_TO:
         each = (Cells(*row).coefficients(np.ones((n, 1))) for row in zip(x, y, strict=True))
@@ -121,7 +117,7 @@ def varies(rows: Floats) -> NDArray[np.bool_]:
     return np.asarray((rows != rows[:, :1]).any(axis=1), bool)
 
 
-def finite_array(values: ArrayLike | Sequence[float | None], name: str) -> Floats:
+def finite_array(values: NumbersLike, name: str) -> Floats:
     """Return a float array of shape (n,), with NaN where `values` holds `None` or NaN."""
     try:
         array = np.asarray(values, dtype=float)
@@ -152,8 +148,12 @@ def _between_arrays(
         )
     if len(a) < 2:
         return None
-    value = float(rows(a[None, :], b[None, :])[0])
-    return None if np.isnan(value) else value
+    return number_or_none(rows(a[None, :], b[None, :])[0])
+
+
+def number_or_none(value: float) -> float | None:
+    """Return a number as Python's own; `None` if it is NaN."""
+    return None if np.isnan(value) else float(value)
 
 
 def _kendall_by_pairs(x: Floats, y: Floats) -> Floats:
@@ -325,22 +325,14 @@ RowLabels = Sequence[Hashable] | np.ndarray[tuple[int], np.dtype[np.generic]]
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Rows that have both numbers.
+    """Rows that have both numbers."""
 
-    Attributes:
-        scores: Shape (n,).
-        human: Shape (n,).
-        groups: Code of each row's group, from 0 without holes, shape (n,); `None` if no groups
-            were given.
-        systems: The same for systems.
-        rated: Number of rows with a human rating, scored or not.
-    """
-
-    scores: Floats
-    human: Floats
+    scores: Floats  # shape (n,)
+    human: Floats  # shape (n,)
+    # code of each row's group, from 0 without holes, shape (n,); `None` if no groups were given
     groups: Codes | None
-    systems: Codes | None
-    rated: int
+    systems: Codes | None  # the same for systems
+    rated: int  # number of rows with a human rating, scored or not
 
     @property
     def coverage(self) -> float | None:
@@ -349,8 +341,8 @@ class Pairs:
 
 
 def pair_up(
-    scores: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    scores: NumbersLike,
+    human: NumbersLike,
     *,
     groups: RowLabels | None = None,
     systems: RowLabels | None = None,
@@ -398,10 +390,7 @@ def system_means(pairs: Pairs) -> tuple[Floats, Floats]:
 
 
 def group_coefficients(pairs: Pairs) -> dict[Coefficient, Floats]:
-    """Return the coefficients of each group, shape (groups,).
-
-    NaN, for all three alike, if a side is constant.
-    """
+    """Return the coefficients of each group, shape (groups,); all NaN if a side is constant."""
     rows = rows_by_code(_given(pairs.groups))
     coefficients = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
     sizes = np.array([len(i) for i in rows], int)
@@ -433,18 +422,14 @@ def _over_points(x: Floats, y: Floats, least: int = 2) -> dict[Coefficient, floa
     coefficients: dict[Coefficient, float | None] = dict.fromkeys(COEFFICIENTS)
     if len(x) >= least:
         for name in COEFFICIENTS:
-            value = float(ROWS[name](x[None, :], y[None, :])[0])
-            coefficients[name] = None if math.isnan(value) else value
+            coefficients[name] = number_or_none(ROWS[name](x[None, :], y[None, :])[0])
     return coefficients
 
 
 def _numbered(
     labels: RowLabels | None, kept: Codes, n: int, kind: str, *, needed: bool
 ) -> Codes | None:
-    """Return codes in order of appearance.
-
-    Rows without a label count as groups of their own unless it is needed.
-    """
+    """Return codes in order of appearance; rows without a label have own ones unless needed."""
     if labels is None:
         if needed:
             raise ConfigurationError(f"level {kind!r} needs the {kind} of each row; give {kind}s")

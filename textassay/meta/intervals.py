@@ -80,17 +80,13 @@ _NEAR_ONE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Intervals of the three coefficients at one level.
+    """Intervals of the three coefficients at one level."""
 
-    Attributes:
-        ci: Interval by coefficient; `None` if it is undefined or none can hold.
-        note: Why there is none, or why they are too narrow.
-    """
-
+    # interval by coefficient; `None` if it is undefined or none can hold
     ci: dict[Coefficient, Interval | None] = field(
         default_factory=lambda: dict.fromkeys(COEFFICIENTS)
     )
-    note: str | None = None
+    note: str | None = None  # why there is none, or why they are too narrow
 
 
 def intervals_at(
@@ -290,8 +286,7 @@ def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Inter
             continue
         z = math.atanh(max(-_Z_SYSTEM, min(_Z_SYSTEM, value)))
         half = t_quantile(systems - 2, CONFIDENCE) * errors[name]
-        # only the end away from 0 is moved: noise in the means can hide agreement but not create
-        # it
+        # only the end away from 0 is moved: noise in the means hides agreement, it makes none
         low, high = sorted((0.0, shift if value >= 0 else -shift))
         lower, upper = math.tanh(z + low - half), math.tanh(z + high + half)
         ci[name] = min(lower, value), max(upper, value)
@@ -299,10 +294,7 @@ def _over_systems(pairs: Pairs, point: dict[Coefficient, float | None]) -> Inter
 
 
 def _attenuation(pairs: Pairs, x: Floats, y: Floats) -> float | None:
-    """Return how far noise in the means pulls Pearson's r to 0, on the z scale.
-
-    `None` if noise is all there is.
-    """
+    """Return how far noise in the means pulls Pearson's z to 0; `None` if there is only noise."""
     codes = pairs.systems
     assert codes is not None  # the level has checked it
     noise_x, noise_y = (_noise(side, pairs, codes) for side in (pairs.scores, pairs.human))

@@ -49,7 +49,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textassay.meta.agreement import Difference
-from textassay.meta.correlation import Codes, Floats, RowLabels, finite_array, pair_up
+from textassay.meta.correlation import (
+    Codes,
+    Floats,
+    NumbersLike,
+    RowLabels,
+    finite_array,
+    number_or_none,
+    pair_up,
+)
 from textassay.meta.intervals import (
     CONFIDENCE,
     MIN_GROUPS,
@@ -124,8 +132,8 @@ class LabelAgreement:
 
 
 def label_agreement(
-    judge: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    judge: NumbersLike,
+    human: NumbersLike,
     *,
     labels: Sequence[str] = ("no", "yes"),
     ordered: bool = False,
@@ -197,7 +205,7 @@ def _measures(
     constants: Mapping[str, float | None],
 ) -> dict[str, Measure]:
     return {
-        name: Measure(_number_or_none(values[0]), spans.get(name), constants[name])
+        name: Measure(number_or_none(values[0]), spans.get(name), constants[name])
         for name, values in found.items()
     }
 
@@ -261,14 +269,7 @@ def _weighted(
 def _random_weights(
     times: NDArray[Any], resamples: int, step: int, rng: np.random.Generator
 ) -> Iterator[Floats]:
-    """Yield random weights of sources whose mean is 1, shape (some, sources).
-
-    Args:
-        times: How many equal sources each stands for, shape (sources,).
-        resamples: Number of weightings.
-        step: How many of them at a time.
-        rng: What draws them.
-    """
+    """Yield `step` random weights of mean 1 at a time; a source is `times` equal ones."""
     number = int(times.sum())
     # few sources show less of how sources differ: Student's t in place of the normal distribution
     spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / _Z) ** 2
@@ -402,15 +403,10 @@ def _mean_of_defined(values: Floats) -> Floats:
     return _ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
 
 
-def _number_or_none(value: float) -> float | None:
-    """Return a number as Python's own; `None` if it is NaN."""
-    return None if np.isnan(value) else float(value)
-
-
 def compare_labels(
-    a: ArrayLike | Sequence[float | None],
-    b: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    a: NumbersLike,
+    b: NumbersLike,
+    human: NumbersLike,
     *,
     labels: Sequence[str] = ("no", "yes"),
     ordered: bool = False,
@@ -466,7 +462,7 @@ def _weighted_differences(
 
 
 def _difference(a: float, b: float, drawn: Sequence[Floats] | None) -> Difference:
-    first, second = _number_or_none(a), _number_or_none(b)
+    first, second = number_or_none(a), number_or_none(b)
     if first is None or second is None:
         return Difference(first, second, None, None, None)
     value = first - second
@@ -483,18 +479,13 @@ def _difference(a: float, b: float, drawn: Sequence[Floats] | None) -> Differenc
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A score from which on a text counts as yes.
-
-    Attributes:
-        value: The score.
-        yes: Whether scores of at least `value` are yes, or those of at most `value`.
-        chosen_on: Sources it was chosen on; 0 if it was given.
-        found: Balanced accuracy on these sources, which is too high; `None` if it was given.
-    """
+    """A score from which on a text counts as yes."""
 
     value: float
+    # whether scores of at least `value` are yes, or those of at most `value`
     yes: Literal["above", "below"]
-    chosen_on: int = 0
+    chosen_on: int = 0  # sources it was chosen on; 0 if it was given
+    # balanced accuracy on these sources, which is too high; `None` if it was given
     found: float | None = None
 
     def apply(self, scores: Floats) -> Floats:
@@ -504,8 +495,8 @@ class Threshold:
 
 
 def agreement_at(
-    scores: ArrayLike | Sequence[float | None],
-    human: ArrayLike | Sequence[float | None],
+    scores: NumbersLike,
+    human: NumbersLike,
     *,
     threshold: float | None = None,
     labels: Sequence[str] = YES_NO.names,
@@ -752,7 +743,7 @@ def _best_constant_sets(theirs: Floats, found: Iterable[str]) -> dict[str, float
         ours = np.broadcast_to(constant, theirs.shape)
         table = _SetTable(ours, theirs, np.zeros(len(theirs), np.intp), 1)
         for name, values in table.measures(np.ones((1, 1))):
-            value, known = _number_or_none(values[0]), best[name]
+            value, known = number_or_none(values[0]), best[name]
             if value is not None and (known is None or value > known):
                 best[name] = value
     return best

@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.meta.correlation import Floats, kendall, pearson, spearman
+from textassay.meta.correlation import Floats, NumbersLike, kendall, pearson, spearman
 from textassay.runtime.errors import DataError, UnknownName
 
 MeasurementLevel = Literal["nominal", "ordinal", "interval"]
@@ -160,10 +160,8 @@ def krippendorff_alpha(
 
 
 def _coincidences(counts: Floats) -> Floats:
-    """Return how often each two values meet within an item, shape (values, values).
-
-    Each item's ordered pairs are weighed by 1 / (ratings - 1), so that every rating counts once.
-    """
+    """Return how often each two values meet within an item, shape (values, values)."""
+    # of an item's ordered pairs, so that every rating counts once
     weights = 1 / (counts.sum(axis=1) - 1)
     pairs = (counts * weights[:, None]).T @ counts
     # a rating does not meet itself
@@ -200,10 +198,7 @@ def pair_agreement(a: ArrayLike, b: ArrayLike) -> PairAgreement:
 
 
 def mean_of_others(ratings: RatingsLike) -> Floats:
-    """Return for each rating the mean of the item's other ratings, shape (items, raters).
-
-    NaN if the rater did not rate the item, or nobody else did.
-    """
+    """Return for each rating the mean of the item's others, (items, raters); NaN without any."""
     table = rating_table(ratings)
     means = np.full(table.shape, np.nan)
     given = ~np.isnan(table)
@@ -217,7 +212,7 @@ def mean_of_others(ratings: RatingsLike) -> Floats:
 
 def rater_agreement(
     ratings: RatingsLike,
-    judge: ArrayLike | Sequence[float | None] | None = None,
+    judge: NumbersLike | None = None,
     *,
     is_nominal: bool = False,
 ) -> RaterAgreement:
@@ -282,10 +277,7 @@ def rater_agreement(
 
 
 def _mean(pairs: Iterator[PairAgreement]) -> PairAgreement | None:
-    """Return the plain mean of each figure over pairs in which it is defined.
-
-    `n` is the items of all pairs.
-    """
+    """Return the mean of each figure over pairs in which it is defined, and the items of all."""
     kept = [pair for pair in pairs if pair.n >= MIN_PAIRED]
     if not kept:
         return None

@@ -131,19 +131,12 @@ def refuse_other_labels(
 
 @dataclass(frozen=True, slots=True)
 class RecordedRow:
-    """One line of recorded scores.
+    """One line of recorded scores."""
 
-    Attributes:
-        aspect: What was judged.
-        id: Which example.
-        value: The score, of a label its number; `None` if unscored.
-        fields: The whole line, such as `outcome`, `scale` and `signature` in a run.
-    """
-
-    aspect: str
-    id: str
-    value: float | None
-    fields: dict[str, Any]
+    aspect: str  # what was judged
+    id: str  # which example
+    value: float | None  # the score, of a label its number; `None` if unscored
+    fields: dict[str, Any]  # the whole line, such as `outcome`, `scale` and `signature` in a run
 
 
 def read_score_lines(

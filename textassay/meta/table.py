@@ -96,16 +96,10 @@ _CONSTANT = "best constant: what a judge that always gives the same {} reaches"
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What was found for one score and the human aspect it is compared with.
+    """What was found for one score and the human aspect it is compared with."""
 
-    Attributes:
-        aspect: Name of the score.
-        human: Name of the human aspect.
-        agreement: What was found.
-    """
-
-    aspect: str
-    human: str
+    aspect: str  # name of the score
+    human: str  # name of the human aspect
     agreement: Any
 
     def as_dict(self) -> dict[str, Any]:
@@ -172,7 +166,7 @@ class AgreementTable(Displayed):
         notes = tuple(self._notes())
         tables = [Table(_COLUMNS, rows, notes, "agreement with people")] if rows or notes else []
         tables += [table for row in self.labels for table in label_tables(row)]
-        tables += [table for row in self.sets for table in _set_tables(row)]
+        tables += [_set_table(row) for row in self.sets]
         if self.raters is not None:
             tables += self._rater_tables(self.raters)
         return tables
@@ -245,18 +239,12 @@ def _groups(agreement: Agreement) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LabelRow(_Row):
-    """Agreement of labels, over all rows, or over those that confirm a chosen threshold.
-
-    Attributes:
-        tied: Texts left out because their raters gave two labels equally often.
-        between: Texts left out because their score is halfway between two labels.
-        threshold: Where a score was cut to be a label; `None` if it is one.
-    """
+    """Agreement of labels, over all rows, or over those that confirm a chosen threshold."""
 
     agreement: LabelAgreement
-    tied: int = 0
-    between: int = 0
-    threshold: Threshold | None = None
+    tied: int = 0  # texts left out because their raters gave two labels equally often
+    between: int = 0  # texts left out because their score is halfway between two labels
+    threshold: Threshold | None = None  # where a score was cut to be a label; `None` if it is one
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values, without a threshold if there is none."""
@@ -276,14 +264,10 @@ class LabelRow(_Row):
 
 @dataclass(frozen=True, slots=True)
 class SetRow(_Row):
-    """Agreement of sets of labels, of which several may apply to a text.
-
-    Attributes:
-        unrated: Texts without a set from people.
-    """
+    """Agreement of sets of labels, of which several may apply to a text."""
 
     agreement: SetAgreement
-    unrated: int = 0
+    unrated: int = 0  # texts without a set from people
 
 
 def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
@@ -331,7 +315,7 @@ def _threshold_note(row: LabelRow, cut: Threshold) -> str:
     )
 
 
-def _set_tables(row: SetRow) -> list[Table]:
+def _set_table(row: SetRow) -> Table:
     """Return the measures of a pairing of sets."""
     own = row.agreement
     texts = [_CONSTANT.format("set")] + ([f"{row.aspect}: {own.note}"] if own.note else [])
@@ -341,7 +325,7 @@ def _set_tables(row: SetRow) -> list[Table]:
             " applies"
         )
     lines = list(_lines(row.aspect, row.human, own, _SETS))
-    return [Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of sets of labels")]
+    return Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of sets of labels")
 
 
 def _lines(
@@ -378,10 +362,7 @@ def _among_raters(found: Mapping[str, RaterAgreement]) -> Table:
 
 
 def _flat_rows(rows: Iterable[dict[str, Any]], labels: Iterable[LabelRow]) -> list[dict[str, Any]]:
-    """Return the rows of correlations with the measures of labels in those at data set level.
-
-    A pairing of labels without correlations has a row of its own.
-    """
+    """Return the rows of correlations with the measures of labels, which may have own rows."""
     complete = list(rows)
     at = {(row["aspect"], row["human"]): row for row in complete if row["level"] == "dataset"}
     for label in labels:
@@ -464,8 +445,7 @@ def agreement_table(
     # checked before pairing: files of other data usually share names of aspects but no id
     refuse_other_ids(scored, people.ids)
     pairs = pair_names(scores, people.aspects, aspect_map)
-    # before any coefficient is computed, so that a missing field names the example and not a row
-    # number
+    # before any coefficient, so that a missing field names the example and not a row number
     people.check_levels(levels)
     work = _Joined(scores, people, pairs, labels, bootstrap, seed)
     of_labels = tuple(work.label_rows(threshold))

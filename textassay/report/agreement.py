@@ -45,20 +45,17 @@ _ABOVE = (
 class _Compared(NamedTuple):
     """One score against one human aspect at one level."""
 
-    judge: str
-    """The run; empty for a trivial measure, which looks at the surface alone."""
+    judge: str  # the run; empty for a trivial measure, which looks at the surface alone
     row: TableRow
 
 
 class Advantage(NamedTuple):
     """What a judge is above trivial measures."""
 
-    measure: str
-    """The best of them."""
+    measure: str  # the best of them
+    # the judge's Spearman's rho minus that measure's, with a 95 % interval over sources
     difference: Interval
-    """The judge's Spearman's rho minus that measure's, with a 95 % interval over sources."""
-    above: Above
-    """Whether it is above all of them beyond chance, below one of them, or neither."""
+    above: Above  # whether it is above all of them beyond chance, below one of them, or neither
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +64,20 @@ class JudgeAgreement:
 
     run: str
     score: str
-    measure: str
-    """What `value` is: Spearman's rho, or Cohen's kappa of labels."""
+    measure: str  # what `value` is: Spearman's rho, or Cohen's kappa of labels
     value: Interval
     n: int
-    groups: int | None
-    """`None` without groups."""
+    groups: int | None  # `None` without groups
+    # what it is above trivial measures; `None` of labels, or without intervals
     advantage: Advantage | None
-    """What it is above trivial measures; `None` of labels, or without intervals."""
 
 
 class MatrixCell(NamedTuple):
     """How often people gave one label and the judge another."""
 
     texts: int
-    shade: int
-    """Share of what people gave this label, from 0 to 4."""
-    address: str
-    """Leads to the texts in it."""
+    shade: int  # share of what people gave this label, from 0 to 4
+    address: str  # leads to the texts in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +86,7 @@ class Matrix:
 
     title: str
     labels: tuple[str, ...]
-    rows: list[tuple[str, list[MatrixCell]]]
-    """What people said, and how often the judge said what."""
+    rows: list[tuple[str, list[MatrixCell]]]  # what people said, and how often the judge said what
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +102,12 @@ class AspectAgreement:
     """Everything that is compared with one human aspect."""
 
     human: str
+    # judges, their jurors and trivial measures, one table by level, the data set first
     tables: list[Table]
-    """Judges, their jurors and trivial measures, one table by level, the data set first."""
+    # what each judge is above the best trivial measure; `None` without intervals
     above: Table | None
-    """What each judge is above the best trivial measure; `None` without intervals."""
     judges: list[JudgeAgreement]
-    plots: list[Plot]
-    """Judge against people, by run; `matrices` those of labels."""
+    plots: list[Plot]  # judge against people, by run; `matrices` those of labels
     matrices: list[Matrix]
 
 
@@ -195,10 +186,7 @@ def agreements(
 
 
 def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float | None]]]:
-    """Yield trivial measures that the data allow.
-
-    Words of the output, novelty against the source, ROUGE-L.
-    """
+    """Yield what the data allow: words of the output, novelty against the source, ROUGE-L."""
     tools: list[tuple[str, Computed, Callable[[Example], bool]]] = [
         ("length in words", Length(), lambda example: True),
         ("novelty against the source", Novelty(), lambda example: bool(example.source)),
@@ -339,7 +327,11 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
     """Return the table of `textassay meta`, with who judged and a picture of Spearman's rho."""
     found = [one.row.agreement for one in rows]
     judges = [one.judge or "a trivial measure" for one in rows]
-    pictures = [_drawn(one.row.agreement, "judge" if one.judge else "other") for one in rows]
+    kinds = ["judge" if one.judge else "other" for one in rows]
+    pictures = [
+        svg.interval_plot(_rho(agreement), (-1.0, 1.0), mark=0.0, kind=kind)
+        for agreement, kind in zip(found, kinds, strict=True)
+    ]
     titles = {
         "dataset": "over all texts",
         "group": f"within a source, averaged over {found[0].groups} sources",
@@ -353,10 +345,6 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
     if all((agreement.coverage or 0.0) == 1.0 for agreement in found):
         table = table.without("coverage")
     return replace(table, title=f"{human}, {titles[found[0].level]}")
-
-
-def _drawn(agreement: Agreement, kind: Literal["judge", "other"]) -> Markup:
-    return svg.interval_plot(_rho(agreement), (-1.0, 1.0), mark=0.0, kind=kind)
 
 
 def _rho(agreement: Agreement) -> Interval:
@@ -376,10 +364,8 @@ def _plots(
         for number, name in enumerate(run.table.aspects):
             if pairs[run.name].get(name) != human or (at, name) in labels:
                 continue
-            rows = np.flatnonzero(
-                (np.array(run.table.aspect, int) == number)
-                & ~np.isnan(beside.values) & ~np.isnan(beside.human)
-            )  # fmt: skip
+            rows = run.table.rows_on(name)
+            rows = rows[~np.isnan(beside.values[rows]) & ~np.isnan(beside.human[rows])]
             if len(rows) < 2:
                 continue
             x, y = beside.values[rows], beside.human[rows]
@@ -390,7 +376,7 @@ def _plots(
             columns = svg.binned(x.tolist(), x_span, _CELLS), svg.binned(y.tolist(), y_span, _CELLS)
             dots = list(zip(*columns, strict=True))
             picture = svg.curve(
-                (), x_span, y_span, dots=dots, x_name="judge", y_name="people",
+                (), x_span, y_span, dots=dots,
                 label=f"{name} by {run.name} against people's {human}, {len(rows)} texts",
             )  # fmt: skip
             whose = f"{name} by {run.name}" if len(runs) > 1 or name != human else name

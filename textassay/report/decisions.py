@@ -56,44 +56,34 @@ class Curve:
     """The calibration of one aspect."""
 
     learned: AspectCalibration
-    picture: Markup
-    """The map with its intervals, over the rated texts."""
-    width: float | None
-    """Mean width of the intervals of this run's scores; `None` if none has one."""
-    outside: float
-    """Share of this run's scores outside the calibrated range."""
+    picture: Markup  # the map with its intervals, over the rated texts
+    width: float | None  # mean width of the intervals of this run's scores; `None` if none has one
+    outside: float  # share of this run's scores outside the calibrated range
 
 
 @dataclass
 class Decisions:
-    """The sections; what there are no data for is empty.
+    """The sections; what there are no data for is empty."""
 
-    Attributes:
-        curves: By aspect, if a calibration is given; of the first run.
-        estimates: Means by system, and their differences, by run.
-        differences: Differences of systems by the judges' scores alone, of aspects without ratings.
-        compared: Two runs, and the difference of their agreement with people.
-        stand_ins: The alternative annotator test, by run.
-        stress: Verdicts of stress runs.
-        reasons: What could not be computed, and why.
-        of_systems: What `estimates` and `differences` show, by letter of the run.
-        assumes: On what the differences of an aspect's systems rest beside ratings, by aspect.
-        of_runs: What `compared` shows.
-        of_agreement: The difference of the runs' agreement with people, by aspect and coefficient.
-        of_raters: What `stand_ins` show, by letter of the run.
-    """
-
+    # by aspect, if a calibration is given; of the first run
     curves: list[Curve] = field(default_factory=list)
+    # means by system, and their differences, by run
     estimates: list[Table] = field(default_factory=list)
+    # differences of systems by the judges' scores alone, of aspects without ratings
     differences: list[Table] = field(default_factory=list)
+    # two runs, and the difference of their agreement with people
     compared: list[Table] = field(default_factory=list)
-    stand_ins: list[Table] = field(default_factory=list)
-    stress: list[Table] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
+    stand_ins: list[Table] = field(default_factory=list)  # the alternative annotator test, by run
+    stress: list[Table] = field(default_factory=list)  # verdicts of stress runs
+    reasons: list[str] = field(default_factory=list)  # what could not be computed, and why
+    # what `estimates` and `differences` show, by letter of the run
     of_systems: list[tuple[str, SystemDifference]] = field(default_factory=list)
+    # on what the differences of an aspect's systems rest beside ratings, by aspect
     assumes: dict[str, str] = field(default_factory=dict)
-    of_runs: list[CompareRow] = field(default_factory=list)
+    of_runs: list[CompareRow] = field(default_factory=list)  # what `compared` shows
+    # the difference of the runs' agreement with people, by aspect and coefficient
     of_agreement: list[dict[str, Any]] = field(default_factory=list)
+    # what `stand_ins` show, by letter of the run
     of_raters: list[tuple[str, AnnotatorTest]] = field(default_factory=list)
 
 
@@ -289,14 +279,14 @@ def _stress(runs: Sequence[RunSource]) -> list[Table]:
 def _curves(run: RunSource, tables: Sequence[Columns], read: Calibration) -> list[Curve]:
     """Draw the calibration of each aspect of the run."""
     curves = []
-    for at, name in enumerate(run.table.aspects):
+    for name in run.table.aspects:
         own = read.of(name)
         if own is None:
             continue
         for signature in run.table.signatures:
             # a curve learned from another judge would look valid and be wrong
             read.check(name, signature)
-        values = run.table.values[np.array(run.table.aspect, int) == at]
+        values = run.table.values[run.table.rows_on(name)]
         applied = own.apply(values[~np.isnan(values)])
         inside = ~applied.outside
         width = float((applied.high - applied.low)[inside].mean()) if inside.any() else None
@@ -322,7 +312,5 @@ def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
         own.scales.raters,
         band=band,
         dots=dots,
-        x_name="judge",
-        y_name="people",
         label=f"Calibration of {own.aspect}: what people would say at each score",
     )

@@ -18,11 +18,12 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Literal
 
 import numpy as np
 
-from textassay.meta.correlation import Floats
+from textassay.meta.correlation import Floats, number_or_none
 from textassay.report.source import OUTCOMES, DataSource, Joined, Rows, RunSource
 from textassay.runtime.conversation import Part, browser_piece, left_out, readable_parts
 from textassay.runtime.images import Image, for_page, size_of
@@ -93,25 +94,16 @@ _LEVELS = 100
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One piece of evidence.
+    """One piece of evidence."""
 
-    Attributes:
-        kind: What it is; lines of a kind stand together.
-        text: What it is about: a label, a question, a tool.
-        figure: Its number, ready to be shown.
-        start: Where its bar begins, as a share of the width; `None` without a bar.
-        end: Where its bar ends.
-        note: Anything else that it says.
-        thought: What the judge thought before it answered, which is shown folded.
-    """
-
-    kind: Kind
-    text: str
-    figure: str = ""
+    kind: Kind  # what it is; lines of a kind stand together
+    text: str  # what it is about: a label, a question, a tool
+    figure: str = ""  # its number, ready to be shown
+    # where its bar begins, as a share of the width; `None` without a bar
     start: float | None = None
-    end: float | None = None
-    note: str = ""
-    thought: str = ""
+    end: float | None = None  # where its bar ends
+    note: str = ""  # anything else that it says
+    thought: str = ""  # what the judge thought before it answered, which is shown folded
 
 
 def evidence_lines(score: Score) -> list[Line]:
@@ -128,11 +120,8 @@ def evidence_lines(score: Score) -> list[Line]:
 
 
 def grouped(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
-    """Return lines by their heading."""
-    groups: dict[str, list[Line]] = {}
-    for line in lines:
-        groups.setdefault(TITLES[line.kind], []).append(line)
-    return list(groups.items())
+    """Return lines, of which those of a kind stand together, by their heading."""
+    return [(TITLES[kind], list(own)) for kind, own in groupby(lines, key=lambda line: line.kind)]
 
 
 def obtained(score: Score) -> str:
@@ -312,34 +301,20 @@ def _written(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShownScore:
-    """One score with everything behind it.
-
-    Attributes:
-        score: The score.
-        example: Its example; `None` if the data could not be found.
-        given: What the output was made from.
-        human: Rating beside it; `None` if unrated.
-        gap: Judge minus people.
-        unit: What the gap is counted in.
-        other: Value in the second run.
-        change: Second run minus first.
-        flips: Whether that crosses the middle of the scale.
-        obtained: How the value was obtained.
-        evidence: Lines by heading.
-        labels: Names of the labels that values are positions of; empty if they are none.
-    """
+    """One score with everything behind it."""
 
     score: Score
-    example: Example | None
-    given: list[Part]
-    human: float | None
-    gap: float | None
-    unit: str
-    other: float | None
-    change: float | None
-    flips: bool
+    example: Example | None  # `None` if the data could not be found
+    given: list[Part]  # what the output was made from
+    human: float | None  # rating beside it; `None` if unrated
+    gap: float | None  # judge minus people
+    unit: str  # what the gap is counted in
+    other: float | None  # value in the second run
+    change: float | None  # second run minus first
+    flips: bool  # whether that crosses the middle of the scale
     obtained: str
-    evidence: list[tuple[str, list[Line]]]
+    evidence: list[tuple[str, list[Line]]]  # lines by heading
+    # names of the labels that values are positions of; empty if they are none
     labels: tuple[str, ...] = ()
 
 
@@ -347,22 +322,20 @@ class ShownScore:
 class ExamplesSection:
     """The section."""
 
-    order: str
-    """Why these come first."""
+    order: str  # why these come first
     shown: list[ShownScore]
     total: int
-    packed: int
-    """Number of scores in the page, of `total`."""
+    packed: int  # number of scores in the page, of `total`
 
 
 def examples(
-    run: RunSource, data: DataSource, joined: Joined, *, packed: int, count: int = PRINTED
+    run: RunSource, data: DataSource, joined: Joined, *, packed: int
 ) -> ExamplesSection | None:
     """Return the scores that a reader should look at first, or `None` while there are none."""
     if not len(run.table):
         return None
     order, rows = first_rows(joined)
-    shown = [show(run, data, joined, row) for row in rows[:count].tolist()]
+    shown = [show(run, data, joined, row) for row in rows[:PRINTED].tolist()]
     return ExamplesSection(order, shown, len(run.table), packed)
 
 
@@ -395,11 +368,11 @@ def show(run: RunSource, data: DataSource, joined: Joined, row: int) -> ShownSco
         score=score,
         example=example,
         given=[] if example is None else parts_of(example, MAX_TEXT),
-        human=_number(joined.human, row),
-        gap=_number(joined.gaps, row),
+        human=number_or_none(joined.human[row]),
+        gap=number_or_none(joined.gaps[row]),
         unit=joined.units.get(score.aspect, "points"),
-        other=_number(joined.other, row),
-        change=_number(joined.changes, row),
+        other=number_or_none(joined.other[row]),
+        change=number_or_none(joined.changes[row]),
         flips=bool(joined.flips[row]),
         obtained=obtained(score),
         evidence=grouped(evidence_lines(score)),
@@ -411,16 +384,11 @@ def _known(column: Floats) -> Floats:
     return np.where(np.isnan(column), -1.0, column)
 
 
-def _number(column: Floats, row: int) -> float | None:
-    return None if np.isnan(column[row]) else float(column[row])
-
-
 @dataclass(frozen=True, slots=True)
 class Packed:
     """What travels in the page."""
 
-    index: str
-    """The columns, as base64 of gzip; so is each block."""
+    index: str  # the columns, as base64 of gzip; so is each block
     blocks: tuple[str, ...]
     shown: int
     total: int
@@ -457,10 +425,7 @@ def pack_rows(
 
 
 def selected(joined: Joined, total: int, max_rows: int = MAX_ROWS) -> Rows:
-    """Return the rows that a page holds.
-
-    All, or the extremes and a random sample with a fixed seed.
-    """
+    """Return the rows of a page: all, or the extremes and a random sample with a fixed seed."""
     if total <= max_rows:
         return np.arange(total)
     # extremes are what people look for, and a random rest keeps the distributions true
@@ -517,16 +482,15 @@ def score_columns(
     rows: Sequence[int],
     *,
     places: Mapping[int, int] | None = None,
-    base: Sequence[int] | None = None,
+    is_part: bool = False,
 ) -> dict[str, Any]:
-    """Return the numbers of each score.
+    """Return the numbers of each score, of which `joined` may have only these rows (`is_part`).
 
-    What is missing is null, and a column without numbers is left out.
-
-    The page takes differences of points itself.
+    What is missing is null, and a column without numbers is left out. The page takes differences
+    of points itself.
     """
     table = run.table
-    at = np.array(rows, int) if base is None else np.arange(len(base))
+    at = np.arange(len(rows)) if is_part else np.array(rows, int)
     examples = [table.example[row] for row in rows]
     columns: dict[str, Any] = {
         "example": examples if places is None else [places[example] for example in examples],
@@ -544,7 +508,7 @@ def score_columns(
             columns[name] = rounded_numbers(column[at])
     if joined.flips[at].any():
         columns["flip"] = [int(flips) for flips in joined.flips[at]]
-    if base is None and (~np.isnan(calibrated := table.calibrated[at])).any():
+    if not is_part and (~np.isnan(calibrated := table.calibrated[at])).any():
         columns["calibrated"] = [rounded_numbers(column) for column in calibrated.T]
     return columns
 
@@ -616,11 +580,9 @@ def _words(score: Score, limit: int) -> list[Any]:
 
 
 def _packed(line: Line, limit: int) -> list[Any]:
-    """Return a line as a short list.
-
-    A label's share in thousandths, whose figure the page writes.
-    """
+    """Return a line as a short list."""
     text = clipped(line.text, limit)
+    # the page writes the figure of a share in thousandths
     if line.kind == "label" and not (line.note or line.thought):
         return [line.kind, text, round(1000 * (line.end or 0.0))]
     ends = [None if end is None else round(end, 3) for end in (line.start, line.end)]
@@ -631,10 +593,7 @@ def _packed(line: Line, limit: int) -> list[Any]:
 
 
 def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str, list[int]]]:
-    """Return ids with their rows.
-
-    Examples of one source stand together, so that a block holds it once.
-    """
+    """Return ids with their rows, those of one source together, so that a block holds it once."""
     table = run.table
     by_example: dict[int, list[int]] = {}
     for row in rows.tolist():

@@ -54,16 +54,14 @@ class RunFacts:
     """One run."""
 
     name: str
+    # label and value; `more` are those that most readers do not look for
     facts: list[tuple[str, str]]
-    """Label and value; `more` are those that most readers do not look for."""
     more: list[tuple[str, str]]
+    # outcome, number of scores, and what it means, of those that occur
     outcomes: list[tuple[str, int, str]]
-    """Outcome, number of scores, and what it means, of those that occur."""
     bar: Markup | None
-    errors: list[tuple[str, int]]
-    """Type of error and number of scores, most frequent first."""
-    signatures: list[tuple[str, int]]
-    """Signature and number of lines."""
+    errors: list[tuple[str, int]]  # type of error and number of scores, most frequent first
+    signatures: list[tuple[str, int]]  # signature and number of lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +70,7 @@ class Overview:
 
     runs: list[RunFacts]
     data: str
-    missing: str | None
-    """Why texts are absent; `None` if they are there."""
+    missing: str | None  # why texts are absent; `None` if they are there
 
 
 def overview(runs: Sequence[RunSource], data: DataSource) -> Overview:
@@ -130,16 +127,12 @@ def _all_facts(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]
 class SystemRow:
     """One system on one aspect."""
 
-    run: str
-    """`A` or `B`."""
-    system: str | None
-    """`None` for all texts."""
+    run: str  # `A` or `B`
+    system: str | None  # `None` for all texts
     n: int
-    mean: Estimate
-    """The mean of n scores; no value if there is none."""
+    mean: Estimate  # the mean of n scores; no value if there is none
     unscored: int
-    people: float | None
-    """Mean rating over the rated texts; `None` if there is none."""
+    people: float | None  # mean rating over the rated texts; `None` if there is none
     picture: Markup
     spread: Markup
 
@@ -149,12 +142,9 @@ class AspectScores:
     """All systems on one aspect, best first."""
 
     name: str
-    scale: str
-    """Its scale in words."""
-    span: tuple[float, float]
-    """Ends of the axis that the pictures share."""
-    rows: list[SystemRow]
-    """All texts first, then each system; of two runs both in turn."""
+    scale: str  # its scale in words
+    span: tuple[float, float]  # ends of the axis that the pictures share
+    rows: list[SystemRow]  # all texts first, then each system; of two runs both in turn
 
     def table(self) -> Table:
         """Return means by system, with people's where there are ratings."""
@@ -200,7 +190,7 @@ def _aspect(
     ]
     first = judged[0][1]
     scales = {run.table.scales[run.table.aspects.index(name)] for _, run, _ in judged}
-    known = np.concatenate([beside.values[_rows(run, name)] for _, run, beside in judged])
+    known = np.concatenate([beside.values[run.table.rows_on(name)] for _, run, beside in judged])
     known = known[~np.isnan(known)]
     # two runs on different scales share an axis that has room for both
     ends = [end for scale in scales if scale is not None for end in scale]
@@ -218,10 +208,6 @@ def _aspect(
     return AspectScores(name, scale_text, span, lines)
 
 
-def _rows(run: RunSource, name: str) -> Rows:
-    return np.flatnonzero(np.array(run.table.aspect, int) == run.table.aspects.index(name))
-
-
 def _of_run(
     name: str,
     letter: str,
@@ -231,7 +217,7 @@ def _of_run(
     span: tuple[float, float],
 ) -> list[SystemRow]:
     """Return the row of all texts, and those of the systems, best first."""
-    table, rows = run.table, _rows(run, name)
+    table, rows = run.table, run.table.rows_on(name)
     values, human = joined.values[rows], joined.human[rows]
     examples = [data.examples.get(table.ids[table.example[row]]) for row in rows]
     groups = [None if one is None else one.group for one in examples]
@@ -272,9 +258,7 @@ def _mean(values: Floats, groups: Sequence[str | None], scale: Scale | None) -> 
     """Return the mean of scores with its interval over sources, which is none below two."""
     if not len(values):
         return NO_ESTIMATE
-    codes = group_codes(groups)
-    mean = weighted_mean(values, codes, np.ones(len(values)), int(codes.max()) + 1)
-    estimate = mean.estimate(CONFIDENCE)
+    estimate = weighted_mean(values, group_codes(groups)).estimate(CONFIDENCE)
     if scale is not None:
         estimate = estimate.clipped(*scale)
     # rounded once, so that equal runs show equal means
@@ -286,14 +270,12 @@ class Criterion:
     """A node of HD-Eval's tree."""
 
     name: str
-    depth: int
-    """0 at the root."""
-    mean: float | None
-    """Mean rating; `None` if no score's evidence has it."""
+    depth: int  # 0 at the root
+    mean: float | None  # mean rating; `None` if no score's evidence has it
     n: int
     picture: Markup | None
+    # how much the squared error grows when it is shuffled; `None` unless fitted
     importance: float | None
-    """How much the squared error grows when it is shuffled; `None` unless fitted."""
     weight: Markup | None
 
 
@@ -302,19 +284,15 @@ class RecipeSection:
     """The section; what does not apply is `None` or empty."""
 
     method: str
-    graph: Markup | None
-    """Drawn; if it cannot be, `reason` says why."""
+    graph: Markup | None  # drawn; if it cannot be, `reason` says why
     reason: str | None
     fans_out: bool
-    steps: list[tuple[str, str]]
-    """The graph in words: a node and what feeds it."""
+    steps: list[tuple[str, str]]  # the graph in words: a node and what feeds it
+    # a root aspect and its criteria, parents first; no root if no criterion has children
     trees: list[tuple[str, list[Criterion]]]
-    """A root aspect and its criteria, parents first; no root if no criterion has children."""
-    fitted: bool
-    """Whether importance is known."""
+    fitted: bool  # whether importance is known
     plan: list[str]
-    assistants: list[tuple[str, str]]
-    """Aspect and the tools that serve it."""
+    assistants: list[tuple[str, str]]  # aspect and the tools that serve it
 
 
 def recipe(run: RunSource) -> RecipeSection:

@@ -45,9 +45,9 @@ from textassay.report.overview import (
 )
 from textassay.report.source import DataSource, Joined, RunSource, join, open_data, open_runs
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import labels_of, shares_of
-from textassay.runtime.storage.files import write_text
+from textassay.runtime.storage.files import storage_errors, write_text
 from textassay.table import HasInterval, Interval, to_html
 
 MAX_RUNS = 2
@@ -129,10 +129,8 @@ def write_report(
         opened, data, joined, mapping, packed=packed.shown, calibration=calibration, title=title,
         note=note,
     )  # fmt: skip
-    try:
+    with storage_errors(f"{out} cannot be written"):
         write_text(Path(out), fill_page(content, packed=packed))
-    except OSError as error:
-        raise StorageError(f"{out} cannot be written: {error}") from error
 
 
 def join_runs(runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]) -> Joined:
@@ -204,10 +202,7 @@ def policy(script: str, style: str, *, connect: bool) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return the templates' environment.
-
-    Everything is escaped, and controls in texts are written out.
-    """
+    """Return the templates' environment, which escapes everything and writes controls out."""
     made = Environment(
         loader=PackageLoader("textassay.report"), autoescape=True, undefined=StrictUndefined,
         finalize=_seen, trim_blocks=True, lstrip_blocks=True,

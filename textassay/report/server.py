@@ -85,8 +85,7 @@ class LiveRun:
     def news(self, cursor: int, known: int) -> dict[str, Any]:
         """Return what was added after `cursor` lines, for a reader that has `known` examples."""
         with self._lock:
-            # the file was replaced (a merge, a run started over), and the reader's position means
-            # nothing in it
+            # the file was replaced (a merge, a new start): the reader's position means nothing
             if not self._read() or cursor > len(self._lines):
                 return {"restart": True}
             upto = min(cursor + MAX_ROWS, len(self._lines))
@@ -106,7 +105,7 @@ class LiveRun:
                 "rows": rows,
                 "head": {**head(self.run, self.data, joined, None), "systems": systems},
                 "examples": example_columns(self.data, ids),
-                "scores": score_columns(self.run, joined, rows, base=rows),
+                "scores": score_columns(self.run, joined, rows, is_part=True),
             }
 
     def whole(self) -> dict[str, Any]:
@@ -199,7 +198,7 @@ class Viewer:
         """Return the aiohttp application with its routes."""
         app = web.Application(middlewares=[self._guarded])
         app.on_response_prepare.append(self._add_headers)
-        app.router.add_get("/", self._front)
+        app.router.add_get("/", self._page if self.single else self._index)
         app.router.add_get("/run", self._page)
         app.router.add_get("/sections", self._sections)
         for what in _DATA:
@@ -222,8 +221,7 @@ class Viewer:
         # one at a time: two requests for a run that is not open would read it twice
         async with self._opening:
             if name not in self._runs:
-                # compared with the listed names rather than joined to the path: `..` can lead
-                # nowhere
+                # compared with the listed names, so that `..` leads nowhere
                 if name not in await asyncio.to_thread(self.names):
                     raise web.HTTPNotFound(text=f"there is no run {name!r} here")
                 try:
@@ -233,9 +231,6 @@ class Viewer:
                 except TextassayError as error:
                     raise web.HTTPNotFound(text=str(error)) from error
             return self._runs[name]
-
-    async def _front(self, request: web.Request) -> web.StreamResponse:
-        return await (self._page(request) if self.single else self._index(request))
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         runs = await asyncio.to_thread(lambda: [_listed(self.path, name) for name in self.names()])
@@ -274,8 +269,7 @@ class Viewer:
         try:
             return await handler(request)
         except TextassayError as error:
-            # the page shows the text, so the viewer stays open while a run folder is being
-            # repaired
+            # the page shows the text and stays open while a run folder is being repaired
             raise web.HTTPInternalServerError(text=str(error)) from error
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:

@@ -21,59 +21,44 @@ from scipy import stats
 from textassay.meta.correlation import Floats
 from textassay.meta.records import People, refuse_other_labels
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import DataError, RunFolderError, StorageError
+from textassay.runtime.errors import DataError, RunFolderError
 from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example, Outcome, Scale, Score
+from textassay.runtime.storage.files import storage_errors
 from textassay.runtime.storage.run_files import SCORES, RunSummary, parse_score, read_manifest
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 _BLOCK = 4 << 20
 """Bytes that one step of `read_more` takes from the file."""
 
 
 class ScoreTable:
-    """Scores in order of first appearance.
-
-    A later line for the same id and aspect replaces the earlier.
-
-    Attributes:
-        path: The file, `scores.jsonl` of a run folder.
-        ids: Ids of the examples, each once.
-        aspects: Names of the aspects, each once.
-        scales: Scale by aspect; `None` if unbounded.
-        signatures: Signatures of the scores by number of lines.
-        summary: What the run amounts to so far.
-        example: Position in `ids` of each score.
-        aspect: Position in `aspects` of each score.
-        outcome: Position in `OUTCOMES` of each score.
-        read_to: Bytes of the file that were read.
-    """
+    """Scores in order of first appearance; the last line of an id and aspect counts."""
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / SCORES
-        self.ids: list[str] = []
-        self.aspects: list[str] = []
-        self.scales: list[Scale | None] = []
-        self.signatures: dict[str, int] = {}
+        self.ids: list[str] = []  # of the examples, each once
+        self.aspects: list[str] = []  # their names, each once
+        self.scales: list[Scale | None] = []  # by aspect; `None` if unbounded
+        self.signatures: dict[str, int] = {}  # of the scores, by number of lines
         self.summary = RunSummary()
+        # arrays of numbers instead of objects: a million scores take some tens of megabytes.
+        # Of each score, the positions in `ids`, `aspects` and `OUTCOMES`
         self.example, self.aspect, self.outcome = array("l"), array("l"), array("b")
-        # arrays of numbers instead of objects: a million scores take some tens of megabytes
         # value, calibrated value, low and high end
         self._numbers = tuple(array("d") for _ in range(4))
         self._begins = array("q")
         self._rows: dict[tuple[int, int], int] = {}
         self._id_index: dict[str, int] = {}
         self._aspect_index: dict[str, int] = {}
-        self.read_to, self._line = 0, 0
+        self.read_to, self._line = 0, 0  # bytes and lines of the file that were read
 
     def __len__(self) -> int:
         return len(self.outcome)
 
     def read_more(self) -> list[int]:
-        """Read at most one block of complete lines that were appended.
-
-        Return the rows that are new or changed.
-        """
+        """Read at most a block of complete lines that were appended; return what rows changed."""
         block = self._unread(_BLOCK)
         changed = []
         # a last line without its line break may still be being written
@@ -104,15 +89,12 @@ class ScoreTable:
         """Return up to `size` bytes that were not read yet; a run without a score has no file."""
         if not self.path.exists():
             return b""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self.read_to)
-                block = file.read(size)
-                while size > 0 and b"\n" not in block and (more := file.read(size)):
-                    block += more  # a line longer than a block
-                return block
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be read: {error}") from error
+        with storage_errors(f"{self.path} cannot be read"), self.path.open("rb") as file:
+            file.seek(self.read_to)
+            block = file.read(size)
+            while size > 0 and b"\n" not in block and (more := file.read(size)):
+                block += more  # a line longer than a block
+        return block
 
     def score(self, row: int) -> Score:
         """Read one score again, with its words and evidence."""
@@ -120,13 +102,10 @@ class ScoreTable:
 
     def scores(self, rows: list[int]) -> Iterator[Score]:
         """Read these scores again, in this order."""
-        try:
-            with self.path.open("rb") as file:
-                for row in rows:
-                    file.seek(self._begins[row])
-                    yield parse_score(self.path, row, file.readline())
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be read: {error}") from error
+        with storage_errors(f"{self.path} cannot be read"), self.path.open("rb") as file:
+            for row in rows:
+                file.seek(self._begins[row])
+                yield parse_score(self.path, row, file.readline())
 
     def row(self, example_id: str, aspect: str) -> int | None:
         """Return the row of an example and aspect, or `None`."""
@@ -138,6 +117,10 @@ class ScoreTable:
         at = self._id_index.get(example_id, -1)
         rows = (self._rows.get((at, aspect)) for aspect in range(len(self.aspects)))
         return [row for row in rows if row is not None]
+
+    def rows_on(self, aspect: str) -> Rows:
+        """Return the rows of an aspect."""
+        return np.flatnonzero(np.array(self.aspect, int) == self.aspects.index(aspect))
 
     @property
     def values(self) -> Floats:
@@ -180,13 +163,11 @@ class ScoreTable:
 class RunSource:
     """One run."""
 
-    name: str
-    """The folder's name, made unique between the runs."""
+    name: str  # the folder's name, made unique between the runs
     folder: Path
     manifest: dict[str, Any]
     table: ScoreTable
-    stress: dict[str, Any] = field(default_factory=dict)
-    """Its `stress.json`, empty if it has none."""
+    stress: dict[str, Any] = field(default_factory=dict)  # its `stress.json`, empty if it has none
 
     def recorded(self, *keys: str) -> Any:
         """Return what the manifest has below these keys; `None` if one is missing."""
@@ -231,13 +212,11 @@ class DataSource:
     """The examples that were judged."""
 
     name: str
-    examples: dict[str, Example]
-    """By id; empty if the data could not be found."""
-    missing: str | None = None
-    """Why there are none, for readers of the page; `None` if there are."""
+    examples: dict[str, Example]  # by id; empty if the data could not be found
+    missing: str | None = None  # why there are none, for readers of the page; `None` if there are
 
+    # trivial measures of the texts by name and id, once somebody has asked for them
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    """Trivial measures of the texts by name and id, once somebody has asked for them."""
 
     def ratings(self, aspect: str) -> Floats:
         """Return all mean ratings of a human aspect, without gaps."""
@@ -333,7 +312,6 @@ _SHARE_OF_SCALE = 0.5
 Unit = Literal["points", "ranks"]
 """What a difference is counted in: points of the scale that judge and people share, or shares of
 the rated texts, from -1 to 1."""
-Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def choose_unit(human: Floats, scale: Scale | None) -> Unit:
@@ -366,27 +344,20 @@ def gaps(scores: Floats, human: Floats, unit: Unit) -> Floats:
 
 @dataclass
 class Joined:
-    """One row per score, shape (n,) each.
+    """One row per score, shape (n,) each."""
 
-    Attributes:
-        values: The judge's value; NaN if unscored.
-        human: The mean rating of the human aspect that the score is compared with; NaN if unrated.
-        gaps: Judge minus people; NaN if either is missing, and of labels without an order.
-        sizes: Size of each gap as a share of the scale or of the ranks, so that aspects compare.
-        units: What a gap is counted in, by aspect.
-        other: Value in the second run; NaN without one.
-        changes: Second run minus first; NaN if either is missing or their scales differ, and of
-            labels without an order.
-        flips: Whether a change crosses the middle of the scale.
-    """
-
-    values: Floats
+    values: Floats  # the judge's value; NaN if unscored
+    # the mean rating of the human aspect that the score is compared with; NaN if unrated
     human: Floats
-    gaps: Floats
+    gaps: Floats  # judge minus people; NaN if either is missing, and of labels without an order
+    # size of each gap as a share of the scale or of the ranks, so that aspects compare
     sizes: Floats
-    units: dict[str, str]
-    other: Floats
+    units: dict[str, str]  # what a gap is counted in, by aspect
+    other: Floats  # value in the second run; NaN without one
+    # second run minus first; NaN if either is missing or their scales differ, and of labels without
+    # an order
     changes: Floats
+    # whether a change crosses the middle of the scale
     flips: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
     @property

@@ -30,8 +30,7 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
-    # escape leaves Markup as it is, so nested elements are not escaped twice while texts always
-    # are
+    # escape leaves Markup as it is: texts are escaped, nested elements not a second time
     inner = Markup("").join(escape(child) for child in children)
     return Markup(f"<{name}{written}>{inner}</{name}>")
 
@@ -81,9 +80,9 @@ def interval_plot(
     return picture(width, height, *parts)
 
 
-def histogram(counts: Sequence[int], *, width: float = 64) -> Markup:
+def histogram(counts: Sequence[int]) -> Markup:
     """Draw counts of equal bins as bars."""
-    height, most = 18.0, max(counts, default=0) or 1
+    width, height, most = 64.0, 18.0, max(counts, default=0) or 1
     step = width / max(len(counts), 1)
     bars = []
     for at, count in enumerate(counts):
@@ -96,13 +95,13 @@ def histogram(counts: Sequence[int], *, width: float = 64) -> Markup:
     return picture(width, height, *bars, base)
 
 
-def shares(parts: Iterable[tuple[str, int]], *, width: float = 640) -> Markup:
+def shares(parts: Iterable[tuple[str, int]]) -> Markup:
     """Draw counts as one divided bar.
 
     Each part has a class and, beside the bar, its number in words.
     """
     known = [(kind, count) for kind, count in parts if count]
-    total, at, bars = sum(count for _, count in known) or 1, 0.0, []
+    width, total, at, bars = 640.0, sum(count for _, count in known) or 1, 0.0, []
     for kind, count in known:
         wide = width * count / total
         bars.append(
@@ -125,11 +124,9 @@ def curve(
     *,
     band: Sequence[tuple[float, float, float]] = (),
     dots: Sequence[Point] = (),
-    x_name: str = "",
-    y_name: str = "",
     label: str = "",
 ) -> Markup:
-    """Draw a line in a frame with its axes named at their ends."""
+    """Draw a line in a frame, of which x is the judge's axis and y people's."""
     size, left, top, bottom = 200.0, 34.0, 8.0, 32.0
     width, height = left + size + 10, top + size + bottom
 
@@ -139,14 +136,14 @@ def curve(
     corner, far = at(x_span[0], y_span[0]), at(x_span[1], y_span[1])
     parts = [
         tag("rect", x=corner[0], y=far[1], width=size, height=size, class_="frame"),
-        *(_word(name, x, y, anchor) for name, x, y, anchor in (
+        *(tag("text", name, x=x, y=y, text_anchor=side, class_="small") for name, x, y, side in (
             (f"{x_span[0]:g}", left, top + size + 13, "start"),
             (f"{x_span[1]:g}", left + size, top + size + 13, "end"),
-            (x_name, left + size / 2, top + size + 26, "middle"),
+            ("judge", left + size / 2, top + size + 26, "middle"),
             (f"{y_span[0]:g}", left - 5, top + size, "end"),
             (f"{y_span[1]:g}", left - 5, top + 9, "end"),
         )),
-        tag("text", y_name, class_="small", text_anchor="middle",
+        tag("text", "people", class_="small", text_anchor="middle",
             transform=f"translate({left - 22:g} {top + size / 2:g}) rotate(-90)"),
     ]  # fmt: skip
     # the diagonal of equal values exists only if the two axes overlap
@@ -223,10 +220,6 @@ def _dot(x: float, y: float, kind: str) -> Markup:
     if kind == "judge":
         return tag("circle", cx=x, cy=y, r=4, class_="dot judge")
     return tag("rect", x=x - 3, y=y - 3, width=6, height=6, class_=f"dot {kind}")
-
-
-def _word(text: str, x: float, y: float, anchor: str) -> Markup:
-    return tag("text", text, x=x, y=y, text_anchor=anchor, class_="small")
 
 
 def _place(number: float, span: Span, width: float, margin: float = 6) -> float:

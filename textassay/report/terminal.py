@@ -150,8 +150,7 @@ def _named(one: ShownScore, value: float, digits: int = 3) -> str:
 
 
 def _safe(text: str, style: str = "") -> Text:
-    # twice made safe: `visible` writes out what hides or reverses text, `printable` what steers a
-    # terminal
+    # `visible` writes out what hides or reverses text, `printable` what steers a terminal
     return Text(printable(visible(text)), style)
 
 

@@ -46,17 +46,11 @@ _DRY = "In other words:\nIt is said here in another way, and nothing is added or
 
 @dataclass(frozen=True)
 class Paraphraser:
-    """Writes a paraphrase and verifies it.
+    """Writes a paraphrase and verifies it."""
 
-    Attributes:
-        write: Model and prompt that write.
-        check: Model and prompt that say whether one text follows from another.
-        signature: Of the scores.
-    """
-
-    write: Ask
-    check: Ask
-    signature: str
+    write: Ask  # model and prompt that write
+    check: Ask  # model and prompt that say whether one text follows from another
+    signature: str  # of the scores
 
     async def __call__(self, example: Example, aspect: Aspect) -> Score:
         """Return 1 with the paraphrase as explanation, or no value and why nothing was kept."""
@@ -138,8 +132,7 @@ class ParaphraseMethod(GraphMethod):
     def __init__(self, models: Mapping[str, Model], task: Task) -> None:
         writer = models[WRITER]
         self._write = Ask(writer, "paraphrase", task, max_tokens=PARAPHRASE_TOKENS)
-        # a separate request without the writer's context: who wrote a paraphrase tends to find it
-        # faithful
+        # without the writer's context: who wrote a paraphrase tends to find it faithful
         self._check = Ask(models.get(VERIFIER, writer), "paraphrase_check", task, max_tokens=8)
         agent = Paraphraser(self._write, self._check, self.signature)
         super().__init__(

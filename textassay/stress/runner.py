@@ -13,6 +13,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -64,24 +65,17 @@ Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class StressPlan:
-    """What is tested.
+    """What is tested."""
 
-    Attributes:
-        request: The run of the judge under test, in the folder of the result, or in none for dry
-            runs; its `stress` is filled in here.
-        tests: Names of tests and families; `None` for all.
-        must_see: Entries `TEST=ASPECT` for aspects whose names tell nothing.
-        seed: Seed of the edits.
-        margin: Points that a score may move although it should not; 5 % of the scale if left out.
-        confidence: Of the intervals.
-    """
-
+    # the run of the judge under test, in the folder of the result, or in none for dry runs; its
+    # `stress` is filled in here
     request: RunRequest
-    tests: tuple[str, ...] | None = None
-    must_see: tuple[str, ...] = ()
-    seed: int = 0
+    tests: tuple[str, ...] | None = None  # names of tests and families; `None` for all
+    must_see: tuple[str, ...] = ()  # entries `TEST=ASPECT` for aspects whose names tell nothing
+    seed: int = 0  # seed of the edits
+    # points that a score may move although it should not; 5 % of the scale if left out
     margin: float | None = None
-    confidence: float = 0.95
+    confidence: float = 0.95  # of the intervals
 
     def __post_init__(self) -> None:
         chosen_tests(self.tests)
@@ -135,8 +129,7 @@ class Stage:
     options: dict[str, Any] = field(default_factory=dict)
     observe: Callable[[Model], Model] | None = None
     making: Callable[[Mapping[str, Model]], Method] | None = None
-    examples: Callable[[], Any] | None = None
-    """What is judged, if not the originals."""
+    examples: Callable[[], Any] | None = None  # what is judged, if not the originals
 
 
 class FreshSamples(Wrapper):
@@ -170,14 +163,7 @@ def highest_rating(request: RunRequest) -> str:
 
 
 class StressRun:
-    """One stress run.
-
-    Args:
-        plan: What is tested.
-        examples: The data, if not those that the plan's spec names.
-        models: Models that are open already, by role.
-        watching: Shows the progress of each session.
-    """
+    """One stress run, of the plan's data and models, or of those that are given."""
 
     def __init__(
         self,
@@ -198,14 +184,10 @@ class StressRun:
         self._examples = open_examples(data, plan.request)
         self._aspects: tuple[Aspect, ...] = ()
         self._turned: dict[str, list[ReorderedPrompts]] = {}
-        self._texts: dict[str, str] = {}
-        """Verified paraphrases by id."""
-        self.usage: Usage = NO_USAGE
-        """What a dry run counted."""
-        self.judged = 0
-        """Texts that a dry run went through."""
-        self.began = False
-        """Whether anything was asked."""
+        self._texts: dict[str, str] = {}  # verified paraphrases by id
+        self.usage: Usage = NO_USAGE  # what a dry run counted
+        self.judged = 0  # texts that a dry run went through
+        self.began = False  # whether anything was asked
 
     async def run(self) -> StressResult:
         """Ask everything, judge and write `stress.json`.
@@ -268,16 +250,14 @@ class StressRun:
         out = plan.request.out
         if out is not None and stage.name:
             out /= stage.name
-        # only the roles that a session uses: its manifest must not change with a model that it
-        # never asks
+        # only the roles of the session: no other model may change its manifest
         own = PARAPHRASE_ROLES if stage.making is not None else ()
         models = {r: m for r, m in models.items() if (r in PARAPHRASE_ROLES) == bool(own)}
         request = plan.request.model_copy(
             update={
                 "models": {r: name for r, name in plan.request.models.items() if r in models},
                 "options": {**plan.request.options, **stage.options},
-                # applied to the originals already; on the copies it would cut off edits of the
-                # last text
+                # applied to the originals already; of the copies it would cut off the last
                 **dict.fromkeys(_OF_DATA),
                 "stress": {**plan.recorded, "stage": stage.name},
                 "out": out,
@@ -305,8 +285,8 @@ class StressRun:
             limit=self._plan.request.limit,
         )
 
-    def _originals(self) -> Any:
-        return Variants(self._examples, (), limit=self._plan.request.limit)
+    def _originals(self) -> Iterator[Example]:
+        return islice(self._examples, self._plan.request.limit)
 
     def _check(self, method: Method) -> Callable[[Score], Score]:
         """Refuse what cannot be tested, before anything is asked."""
@@ -460,15 +440,12 @@ def _outside_of_texts(prompt: str, change: Callable[[str], str]) -> str:
 
 
 class ReorderedPrompts(Wrapper):
-    """Shows every prompt in another order.
-
-    Attributes:
-        changed: Number of requests whose prompt held something to turn around.
-    """
+    """Shows every prompt in another order."""
 
     def __init__(self, wrapped: Model, change: Callable[[str], str]) -> None:
         super().__init__(wrapped)
-        self._change, self.changed = change, 0
+        self._change = change
+        self.changed = 0  # requests whose prompt held something to turn around
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Ask with the prompt turned around."""

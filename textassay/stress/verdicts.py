@@ -62,81 +62,50 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The scores of one test on one aspect, a row for each text that it edits.
-
-    Attributes:
-        test: Name of the test.
-        family: Name of its family.
-        aspect: What was judged.
-        expects: What the scores should do.
-        base: Score that the edited text's is compared with, shape (n,).
-        edited: Score of the edited text, shape (n,).
-        groups: Code of each row's source, shape (n,).
-        scale: Ends of the scale.
-        better: 1 if a high score is a good one, -1 if a low one is.
-        gain_only: Whether only a better score is a defect.
-        noise: Mean change when the same is asked again, in points; `None` if unknown.
-        excess: How much more each score moved than when the same is asked again, shape (n,); `None`
-            if moving about is no defect.
-        unscored: Texts that were left out because a score is missing.
-        declined: Edited texts that the judge refused to rate.
-    """
+    """The scores of one test on one aspect, a row for each text that it edits."""
 
     test: str
     family: str
-    aspect: str
-    expects: Expects
-    base: Floats
-    edited: Floats
-    groups: Codes
-    scale: tuple[float, float]
-    better: int = 1
-    gain_only: bool = False
+    aspect: str  # what was judged
+    expects: Expects  # what the scores should do
+    base: Floats  # score that the edited text's is compared with, shape (n,)
+    edited: Floats  # score of the edited text, shape (n,)
+    groups: Codes  # code of each row's source, shape (n,)
+    scale: tuple[float, float]  # ends of the scale
+    better: int = 1  # 1 if a high score is a good one, -1 if a low one is
+    gain_only: bool = False  # whether only a better score is a defect
+    # mean change when the same is asked again, in points; `None` if unknown
     noise: float | None = None
+    # how much more each score moved than when the same is asked again, shape (n,); `None` if moving
+    # about is no defect
     excess: Floats | None = None
-    unscored: int = 0
-    declined: int = 0
+    unscored: int = 0  # texts that were left out because a score is missing
+    declined: int = 0  # edited texts that the judge refused to rate
 
 
 @dataclass(frozen=True, slots=True)
 class StressRow:
-    """The verdict of one test on one aspect; shifts are in points of the aspect's scale.
-
-    Attributes:
-        test: Name of the test.
-        family: Name of its family.
-        aspect: What was judged.
-        expects: What the scores should do.
-        n: Texts with both scores.
-        groups: Sources among them.
-        shift: Mean change over sources; for `lowest` the mean distance from the worst rating.
-        noise: Mean change when the same is asked again.
-        excess: How much more the scores moved than that, in either direction.
-        moved: Share of texts whose score moved by a point, or by a quarter of a narrower scale.
-        flips: Share of texts whose score crossed the middle of the scale, with its Wilson interval.
-        margin: Shift that counts as none.
-        p_holm: Adjusted p-value of there being no defect.
-        unscored: Texts left out because a score is missing.
-        declined: Edited texts that the judge refused to rate.
-        verdict: `holds`, `fails` or `inconclusive`.
-    """
+    """The verdict of one test on one aspect; shifts are in points of the aspect's scale."""
 
     test: str
     family: str
-    aspect: str
-    expects: Expects
-    n: int
-    groups: int
+    aspect: str  # what was judged
+    expects: Expects  # what the scores should do
+    n: int  # texts with both scores
+    groups: int  # sources among them
+    # mean change over sources; for `lowest` the mean distance from the worst rating
     shift: Estimate
-    noise: float | None
-    excess: Estimate
+    noise: float | None  # mean change when the same is asked again
+    excess: Estimate  # how much more the scores moved than that, in either direction
+    # share of texts whose score moved by a point, or by a quarter of a narrower scale
     moved: float | None
+    # share of texts whose score crossed the middle of the scale, with its Wilson interval
     flips: Estimate
-    margin: float
-    p_holm: float | None
-    unscored: int
-    declined: int
-    verdict: Verdict
+    margin: float  # shift that counts as none
+    p_holm: float | None  # adjusted p-value of there being no defect
+    unscored: int  # texts left out because a score is missing
+    declined: int  # edited texts that the judge refused to rate
+    verdict: Verdict  # `holds`, `fails` or `inconclusive`
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -327,8 +296,7 @@ class _OneAspect:
         if edit.control is not None:
             key = variant_id(id_, edit.test, control=True)
             return self._joined.main.values.get((key, self._name))
-        # texts were kept by `x`, so `x` is biased away from that end (regression to the mean); `r`
-        # is not
+        # chosen by `x`, which is therefore biased away from that end (regression to the mean)
         return _mean(x, r) if not up else r
 
     def _plain(
@@ -379,8 +347,7 @@ class _OneAspect:
             x, r, before = self._x[id_], self._r[id_], origin[id_]
             if x is None or r is None or before is None:
                 return None
-            # movement in both directions cancels in the mean shift; absolute changes beyond the
-            # noise do not
+            # movement in both directions cancels in the mean shift, not in absolute changes
             excess.append(abs(y - before) - abs(r - x))
         return np.array(excess, float)
 
@@ -406,7 +373,7 @@ class _OneAspect:
             return None
         codes = group_codes(self._joined.sources[id_] for id_, _ in pairs)
         changes = np.array([change for _, change in pairs])
-        return mean_over_groups(changes, codes, int(codes.max()) + 1).value
+        return mean_over_groups(changes, codes).value
 
 
 _NO_ROOM = object()
@@ -465,15 +432,14 @@ def _draft(one: Measured, margin: float | None, confidence: float) -> _Draft:
         # a judge that refuses to rate a text without content does what it should
         within = one.expects == "lowest" and one.declined >= MIN_SOURCES
         return _Draft(row, None, None, within)
-    count = int(one.groups.max()) + 1
-    shift = mean_over_groups(one.edited - base, one.groups, count)
+    shift = mean_over_groups(one.edited - base, one.groups)
     row = replace(row, groups=shift.clusters, shift=shift.estimate(confidence))
     gain, loss = _scaled(shift, one.better), _scaled(shift, -one.better)
     if must_fall:
         return _Draft(row, above(_scaled(loss, -1, limit), 0), above(loss, 0), within=False)
     sides = [gain] if one.gain_only or one.expects == "lowest" else [gain, loss]
     if one.excess is not None:
-        excess = mean_over_groups(one.excess, one.groups, count)
+        excess = mean_over_groups(one.excess, one.groups)
         row = replace(row, excess=excess.estimate(confidence))
         sides.append(excess)
     p = _p_defect(sides, limit, strict=margin is not None)
@@ -488,8 +454,7 @@ def _p_defect(sides: Sequence[Linearized], limit: float, *, strict: bool) -> flo
         p = above(side, limit if strict else 0.0)
         if p is None:
             return None
-        # significant alone is no defect: with many texts a shift far below the margin is
-        # significant
+        # with many texts even a shift far below the margin is significant
         p_values.append(p if side.value > limit else 1.0)
     # Bonferroni within a test, Holm over the tests
     return min(1.0, len(p_values) * min(p_values))

@@ -14,13 +14,14 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, StorageError
 
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 # Opening a named pipe waits for its other end, unless it is opened without blocking.
@@ -141,6 +142,15 @@ def digest_of(content: Mapping[str, Any]) -> str:
     # ASCII and the tightest separators: the digest must not depend on who formatted the file.
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@contextmanager
+def storage_errors(what: str) -> Iterator[None]:
+    """Raise `OSError`s of the block as `StorageError`s that begin with these words."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{what}: {error}") from error
 
 
 def check_new_folder(out: Path) -> None:
