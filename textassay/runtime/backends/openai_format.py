@@ -74,6 +74,9 @@ _FINISH: dict[str | None, FinishReason] = {
     "content_filter": "filtered",
 }
 
+_BROKEN_OFF = ("error", "abort", "insufficient_system_resource")
+"""Why servers themselves end an answer in its middle: OpenRouter and Mistral, vLLM and SGLang,
+DeepSeek."""
 
 _TAKEN_BACK = (
     "tool_calls", "reasoning_content", "reasoning", "reasoning_details", "thinking_blocks",
@@ -200,13 +203,22 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         choices = payload.get("choices") if is_object(payload) else None
         if not choices or not isinstance(choices, list | Sequence):
             raise MalformedResponse("the answer has no choices")
-        read = [_sample(choice, request, usage) for choice in choices[: request.n]]
+        read = [_sample(choice, request, usage) for choice in whole(choices[: request.n])]
         samples = tuple([sample for sample in read if sample is not None])
         if not samples:
             raise _without_text(choices)
         return Response(samples=samples, usage=usage, model=payload.get("model"))
     except UNUSABLE as error:
         raise_unusable(error, usage)
+
+
+def whole(choices: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the choices that came to an end: a number of what was broken off is nobody's."""
+    kept = [choice for choice in choices if choice.get("finish_reason") not in _BROKEN_OFF]
+    if choices and not kept:
+        reason = choices[0]["finish_reason"]
+        raise MalformedResponse(f"the server broke the answer off (finish_reason {reason!a})")
+    return kept
 
 
 def raise_unusable(error: Exception, usage: Usage) -> NoReturn:
