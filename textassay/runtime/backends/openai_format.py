@@ -212,7 +212,7 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         raise_unusable(error, usage)
 
 
-def whole(choices: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def whole(choices: Sequence[Json]) -> list[Json]:
     """Return the choices that came to an end: a number of what was broken off is nobody's."""
     kept = [choice for choice in choices if choice.get("finish_reason") not in _BROKEN_OFF]
     if choices and not kept:

@@ -634,15 +634,15 @@ def _functions(text: str) -> Refusal | None:
 _FIGURE = r"-?\d+(?:[,_]\d{3})*(?:\.\d+)?"
 _NUMBER = lazy_pattern(rf"(?<![\w.\[/-])({_FIGURE})(?![\w%/]|\.\d|-\w)")
 _PAIR = lazy_pattern(
-    rf"\[\s*({_FIGURE})\s*(?:,|-|to)\s*({_FIGURE})\s*\]"
+    rf"[\[(]\s*({_FIGURE})\s*(?:,|-|to)\s*({_FIGURE})\s*\]"
     rf"|\(\s*({_FIGURE})\s*(?:,\s|-|to)\s*({_FIGURE})\s*\)"
     rf"|\brange\b[^.]{{0,40}}?({_FIGURE})-({_FIGURE})\b"
     rf"|between\s+({_FIGURE})\s+and\s+({_FIGURE})"
     rf"|({_FIGURE})\s*(?:\.\.+|\u2013|to|and|<=?\s*\w+\s*<=?)\s*({_FIGURE})"
 )
 _UPPER = lazy_pattern(
-    r"<=|\u2264|\b(?:maximum|max|at (?:the )?most|up to|limit|capped|above|over|beyond)\b|\bexceed"
-    r"|\btoo (?:large|big|high|many|long)\b|\bor (?:less|fewer)\b"
+    r"<=|\u2264|\b(?:maximum|max|at (?:the )?most|up to|limit|capped|above|over|beyond|largest"
+    r"|ceiling)\b|\bexceed|\btoo (?:large|big|high|many|long)\b|\bor (?:less|fewer)\b"
     r"|\b(?:no|not|cannot be|never) (?:be )?(?:more|greater|larger|higher|bigger)\b"
 )
 _LOWER = lazy_pattern(
@@ -656,7 +656,8 @@ _BOUND = lazy_pattern(
     r"|\b(?:less|greater|more|lower|higher|smaller|larger|fewer) than(?: or equal to)?"
     r"|\b(?:at (?:the )?(?:most|least)|up to|exceeds?|above|below|over|under|beyond|limited to"
     r"|capped at|restricted to|(?:upper|lower) bound(?: is| of|:)?)"
-    r"|\b(?:maximum|minimum|max|min|limits?|caps?)\b(?:[ _]['\"`]?[\w.]+['\"`]?){0,4}?"
+    r"|\b(?:maximum|minimum|max|min|limits?|caps?|largest|ceiling)\b"
+    r"(?:[ _]['\"`]?[\w.]+['\"`]?){0,4}?"
     r"(?: is| of|:| at|,)?)"
     rf"(?: (?:the|a|an|value|of))*\s*[('\"`]*({_FIGURE})(?![\w%])"
 )

@@ -465,7 +465,8 @@ class Adaptation:
         learned, name = self.learned, _PARAMETERS.get(refusal.parameter, refusal.parameter)
         if refusal.kind == "rename":
             if refusal.instead in ("max_tokens", "max_completion_tokens"):
-                self._learn(cap_field=refusal.instead)
+                # of two names in an error, the refused one is that which was sent
+                self._learn(cap_field=_OTHER_CAP[request.cap_field])
                 return True
             return self._leave_out(name, request)
         if refusal.kind == "range" and refusal.limit is not None:
@@ -491,7 +492,7 @@ class Adaptation:
         ):
             name = request.thinking_fields[0] if request.thinking_fields else name
         if name in ("max_tokens", "max_completion_tokens"):
-            other = "max_completion_tokens" if learned.cap_field == "max_tokens" else "max_tokens"
+            other = _OTHER_CAP[learned.cap_field]
             if other not in learned.unsent and refusal.kind == "drop":
                 self._learn(cap_field=other, unsent=(*learned.unsent, learned.cap_field))
                 return True
@@ -591,6 +592,8 @@ def signature_of_method(signature: str) -> str:
     """Return a score's signature without what it says of how the model differs from the method."""
     return _DIFFERENCE.sub("", signature)
 
+
+_OTHER_CAP = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 _PARAMETERS = {
     "response_format": "json_schema",
