@@ -109,6 +109,7 @@ REPAIRS: dict[str, tuple[Callable[[Request], object], RequestRefused, dict[str, 
     "its other name": (lambda r: r.cap_field == "max_completion_tokens",
                        refused("rename", "max_completion_tokens", instead="max_tokens"), {}),
     "n": (lambda r: r.n <= 8, refused("range", "n", limit=8), {"n": 20}),
+    "no n": (lambda r: r.n == 1, refused("drop", "n"), {"n": 20}),
     "top_logprobs": (lambda r: (r.logprobs or 0) <= 5, refused("range", "top_logprobs", limit=5),
                      {"logprobs": 20}),
     # vLLM: Requested sample logprobs of 20, which is greater than max allowed: 5

@@ -471,6 +471,8 @@ class Adaptation:
             return self._leave_out(name, request)
         if refusal.kind == "range" and refusal.limit is not None:
             return self._limit(name, int(refusal.limit), request)
+        if name == "n":  # without it a server gives one answer
+            return self._limit(name, 1, request)
         if refusal.kind == "effort" and request.effort is not None:
             levels, taken = (*EFFORTS, "default"), refusal.values
             if not taken and request.effort != "none":  # it does not say which: another may do
