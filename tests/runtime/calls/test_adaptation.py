@@ -189,6 +189,7 @@ async def test_what_was_learned_is_stored_with_the_answers(tmp_path: Path) -> No
         ({"temperature": 1.5}, {}, refused("range", "temperature", limit=1)),
         ({"top_p": 0.5}, {}, refused("drop", "top_p")),
         ({"effort": "low"}, {}, refused("drop", "reasoning_effort")),
+        ({"effort": "low"}, {}, refused("drop", "reasoning")),
         ({"thinking_tokens": 100}, {}, refused("drop", "thinking_token_budget")),
         ({"extra": {"top_k": 3}}, {}, refused("drop", "top_k")),
         ({}, {"required": ("seed",), "seed": 3}, refused("drop", "seed")),

@@ -488,10 +488,9 @@ class Adaptation:
                 return True
         if refusal.kind == "role":
             return self._leave_out("system", request)
-        if refusal.kind in ("effort", "thinking") and name not in (
-            *request.thinking_fields,
-            *request.extra,
-        ):
+        # the field of the Responses API that holds the effort may be refused as a whole
+        is_effort = refusal.kind in ("effort", "thinking") or name == "reasoning"
+        if is_effort and name not in (*request.thinking_fields, *request.extra):
             name = request.thinking_fields[0] if request.thinking_fields else name
         if name in ("max_tokens", "max_completion_tokens"):
             other = _OTHER_CAP[learned.cap_field]
