@@ -259,6 +259,8 @@ _WRITTEN = {
     r"response_format(?:\.\w+)*|(?:response_)?json_schema|response_(?:json_)?schema"
     r"|response_mime_type|json_mode|structured_outputs?": "response_format",
     r"chat_template_kwargs(?:\.\w+)*": "chat_template_kwargs",
+    # messages.0.content.0.text.cache_control
+    r"(?:[\w.\[\]]+\.)?cache_control(?:\.\w+)*": "cache_control",
 } | {
     name: name
     for name in (
