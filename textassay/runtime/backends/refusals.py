@@ -237,7 +237,7 @@ _NOT_DROPPED = frozenset({"model", "messages", "input", "inputs", "prompt", "con
 # place the first of them counts.
 _WRITTEN = {
     r"messages?(?:\[\d+\]|\.\d+|\[\])\.role": _ROLE_FIELD,
-    r"thinking\.(?:\w+\.)*budget_tokens|budget_tokens": _BUDGET,
+    r"thinking\.(?:\w+\.)*budget_tokens|budget_tokens|reasoning\.max_tokens": _BUDGET,
     r"thinking\.type(?:\.\w+)?|(?:adaptive|extended|interleaved)_thinking": "thinking.type",
     r"(?:thinking_config\.)?thinking_level": "thinking_level",
     r"(?:thinking_config\.)?(?:thinking_)?budget(?!_tokens)": "thinking_budget",
@@ -372,13 +372,16 @@ _STATUS = lazy_pattern(
 )
 # pydantic quotes what was sent, with words of whatever text is judged
 _ECHO = lazy_pattern(r"['\"]input['\"]:|\binput_value=")
+# the supported range is from 1 (inclusive) to 8193 (exclusive) (Vertex)
+_EXCLUSIVE = lazy_pattern(r"(?<![\d.])(\d+) \(exclusive\)")
 _ADVICE_OF_LITELLM = lazy_pattern(r",? ?(?:to drop|or set `litellm|set `litellm)\b.*", re.S)
 
 
 def _normal(message: str) -> str:
     """Return a message in lower case, names in snake_case, without addresses and curly quotes."""
     text = re.sub("[\u2018\u2019\u201c\u201d]", "'", _URL.sub("", message[:READ_CHARACTERS]))
-    text = _STATUS.sub(" ", _snake(text))
+    text = _STATUS.sub(" ", _snake(text)).replace(" (inclusive)", "")
+    text = _EXCLUSIVE.sub(lambda match: str(int(match[1]) - 1), text)
     return _ADVICE_OF_LITELLM.sub("", _ECHO.split(text, maxsplit=1)[0]).strip()
 
 
