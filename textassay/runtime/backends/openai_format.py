@@ -374,7 +374,7 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     labels = _labels_by_form(request.choices)
     sample = response.samples[0]
     if sample.is_unfinished and not sample.logprobs:
-        raise _unfinished(response)
+        raise unfinished(response)
     tokens = sample.logprobs
     if not tokens or not tokens[0].top:
         raise NoLogprobs(NO_LOGPROBS)
@@ -401,7 +401,8 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     return ChoicesResponse(logprobs=summed, **fields)
 
 
-def _unfinished(response: Response) -> RequestRefused:
+def unfinished(response: Response) -> RequestRefused:
+    """Return the error that asks for more tokens."""
     error = RequestRefused(
         "the model came to its limit of tokens before it answered: its thought took all of them"
     )
