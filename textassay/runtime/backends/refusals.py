@@ -255,7 +255,7 @@ _WRITTEN = {
     r"candidate_count|n": "n",
     r"penalt(?:y|ies)": "penalty",
     r"text\.format(?:\.\w+)*": "text.format",
-    r"output_config\.format(?:\.\w+)*": "output_config.format",
+    r"output_(?:config\.)?format(?:\.\w+)*": "output_config.format",
     r"response_format(?:\.\w+)*|(?:response_)?json_schema|response_(?:json_)?schema"
     r"|response_mime_type|json_mode|structured_outputs?": "response_format",
     r"chat_template_kwargs(?:\.\w+)*": "chat_template_kwargs",
