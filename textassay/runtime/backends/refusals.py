@@ -42,9 +42,10 @@ QUOTA_TEXT = lazy_pattern(
 # The input token count (40000) exceeds the maximum number of tokens allowed
 # input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000 (Anthropic)
 # `inputs` tokens + `max_new_tokens` must be <= 4097 (TGI)   maximum prompt length is (xAI)
+# but not: must be less than or equal to `8192`, ... is less than the `context_window` (Groq)
 CONTEXT = lazy_pattern(
-    r"context[ _-]?(length|window|size|limit)|maximum prompt length|tokens\W+\+\s"
-    r"|(prompt|input|request) (is|was) too long|too many (input |prompt )?tokens"
+    r"(?<!less than the `)context[ _-]?(length|window|size|limit)|maximum prompt length"
+    r"|tokens\W+\+\s|(prompt|input|request) (is|was) too long|too many (input |prompt )?tokens"
     r"|max(imum)?[ _]model[ _]len|exceed\w{0,8} the (maximum|max|limit)[^.]{0,40}tokens|input token"
     r" count",
     re.I,
