@@ -192,6 +192,12 @@ async def test_what_was_learned_is_stored_with_the_answers(tmp_path: Path) -> No
         ({"effort": "low"}, {}, refused("drop", "reasoning")),
         ({"thinking_tokens": 100}, {}, refused("drop", "thinking_token_budget")),
         ({"extra": {"top_k": 3}}, {}, refused("drop", "top_k")),
+        ({"extra": {"temperature": 0}}, {}, refused("drop", "temperature")),
+        (
+            {"extra": {"max_tokens": 9}},
+            {},
+            refused("rename", "max_tokens", instead="max_completion_tokens"),
+        ),
         ({}, {"required": ("seed",), "seed": 3}, refused("drop", "seed")),
         ({}, {"logprobs": 5}, refused("drop", "logprobs")),
     ],

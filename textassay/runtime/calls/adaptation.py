@@ -349,6 +349,8 @@ class Adaptation:
     def _without_refused(self, request: Request | ChoicesRequest) -> dict[str, Any]:
         update: dict[str, Any] = {}
         for name in self.learned.unsent:
+            if name in request.extra:
+                raise CapabilityError(self._refused_setting(name, request.extra[name]))
             if name in OPTIONAL and getattr(request, name, OPTIONAL[name]) != OPTIONAL[name]:
                 if name in request.required:
                     raise CapabilityError(self._refused_setting(name, getattr(request, name)))
@@ -365,8 +367,6 @@ class Adaptation:
                 update["functions"] = ()  # the chat is in words as well
             elif name == "system":
                 update |= _without_system(update.get("messages", request.messages))
-            elif name in request.extra:
-                raise CapabilityError(self._refused_setting(name, request.extra[name]))
         return update
 
     def _refused_setting(self, name: str, value: object) -> str:
@@ -463,6 +463,8 @@ class Adaptation:
     def learn(self, refusal: Refusal, request: AnyRequest) -> bool:
         """Change what is sent from now on; return whether the request may be sent again."""
         learned, name = self.learned, _PARAMETERS.get(refusal.parameter, refusal.parameter)
+        if refusal.parameter in request.extra:
+            return self._leave_out(refusal.parameter, request)
         if refusal.kind == "rename":
             if refusal.instead in ("max_tokens", "max_completion_tokens"):
                 # of two names in an error, the refused one is that which was sent
