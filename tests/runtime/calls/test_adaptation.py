@@ -26,6 +26,7 @@ from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.errors import (
     AnswerUnfinished,
     CapabilityError,
+    ContentRefused,
     ContextTooLong,
     Refusal,
     RequestRefused,
@@ -296,6 +297,13 @@ async def test_a_model_that_rambles_is_asked_once_with_more_tokens_and_no_more()
     await asyncio.gather(*(model.generate(asked(draw=draw)) for draw in range(50)))
     assert len(server.sent) == 51
     assert [r.max_tokens for r in server.sent if r.thought_allowance] == [16 + ALLOWANCES[0]]
+
+
+async def test_what_was_cut_counts_if_a_later_attempt_fails() -> None:
+    server = Server(lambda r: ContentRefused("flagged") if r.thought_allowance else CUT)
+    with pytest.raises(ContentRefused) as caught:
+        await adapted(server).generate(asked())
+    assert caught.value.usage == CUT.usage
 
 
 async def test_a_thought_without_end_is_no_answer_however_many_tokens_it_gets() -> None:

@@ -24,8 +24,10 @@ from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.budget import is_worth_caching
 from textassay.runtime.errors import (
     AnswerUnfinished,
+    BudgetReached,
     CapabilityError,
     ContextTooLong,
+    ModelError,
     NoLogprobs,
     Refusal,
     RequestRefused,
@@ -756,17 +758,22 @@ class AdaptingModel(Wrapper):
         if not self._is_restored:
             await self._restore()
         adaptation, attempts = self.adaptation, _Attempts(self, request)
-        while True:
-            sent, answer = attempts.next(), None
-            if adaptation.is_tried(sent):
-                answer = await attempts.ask(sent, call)
-            else:
-                async with adaptation.lock:
-                    # The one before may have found out.
-                    while answer is None and not adaptation.is_tried(sent := attempts.next()):
-                        answer = await attempts.probe(sent, call)
-            if answer is not None:
-                return answer
+        try:
+            while True:
+                sent, answer = attempts.next(), None
+                if adaptation.is_tried(sent):
+                    answer = await attempts.ask(sent, call)
+                else:
+                    async with adaptation.lock:
+                        # The one before may have found out.
+                        while answer is None and not adaptation.is_tried(sent := attempts.next()):
+                            answer = await attempts.probe(sent, call)
+                if answer is not None:
+                    return answer
+        except (ModelError, BudgetReached) as error:
+            if attempts.spent is not NO_USAGE:
+                error.usage = attempts.spent + (error.usage or NO_USAGE)
+            raise
 
     async def _restore(self) -> None:
         async with self._restoring:  # the first requests come together
@@ -787,7 +794,8 @@ class AdaptingModel(Wrapper):
 class _Attempts(Generic[Q]):
     """The attempts at one request, each as it was learned from the one before."""
 
-    _spent = NO_USAGE
+    spent = NO_USAGE
+    """What answers cost that had too few tokens."""
     _repairs = _least_allowance = 0
 
     def __init__(self, model: AdaptingModel, request: Q) -> None:
@@ -810,7 +818,7 @@ class _Attempts(Generic[Q]):
             # Some servers show a thought that is cut off as if it were the answer.
             self._least_allowance = ALLOWANCES[0]
             if self._has_more_than(sent):
-                self._spent = answer.usage
+                self.spent = answer.usage
                 return None
         if answer is not None:
             # also where it was given tokens for a thought that it turned out not to need
@@ -835,17 +843,17 @@ class _Attempts(Generic[Q]):
                     return None
                 self._adaptation.note_answer(answer)
                 await self._model.save()
-            if self._spent is NO_USAGE:
+            if self.spent is NO_USAGE:
                 return answer
-            return answer.model_copy(update={"usage": self._spent + answer.usage})
+            return answer.model_copy(update={"usage": self.spent + answer.usage})
         await self._model.save()
         return None
 
     def _widen(self, sent: Q, usage: Usage | None, cause: Exception | None = None) -> None:
         """Give the next attempt more tokens for its thought."""
-        self._spent += usage or NO_USAGE
+        self.spent += usage or NO_USAGE
         if not self._adaptation.widen(sent) or not self._has_more_than(sent):
-            raise _unfinished(self._model.name, sent, self._spent) from cause
+            raise _unfinished(self._model.name, sent) from cause
 
     def _has_more_than(self, sent: Q) -> bool:
         """Return whether the next attempt has more tokens for its thought.
@@ -878,15 +886,13 @@ class _Attempts(Generic[Q]):
             raise error
 
 
-def _unfinished(name: str, sent: AnyRequest, spent: Usage) -> AnswerUnfinished:
+def _unfinished(name: str, sent: AnyRequest) -> AnswerUnfinished:
     limit = sent.max_tokens if isinstance(sent, Request) else sent.thought_allowance
     tokens = "tokens that its server allows" if limit is None else f"{limit} tokens"
-    error = AnswerUnfinished(
+    return AnswerUnfinished(
         f"{name} used all {tokens} before it answered; lower its effort "
         "(effort=low), or use a model that thinks less"
     )
-    error.usage = spent if spent is not NO_USAGE else None
-    return error
 
 
 def adaptation_of(model: Model) -> Adaptation | None:
