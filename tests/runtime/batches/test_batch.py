@@ -28,7 +28,7 @@ from textassay.runtime.batches.model import BatchQueue, open_dialect
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.calls.cache import Keys, encode_answer
 from textassay.runtime.calls.masking import MaskedModel
-from textassay.runtime.errors import DataError, ModelError, ServerFailed
+from textassay.runtime.errors import CapabilityError, DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 from textassay.runtime.storage.answers import DiskStore
 
@@ -393,6 +393,19 @@ async def test_answers_that_cannot_be_used_are_counted(tmp_path):
         dialect.read = of_payload
         (answer,) = await session(tmp_path, server, asked(1), dialect=dialect)
     assert (answer.usage.calls, sum(server.billed.values())) == (2, 2)
+
+
+async def test_answers_without_log_probabilities_say_so_and_are_counted(tmp_path):
+    """So that methods take samples instead; before, each score was an error."""
+    async with (
+        serve_batches(omit_logprobs=True) as server,
+        opened(tmp_path, server) as queue,
+    ):
+        model = AdaptingModel(queue, Adaptation(queue, in_batches=True))
+        requests = [request.model_copy(update={"logprobs": 5}) for request in asked(3)]
+        errors = await asyncio.gather(*map(model.generate, requests), return_exceptions=True)
+    assert [type(error) for error in errors] == [CapabilityError] * 3
+    assert sum(error.usage.calls for error in errors) == sum(server.billed.values()) == 3
 
 
 async def test_deaths_around_a_batch_that_is_postponed_pay_for_nothing_twice(tmp_path):

@@ -60,7 +60,7 @@ NO_DISTRIBUTION = (
 )
 
 UNUSABLE = (
-    *(MalformedResponse, ContentRefused),
+    *(MalformedResponse, ContentRefused, NoLogprobs),
     *(ValidationError, TypeError, AttributeError, KeyError, ValueError),
 )
 """What reading an answer raises that cannot be used: its parts may be anything."""
@@ -223,7 +223,7 @@ def whole(choices: Sequence[Json]) -> list[Json]:
 
 def raise_unusable(error: Exception, usage: Usage) -> NoReturn:
     """Raise what `UNUSABLE` stands for: an error of ours that tells what the answer cost."""
-    if isinstance(error, MalformedResponse | ContentRefused):
+    if isinstance(error, MalformedResponse | ContentRefused | NoLogprobs):
         error.usage = usage
         raise error
     reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)

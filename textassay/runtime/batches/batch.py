@@ -562,7 +562,8 @@ class Batch:
                 # not kept: with more tokens, it is asked for again under the same key
                 raise unfinished(cast(Response, answer))
         except CapabilityError as error:
-            results.failed[key] = RequestRefused(str(error))
+            refused = results.failed[key] = RequestRefused(str(error))
+            refused.refusal, refused.usage = getattr(error, "refusal", None), error.usage
         except ModelError as error:
             results.failed[key] = error
         else:

@@ -770,7 +770,7 @@ class AdaptingModel(Wrapper):
                             answer = await attempts.probe(sent, call)
                 if answer is not None:
                     return answer
-        except (ModelError, BudgetReached) as error:
+        except (ModelError, BudgetReached, CapabilityError) as error:
             if attempts.spent is not NO_USAGE:
                 error.usage = attempts.spent + (error.usage or NO_USAGE)
             raise
@@ -795,7 +795,7 @@ class _Attempts(Generic[Q]):
     """The attempts at one request, each as it was learned from the one before."""
 
     spent = NO_USAGE
-    """What answers cost that had too few tokens."""
+    """What answers cost that had too few tokens, or no log-probabilities."""
     _repairs = _least_allowance = 0
 
     def __init__(self, model: AdaptingModel, request: Q) -> None:
@@ -834,6 +834,8 @@ class _Attempts(Generic[Q]):
         except AnswerUnfinished as error:
             self._widen(sent, error.usage, error)
         except (RequestRefused, NoLogprobs) as error:
+            if error.usage is not None:  # counted: what is raised in the end tells the sum
+                self.spent, error.usage = self.spent + error.usage, None
             self._learn(sent, error)
         else:
             if not self._adaptation.is_usual(answer):
@@ -871,7 +873,7 @@ class _Attempts(Generic[Q]):
         if error.refusal is None or self._repairs == MAX_REPAIRS:
             raise error
         if error.refusal.kind == "room":
-            self._widen(sent, getattr(error, "usage", None), error)
+            self._widen(sent, None, error)
             return
         self._repairs += 1
         # What another request has learned meanwhile may be all that this one needs.
