@@ -55,6 +55,7 @@ _PLANNED = re.compile(r"(?m)^- (.+): \[names of assistant evaluators")
 _TOOL = re.compile(r"(?m)^\d+\. ([\w.-]+): .*\(Range: ")
 _FLOATING = re.compile(r"(?m)^(.+) \((-?[\d.]+)-(-?[\d.]+), Any Floating Value\): ")
 _RATED = re.compile(r"(?m)^\d+\. (.+?) \((\d+) to (\d+)\): ")
+_FIELDS = re.compile(r'one field for each aspect, named as in "([^\n]+)", with')
 _SCALE = re.compile(r"from (\d+) \(worst\) to (\d+) \(best\)")
 _CRITERION = re.compile(r"(?m)^\w.*? \((\d+)-(\d+)\)(?: -|:) ")
 _SEVERAL = re.compile(r"(?s)\n(?:Criteria|Questions):\n(.*?)\n\n")
@@ -112,6 +113,12 @@ def _as_asked(prompt: str, number: int) -> str:
         return f"So it is.\nAnswer: {letters[number % len(letters)]}"
     if '"Answer: A" or "Answer: B"' in prompt:
         return f"One of them is clearer.\nAnswer: {'AB'[number % 2]}"
+    if fields := _FIELDS.search(prompt):
+        low, high = map(int, _RATED.findall(prompt)[0][1:])
+        names = fields[1].split('", "')
+        return json.dumps(
+            {name: low + _hash(name, str(number)) % (high - low + 1) for name in names}
+        )
     if "one line for each aspect" in prompt:
         rows = [(name, int(low), int(high)) for name, low, high in _RATED.findall(prompt)]
         return "\n".join(

@@ -116,6 +116,14 @@ def test_max_cost_holds_whatever_the_server_tells(tmp_path, lies):
     assert len(asked) <= 40
 
 
+def test_a_cost_without_counts_of_tokens_is_not_for_want_of_a_price(tmp_path):
+    """Before, zeros cost nothing, and answers without usage asked for the price that was given."""
+    data = write_examples(tmp_path / "d.jsonl", 1)
+    with gateway(lambda *_: rated({"prompt_tokens": 0, "completion_tokens": 0})) as url:
+        ended = score(data, tmp_path / "run", url, "--price", "1,1")
+    assert "cost unknown (the server reports no tokens)" in ended.out
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory) -> Path:
     """A certificate for localhost that no authority has signed, with its key, in one file."""

@@ -125,6 +125,9 @@ class GraphError(ConfigurationError):
 class CapabilityError(ConfigurationError):
     """The model lacks an ability that the method needs."""
 
+    usage: Usage | None = None
+    """What the answer cost that showed it."""
+
 
 class RunFolderError(ConfigurationError):
     """A run folder is in use, foreign, read-only or of a newer format."""

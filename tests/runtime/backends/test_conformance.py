@@ -532,9 +532,10 @@ async def test_an_answer_may_lack_all_but_its_text(connect_chat):
     [
         *(None, "abc", [1], [{}], [{"message": None}]),
         *([{"message": {"content": content}}] for content in (5, {"text": "4"}, [4])),
+        [{"message": {"content": "1"}, "finish_reason": "error"}],  # of 10, perhaps
     ],
 )
-async def test_an_answer_in_another_format_is_malformed(connect_chat, choices):
+async def test_an_answer_in_another_format_or_broken_off_is_malformed(connect_chat, choices):
     """Not the server's failure, and not a refusal; it was paid for."""
     async with serving(answering({**ANSWER, "choices": choices})) as url:
         with pytest.raises(errors.MalformedResponse) as caught:

@@ -105,8 +105,9 @@ def test_what_answers_mean(choice: dict[str, Any], sample: Sample) -> None:
 
 
 def test_samples_without_text_are_left_out_where_others_have_one() -> None:
-    """Two of three are an answer, and one that hidden reasoning left empty."""
-    found = read(message("a"), message(None), message("c", "length"))
+    """Two of four are an answer, and one that hidden reasoning left empty."""
+    broken_off = message("b", "abort")
+    found = read(message("a"), message(None), broken_off, message("c", "length"), n=4)
     assert [(s.text, s.finish_reason) for s in found] == [("a", "stop"), ("c", "length")]
     assert read(message(None, "length")) == (UNFINISHED,)
 

@@ -158,7 +158,10 @@ def test_what_answers_mean(payload: dict[str, Any], sample: Sample) -> None:
         (answer(message({"type": "refusal", "refusal": "I cannot."})), errors.ContentRefused),
         (answer(status="incomplete", reason="content_filter"), errors.ContentRefused),
         (answer(), errors.MalformedResponse),
-        (answer(status="queued"), errors.MalformedResponse),
+        *(
+            (answer(message(FOUR), status=status), errors.MalformedResponse)
+            for status in ("queued", "in_progress", "cancelled", "incomplete")
+        ),
         (answer(4), errors.MalformedResponse),
         (answer(message(4)), errors.MalformedResponse),
         (answer() | {"output": None}, errors.MalformedResponse),

@@ -204,6 +204,7 @@ def test_cached_tokens_may_have_a_price_of_their_own() -> None:
     [
         *(None, {}, {"usage": {}}, {"usage": 3}, {"usageMetadata": {"trafficType": "x"}}),
         *(chat(shown, 1) for shown in (2**63, -1, 1e300, "many", True, {})),
+        *(chat(0, 0, total_tokens=0), chat(None, None)),
     ],
 )
 def test_a_usage_without_counts_or_with_absurd_ones_has_no_cost(payload: Any) -> None:

@@ -25,9 +25,10 @@ from textassay.runtime.batches.batch import (
 )
 from textassay.runtime.batches.dialect import FileUnread
 from textassay.runtime.batches.model import BatchQueue, open_dialect
+from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.calls.cache import Keys, encode_answer
 from textassay.runtime.calls.masking import MaskedModel
-from textassay.runtime.errors import DataError, ModelError, ServerFailed
+from textassay.runtime.errors import CapabilityError, DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 from textassay.runtime.storage.answers import DiskStore
 
@@ -361,6 +362,50 @@ async def test_every_request_ends_whatever_a_batch_lacks(tmp_path, faults, bad, 
         assert not (tmp_path / "batches").exists()
         again = await session(tmp_path, server, asked(10))  # what is answered is not asked again
         assert not any(isinstance(answer, BaseException) for answer in again) or faults.bad_rows
+
+
+async def test_an_answer_that_its_thought_left_no_tokens_is_asked_for_with_more(tmp_path):
+    """Before, the first answer was kept, and given to the request with more tokens."""
+
+    def reply(body, draw):
+        return "<think>hm" if body["max_tokens"] < 5000 else "<think>hm</think>4"
+
+    async with (
+        serve_batches(reply=reply) as server,
+        opened(tmp_path, server) as queue,
+    ):
+        model = AdaptingModel(queue, Adaptation(queue, in_batches=True))
+        answer = await model.generate(asked(1)[0].model_copy(update={"max_tokens": 64}))
+    assert answer.samples[0].text == "4"
+    assert (answer.usage.calls, sum(server.billed.values())) == (2, 2)
+
+
+async def test_answers_that_cannot_be_used_are_counted(tmp_path):
+    """They were billed; before, only the last one counted."""
+    async with serve_batches() as server:
+        dialect = open_dialect("direct/m", api_base=server.url, api_key="k", endpoint=Endpoint())
+        read, broken_off = dialect.read, iter([{"finish_reason": "abort"}])
+
+        def of_payload(payload, request):
+            payload["choices"][0] |= next(broken_off, {})
+            return read(payload, request)
+
+        dialect.read = of_payload
+        (answer,) = await session(tmp_path, server, asked(1), dialect=dialect)
+    assert (answer.usage.calls, sum(server.billed.values())) == (2, 2)
+
+
+async def test_answers_without_log_probabilities_say_so_and_are_counted(tmp_path):
+    """So that methods take samples instead; before, each score was an error."""
+    async with (
+        serve_batches(omit_logprobs=True) as server,
+        opened(tmp_path, server) as queue,
+    ):
+        model = AdaptingModel(queue, Adaptation(queue, in_batches=True))
+        requests = [request.model_copy(update={"logprobs": 5}) for request in asked(3)]
+        errors = await asyncio.gather(*map(model.generate, requests), return_exceptions=True)
+    assert [type(error) for error in errors] == [CapabilityError] * 3
+    assert sum(error.usage.calls for error in errors) == sum(server.billed.values()) == 3
 
 
 async def test_deaths_around_a_batch_that_is_postponed_pay_for_nothing_twice(tmp_path):

@@ -74,6 +74,9 @@ ANSWERS = {
     "R07": ("gemini/m", R06 | {"candidates": [
         {"finishReason": "MAX_TOKENS", "content": {"role": "model"}}],
         "usageMetadata": {"promptTokenCount": 9, "thoughtsTokenCount": 8}}, UNFINISHED),
+    "cut by a filter": ("gemini/m", {"candidates": [
+        {"finishReason": "RECITATION", "content": {"parts": [{"text": "1"}]}}]},
+        Sample(text="1", finish_reason="filtered")),
     "responses": ("responses/m", response_of(CHAT), Sample(text="4")),
 }
 # fmt: on

@@ -26,6 +26,7 @@ from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.errors import (
     AnswerUnfinished,
     CapabilityError,
+    ContentRefused,
     ContextTooLong,
     Refusal,
     RequestRefused,
@@ -105,7 +106,11 @@ REPAIRS: dict[str, tuple[Callable[[Request], object], RequestRefused, dict[str, 
     "stop": (lambda r: not r.stop, refused("drop", "stop"), {"stop": ("x",)}),
     "max_tokens": (lambda r: r.cap_field == "max_completion_tokens" and r.max_tokens == 16,
                    refused("rename", "max_tokens", instead="max_completion_tokens"), {}),
+    # max_completion_tokens is unknown to this server. It understands max_tokens.
+    "its other name": (lambda r: r.cap_field == "max_completion_tokens",
+                       refused("rename", "max_completion_tokens", instead="max_tokens"), {}),
     "n": (lambda r: r.n <= 8, refused("range", "n", limit=8), {"n": 20}),
+    "no n": (lambda r: r.n == 1, refused("drop", "n"), {"n": 20}),
     "top_logprobs": (lambda r: (r.logprobs or 0) <= 5, refused("range", "top_logprobs", limit=5),
                      {"logprobs": 20}),
     # vLLM: Requested sample logprobs of 20, which is greater than max allowed: 5
@@ -185,8 +190,15 @@ async def test_what_was_learned_is_stored_with_the_answers(tmp_path: Path) -> No
         ({"temperature": 1.5}, {}, refused("range", "temperature", limit=1)),
         ({"top_p": 0.5}, {}, refused("drop", "top_p")),
         ({"effort": "low"}, {}, refused("drop", "reasoning_effort")),
+        ({"effort": "low"}, {}, refused("drop", "reasoning")),
         ({"thinking_tokens": 100}, {}, refused("drop", "thinking_token_budget")),
         ({"extra": {"top_k": 3}}, {}, refused("drop", "top_k")),
+        ({"extra": {"temperature": 0}}, {}, refused("drop", "temperature")),
+        (
+            {"extra": {"max_tokens": 9}},
+            {},
+            refused("rename", "max_tokens", instead="max_completion_tokens"),
+        ),
         ({}, {"required": ("seed",), "seed": 3}, refused("drop", "seed")),
         ({}, {"logprobs": 5}, refused("drop", "logprobs")),
     ],
@@ -285,6 +297,13 @@ async def test_a_model_that_rambles_is_asked_once_with_more_tokens_and_no_more()
     await asyncio.gather(*(model.generate(asked(draw=draw)) for draw in range(50)))
     assert len(server.sent) == 51
     assert [r.max_tokens for r in server.sent if r.thought_allowance] == [16 + ALLOWANCES[0]]
+
+
+async def test_what_was_cut_counts_if_a_later_attempt_fails() -> None:
+    server = Server(lambda r: ContentRefused("flagged") if r.thought_allowance else CUT)
+    with pytest.raises(ContentRefused) as caught:
+        await adapted(server).generate(asked())
+    assert caught.value.usage == CUT.usage
 
 
 async def test_a_thought_without_end_is_no_answer_however_many_tokens_it_gets() -> None:

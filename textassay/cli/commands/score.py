@@ -560,6 +560,8 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     # of earlier sessions of the run, the costs by model are not known
     costs = now.costs if now is not None and now.usage.calls == usage["calls"] else {}
     cost = _partly_known(costs) if usage["cost"] is None else f"${usage['cost']:.4f}"
+    if usage["cost"] is None and not usage["prompt_tokens"]:
+        cost = "unknown (the server reports no tokens)"
     if failed and not usage["calls"]:
         cost = "unknown (no request was answered; what ran out of time may be charged)"
     # those of this session that had no answer, which usage does not count

@@ -126,7 +126,8 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
     else:
         return Usage(calls=1, cost=None)
     prompt, completion = _count(counts[form.prompt]), _count(counts.get(form.completion))
-    if prompt is None or completion is None:
+    # every prompt has tokens: LM Studio sends zeros
+    if prompt is None or completion is None or prompt == completion == 0:
         return Usage(calls=1, cost=None)
     reasoning = cached = written = 0
     if not form.parts.isdisjoint(counts):

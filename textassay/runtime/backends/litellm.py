@@ -608,13 +608,17 @@ class ClientTransport(httpx.AsyncBaseTransport):
         if not is_chat:
             return content
         try:
-            return orjson.dumps({**payload, "choices": [*map(_plain, payload["choices"])]})
+            # here, since litellm makes "stop" of every reason that it does not know
+            choices = [*map(_plain, openai_format.whole(payload["choices"]))]
+            return orjson.dumps({**payload, "choices": choices})
         except (KeyError, TypeError, AttributeError) as reason:
             error = MalformedResponse(
                 f"{self._where}: the answer is not in the format of the API: {reason}"
             )
-            error.usage = read_usage(payload, self._price)
-            raise error from None
+        except MalformedResponse as broken_off:
+            error = MalformedResponse(f"{self._where}: {broken_off}")
+        error.usage = read_usage(payload, self._price)
+        raise error
 
 
 def _plain(choice: Json) -> Json:

@@ -61,7 +61,7 @@ NO_DISTRIBUTION = (
 )
 
 UNUSABLE = (
-    *(MalformedResponse, ContentRefused),
+    *(MalformedResponse, ContentRefused, NoLogprobs),
     *(ValidationError, TypeError, AttributeError, KeyError, ValueError),
 )
 """What reading an answer raises that cannot be used: its parts may be anything."""
@@ -75,6 +75,9 @@ _FINISH: dict[str | None, FinishReason] = {
     "content_filter": "filtered",
 }
 
+_BROKEN_OFF = ("error", "abort", "insufficient_system_resource")
+"""Why servers themselves end an answer in its middle: OpenRouter and Mistral, vLLM and SGLang,
+DeepSeek."""
 
 _TAKEN_BACK = (
     "tool_calls", "reasoning_content", "reasoning", "reasoning_details", "thinking_blocks",
@@ -198,7 +201,7 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         choices = payload.get("choices") if is_object(payload) else None
         if not choices or not isinstance(choices, list | Sequence):
             raise MalformedResponse("the answer has no choices")
-        read = [_sample(choice, request, usage) for choice in choices[: request.n]]
+        read = [_sample(choice, request, usage) for choice in whole(choices[: request.n])]
         samples = tuple([sample for sample in read if sample is not None])
         if not samples:
             raise _without_text(choices)
@@ -207,9 +210,18 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         raise_unusable(error, usage)
 
 
+def whole(choices: Sequence[Json]) -> list[Json]:
+    """Return the choices that came to an end: a number of what was broken off is nobody's."""
+    kept = [choice for choice in choices if choice.get("finish_reason") not in _BROKEN_OFF]
+    if choices and not kept:
+        reason = choices[0]["finish_reason"]
+        raise MalformedResponse(f"the server broke the answer off (finish_reason {reason!a})")
+    return kept
+
+
 def raise_unusable(error: Exception, usage: Usage) -> NoReturn:
     """Raise what `UNUSABLE` stands for: an error of ours that tells what the answer cost."""
-    if isinstance(error, MalformedResponse | ContentRefused):
+    if isinstance(error, MalformedResponse | ContentRefused | NoLogprobs):
         error.usage = usage
         raise error
     reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
@@ -360,7 +372,7 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     labels = _labels_by_form(request.choices)
     sample = response.samples[0]
     if sample.is_unfinished and not sample.logprobs:
-        raise _unfinished(response)
+        raise unfinished(response)
     tokens = sample.logprobs
     if not tokens or not tokens[0].top:
         raise NoLogprobs(NO_LOGPROBS)
@@ -385,7 +397,8 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     return ChoicesResponse(logprobs=summed, **fields)
 
 
-def _unfinished(response: Response) -> RequestRefused:
+def unfinished(response: Response) -> RequestRefused:
+    """Return the error that asks for more tokens."""
     error = RequestRefused(
         "the model came to its limit of tokens before it answered: its thought took all of them"
     )

@@ -42,9 +42,10 @@ QUOTA_TEXT = lazy_pattern(
 # The input token count (40000) exceeds the maximum number of tokens allowed
 # input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000 (Anthropic)
 # `inputs` tokens + `max_new_tokens` must be <= 4097 (TGI)   maximum prompt length is (xAI)
+# but not: must be less than or equal to `8192`, ... is less than the `context_window` (Groq)
 CONTEXT = lazy_pattern(
-    r"context[ _-]?(length|window|size|limit)|maximum prompt length|tokens\W+\+\s"
-    r"|(prompt|input|request) (is|was) too long|too many (input |prompt )?tokens"
+    r"(?<!less than the `)context[ _-]?(length|window|size|limit)|maximum prompt length"
+    r"|tokens\W+\+\s|(prompt|input|request) (is|was) too long|too many (input |prompt )?tokens"
     r"|max(imum)?[ _]model[ _]len|exceed\w{0,8} the (maximum|max|limit)[^.]{0,40}tokens|input token"
     r" count",
     re.I,
@@ -237,7 +238,7 @@ _NOT_DROPPED = frozenset({"model", "messages", "input", "inputs", "prompt", "con
 # place the first of them counts.
 _WRITTEN = {
     r"messages?(?:\[\d+\]|\.\d+|\[\])\.role": _ROLE_FIELD,
-    r"thinking\.(?:\w+\.)*budget_tokens|budget_tokens": _BUDGET,
+    r"thinking\.(?:\w+\.)*budget_tokens|budget_tokens|reasoning\.max_tokens": _BUDGET,
     r"thinking\.type(?:\.\w+)?|(?:adaptive|extended|interleaved)_thinking": "thinking.type",
     r"(?:thinking_config\.)?thinking_level": "thinking_level",
     r"(?:thinking_config\.)?(?:thinking_)?budget(?!_tokens)": "thinking_budget",
@@ -255,10 +256,12 @@ _WRITTEN = {
     r"candidate_count|n": "n",
     r"penalt(?:y|ies)": "penalty",
     r"text\.format(?:\.\w+)*": "text.format",
-    r"output_config\.format(?:\.\w+)*": "output_config.format",
+    r"output_(?:config\.)?format(?:\.\w+)*": "output_config.format",
     r"response_format(?:\.\w+)*|(?:response_)?json_schema|response_(?:json_)?schema"
     r"|response_mime_type|json_mode|structured_outputs?": "response_format",
     r"chat_template_kwargs(?:\.\w+)*": "chat_template_kwargs",
+    # messages.0.content.0.text.cache_control
+    r"(?:[\w.\[\]]+\.)?cache_control(?:\.\w+)*": "cache_control",
 } | {
     name: name
     for name in (
@@ -370,13 +373,16 @@ _STATUS = lazy_pattern(
 )
 # pydantic quotes what was sent, with words of whatever text is judged
 _ECHO = lazy_pattern(r"['\"]input['\"]:|\binput_value=")
+# the supported range is from 1 (inclusive) to 8193 (exclusive) (Vertex)
+_EXCLUSIVE = lazy_pattern(r"(?<![\d.])(\d+) \(exclusive\)")
 _ADVICE_OF_LITELLM = lazy_pattern(r",? ?(?:to drop|or set `litellm|set `litellm)\b.*", re.S)
 
 
 def _normal(message: str) -> str:
     """Return a message in lower case, names in snake_case, without addresses and curly quotes."""
     text = re.sub("[\u2018\u2019\u201c\u201d]", "'", _URL.sub("", message[:READ_CHARACTERS]))
-    text = _STATUS.sub(" ", _snake(text))
+    text = _STATUS.sub(" ", _snake(text)).replace(" (inclusive)", "")
+    text = _EXCLUSIVE.sub(lambda match: str(int(match[1]) - 1), text)
     return _ADVICE_OF_LITELLM.sub("", _ECHO.split(text, maxsplit=1)[0]).strip()
 
 
@@ -634,15 +640,15 @@ def _functions(text: str) -> Refusal | None:
 _FIGURE = r"-?\d+(?:[,_]\d{3})*(?:\.\d+)?"
 _NUMBER = lazy_pattern(rf"(?<![\w.\[/-])({_FIGURE})(?![\w%/]|\.\d|-\w)")
 _PAIR = lazy_pattern(
-    rf"\[\s*({_FIGURE})\s*(?:,|-|to)\s*({_FIGURE})\s*\]"
+    rf"[\[(]\s*({_FIGURE})\s*(?:,|-|to)\s*({_FIGURE})\s*\]"
     rf"|\(\s*({_FIGURE})\s*(?:,\s|-|to)\s*({_FIGURE})\s*\)"
     rf"|\brange\b[^.]{{0,40}}?({_FIGURE})-({_FIGURE})\b"
     rf"|between\s+({_FIGURE})\s+and\s+({_FIGURE})"
     rf"|({_FIGURE})\s*(?:\.\.+|\u2013|to|and|<=?\s*\w+\s*<=?)\s*({_FIGURE})"
 )
 _UPPER = lazy_pattern(
-    r"<=|\u2264|\b(?:maximum|max|at (?:the )?most|up to|limit|capped|above|over|beyond)\b|\bexceed"
-    r"|\btoo (?:large|big|high|many|long)\b|\bor (?:less|fewer)\b"
+    r"<=|\u2264|\b(?:maximum|max|at (?:the )?most|up to|limit|capped|above|over|beyond|largest"
+    r"|ceiling)\b|\bexceed|\btoo (?:large|big|high|many|long)\b|\bor (?:less|fewer)\b"
     r"|\b(?:no|not|cannot be|never) (?:be )?(?:more|greater|larger|higher|bigger)\b"
 )
 _LOWER = lazy_pattern(
@@ -656,7 +662,8 @@ _BOUND = lazy_pattern(
     r"|\b(?:less|greater|more|lower|higher|smaller|larger|fewer) than(?: or equal to)?"
     r"|\b(?:at (?:the )?(?:most|least)|up to|exceeds?|above|below|over|under|beyond|limited to"
     r"|capped at|restricted to|(?:upper|lower) bound(?: is| of|:)?)"
-    r"|\b(?:maximum|minimum|max|min|limits?|caps?)\b(?:[ _]['\"`]?[\w.]+['\"`]?){0,4}?"
+    r"|\b(?:maximum|minimum|max|min|limits?|caps?|largest|ceiling)\b"
+    r"(?:[ _]['\"`]?[\w.]+['\"`]?){0,4}?"
     r"(?: is| of|:| at|,)?)"
     rf"(?: (?:the|a|an|value|of))*\s*[('\"`]*({_FIGURE})(?![\w%])"
 )

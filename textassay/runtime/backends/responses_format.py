@@ -40,6 +40,8 @@ _INCOMPLETE: dict[str | None, FinishReason] = {
     "max_tokens": "length",
     "content_filter": "filtered",
 }
+_BROKEN_OFF = ("queued", "in_progress", "incomplete", "cancelled", "failed")
+"""Statuses of answers that are no whole ones."""
 
 
 def request_fields(request: Request) -> Json:
@@ -111,6 +113,10 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         parts = _parts_of(payload["output"])
         text, thought = read_parts(parts)
         finish = _finish_of(payload)
+        if finish == "other" and payload["status"] in _BROKEN_OFF:
+            raise MalformedResponse(
+                f"the server broke the answer off (status {payload['status']!a})"
+            )
         if not text:
             refusals = [part["refusal"] for part in parts if part.get("type") == "refusal"]
             if refusals:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from textassay.runtime.backends import http_errors
-from textassay.runtime.backends.openai_format import choices_as_request, read_choices
+from textassay.runtime.backends.openai_format import choices_as_request, read_choices, unfinished
 from textassay.runtime.batches.dialect import (
     UNREADABLE,
     BatchRecord,
@@ -54,6 +54,7 @@ from textassay.runtime.errors import (
     TimedOut,
     TransientError,
 )
+from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import AnyResponse, ChoicesRequest, Request, Response
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.files import encode, sync_folder, write_synced
@@ -216,6 +217,14 @@ class Call(Waiters[AnyResponse]):
         super().__init__()
         self.key, self.request = key, request
         self.batch: Batch | None = None
+        self.spent = NO_USAGE
+        """What answers cost that could not be used."""
+
+    def answer(self, result: AnyResponse) -> None:
+        """Give the answer to all who wait, with what those before it cost."""
+        if self.spent is not NO_USAGE:
+            result = result.model_copy(update={"usage": self.spent + result.usage})
+        super().answer(result)
 
     @property
     def is_awaited(self) -> bool:
@@ -488,6 +497,8 @@ class Batch:
             if key in results.answered:
                 continue
             reason = results.error(key, status)
+            if key in results.failed and reason.usage is not None:
+                call.spent = reason.usage = call.spent + reason.usage
             # An attempt that was never run costs nothing; one that nobody waits for any more is not
             # repeated.
             was_run = key not in results.unrun and (key in results.failed or not status.was_stopped)
@@ -540,8 +551,12 @@ class Batch:
             answer: AnyResponse = await self._context.mask.around(plain, read)
             if isinstance(request, ChoicesRequest):
                 answer = read_choices(cast(Response, answer), request)
+            elif cast(Response, answer).is_unfinished:
+                # not kept: with more tokens, it is asked for again under the same key
+                raise unfinished(cast(Response, answer))
         except CapabilityError as error:
-            results.failed[key] = RequestRefused(str(error))
+            refused = results.failed[key] = RequestRefused(str(error))
+            refused.refusal, refused.usage = getattr(error, "refusal", None), error.usage
         except ModelError as error:
             results.failed[key] = error
         else:

@@ -45,6 +45,9 @@ _FINISH: dict[str | None, FinishReason] = {
     "MAX_TOKENS": "length",
     "SAFETY": "filtered",
     "PROHIBITED_CONTENT": "filtered",
+    "RECITATION": "filtered",
+    "BLOCKLIST": "filtered",
+    "SPII": "filtered",
 }
 
 _TAKES_BUDGETS = re.compile(r"gemini-(?:1|2)[.-]")

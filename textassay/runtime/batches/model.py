@@ -350,8 +350,10 @@ class BatchedModel(Wrapper):
         except BatchesSubmitted:
             raise
         except ModelError as error:
-            # What stops the run would stop it for the single call, too.
-            if self._fallback == "none" or error.stops_run:
+            # What stops the run would stop it for the single call, too; from what a refusal says,
+            # another request is made.
+            refusal = error.refusal if isinstance(error, RequestRefused) else None
+            if self._fallback == "none" or error.stops_run or refusal is not None:
                 raise
         return await call(request)
 

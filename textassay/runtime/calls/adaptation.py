@@ -24,8 +24,10 @@ from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.budget import is_worth_caching
 from textassay.runtime.errors import (
     AnswerUnfinished,
+    BudgetReached,
     CapabilityError,
     ContextTooLong,
+    ModelError,
     NoLogprobs,
     Refusal,
     RequestRefused,
@@ -349,6 +351,8 @@ class Adaptation:
     def _without_refused(self, request: Request | ChoicesRequest) -> dict[str, Any]:
         update: dict[str, Any] = {}
         for name in self.learned.unsent:
+            if name in request.extra:
+                raise CapabilityError(self._refused_setting(name, request.extra[name]))
             if name in OPTIONAL and getattr(request, name, OPTIONAL[name]) != OPTIONAL[name]:
                 if name in request.required:
                     raise CapabilityError(self._refused_setting(name, getattr(request, name)))
@@ -365,8 +369,6 @@ class Adaptation:
                 update["functions"] = ()  # the chat is in words as well
             elif name == "system":
                 update |= _without_system(update.get("messages", request.messages))
-            elif name in request.extra:
-                raise CapabilityError(self._refused_setting(name, request.extra[name]))
         return update
 
     def _refused_setting(self, name: str, value: object) -> str:
@@ -463,13 +465,18 @@ class Adaptation:
     def learn(self, refusal: Refusal, request: AnyRequest) -> bool:
         """Change what is sent from now on; return whether the request may be sent again."""
         learned, name = self.learned, _PARAMETERS.get(refusal.parameter, refusal.parameter)
+        if refusal.parameter in request.extra:
+            return self._leave_out(refusal.parameter, request)
         if refusal.kind == "rename":
             if refusal.instead in ("max_tokens", "max_completion_tokens"):
-                self._learn(cap_field=refusal.instead)
+                # of two names in an error, the refused one is that which was sent
+                self._learn(cap_field=_OTHER_CAP[request.cap_field])
                 return True
             return self._leave_out(name, request)
         if refusal.kind == "range" and refusal.limit is not None:
             return self._limit(name, int(refusal.limit), request)
+        if name == "n":  # without it a server gives one answer
+            return self._limit(name, 1, request)
         if refusal.kind == "effort" and request.effort is not None:
             levels, taken = (*EFFORTS, "default"), refusal.values
             if not taken and request.effort != "none":  # it does not say which: another may do
@@ -485,13 +492,12 @@ class Adaptation:
                 return True
         if refusal.kind == "role":
             return self._leave_out("system", request)
-        if refusal.kind in ("effort", "thinking") and name not in (
-            *request.thinking_fields,
-            *request.extra,
-        ):
+        # the field of the Responses API that holds the effort may be refused as a whole
+        is_effort = refusal.kind in ("effort", "thinking") or name == "reasoning"
+        if is_effort and name not in (*request.thinking_fields, *request.extra):
             name = request.thinking_fields[0] if request.thinking_fields else name
         if name in ("max_tokens", "max_completion_tokens"):
-            other = "max_completion_tokens" if learned.cap_field == "max_tokens" else "max_tokens"
+            other = _OTHER_CAP[learned.cap_field]
             if other not in learned.unsent and refusal.kind == "drop":
                 self._learn(cap_field=other, unsent=(*learned.unsent, learned.cap_field))
                 return True
@@ -591,6 +597,8 @@ def signature_of_method(signature: str) -> str:
     """Return a score's signature without what it says of how the model differs from the method."""
     return _DIFFERENCE.sub("", signature)
 
+
+_OTHER_CAP = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 _PARAMETERS = {
     "response_format": "json_schema",
@@ -750,17 +758,22 @@ class AdaptingModel(Wrapper):
         if not self._is_restored:
             await self._restore()
         adaptation, attempts = self.adaptation, _Attempts(self, request)
-        while True:
-            sent, answer = attempts.next(), None
-            if adaptation.is_tried(sent):
-                answer = await attempts.ask(sent, call)
-            else:
-                async with adaptation.lock:
-                    # The one before may have found out.
-                    while answer is None and not adaptation.is_tried(sent := attempts.next()):
-                        answer = await attempts.probe(sent, call)
-            if answer is not None:
-                return answer
+        try:
+            while True:
+                sent, answer = attempts.next(), None
+                if adaptation.is_tried(sent):
+                    answer = await attempts.ask(sent, call)
+                else:
+                    async with adaptation.lock:
+                        # The one before may have found out.
+                        while answer is None and not adaptation.is_tried(sent := attempts.next()):
+                            answer = await attempts.probe(sent, call)
+                if answer is not None:
+                    return answer
+        except (ModelError, BudgetReached, CapabilityError) as error:
+            if attempts.spent is not NO_USAGE:
+                error.usage = attempts.spent + (error.usage or NO_USAGE)
+            raise
 
     async def _restore(self) -> None:
         async with self._restoring:  # the first requests come together
@@ -781,7 +794,8 @@ class AdaptingModel(Wrapper):
 class _Attempts(Generic[Q]):
     """The attempts at one request, each as it was learned from the one before."""
 
-    _spent = NO_USAGE
+    spent = NO_USAGE
+    """What answers cost that had too few tokens, or no log-probabilities."""
     _repairs = _least_allowance = 0
 
     def __init__(self, model: AdaptingModel, request: Q) -> None:
@@ -804,7 +818,7 @@ class _Attempts(Generic[Q]):
             # Some servers show a thought that is cut off as if it were the answer.
             self._least_allowance = ALLOWANCES[0]
             if self._has_more_than(sent):
-                self._spent = answer.usage
+                self.spent = answer.usage
                 return None
         if answer is not None:
             # also where it was given tokens for a thought that it turned out not to need
@@ -820,6 +834,8 @@ class _Attempts(Generic[Q]):
         except AnswerUnfinished as error:
             self._widen(sent, error.usage, error)
         except (RequestRefused, NoLogprobs) as error:
+            if error.usage is not None:  # counted: what is raised in the end tells the sum
+                self.spent, error.usage = self.spent + error.usage, None
             self._learn(sent, error)
         else:
             if not self._adaptation.is_usual(answer):
@@ -829,17 +845,17 @@ class _Attempts(Generic[Q]):
                     return None
                 self._adaptation.note_answer(answer)
                 await self._model.save()
-            if self._spent is NO_USAGE:
+            if self.spent is NO_USAGE:
                 return answer
-            return answer.model_copy(update={"usage": self._spent + answer.usage})
+            return answer.model_copy(update={"usage": self.spent + answer.usage})
         await self._model.save()
         return None
 
     def _widen(self, sent: Q, usage: Usage | None, cause: Exception | None = None) -> None:
         """Give the next attempt more tokens for its thought."""
-        self._spent += usage or NO_USAGE
+        self.spent += usage or NO_USAGE
         if not self._adaptation.widen(sent) or not self._has_more_than(sent):
-            raise _unfinished(self._model.name, sent, self._spent) from cause
+            raise _unfinished(self._model.name, sent) from cause
 
     def _has_more_than(self, sent: Q) -> bool:
         """Return whether the next attempt has more tokens for its thought.
@@ -857,7 +873,7 @@ class _Attempts(Generic[Q]):
         if error.refusal is None or self._repairs == MAX_REPAIRS:
             raise error
         if error.refusal.kind == "room":
-            self._widen(sent, getattr(error, "usage", None), error)
+            self._widen(sent, None, error)
             return
         self._repairs += 1
         # What another request has learned meanwhile may be all that this one needs.
@@ -872,15 +888,13 @@ class _Attempts(Generic[Q]):
             raise error
 
 
-def _unfinished(name: str, sent: AnyRequest, spent: Usage) -> AnswerUnfinished:
+def _unfinished(name: str, sent: AnyRequest) -> AnswerUnfinished:
     limit = sent.max_tokens if isinstance(sent, Request) else sent.thought_allowance
     tokens = "tokens that its server allows" if limit is None else f"{limit} tokens"
-    error = AnswerUnfinished(
+    return AnswerUnfinished(
         f"{name} used all {tokens} before it answered; lower its effort "
         "(effort=low), or use a model that thinks less"
     )
-    error.usage = spent if spent is not NO_USAGE else None
-    return error
 
 
 def adaptation_of(model: Model) -> Adaptation | None:

@@ -19,6 +19,7 @@ from typing import Self
 
 from textassay.runtime.errors import (
     BudgetReached,
+    CapabilityError,
     ConfigurationError,
     ModelError,
     TimedOut,
@@ -81,7 +82,7 @@ class MeteredModel(Wrapper):
         """Answer and count; a failed request counts with the cost of its unusable answers."""
         try:
             response = await call(request)
-        except (ModelError, BudgetReached) as error:
+        except (ModelError, BudgetReached, CapabilityError) as error:
             # Providers bill answers that could not be used (cut off, filtered, not JSON).
             if error.usage is not None:
                 self._count(error.usage)
@@ -414,7 +415,7 @@ class BudgetedModel(Wrapper):
         if self.budget.max_cost is None:
             try:
                 answer = self._priced(await call(request))
-            except ModelError as error:
+            except (ModelError, CapabilityError) as error:
                 self._price_failure(error)
                 raise
             self.budget.spent += answer.usage.cost or 0.0
@@ -431,7 +432,7 @@ class BudgetedModel(Wrapper):
         async with self.budget.reserve(self._most(request)) as reservation:
             try:
                 answer = self._priced(await call(request))
-            except ModelError as error:
+            except (ModelError, CapabilityError) as error:
                 reservation.settle(self._cost_of_failure(request, error))
                 raise
             cost = answer.usage.cost
@@ -459,7 +460,7 @@ class BudgetedModel(Wrapper):
         cached = min(answer.usage.cached_prompt_tokens, prompt)
         return share * self._cost(prompt, written, cached)
 
-    def _cost_of_failure(self, request: AnyRequest, error: ModelError) -> float:
+    def _cost_of_failure(self, request: AnyRequest, error: ModelError | CapabilityError) -> float:
         """Return what a failed request is taken to cost: nothing if the server refused it."""
         self._price_failure(error)
         if error.usage is None and not isinstance(error, TimedOut):
@@ -469,7 +470,7 @@ class BudgetedModel(Wrapper):
         least = self._cost(prompt, 0) if self.price else prompt * (self._dearest_token or 0.0)
         return max(cost or 0.0, least)
 
-    def _price_failure(self, error: ModelError) -> None:
+    def _price_failure(self, error: ModelError | CapabilityError) -> None:
         """Put the cost on the usage of an answer that could not be used."""
         usage = error.usage
         if usage is None or usage.cost is not None or self.price is None:
