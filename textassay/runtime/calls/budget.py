@@ -82,7 +82,7 @@ class MeteredModel(Wrapper):
         """Answer and count; a failed request counts with the cost of its unusable answers."""
         try:
             response = await call(request)
-        except (ModelError, BudgetReached, CapabilityError) as error:
+        except (ModelError, BudgetReached) as error:
             # Providers bill answers that could not be used (cut off, filtered, not JSON).
             if error.usage is not None:
                 self._count(error.usage)
