@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import itertools
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from textassay.runtime.backends.local.work_queue import (
     LengthOrder,
     PrefixOrder,
     WorkQueue,
+    shared_result,
 )
 from textassay.runtime.calls.sharing import chained
 from textassay.runtime.errors import ConfigurationError, ModelClosed
@@ -226,6 +229,26 @@ async def test_an_engine_is_opened_once_for_all_who_wait():
     assert await queue.ask([b"a"]) == [b"<a>"]
     assert len(calls) == 2
     await queue.aclose()
+
+
+def test_an_error_after_the_end_of_those_who_waited_is_not_complained_of():
+    """asyncio would log "Future exception was never retrieved"."""
+    complaints = []
+
+    async def give_up() -> None:
+        future: Future[None] = Future()
+        waiting = asyncio.create_task(shared_result(future))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        future.set_exception(ConfigurationError("no such model"))
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda _, context: complaints.append(context))
+    loop.run_until_complete(give_up())
+    loop.close()
+    gc.collect()
+    assert not complaints
 
 
 async def test_an_engine_that_is_opened_too_late_is_closed():

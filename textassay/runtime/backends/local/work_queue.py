@@ -16,6 +16,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -402,7 +403,15 @@ class LengthOrder(Order):
 
 async def shared_result(future: Future[T]) -> T:
     """Await a thread's future that others may await too: canceling one waiter leaves it alone."""
-    wrapped = asyncio.wrap_future(future)
-    # a waiter that gave up never looks at the error, of which asyncio would complain at length
-    wrapped.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return await asyncio.shield(wrapped)
+    loop = asyncio.get_running_loop()
+    # told that there is a result rather than given it: asyncio would complain at length of an error
+    # that nobody looks at, when the loop ends before a waiter that gave up is told
+    there_is_one = asyncio.Event()
+
+    def tell(_: Future[T]) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it all who waited
+            loop.call_soon_threadsafe(there_is_one.set)
+
+    future.add_done_callback(tell)
+    await there_is_one.wait()
+    return future.result()
