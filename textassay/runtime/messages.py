@@ -62,8 +62,8 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 class Message(BaseModel):
     """Base of all messages: frozen, no unknown fields, no NaN or infinity.
 
-    Building validators takes much of the time of a start. Classes of which few runs check anything
-    are built when the first one does (`defer_build`), unless other classes contain them.
+    Building validators takes much of the time of a start: those of classes that few runs use, and
+    that no other class contains, are built on first use (`defer_build`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
