@@ -2,14 +2,12 @@
 
 python -m benchmarks.all [--only NAME ...]
 
-Takes the better part of an hour on an idle machine. A benchmark that needs a program which is not
-installed is left out, and named at the end.
+Takes the better part of an hour on an idle machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 
@@ -22,7 +20,6 @@ EACH: dict[str, tuple[str, ...]] = {
     "scale_out": ("20000",),
     "graph_ten_nodes": (),
     "limit": (),
-    "shared_limits": (),
     "faults": (),
     "kill": (),
     "batches": (),
@@ -33,26 +30,16 @@ EACH: dict[str, tuple[str, ...]] = {
 }
 """Arguments by benchmark: as long as the noise of a machine asks for."""
 
-NEEDED = {"shared_limits": "redis-server"}
-"""Programs that a benchmark starts."""
-
 
 def main(only: list[str]) -> None:
     """Run each in a process of its own; stop at the first that fails."""
-    left_out = []
     for name in only:
-        program = NEEDED.get(name)
-        if program is not None and shutil.which(program) is None:
-            left_out.append(f"{name} (needs {program})")
-            continue
         print(f"\n== {name}", flush=True)
         command = [sys.executable, "-m", f"benchmarks.{name}", *EACH[name]]
         if code := subprocess.run(command, cwd=ROOT).returncode:
-            left_out += only[only.index(name) + 1 :]
+            left_out = only[only.index(name) + 1 :]
             print(f"\n{name} failed with status {code}; left out: {', '.join(left_out) or 'none'}")
             sys.exit(code)
-    if left_out:
-        print(f"\nleft out: {', '.join(left_out)}")
 
 
 if __name__ == "__main__":

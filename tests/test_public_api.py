@@ -173,7 +173,7 @@ def test_public_packages_are_imported_lazily(tmp_path: Path) -> None:
         "print([m for m in sys.modules if m.startswith('textassay.')])"
     )
     loaded = ast.literal_eval(run(code, tmp_path))
-    assert set(loaded) <= {f"textassay.{name}" for name in ("agents", "lazy", "runtime")}
+    assert set(loaded) <= {f"textassay.{name}" for name in ("agents", "lazy", "runtime", "version")}
 
 
 def test_a_lazy_pattern_is_compiled_on_first_use() -> None:

@@ -11,6 +11,8 @@ Importing this package loads nothing heavy: a name is imported when it is first 
 import logging
 from typing import TYPE_CHECKING, Any
 
+from textassay.version import __version__
+
 if TYPE_CHECKING:
     from textassay import (
         agents,
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
         ScoreError,
     )
     from textassay.runtime.settings import Settings
-
-__version__ = "0.1.0"
 
 # the convention for libraries: without it Python prints warnings of the package to standard error
 # of applications that configured no logging

@@ -515,13 +515,3 @@ def test_settings_of_a_role_that_the_method_does_not_have_are_warned_of(tmp_path
         )
         says = "warning: role 'judge' is not used; the roles of llm-score: scorer"
         assert scored(data, file, tmp_path / "run", says=says) == 0
-
-
-@pytest.mark.parametrize("flag", ["--limits", "--cache"])
-def test_a_password_of_redis_is_not_repeated(tmp_path: Path, flag: str) -> None:
-    data = write_examples(tmp_path / "data.jsonl", 2)
-    address = (flag, f"redis://:{SECRET}@host:1/0")
-    done = score(data, tmp_path / "run", "http://127.0.0.1:9/v1", *address)
-    assert done.code == 2
-    assert f"error: {flag}: an address of Redis must not contain a password" in done.err
-    assert SECRET not in done.err

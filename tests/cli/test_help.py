@@ -160,7 +160,7 @@ def test_fields_are_described_by_the_docstrings_below_them() -> None:
 
 UNUSED = {
     "litellm", "openai", "llama_cpp", "torch", "transformers", "onnxruntime", "numpy", "scipy",
-    "pandas", "pyarrow", "lightgbm", "sklearn", "nltk", "sacrebleu", "rouge_score", "redis",
+    "pandas", "pyarrow", "lightgbm", "sklearn", "nltk", "sacrebleu", "rouge_score",
     "tenacity",
 }  # fmt: skip
 OF_OTHERS = (
@@ -168,7 +168,7 @@ OF_OTHERS = (
     "textassay.report", "textassay.demo", "textassay.methods.fitted", "textassay.tools.registry",
     "textassay.tools.engines", "textassay.runtime.batches", "textassay.runtime.backends.local",
     "textassay.runtime.backends.litellm", "textassay.runtime.backends.replay",
-    "textassay.runtime.calls.redis_limits", "textassay.methods.g_eval", "textassay.methods.hd_eval",
+    "textassay.methods.g_eval", "textassay.methods.hd_eval",
     "textassay.methods.checklist",
 )  # fmt: skip
 PROGRAM = """

@@ -17,7 +17,6 @@ from tests.benchmark_data import FOLDER as DATA
 from tests.cli.harness import textassay
 from tests.guides.running import Block, Reader
 from tests.pictures import png
-from tests.redis_server import redis_served
 from textassay import ScriptedModel
 from textassay.runtime.messages import Example
 
@@ -278,11 +277,9 @@ def _reproduce(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _scale(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two shards instead of four, and Redis on this machine."""
-    reader.names |= {"1/4": "1/2", "2/4": "2/2", "2/16": "2/2"}
-    with redis_served(reader.folder) as redis:
-        reader.names["redis://limits.example:6379/0"] = redis.url
-        yield
+    """Two shards instead of four."""
+    reader.names |= {"1/4": "1/2", "2/4": "2/2"}
+    yield
 
 
 def _stress(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:

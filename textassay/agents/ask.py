@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from textassay import __version__
 from textassay.agents.prompt_template import (
     NO_PROFILE,
     Layout,
@@ -46,6 +45,7 @@ from textassay.runtime.model import (
     Sample,
     scoring,
 )
+from textassay.version import __version__
 
 MORE_TOKENS = 4
 """An answer that was cut off is asked for once more with this many times the tokens."""

@@ -30,7 +30,6 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from textassay import __version__
 from textassay.calibration.columns import Columns, one_signature
 from textassay.calibration.maps import (
     Grid,
@@ -61,6 +60,7 @@ from textassay.runtime.storage.files import (
     write_text,
 )
 from textassay.table import Cell, Column, Interval, Note, Table, formatted
+from textassay.version import __version__
 
 _OUTER_FOLDS = 5
 _COLUMNS = (

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from textassay import __version__
 from textassay.cli.console import own_messages
 from textassay.cli.exits import PARAMETERS, exits
 from textassay.cli.flags import expanded
 from textassay.runtime.errors import nearest
+from textassay.version import __version__
 
 COMMANDS = {
     "score": "score", "resume": "resume", "merge": "resume", "fit": "fit", "tools": "score",

@@ -15,7 +15,6 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from textassay import __version__
 from textassay.calibration import AnnotatorTest
 from textassay.cli.console import REDRAW_SECONDS, Style
 from textassay.demo.pipeline import FITTED, NODES, RECIPES, DemoFolder, WatchSession, left_out
@@ -40,6 +39,7 @@ from textassay.report.source import open_data, open_run
 from textassay.report.terminal import score_evidence
 from textassay.runtime.messages import Usage
 from textassay.table import Column, Table, indented, plain_table, printable, to_terminal
+from textassay.version import __version__
 
 MAX_HEADING = 9
 """Characters of a column's heading, so that the six aspects of dialogue fit into 80 columns."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from textassay import __version__
 from textassay.demo import data_file
 from textassay.evaluation.api import open_evaluation
 from textassay.evaluation.run import Run
@@ -28,6 +27,7 @@ from textassay.runtime.messages import Message
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import storage_errors, write_json, write_text
+from textassay.version import __version__
 
 TASKS = ("summarization", "dialogue", "data-to-text")
 """Tasks of the demo; the bundled translations are left out, for its model reads English only."""

@@ -11,7 +11,6 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from textassay import __version__
 from textassay.agents.prompt_template import Task
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import RunRequest, build_request, one_or_several
@@ -28,6 +27,7 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings, strict_keywords, takes_arguments_of
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.tools.tool import Tool
+from textassay.version import __version__
 
 P = ParamSpec("P")
 T = TypeVar("T")

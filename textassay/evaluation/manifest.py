@@ -10,11 +10,9 @@ from datetime import UTC, datetime
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from textassay import __version__
 from textassay.evaluation.request import RunRequest, in_every_role
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import Method
@@ -25,10 +23,11 @@ from textassay.runtime.concurrency import in_thread
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.model import Model, unwrapped
-from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings, is_redis
+from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings
 from textassay.runtime.storage.cache_folder import is_cache_folder
 from textassay.runtime.storage.run_files import FORMAT, MANIFEST
 from textassay.runtime.storage.run_folder import RunFolder
+from textassay.version import __version__
 
 FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
 """Options that end so are paths."""
@@ -220,8 +219,6 @@ def _difference(before: Any, after: Any, where: str) -> str | None:
 
 
 _OFFLINE = ("llamacpp", "transformers", "replay", EMBEDDED)
-_THIS_MACHINE = ("localhost", "127.0.0.1", "::1", None)
-"""Hosts of a Redis here; a socket has none."""
 _ENDPOINT = frozenset(EndpointSettings.model_fields)
 
 
@@ -272,7 +269,7 @@ def settings_to_resume(
         # what is given for a role replaces what is given for all, as in a run itself
         here = {**given, **given_roles.get(role, {})}
         _check_endpoint(folder, name, {**recorded, **roles.get(role, {})}, here)
-    _check_places(folder, recorded, given)
+    _check_cache(folder, recorded, given)
     kept = {role: _without_secrets(own) for role, own in roles.items()}
     for role in kept:
         if "api_base" in given:  # the address that was given now is meant for all
@@ -319,27 +316,17 @@ def _check_endpoint(
         )
 
 
-def _check_places(folder: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse a place for answers or limits, elsewhere or with a password, that is recorded only.
-
-    Whoever has the Redis can give any answer in the model's name. A cache folder is made nowhere
-    because a manifest says so.
-    """
-    for name in ("limits", "cache"):
-        address = recorded.get(name)
-        replaced = given.get(name) is not None or (name == "cache" and given.get("no_cache"))
-        if address is None or replaced:
-            continue
-        if not is_redis(address):
-            is_trusted = name == "limits" or is_cache_folder(Path(address))
-        else:
-            is_trusted = "${" not in address and urlsplit(address).hostname in _THIS_MACHINE
-        if not is_trusted:
-            raise ConfigurationError(
-                f"{folder} names {address!r}, and a run folder may come from anyone, so it is not"
-                " read from it. If you trust it, give it again:"
-                f" textassay resume {folder} --{name} '{address}'"
-            )
+def _check_cache(folder: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse a recorded folder of answers that is none yet: a manifest makes no folder."""
+    place = recorded.get("cache")
+    replaced = given.get("cache") is not None or given.get("no_cache")
+    if place is None or replaced or is_cache_folder(Path(place)):
+        return
+    raise ConfigurationError(
+        f"{folder} names {place!r}, and a run folder may come from anyone, so it is not"
+        " read from it. If you trust it, give it again:"
+        f" textassay resume {folder} --cache '{place}'"
+    )
 
 
 def _names_secret(given: Mapping[str, Any]) -> bool:

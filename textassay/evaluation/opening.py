@@ -16,11 +16,11 @@ from textassay.methods.by_name import default_tools, tools_for
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.concurrency import in_thread
-from textassay.runtime.connected import ConnectedModel, connect_model, open_answers, with_store
+from textassay.runtime.connected import ConnectedModel, connect_model, with_store
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Model, Request, Response, Wrapper
-from textassay.runtime.settings import OF_BATCHES, SHARED_BY_ROLES, Settings, is_redis
-from textassay.runtime.storage.answers import AnswerStore, RecordedAnswers
+from textassay.runtime.settings import OF_BATCHES, SHARED_BY_ROLES, Settings
+from textassay.runtime.storage.answers import AnswerStore, DiskStore, RecordedAnswers
 from textassay.runtime.storage.cache_folder import holds_answers
 from textassay.runtime.storage.run_files import read_manifest
 from textassay.tools.tool import Tool
@@ -81,12 +81,9 @@ async def open_store(
     folder = settings.cache if settings.cache is not None else default
     if settings.no_cache or folder is None:
         return None
-    if read_only and not is_redis(folder):
-        if not holds_answers(Path(folder)):
-            return None
-        store: AnswerStore = RecordedAnswers(Path(folder))
-    else:
-        store = await open_answers(folder)
+    if read_only and not holds_answers(folder):
+        return None
+    store: AnswerStore = RecordedAnswers(folder) if read_only else DiskStore(folder)
     stack.push_async_callback(store.aclose)
     return store
 

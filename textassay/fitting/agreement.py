@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from textassay import __version__
 from textassay.fitting.importance import importance, importance_over_folds
 from textassay.fitting.learn import (
     Choice,
@@ -43,6 +42,7 @@ from textassay.meta.intervals import coefficient_interval, number_of_groups, res
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
 from textassay.runtime.model import Json
+from textassay.version import __version__
 
 FORMAT = 1
 EVALUATOR, SINGLE, POOLED = "evaluator", "best single", "evaluator with pool"

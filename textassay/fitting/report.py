@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from textassay import __version__
 from textassay.fitting.learn import FeatureTable, Parts
 from textassay.fitting.request import FitRequest
 from textassay.meta.correlation import COEFFICIENTS
@@ -20,6 +19,7 @@ from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
 from textassay.runtime.storage.files import storage_errors, write_json, write_text
 from textassay.table import Cell, Column, Displayed, Interval, Note, Table, more_rows, to_text
+from textassay.version import __version__
 
 _TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
 _SHOWN = 15

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ConfigDict, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
-from textassay import __version__
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.storage.files import (
     check_new_folder,
@@ -24,6 +23,7 @@ from textassay.runtime.storage.files import (
     storage_errors,
     write_sealed,
 )
+from textassay.version import __version__
 
 FORMAT, FILE = 1, "cascade.json"
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay import __version__
 from textassay.agents.aggregation import EMPTY, Average, answer_evidence, shared_fields
 from textassay.agents.ask import (
     Ask,
@@ -51,6 +50,7 @@ from textassay.runtime.messages import (
 from textassay.runtime.model import Json, Sample
 from textassay.tools.text import DEFAULT_SPLITTER
 from textassay.tools.tool import Tool, premise
+from textassay.version import __version__
 
 SPLIT_PROMPT, P_YES_PROMPT = "claims_split", "decomp_eval"
 UNIT = (0.0, 1.0)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from textassay import __version__
 from textassay.agents.fusion import (
     DIRECT,
     OVERALL,
@@ -40,6 +39,7 @@ from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, Assignment, Example, Failure, How, Plan, Scale, Score
 from textassay.tools import Tool, ToolScorer
 from textassay.tools.tool import DryRunTool
+from textassay.version import __version__
 
 Fusion = Literal["llm", "avg", "llmsel", "corrw"]
 """Who fuses: the judge (the paper's Fusion-Eval), or one of its aggregation functions AVG, LLMSel

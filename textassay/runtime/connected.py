@@ -5,8 +5,8 @@ The backend that a name stands for, and the wrappers around it in their one orde
     draws -> meter -> adapt -> cache -> single-flight -> [batch] -> prefix -> health -> retry
     -> budget -> limit -> keep -> deadline -> mask -> thoughts -> backend
 
-This is the only file that knows all of them. Those that few runs need (batches, limits shared over
-Redis, dry runs) are imported where they are made.
+This is the only file that knows all of them. Those that few runs need (batches, dry runs) are
+imported where they are made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from textassay.runtime.backends.answers import SplitThoughts
@@ -38,16 +37,14 @@ from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Price, UsageTotal
 from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
-from textassay.runtime.settings import EndpointSettings, Settings, is_redis
+from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
-from textassay.runtime.storage.redis import RedisStore
 
 if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import BatchRounds
     from textassay.runtime.batches.batch import BatchBook
     from textassay.runtime.batches.dialect import Dialect
     from textassay.runtime.batches.model import BatchedModel, BatchQueue
-    from textassay.runtime.calls.redis_limits import SharedLimiter
 
 
 TIMEOUT, THINKING_TIMEOUT = 120.0, 600.0
@@ -138,7 +135,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         )
 
     def check_open(self) -> None:
-        """Refuse to be used where answers or limits that were asked for would not be kept."""
+        """Refuse to be used where answers that were asked for would not be kept."""
         if self._needs_opening and not self._is_open:
             raise ConfigurationError(_not_opened(self.name))
 
@@ -323,10 +320,10 @@ class ConnectedModel(AsyncResource, Wrapper):
     def divide_limits(self, part: int, parts: int) -> None:
         """Keep to one of several equal parts of its limits; see `Limiter.divide`.
 
-        Limits that are shared through Redis stay whole, and so does the queue of a local model.
+        The queue of a local model stays whole.
         """
         for endpoint in self._endpoints:
-            if not self._is_local and self.settings.limits is None:
+            if not self._is_local:
                 endpoint.limiter.divide(part, parts)
 
     @property
@@ -335,58 +332,29 @@ class ConnectedModel(AsyncResource, Wrapper):
         return any(endpoint.limiter.is_exceeded for endpoint in self._endpoints)
 
     @property
-    def _shared_limiters(self) -> list[SharedLimiter]:
-        if self.settings.limits is None or self._is_local:
-            return []
-        from textassay.runtime.calls.redis_limits import SharedLimiter
-
-        limiters = (endpoint.limiter for endpoint in self._endpoints)
-        return [limiter for limiter in limiters if isinstance(limiter, SharedLimiter)]
-
-    @property
     def _needs_opening(self) -> bool:
-        return self.settings.cache is not None or bool(self._shared_limiters)
+        return self.settings.cache is not None
 
     def _open_limiter(self, settings: Settings, calls: int) -> Limiter:
         thinks = not self._is_local and self.adaptation.learned.thinks
-        how: dict[str, Any] = {
-            "rpm": settings.rpm,
-            "tpm": settings.tpm,
-            "concurrency": calls,
-            "adaptive": not self._is_local,
-            "timeout": settings.timeout or (THINKING_TIMEOUT if thinks else TIMEOUT),
-        }
-        if settings.limits is None or self._is_local:
-            return Limiter(**how)
-        from textassay.runtime.calls.redis_limits import RedisQuota, SharedLimiter
-
-        # only a digest of this reaches Redis
-        address = (settings.api_base or "").rstrip("/")
-        name = f"{self.backend.name}\n{address}\n{api_key_of(settings)}"
-        quota = RedisQuota(
-            settings.limits, name, rpm=settings.rpm, tpm=settings.tpm, concurrency=calls
+        return Limiter(
+            rpm=settings.rpm,
+            tpm=settings.tpm,
+            concurrency=calls,
+            adaptive=not self._is_local,
+            timeout=settings.timeout or (THINKING_TIMEOUT if thinks else TIMEOUT),
         )
-        return SharedLimiter(quota, **how)
 
     def _count(self, error: ModelError) -> None:
         self.failures[type(error).__name__] += 1
 
     async def __aenter__(self) -> Self:
-        """Load a local model, and open the cache and shared limits if they are set."""
+        """Load a local model, and open the cache if one is set."""
         if isinstance(self.backend, InProcessModel):
             await self.backend.open()
-        store: AnswerStore | None = None
         if self.settings.cache is not None:
-            store = await open_answers(self.settings.cache)
+            store = DiskStore(self.settings.cache)
             self._stack.push_async_callback(store.aclose)
-        for limiter in self._shared_limiters:
-            try:
-                await limiter.open()
-            except BaseException:
-                await self._stack.aclose()
-                raise
-            self._stack.push_async_callback(limiter.aclose)
-        if self._needs_opening:
             self.wrapped = self.build_stack(store)
         self._is_open = True
         return self
@@ -427,7 +395,7 @@ def with_cache(
 
 def _not_opened(name: str) -> str:
     return (
-        f"model {name!r} was connected with cache= or limits=, which `async with` opens: "
+        f"model {name!r} was connected with cache=, which `async with` opens: "
         "write `async with textassay.connect(...) as model:`"
     )
 
@@ -438,18 +406,6 @@ def _without_book(name: str) -> str:
         "name: give out=RUN, and make a graph of your own a named method (an "
         "entry point of the group textassay.methods)"
     )
-
-
-async def open_answers(place: str | Path) -> AnswerStore:
-    """Open the store at a folder or at the address of a Redis.
-
-    Raises:
-        ConfigurationError: There is something else, or a Redis that could lose answers.
-        StorageError: It cannot be opened.
-    """
-    if not is_redis(place):
-        return DiskStore(place)
-    return await RedisStore.open(place)
 
 
 @runtime_checkable

@@ -26,11 +26,9 @@ from typing import (
     NamedTuple,
     ParamSpec,
     Self,
-    TypeGuard,
     TypeVar,
     cast,
 )
-from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -50,7 +48,7 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
 SHARED_BY_ROLES = frozenset(
-    {"max_cost", "cache", "no_cache", "limits", "submit_only", "local", "transformers", "roles"}
+    {"max_cost", "cache", "no_cache", "submit_only", "local", "transformers", "roles"}
 )
 """Settings that all models of a run share."""
 
@@ -277,9 +275,6 @@ class Settings(EndpointSettings):
     max_answer_bytes: int = Field(default=32 * 2**20, ge=1024)
     """Longest answer of a server that is read, in bytes, as sent and unpacked; a longer one is a
     malformed answer."""
-    limits: Annotated[str | None, Flag(LIMITS, "redis://HOST:PORT/DB")] = None
-    """Redis through which all processes with the same model, server and key share `concurrency`,
-    `rpm` and `tpm`. A password is written as `${NAME}` of an environment variable."""
     max_cost: Annotated[Positive | None, Flag(LIMITS, "USD")] = None
     """Stop the run, which can be resumed, before it costs more than this many US dollars."""
     price: Annotated[
@@ -289,9 +284,9 @@ class Settings(EndpointSettings):
     ] = None
     """US dollars per million prompt tokens, per million completion tokens and, if they cost less,
     per million prompt tokens that the provider had cached, for models whose price is not known."""
-    cache: Annotated[str | Path | None, Flag(CACHE, "DIR|redis://HOST:PORT/DB")] = None
-    """Folder or Redis of cached answers, which runs may share. By default answers are kept in the
-    run folder, if there is one."""
+    cache: Annotated[Path | None, Flag(CACHE, "DIR")] = None
+    """Folder of cached answers, which runs may share. By default answers are kept in the run
+    folder, if there is one."""
     no_cache: Annotated[bool, Flag(CACHE)] = False
     """Keep no answers on disk."""
     batch: Annotated[bool, Flag(BATCHES)] = False
@@ -360,24 +355,14 @@ class Settings(EndpointSettings):
                 raise ValueError(f"models.{role}: {place_of(first['loc'])}{reason}") from error
         return self
 
-    @field_validator("limits")
+    @field_validator("cache", mode="before")
     @classmethod
-    def _limits_are_in_redis(cls, given: str | None) -> str | None:
-        if given is not None and not is_redis(given):
-            raise ValueError(f"limits are shared through Redis, at {REDIS_FORM}")
-        return None if given is None else redis_address(given)
-
-    @field_validator("cache")
-    @classmethod
-    def _cache_is_a_folder_or_redis(cls, given: str | Path | None) -> str | Path | None:
-        if not isinstance(given, str):
-            return given
-        if is_redis(given):
-            return redis_address(given)
-        # taken for a folder, answers would be kept where nobody expects them
-        if re.match(r"[A-Za-z][\w+.-]+://", given):  # one letter is a drive of Windows
-            raise ValueError(f"answers are kept in a folder or in Redis, at {REDIS_FORM}")
-        return Path(given)
+    def _cache_is_a_folder(cls, given: object) -> object:
+        # an address would make a folder of its name; a path has one slash of it left, and one letter
+        # is a drive of Windows
+        if re.match(r"[A-Za-z][\w+.-]+:/", str(given)):
+            raise ValueError("answers are kept in a folder, not at an address")
+        return given
 
     @field_validator("batch_files")
     @classmethod
@@ -421,30 +406,6 @@ def expand(text: str, what: str, secrets: list[str]) -> str:
         return variable
 
     return VARIABLE.sub(value, text)
-
-
-REDIS_FORM = "redis://HOST:PORT/DB"
-_REDIS = ("redis://", "rediss://", "unix://")
-
-
-def is_redis(address: object) -> TypeGuard[str]:
-    """Return whether a setting is the address of a Redis rather than a path."""
-    return isinstance(address, str) and address.startswith(_REDIS)
-
-
-def redis_address(given: str) -> str:
-    """Return the address of a Redis, if it may be written to a manifest."""
-    login = urlsplit(given).netloc.rpartition("@")[0]
-    password = login.partition(":")[2]
-    # The address is written to manifests and logs.
-    if "password=" in urlsplit(given).query or (
-        password and not re.fullmatch(r"\$\{\w+\}", password)
-    ):
-        raise ValueError(
-            "an address of Redis must not contain a password: put that into an environment variable"
-            " and write redis://:${NAME}@HOST:PORT/DB"
-        )
-    return given
 
 
 def flag_of(model: type[BaseModel], name: str) -> Flag | None:

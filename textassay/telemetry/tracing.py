@@ -22,10 +22,10 @@ from opentelemetry._logs import Logger, LoggerProvider, LogRecord, get_logger
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from textassay import __version__
 from textassay.runtime.graph import WATCH, RunObserver
 from textassay.runtime.messages import Example, Failure, Score
 from textassay.runtime.model import A, Model, Prompted, Q, Request, Response, Wrapper
+from textassay.version import __version__
 
 OPERATION = "gen_ai.operation.name"
 ERROR_TYPE = "error.type"

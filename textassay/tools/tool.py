@@ -19,10 +19,10 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
-from textassay import __version__
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, TextassayError
 from textassay.runtime.messages import Example, Message, Number, Scale, Score, ScoreError, Usage
+from textassay.version import __version__
 
 Need = Literal["source", "context", "premise", "references"]
 """An input besides the output; `premise` is `context` and `source` together, of which one is

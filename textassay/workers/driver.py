@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textassay import __version__
 from textassay.evaluation.data import FedExample, check_examples, select_examples
 from textassay.evaluation.manifest import with_absolute_paths
 from textassay.evaluation.opening import with_default_tools
@@ -35,6 +34,7 @@ from textassay.runtime.errors import (
     StorageError,
 )
 from textassay.runtime.storage.run_files import ScoreLine
+from textassay.version import __version__
 from textassay.workers.local import local_workers
 from textassay.workers.ray import ray_workers
 from textassay.workers.record import (
@@ -578,8 +578,7 @@ def _checked_folder(request: RunRequest, workers: Processes | Cluster) -> Path:
 
 def most_workers(workers: Processes | Cluster, request: RunRequest, total: int) -> int:
     """Return how many workers may be of use at once."""
-    # limits in Redis are not divided
-    limits = [] if request.settings.limits is not None else list(_concurrencies(request))
+    limits = list(_concurrencies(request))
     count = workers.count
     if count is None:
         return min([-(-total // EXAMPLES_PER_WORKER), *(most for _, most in limits)])

@@ -22,7 +22,7 @@ from textassay.runtime.calls.budget import ROUNDING
 from textassay.runtime.concurrency import gather, in_thread
 from textassay.runtime.errors import BudgetReached, ConfigurationError
 from textassay.runtime.messages import Example, Score
-from textassay.runtime.settings import Settings, is_redis
+from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore, merge_answers
 from textassay.runtime.storage.cache_folder import info, read_answers
 from textassay.runtime.storage.run_files import ScoreLine, score_row
@@ -288,9 +288,9 @@ class RunRecord:
             StorageError: The cache folder cannot be read or written.
         """
         place = self._settings.cache if self._settings.cache is not None else self.answers_folder
-        if self._workers_write and place and not (self._settings.no_cache or is_redis(place)):
-            # whoever opens the folder for writing collects them
-            await in_thread(lambda: merge_answers(Path(place), ()))
+        if self._workers_write and place and not self._settings.no_cache:
+            # opening the folder for writing collects them
+            await in_thread(lambda: merge_answers(place, ()))
 
     def keep_artifacts(self, texts: Mapping[str, str]) -> None:
         """Write what the method made for people to read; the first worker's stays."""

@@ -24,7 +24,6 @@ from typing import Any, Protocol
 
 import filelock
 
-from textassay import __version__
 from textassay.evaluation.data import FedExample, Feed
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.progress import Progress
@@ -45,6 +44,7 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import Aspect, Usage
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.run_files import ANSWERS, score_row
+from textassay.version import __version__
 
 NO_PROGRESS = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
 """The progress of what has not begun."""
@@ -237,7 +237,7 @@ class Recording:
         self._rows: Rows = []
 
     @property
-    def place(self) -> str | Path:
+    def place(self) -> Path:
         """Where the wrapped store keeps them."""
         return self._wrapped.place
 

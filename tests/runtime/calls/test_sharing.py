@@ -75,7 +75,7 @@ async def test_a_cancelled_leader_hands_over():
 
 async def test_a_leader_that_is_cancelled_while_its_answer_is_kept_has_asked_for_all(tmp_path):
     class Slow(DiskStore):
-        """Takes its turns to keep an answer, as Redis does."""
+        """Takes turns to keep an answer."""
 
         async def put(self, key, value):
             await super().put(key, value)

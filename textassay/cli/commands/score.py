@@ -164,13 +164,12 @@ MAX_PROCESSES = 1024
 SHOWN_WARNINGS = (
     "textassay.agents.ask",
     "textassay.runtime.calls.adaptation",
-    "textassay.runtime.calls.redis_limits",
     "textassay.runtime.calls.endpoints",
     "textassay.runtime.batches.batch",
     "textassay.evaluation.opening",
 )
 """Loggers whose warnings must reach the user of the command: samples in place of log-probabilities,
-an effort that a model lacks, a lost Redis, a lost endpoint, a provider that fails or has no room, a
+an effort that a model lacks, a lost endpoint, a provider that fails or has no room, a
 file that no batch can be made of, settings of a role that is not asked."""
 
 

@@ -18,7 +18,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from pydantic import Field
 
-from textassay import __version__
 from textassay.agents.aggregation import broken_part, shared_fields
 from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.attribution import explain
@@ -40,6 +39,7 @@ from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import Aspect, Assignment, Example, Failure, How, Score, Usage
 from textassay.runtime.model import Json
+from textassay.version import __version__
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -164,9 +164,8 @@ async def load_backend(name: str) -> None:
 def secrets_of(settings: Settings) -> tuple[str, ...]:
     """Return what an answer must not show: the key, and what settings take from variables."""
     named = [settings.api_key_env or ""]
-    texts = (settings.proxy, settings.limits, settings.cache)
-    for text in (*settings.headers.values(), *settings.query.values(), *texts):
-        named += VARIABLE.findall(text) if isinstance(text, str) else ()
+    for text in (*settings.headers.values(), *settings.query.values(), settings.proxy or ""):
+        named += VARIABLE.findall(text)
     values = [os.environ.get(name, "") for name in named]
     # Also secrets that no setting names: a gateway may echo a key that litellm found by itself.
     return known_secrets((*values, *read_address(settings.api_base or "").secrets), os.environ)

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from textassay import __version__
 from textassay.runtime.backends import http_errors, openai_format, responses_format
 from textassay.runtime.backends.answers import read_usage
 from textassay.runtime.backends.endpoint import Endpoint
@@ -41,6 +40,7 @@ from textassay.runtime.model import (
     Response,
     with_images,
 )
+from textassay.version import __version__
 
 P = ParamSpec("P")
 R = TypeVar("R")

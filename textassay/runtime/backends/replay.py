@@ -25,7 +25,6 @@ from textassay.runtime.model import (
     Request,
     Response,
 )
-from textassay.runtime.settings import is_redis
 from textassay.runtime.storage.answers import RecordedAnswers
 from textassay.runtime.storage.run_files import ANSWERS, MANIFEST, read_manifest
 
@@ -73,11 +72,6 @@ class RecordedModel:
         if none_kept:
             raise ConfigurationError(
                 f"replay/{folder}: the run kept no answers (no_cache=True), so none can be replayed"
-            )
-        if is_redis(cache):
-            raise ConfigurationError(
-                f"replay/{folder}: the run kept its answers in Redis; a replay reads a folder. Run "
-                f"the method again with cache={cache!r}, which asks for nothing that is there"
             )
         (name,) = models
         return cls(name, identities[name], capabilities[name], answers)

@@ -18,7 +18,6 @@ import aiohttp
 import orjson
 from aiohttp import hdrs
 
-from textassay import __version__
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for
 from textassay.runtime.backends.http_client import UNTIMED, HttpClient
@@ -30,6 +29,7 @@ from textassay.runtime.errors import (
     RequestRefused,
 )
 from textassay.runtime.model import Request, Response
+from textassay.version import __version__
 
 HALF_PRICE = 0.5
 GIVEN_TEXT = frozenset({"continuation"})

@@ -82,8 +82,8 @@ class AnswerStore(Protocol):
     """Keeps bytes under keys and never loses or evicts what it has taken."""
 
     @property
-    def place(self) -> str | Path:
-        """The folder, or the address of a Redis."""
+    def place(self) -> Path:
+        """The folder."""
         ...
 
     def fetch(self, key: str) -> Awaitable[bytes | None]:

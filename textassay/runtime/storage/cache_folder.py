@@ -58,8 +58,7 @@ _RECORD = struct.Struct("<III")
 class StoreInfo(NamedTuple):
     """What a store of answers holds."""
 
-    folder: Path | str
-    """The cache folder, or the address of a Redis."""
+    folder: Path
     entries: int
     """Answers; one that is just moved from a log into a database may count twice."""
     bytes: int

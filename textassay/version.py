@@ -1,0 +1,3 @@
+"""The version of the package, importable from any layer."""
+
+__version__ = "0.1.0"
