@@ -8,8 +8,7 @@ found faults (`before`, from simulations of its own), and today's: coverage of t
 (90 % for `calibrate`) that are printed without a warning and of those with one, each with the
 number of intervals, or the share of draws in which a test at .05 finds what is not there. A figure
 without a warning that lies outside of 93 to 97 %, or an alarm above .06, is marked with `!` if
-chance (two standard errors) does not explain it. The cascade's bound is in
-`benchmarks.cascade_bound`.
+chance (two standard errors) does not explain it.
 """
 
 from __future__ import annotations

@@ -286,7 +286,6 @@ def test_calibrated_scores_are_probabilities_of_yes(folder):
         ("calibrate", ("-o", "made")),
         ("compare", ()),
         ("label-plan", ("--half-width", "0.1")),
-        ("cascade", ("-o", "made")),
     ],
 )
 def test_decisions_read_the_labels_of_a_task(folder, command, options):

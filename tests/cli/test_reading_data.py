@@ -131,7 +131,6 @@ def measured(tmp_path):
         ("estimate", ("--json",)),
         ("alt-test", ("--json",)),
         ("calibrate", ("--json", "-o")),
-        ("cascade", ("--json", "-o")),
         ("label-plan", ("--json", "--half-width", "0.5")),
     ],
 )

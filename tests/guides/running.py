@@ -28,7 +28,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 ASKS = ("score", "doctor", "stress", "fit", "plan", "tree", "resume")
 """Commands that ask a model, which here is at an address of its own."""
 LONG = (
-    "demo", "annotate", "view", "--processes", "--cluster", "rubric", "cascade", "--escalate",
+    "demo", "annotate", "view", "--processes", "--cluster", "rubric",
 )  # fmt: skip
 """Words of commands that take minutes, serve a page, need another machine, many ratings or ratings
 that agree with the judge: their flags are checked here. They run in `make demo`,

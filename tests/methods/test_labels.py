@@ -237,7 +237,6 @@ async def test_decomp_eval_answers_a_label_by_its_question(tmp_path):
         ("decomp-eval", "intent", {}, "asks yes or no, which fits two of them"),
         ("claims", "topics", {}, "'topics' has labels, and claims gives ratings"),
         ("jury", "intent", {"combine": "mean"}, "'intent' have no order, and so no mean"),
-        ("jury", "intent", {"escalate": "somewhere"}, "a cascade decides by intervals"),
     ],
 )
 def test_what_cannot_give_labels_is_refused_before_it_costs(

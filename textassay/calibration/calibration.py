@@ -3,25 +3,14 @@
     calibration.json   one map per aspect, with a digest over all of it, bound to the judge
     report.json        how well it works on other sources, and the same as text in report.txt
 
-And which scores of a cheap judge may stand, with a bound on how often people disagree (a cascade).
-Half of the rated sources calibrate the judge; the other half choose the length up to which its
-intervals count as narrow. For each length that is tried, the share of decided rows on which
-people's rating is further than a tolerance from the calibrated score gets an upper bound; the
-longest that keeps the bound below the accepted risk is taken.
-
 Knows columns and files; nothing of models.
 
-References:
-    Brier, "Verification of forecasts expressed in terms of probability" (1950);
-    Jung, Brahman and Choi, "Trust or escalate: LLM judges with provable guarantees for human
-    agreement" (2024, arXiv 2407.18370), for the cascade and the choice by tests;
-    Geifman and El-Yaniv, "Selective classification for deep neural networks" (2017).
+Reference: Brier, "Verification of forecasts expressed in terms of probability" (1950).
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,10 +33,8 @@ from textassay.calibration.maps import (
     grid_of,
     learn_map,
 )
-from textassay.learning.cascade import Rule
-from textassay.learning.splits import Mask, fold_masks, split_rows
+from textassay.learning.splits import Mask, fold_masks
 from textassay.meta.correlation import Codes, Floats, kendall, pearson, spearman
-from textassay.meta.intervals import t_quantile
 from textassay.meta.labels import mean_interval
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Score
@@ -552,121 +539,3 @@ _CALIBRATION = TypeAdapter(Calibration)
 def source_digest(source: str) -> str:
     """Return 12 hex digits that stand for a source, so that its ratings are known again."""
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
-MAX_LENGTHS = 8
-"""Lengths of intervals that are tried; each costs confidence."""
-MIN_SOURCES = 20
-"""Rated sources below which no bound can be promised."""
-COVERAGE = 0.9
-"""Share of ratings that the intervals hold whose lengths are compared."""
-_POINTS = 201
-"""Points at which a map is written down."""
-_ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """One length of intervals."""
-
-    length: float  # greatest length with which a score stands
-    share: float  # share of the rows on which the cheap judge then decides
-    disagreement: float | None  # share of those on which people disagree; `None` without any
-    bound: float  # upper bound of it in new sources
-
-
-def learn_rule(
-    columns: Columns,
-    *,
-    scales: Scales,
-    tolerance: float,
-    risk: float = 0.2,
-    confidence: float = 0.95,
-    method: str = "auto",
-    seed: int = 0,
-) -> tuple[Rule, tuple[Tried, ...]]:
-    """Learn when the cheap judge decides on one aspect."""
-    for name, value in (("risk", risk), ("confidence", confidence)):
-        if not 0 < value < 1:
-            raise ConfigurationError(f"{name} must be between 0 and 1, not {value:g}")
-    if not tolerance > 0:
-        raise ConfigurationError(f"the tolerance must be above 0, not {tolerance:g}")
-    rated = columns.only(columns.rated)
-    sources = len(np.unique(rated.groups))
-    if sources < MIN_SOURCES:
-        raise DataError(
-            f"{columns.score}: {sources} rated sources are too few for a bound; rate at least"
-            f" {MIN_SOURCES}"
-        )
-    signature = one_signature(columns)
-    codes = np.unique(rated.groups, return_inverse=True)[1]
-    first = split_rows(codes, 0.5, seed=seed)
-    made, _ = _learn(rated.only(first), scales, method, COVERAGE, seed, None, signature)
-    rest, grid = rated.only(~first), np.linspace(*made.range, _POINTS)
-    lengths = made.cells.below + made.cells.above
-    own = lengths[np.searchsorted(made.cells.edges, rest.scores, side="right")]
-    # a score outside the range that was calibrated never stands
-    own = np.where((rest.scores < made.range[0]) | (rest.scores > made.range[1]), np.inf, own)
-    wrong = np.abs(made.map.predict(rest.scores) - rest.ratings) > tolerance + _ROUNDING
-    candidates = _candidates(lengths)
-    # for all lengths together (Bonferroni): the best of several looks better than it is
-    level = 1 - (1 - confidence) / max(1, len(candidates))
-    tried = tuple(_try(length, own, wrong, rest.groups, level) for length in candidates)
-    good = (one for one in tried if one.bound <= risk)
-    best = max(good, key=lambda one: one.length, default=None)
-    intervals = made.to_dict()["intervals"]
-    rule = Rule(
-        aspect=columns.score,
-        signature=signature,
-        scale=scales.raters,
-        scores=tuple(grid.tolist()),
-        ratings=tuple(made.map.predict(grid).tolist()),
-        **{name: tuple(intervals[name]) for name in ("edges", "below", "above")},
-        limit=None if best is None else best.length,
-        tolerance=tolerance,
-        risk=risk,
-        confidence=confidence,
-        bound=None if best is None else best.bound,
-        share=0.0 if best is None else best.share,
-    )
-    return rule, tried
-
-
-def _candidates(lengths: Floats) -> list[float]:
-    """Return the lengths to try: those that occur, thinned out evenly if they are many."""
-    found = np.unique(lengths[np.isfinite(lengths)])
-    at = np.unique(np.linspace(0, len(found) - 1, min(len(found), MAX_LENGTHS)).round().astype(int))
-    return [float(found[i]) for i in at]
-
-
-def _try(length: float, own: Floats, wrong: Any, groups: Codes, level: float) -> Tried:
-    stands = own <= length + _ROUNDING
-    share = float(stands.mean())
-    if not stands.any():
-        return Tried(length, share, None, math.inf)
-    bound = upper_bound(stands, wrong, groups, level)
-    return Tried(length, share, float(wrong[stands].mean()), bound)
-
-
-def upper_bound(stands: Any, wrong: Any, groups: Codes, level: float) -> float:
-    """Return a bound of the share of wrong rows among those that stand, in new sources.
-
-    The share is a ratio of sums over sources. To the rated sources one is added of which all rows
-    are wrong, so that no bound is 0 because nothing was wrong yet; and the variance counts twice,
-    since the share in as many new sources varies as much as that in the rated ones.
-    """
-    codes = np.unique(groups, return_inverse=True)[1]
-    rows = np.bincount(codes, weights=stands.astype(float))
-    errors = np.bincount(codes, weights=(stands & wrong).astype(float))
-    rows, errors = rows[rows > 0], errors[rows > 0]
-    if len(rows) < 2:
-        return math.inf
-    mean = rows.mean()
-    rows, errors = np.append(rows, mean), np.append(errors, mean)
-    share = errors.sum() / rows.sum()
-    count = len(rows)
-    influence = (errors - share * rows) / rows.sum()
-    variance = float(influence @ influence) * count / (count - 1)
-    # one-sided: t_quantile is that of a symmetric interval
-    quantile = t_quantile(count - 1, 2 * level - 1)
-    return float(share + quantile * math.sqrt(2 * variance))

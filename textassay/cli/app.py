@@ -22,7 +22,7 @@ COMMANDS = {
     "score": "score", "resume": "resume", "merge": "resume", "fit": "fit", "tools": "score",
     "demo": "demo", "meta": "compare", "alt-test": "compare", "calibrate": "estimate",
     "estimate": "estimate", "label-plan": "estimate", "compare": "compare", "rank": "compare",
-    "cascade": "jury", "jurors": "jury", "stress": "stress", "report": "show", "view": "show",
+    "jurors": "jury", "stress": "stress", "report": "show", "view": "show",
     "show": "show", "annotate": "annotate", "ratings": "annotate", "import": "annotate",
     "tree": "methods", "plan": "methods", "methods": "methods", "tasks": "methods",
     "settings": "methods", "graph": "methods", "doctor": "doctor", "cache": "cache",

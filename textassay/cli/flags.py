@@ -368,7 +368,7 @@ SCORE = (
 )  # fmt: skip
 """How texts are scored: the flags of `score` that are no arguments of its own."""
 CONFIG_KEYS = (
-    "data", "method", "model", "out", "calibration", "escalate", *SCORE.flags, "fields",
+    "data", "method", "model", "out", "calibration", *SCORE.flags, "fields",
 )  # fmt: skip
 """Keys that a file of `--config` may have: one file serves a run and what is made of it."""
 

@@ -31,7 +31,7 @@ from textassay.version import __version__
 
 FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
 """Options that end so are paths."""
-PATHS = ("ratings", "escalate", "pool")
+PATHS = ("ratings", "pool")
 """Options that always are."""
 LIBRARIES = ("litellm", "pydantic", "aiohttp")
 
@@ -197,9 +197,6 @@ def _comparable(what: str, value: Any) -> Any:
         }
         # the general model, which is listed in roles that have settings of their own
         return {r: m for r, m in models.items() if not r or m != models.get("")}
-    if what == "method" and isinstance(value, Mapping):
-        # for readers; the signature has the digest of the rules
-        return {key: each for key, each in value.items() if key != "cascade"}
     return value
 
 

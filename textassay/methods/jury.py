@@ -12,16 +12,13 @@ from pydantic import Field
 
 from textassay.agents.aggregation import Average, as_evidence, voted
 from textassay.agents.scorer import Scorer
-from textassay.learning.cascade import Cascade
-from textassay.learning.cascade import load as read_cascade
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.method import Models, RatingOptions
-from textassay.runtime.backends.scripted import DryRunModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.labels import nearest_label, slug
 from textassay.runtime.messages import Aspect, Example, Failure, How, Message, Score
-from textassay.runtime.model import Model, unwrapped
+from textassay.runtime.model import Model
 
 ROLE = "juror"
 _NUMBERED = re.compile(rf"{ROLE}(\d*)")
@@ -45,9 +42,6 @@ class JuryOptions(RatingOptions):
     """Share of the jurors that must give a usable rating; below it there is no score."""
     output: Literal["aspects", "jurors"] = "aspects"
     """One score for each aspect, or every juror's rating for itself: features for `fit`."""
-    escalate: str | None = None
-    """Folder of a cascade: the first juror decides if its interval is narrow enough, and the
-    second one is asked elsewhere."""
 
 
 class Jury(RatingMethod):
@@ -56,8 +50,6 @@ class Jury(RatingMethod):
     1. Every juror rates every aspect by itself, with the prompt of `llm-score`.
     2. The score is the mean or the median of the usable ratings, if at least `required` of the
     jurors gave one.
-    Or, with `escalate`, the first juror's calibrated rating stands if its interval is narrow
-    enough, and the second one rates the rest (Jung et al. 2024, arXiv 2407.18370).
 
     Labels are voted on, as in the paper; a tie is no score.
 
@@ -77,7 +69,6 @@ class Jury(RatingMethod):
         """Seat the jurors: the models of the roles `juror`, `juror1`, ..., or the only model."""
         self._names = _labels(read_jurors(self.models))
         self._check_combine()
-        self._rules = self._cascade() if self.options.escalate is not None else None
         self._average = Average(self.signature, self.options.required)
 
     def _check_combine(self) -> None:
@@ -94,25 +85,12 @@ class Jury(RatingMethod):
                         f"the labels of aspect {aspect.name!r} have no order, and so no"
                         f" {self.options.combine}; leave combine out to vote"
                     )
-            if self.options.escalate is not None and aspect.is_nominal:
-                raise ConfigurationError(
-                    f"a cascade decides by intervals, and the labels of aspect {aspect.name!r}"
-                    " have no order"
-                )
 
     def _combines_by(self, aspect: Aspect) -> str:
         return "vote" if aspect.labels and "combine" not in self.given else self.options.combine
 
     def nodes(self) -> list[Node]:
-        """Let all jurors rate all aspects, then combine; or score every juror by itself.
-
-        In a cascade, a second node asks only if the first did not decide.
-        """
-        if self._rules is not None:
-            return [
-                Node("first", self._jurors[0], **PER_ASPECT),
-                Node("scores", self._decide, **PER_ASPECT, first=each("first")),
-            ]
+        """Let all jurors rate all aspects, then combine; or score every juror by itself."""
         if self.options.output == "jurors":
             return [Node("scores", self._rate_as_juror, **PER_ASPECT)]
         seat = each("panel")
@@ -136,54 +114,6 @@ class Jury(RatingMethod):
 
     async def _rate(self, example: Example, seat: JurorAspect) -> Score:
         return await self._jurors[seat.juror](example, seat.aspect)
-
-    def _cascade(self) -> Cascade:
-        """Read the cascade, and check that it is the first juror's."""
-        ineffective = {"combine", "required", "output"} & self.given
-        if ineffective:
-            raise ConfigurationError(f"{min(ineffective)} has no effect in a cascade; leave it out")
-        if len(self._jurors) != 2:
-            raise ConfigurationError(
-                f"a cascade needs two jurors, the cheap one first, not {len(self._jurors)}"
-            )
-        cascade = read_cascade(self.options.escalate or "")
-        for aspect in self._task.aspects:
-            rule = cascade.of(aspect.label, self._jurors[0].signature_as("fused"))
-            if rule.scale != aspect.scale:
-                raise ConfigurationError(
-                    f"people rated {aspect.name!r} from {rule.scale[0]:g} to {rule.scale[1]:g}, and"
-                    f" the jurors' scale is {aspect.scale[0]:g} to {aspect.scale[1]:g}: one score"
-                    " could not stand for the other"
-                )
-        return cascade
-
-    async def _decide(self, example: Example, aspect: Aspect, first: Score) -> Score:
-        """Return the first juror's calibrated rating, or the second one's rating."""
-        assert self._rules is not None  # this node exists in cascades only
-        rule = self._rules.of(aspect.label, self._jurors[0].signature_as("fused"))
-        evidence: dict[str, Any] = {**as_evidence(first), "text": self._names[0], "decides": False}
-        if first.value is not None:
-            reading = rule.read(first.value)
-            evidence |= {
-                "calibrated": reading.value, "low": reading.low, "high": reading.high,
-                "decides": reading.stands,
-            }  # fmt: skip
-            if reading.stands and not self._dry:
-                update: dict[str, Any] = {"value": reading.value, "evidence": (evidence,)}
-                return self._fused(first, update)
-        # a score that cannot be read is no reason to give up: the strong juror was to have the rest
-        second = await self._jurors[1](example, aspect)
-        own = {**as_evidence(second), "text": self._names[1], "decides": True}
-        update = {"evidence": (evidence, own), "usage": first.usage + second.usage}
-        return self._fused(second, update)
-
-    @cached_property
-    def _dry(self) -> bool:
-        """Whether nothing is asked: then every text is escalated, so that the count is a bound."""
-        return any(isinstance(unwrapped(model), DryRunModel) for model in read_jurors(self.models))
-
-    def _fused(self, score: Score, update: dict[str, Any]) -> Score:
-        return score.model_copy(update={"how": "fused", "signature": self.signature, **update})
 
     async def _rate_as_juror(self, example: Example, aspect: Aspect) -> Score:
         """Return one juror's rating under the juror's name."""
@@ -237,8 +167,6 @@ class Jury(RatingMethod):
         """Signature of the first juror, with the names and prompt digests of all."""
         first, *others = self._jurors
         own = first.signature_as(self.how)
-        if self._rules is not None:
-            own = own.replace("|v:", f"|escalate:{self._rules.digest}|v:", 1)
         if not others:
             return own
         models = "+".join(juror.ask.model.name for juror in self._jurors)
@@ -264,11 +192,8 @@ class Jury(RatingMethod):
         return "fused" if self.options.output == "aspects" else self._jurors[0].how_now
 
     def describe(self) -> dict[str, Any]:
-        """Return options, task, prompt digest, the jurors, and the bounds of a cascade."""
-        about: dict[str, Any] = {"jurors": list(self._names)}
-        if self._rules is not None:
-            about["cascade"] = {rule.aspect: rule.promise() for rule in self._rules.rules}
-        return super().describe() | about
+        """Return options, task, prompt digest, and the jurors."""
+        return super().describe() | {"jurors": list(self._names)}
 
 
 def read_jurors(models: Models) -> tuple[Model, ...]:

@@ -358,8 +358,8 @@ class Settings(EndpointSettings):
     @field_validator("cache", mode="before")
     @classmethod
     def _cache_is_a_folder(cls, given: object) -> object:
-        # an address would make a folder of its name; a path has one slash of it left, and one letter
-        # is a drive of Windows
+        # an address would make a folder of its name; as a path it has one slash left, and a single
+        # letter is a drive of Windows
         if re.match(r"[A-Za-z][\w+.-]+:/", str(given)):
             raise ValueError("answers are kept in a folder, not at an address")
         return given

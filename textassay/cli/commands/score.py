@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
@@ -61,12 +60,6 @@ def score(
     model: flags.Models = None,
     out: flags.Out = None,
     calibration: Annotated[str | None, flags.build_option(RunRequest, "calibration")] = None,
-    escalate: Annotated[
-        str | None,
-        flags.option(
-            "DIR", "Cascade of a jury: ask the second juror only if the first is not certain."
-        ),
-    ] = None,
     show_prompts: Annotated[
         int | None,
         flags.option("N", "Print the prompts for the first N examples without calling a model."),
@@ -86,7 +79,7 @@ def score(
     """
     typed = {
         "data": data, "method": method, "model": model, "out": out, "calibration": calibration,
-        "escalate": escalate, **given,
+        **given,
     }  # fmt: skip
     read, chosen = flags.with_config(typed)
     if show_prompts is not None:
@@ -158,7 +151,7 @@ FLAG_NAMES = {
     if (flag := flag_of(RunRequest, name)) is not None
 }
 """The fields of a request that are flags, with the names of these."""
-OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
+OPTION_FLAGS = ("n", "temperature", "seed")
 MAX_PROCESSES = 1024
 
 SHOWN_WARNINGS = (
@@ -553,8 +546,6 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     console.print(printable(str(run.folder)), markup=False)
     means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
     console.print(to_terminal(Table(_MEANS, means), console.width))
-    for line in _cascade(run):
-        console.print(printable(line), markup=False)
     usage = summary["usage"]
     # of earlier sessions of the run, the costs by model are not known
     costs = now.costs if now is not None and now.usage.calls == usage["calls"] else {}
@@ -601,29 +592,6 @@ def _summary_of(run: Run) -> dict[str, Any]:
     # from `summary.json`: reading all scores again would take a seventh of a cached run
     written = read_summary(run.folder)
     return {name: written[name] for name in ("outcomes", "errors", "aspects", "usage")}
-
-
-def _cascade(run: Run) -> list[str]:
-    """Return per aspect how much of a cascade's texts the cheap juror decided, and the bound."""
-    from textassay.runtime.storage.run_files import read_manifest
-
-    promised = {} if run.folder is None else read_manifest(run.folder)["method"].get("cascade", {})
-    if not promised:
-        return []
-    decided = dict.fromkeys(promised, 0)
-    judged = dict.fromkeys(promised, 0)
-    for score in run:
-        judged[score.aspect] += 1
-        decided[score.aspect] += any(one.get("decides") for one in score.evidence[:1])
-    return [
-        f"cascade, {aspect}: the first juror decided on {decided[aspect]} of {judged[aspect]}"
-        f" ({one['share']:.0%} of the rated texts)"
-        + ("" if one["bound"] is None else
-           f"; people's rating is further than {one['tolerance']:g} from these on at most"
-           f" {math.ceil(100 * one['bound'] - 1e-9)}% of the texts of as many new sources, with"
-           f" confidence {one['confidence']:.0%}")
-        for aspect, one in promised.items() if judged[aspect]
-    ]  # fmt: skip
 
 
 def _commonest_messages(run: Run) -> list[str]:
