@@ -354,21 +354,6 @@ def test_every_line_of_a_json_log_is_json(server, data, run, tmp_path):
     assert last["limiters"]["direct/mock"]["in_flight"] == 0
 
 
-def test_prometheus_reads_a_file(server, data, run, tmp_path):
-    lost = score(data, run, server, "--prometheus", tmp_path / "no" / "x.prom")
-    assert (lost.code, "x.prom cannot be written" in lost.err) == (2, True)
-    assert server.counters.requests == 0
-    file, second = tmp_path / "textassay.prom", tmp_path / "second"
-    score(data, second, server, "--prometheus", file, aspects="fluency").ok()
-    shown, label = file.read_text(encoding="utf-8"), f'run="{second}"'
-    assert f"textassay_examples_done_total{{{label}}} 6\n" in shown
-    assert f'textassay_call_duration_seconds_count{{{label},model="direct/mock"}} 6\n' in shown
-    # a name ends in _total if it only grows, and nothing else does
-    kinds = dict(line.split()[2:] for line in shown.splitlines() if line.startswith("# TYPE"))
-    counters = {name for name, kind in kinds.items() if kind == "counter"}
-    assert {name for name in kinds if name.endswith("_total")} == counters
-
-
 def test_loggers_whose_warnings_are_shown_are_modules():
     """A warning of a module that was renamed would be lost."""
     assert all(map(find_spec, SHOWN_WARNINGS))

@@ -143,7 +143,7 @@ async def test_two_workers_make_the_run_of_one_process(mock_server, data, run, t
     assert len(rows_of(run)) == len(verdicts(run)) == 140
     progress = made.progress
     assert (progress.done, progress.total, progress.usage.calls) == (70, 70, 140)
-    # what was counted stays when workers end: counters of Prometheus never fall
+    # what was counted stays when workers end
     limiter = progress.limiters["direct/mock"]
     assert (limiter.answered, limiter.in_flight, limiter.limit) == (140, 0, 0)
     assert "in flight" not in line(progress)

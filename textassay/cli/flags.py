@@ -257,14 +257,6 @@ LOG = Group(
         Literal["text", "json"] | None,
         option("", "Write progress and messages as text, or as one JSON object per line."),
     ],
-    prometheus=Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Keep the run's figures in this file, as Prometheus text for node_exporter's textfile"
-            " collector.",
-        ),
-    ],
 )
 """How a run is watched by programs."""
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -18,7 +18,6 @@ import typer
 from textassay.cli import flags
 from textassay.cli.app import SCORING, command, group
 from textassay.cli.console import (
-    PLAIN_SECONDS,
     STYLES,
     Style,
     log_as_json,
@@ -28,8 +27,8 @@ from textassay.cli.console import (
     show_progress,
     warn,
 )
-from textassay.cli.exits import UNSCORED, as_stopped, io_errors, run_async, with_flags
-from textassay.evaluation.progress import Progress, known_cost, watched
+from textassay.cli.exits import UNSCORED, as_stopped, run_async, with_flags
+from textassay.evaluation.progress import Progress, known_cost
 from textassay.evaluation.request import RunRequest, Shard
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Score, Usage
@@ -173,8 +172,6 @@ class ScoreCommand:
     request: RunRequest
     dry: bool = False
     progress: Style = "auto"
-    prometheus: Path | None = None
-    """File of the run's figures as Prometheus text."""
     workers: Processes | Cluster | None = None
     """The workers that judge; `None` to judge in this process."""
 
@@ -215,12 +212,10 @@ def build_command(
 
 def command_of(request: RunRequest, typed: Mapping[str, Any]) -> ScoreCommand:
     """Return the command that carries out a request as its flags say."""
-    prometheus = typed.get("prometheus")
     return ScoreCommand(
         request=request,
         dry=bool(typed.get("dry_run")),
         progress=_style(typed),
-        prometheus=None if prometheus is None else Path(prometheus),
         workers=_workers(typed),
     )
 
@@ -291,31 +286,9 @@ async def _run(command: ScoreCommand, *, as_json: bool) -> Run | None:
             def progress() -> Progress:
                 return session.engine.progress
 
-            async with exported(progress, command.prometheus, command.request.out):
-                began = True
-                async with show_progress(progress, command.progress):
-                    return await finish(session)
-
-
-@asynccontextmanager
-async def exported(
-    progress: Callable[[], Progress], path: Path | None, run: Path | None
-) -> AsyncIterator[None]:
-    """Keep the figures of a run in a file as Prometheus text, up to those of its end."""
-    if path is None:
-        yield
-        return
-    from textassay.runtime.storage.files import write_text
-    from textassay.telemetry import prometheus_text
-
-    def write(now: Progress) -> None:
-        with io_errors(path):
-            write_text(path, prometheus_text(now, run="" if run is None else str(run)))
-
-    # at once, so that a folder that is not there is told before anything is asked
-    write(progress())
-    async with watched(progress, write, seconds=PLAIN_SECONDS):
-        yield
+            began = True
+            async with show_progress(progress, command.progress):
+                return await finish(session)
 
 
 async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster) -> Run:
@@ -323,10 +296,7 @@ async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster)
 
     request, followed = command.request, Followed()
     with as_stopped(request.out, lambda: followed.is_begun):
-        async with (
-            exported(lambda: followed.progress, command.prometheus, request.out),
-            show_progress(lambda: followed.progress, command.progress),
-        ):
+        async with show_progress(lambda: followed.progress, command.progress):
             return await run_with_workers(
                 request.data,
                 request,

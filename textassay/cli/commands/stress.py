@@ -108,7 +108,7 @@ async def resume_stress(command: ScoreCommand, *, as_json: bool) -> int:
 
 async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) -> int:
     """Run the tests, print the verdicts and return the exit status."""
-    from textassay.cli.commands.score import exported, print_estimate
+    from textassay.cli.commands.score import print_estimate
     from textassay.methods.method import max_calls
     from textassay.stress.runner import StressRun
 
@@ -120,10 +120,8 @@ async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) ->
         most_calls = max_calls(session.method)
         if stage and command.progress != "none":
             say(f"{stage}: {_STAGES.get(stage, 'the originals once more')}")
-        out, path = plan.request.out, None if command.dry else command.prometheus
-        async with (
-            exported(lambda: session.engine.progress, path, None if out is None else out / stage),
-            show_progress(lambda: session.engine.progress, command.progress, dry=command.dry),
+        async with show_progress(
+            lambda: session.engine.progress, command.progress, dry=command.dry
         ):
             yield
 
