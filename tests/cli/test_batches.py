@@ -154,17 +154,12 @@ def test_a_recorded_run_is_not_asked_in_batches(data, run, tmp_path):
         assert not other.billed
 
 
-def test_what_no_batch_answers_is_an_error_or_asked_live(data, run, tmp_path):
-    """`--batch-fallback none` leaves errors that resume asks again; `live` asks at once."""
+def test_a_request_that_no_batch_answers_is_an_error_that_resume_asks_again(data, run):
     with batches_served(Faults(missing=1)) as server:
         done = textassay(*flags(data, run, server, *BATCH))
         assert (done.code, "MissingAnswer x2" in done.out) == (1, True)
         textassay("resume", run).ok()
         assert server.counters.requests == 0
-        server.faults.missing = 1
-        live = (*BATCH, "--batch-fallback", "live")
-        textassay(*flags(data, tmp_path / "second", server, *live)).ok()
-        assert server.counters.requests == 2
 
 
 def test_a_run_whose_only_batch_is_refused_leaves_nothing_in_the_way(data, run):
@@ -195,55 +190,6 @@ def test_models_and_servers_without_a_batch_api_are_refused(server, data, run):
     assert "if this server has no batch API, leave out --batch" in done.err
     named = ("--method", "llm-score", "--model", "hosted_vllm/x", "--batch", "--out", run)
     done = textassay("score", data, *named).ends(2, "no batch API is known")
-
-
-def run_batch(folder):
-    """Answer as `vllm run-batch` does: outputs in the inputs' order, errors among them."""
-    for path in folder.glob("*.input.jsonl"):
-        output = path.with_name(path.name.replace(".input.", ".output."))
-        if output.exists():
-            continue
-        rows = []
-        for row in map(json.loads, path.read_text().splitlines()):
-            assert (row["method"], row["url"]) == ("POST", "/v1/chat/completions")
-            rating = len(row["body"]["messages"][0]["content"]) % 5 + 1
-            message = {"role": "assistant", "content": f"Score: {rating}"}
-            choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-            body = {
-                "id": "chatcmpl-1", "object": "chat.completion", "model": row["body"]["model"],
-                "choices": choices,
-                "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
-            }  # fmt: skip
-            response = {"status_code": 200, "request_id": "vllm-batch-1", "body": body}
-            rows.append({
-                "id": "vllm-1", "custom_id": row["custom_id"], "response": response, "error": None,
-            })  # fmt: skip
-        refusal = {"message": "too long", "type": "BadRequestError", "param": None, "code": 400}
-        rows[0]["response"] = {"status_code": 400, "request_id": "vllm-batch-1", "body": None}
-        rows[0]["error"] = {"object": "error", **refusal}
-        output.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def test_files_for_run_batch_are_written_and_read(data, run, tmp_path):
-    """No server is asked; a request that vLLM refuses is an error, which resume asks again."""
-    folder = tmp_path / "shared"
-    more = (*BATCH, "--submit-only", "--set", f"batch_files={folder}")
-    asked = flags(data, run, "http://127.0.0.1:9/v1", *more, model="direct/org/name")
-    done = textassay(*asked)
-    assert (done.code, run.exists()) == (2, False)
-    assert "there is no folder" in done.err
-    folder.mkdir()
-    assert textassay(*asked).code == 3
-    [path] = folder.iterdir()
-    assert {row["body"]["model"] for row in read_lines(path)} == {"org/name"}
-    assert textassay("resume", run, "--submit-only").code == 3
-    run_batch(folder)
-    done = textassay("resume", run)
-    assert done.code == 1, done.err
-    assert "RequestRefused x1" in done.out
-    assert textassay("resume", run, "--submit-only").code == 3
-    assert len(list(folder.glob("*.input.jsonl"))) == 2
-    assert [row["outcome"] for row in rows_of(run)].count("scored") == 11
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -302,7 +248,7 @@ def test_fit_asks_through_batches_too(run, tmp_path, by_role):
     """A wave per layer and one for each decomposition; the evaluator is that of single calls."""
     config = tmp_path / "roles.toml"
     config.write_text('[models.scorer]\nmodel = "direct/mock"\nbatch = true\n')
-    how = ("--config", config) if by_role else ("--batch", "--batch-fallback", "live")
+    how = ("--config", config) if by_role else ("--batch",)
     rows = [
         {"id": f"x{i}", "output": f"It rained {i} times.", "source": f"s{i}",
          "human": {"coherence": i * 7 % 5 + 1}}

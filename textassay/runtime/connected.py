@@ -2,8 +2,10 @@
 
 The backend that a name stands for, and the wrappers around it in their one order.
 
-    draws -> meter -> adapt -> cache -> single-flight -> [batch] -> prefix -> health -> retry
+    draws -> meter -> adapt -> cache -> single-flight -> prefix -> health -> retry
     -> budget -> limit -> keep -> deadline -> mask -> thoughts -> backend
+
+With batches: ... single-flight -> budget -> batch.
 
 This is the only file that knows all of them. Those that few runs need (batches, dry runs) are
 imported where they are made.
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import BatchRounds
     from textassay.runtime.batches.batch import BatchBook
     from textassay.runtime.batches.dialect import Dialect
-    from textassay.runtime.batches.model import BatchedModel, BatchQueue
+    from textassay.runtime.batches.model import BatchQueue
 
 
 TIMEOUT, THINKING_TIMEOUT = 120.0, 600.0
@@ -149,7 +151,10 @@ class ConnectedModel(AsyncResource, Wrapper):
 
         Limiter, budget and failures stay this model's.
         """
-        backend = self.backend if identity is None else WithIdentity(self.backend, identity)
+        if self._dialect is not None:
+            backend = self.backend if identity is None else WithIdentity(self.backend, identity)
+            batched = self._batched(backend, store, book, self._dialect)
+            return with_cache(batched, store, adaptation=self.adaptation)
         limited = [
             LimitedModel(self._kept(each, own, store, identity), endpoint.limiter)
             for (each, own), endpoint in zip(self._backends, self._endpoints, strict=True)
@@ -168,16 +173,9 @@ class ConnectedModel(AsyncResource, Wrapper):
             on_failure=self._count,
         )
         healthy: Model = HealthModel(retrying, once=once, health=self.health)
-        if self._dialect is None and not self._is_local:
+        if not self._is_local:
             # Outside of retry, so that no time limit runs while a request waits for its turn.
             healthy = PrefixModel(healthy)
-        if self._dialect is not None:
-            from textassay.runtime.batches.model import BatchAbilities
-
-            healthy = BatchAbilities(healthy, self._dialect)
-            if store is None or book is None:
-                return RefusingModel(healthy, _without_book(healthy.name))
-            healthy = self._batched(healthy, backend, store, book, self._dialect)
         # Hits must cost nothing, so the cache is outside of all that; the answers were stored
         # further in.
         return with_cache(healthy, store, adaptation=self.adaptation)
@@ -226,19 +224,19 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     def _batched(
         self,
-        live: Model,
         backend: Model,
-        store: AnswerStore,
-        book: BatchBook,
+        store: AnswerStore | None,
+        book: BatchBook | None,
         dialect: Dialect,
-    ) -> BatchedModel:
-        from textassay.runtime.batches.model import BatchedModel
+    ) -> Model:
+        from textassay.runtime.batches.model import BatchAbilities
 
+        if store is None or book is None:
+            return RefusingModel(BatchAbilities(backend, dialect), _without_book(backend.name))
         # Around the queue, so that a request holds its part of the budget while its batch is under
-        # way; what is asked singly has a budget wrapper of its own.
+        # way.
         queue = self._batch_queue(backend, store, book, dialect)
-        batched = BudgetedModel(queue, self.budget, self.batch_price)
-        return BatchedModel(live, batched, self.settings.batch_fallback)
+        return BatchAbilities(BudgetedModel(queue, self.budget, self.batch_price), dialect)
 
     def walked_in_batches(self, rounds: BatchRounds | None) -> Model:
         """Return what stands in for the model in a dry run, if it is asked through batches."""
@@ -295,7 +293,6 @@ class ConnectedModel(AsyncResource, Wrapper):
             api_base=self.settings.api_base,
             api_key=api_key_of(self.settings),
             endpoint=endpoint_of(self.settings),
-            files=self.settings.batch_files,
             window=self.settings.batch_window,
         )
 

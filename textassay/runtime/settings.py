@@ -294,8 +294,6 @@ class Settings(EndpointSettings):
     folder."""
     submit_only: Annotated[bool, Flag(BATCHES)] = False
     """Stop, resumable, once everything that can be asked now is submitted."""
-    batch_fallback: Annotated[Literal["live", "none"], Flag(BATCHES)] = "none"
-    """How to handle requests that no batch answered: ask singly (live) or report errors (none)."""
     batch_wait: Positive = 2.0
     """Seconds without a further request after which a batch is submitted."""
     batch_poll: Positive = 60.0
@@ -303,8 +301,6 @@ class Settings(EndpointSettings):
     batch_window: str = Field(default="24h", pattern=r"^\d+[hd]$")
     """Time in which a provider runs a batch before it expires, such as `24h` or `7d`: Groq takes
     up to 7 days, others take only 24 hours."""
-    batch_files: Path | None = None
-    """Folder of files of requests for vLLM's `run-batch`, in place of a provider's batch API."""
     local: LocalSettings = LocalSettings()
     """How a local model is loaded."""
     transformers: TransformersSettings = TransformersSettings()
@@ -364,12 +360,6 @@ class Settings(EndpointSettings):
             raise ValueError("answers are kept in a folder, not at an address")
         return given
 
-    @field_validator("batch_files")
-    @classmethod
-    def _files_are_found_from_anywhere(cls, given: Path | None) -> Path | None:
-        # kept in the manifest: a run is resumed from any folder
-        return None if given is None else given.absolute()
-
     @model_validator(mode="after")
     def _go_together(self) -> Self:
         if self.no_cache and self.cache is not None:
@@ -416,7 +406,7 @@ def flag_of(model: type[BaseModel], name: str) -> Flag | None:
 
 FLAGGED = tuple(name for name in Settings.model_fields if flag_of(Settings, name) is not None)
 """Settings that are flags of the command line."""
-OF_BATCHES = frozenset({"submit_only", "batch_files"})
+OF_BATCHES = frozenset({"submit_only"})
 """Settings that are refused where there are no batches: what was meant to be submitted would be
 asked singly, at the full price. Others only say how to batch."""
 TABLES = ("headers", "query", "endpoints", "local", "transformers", "roles")

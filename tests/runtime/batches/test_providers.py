@@ -103,12 +103,12 @@ async def test_a_row_says_which_parameter_was_refused(name: str, tmp_path: Path)
     assert refused.refusal == Refusal("drop", "temperature")
 
 
-async def test_lines_of_openai_and_vllm_say_which_parameter_was_refused() -> None:
+async def test_lines_of_openai_say_which_parameter_was_refused() -> None:
     """A status with a body, an error beside it, or an error alone."""
     said = {"message": "Unknown parameter: 'seed'.", "type": "invalid_request_error"}
     lines: list[dict[str, Any]] = [
         {"response": {"status_code": 400, "body": {"error": said}}, "error": None},
-        {"response": {"status_code": 400, "body": None}, "error": {"error": said}},
+        {"response": {"status_code": 400, "body": None}, "error": said},
         {"response": None, "error": {**said, "code": "invalid_request"}},
     ]
     for line in lines:

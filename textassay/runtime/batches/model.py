@@ -1,4 +1,4 @@
-"""The model that answers through batches, within the budget, and by single calls if allowed.
+"""The model that answers through batches.
 
 `open_dialect` finds the batch API of a model by its name, and how to reach it.
 
@@ -16,10 +16,9 @@ import hashlib
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 from urllib.parse import urlencode, urlsplit
 
 from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint, read_address, split_address
@@ -33,7 +32,7 @@ from textassay.runtime.batches.batch import (
 )
 from textassay.runtime.batches.dialect import BatchHttp, BatchRecord, Dialect
 from textassay.runtime.batches.gemini import GeminiDialect
-from textassay.runtime.batches.openai import SERVERS, FilesDialect, OpenAIDialect, OpenAIServer
+from textassay.runtime.batches.openai import SERVERS, OpenAIDialect, OpenAIServer
 from textassay.runtime.calls.cache import Keys, identity_bytes, look_up
 from textassay.runtime.errors import (
     CapabilityError,
@@ -43,7 +42,6 @@ from textassay.runtime.errors import (
     RequestRefused,
 )
 from textassay.runtime.model import (
-    A,
     AnyResponse,
     Capabilities,
     ChoicesRequest,
@@ -51,14 +49,12 @@ from textassay.runtime.model import (
     ContinuationRequest,
     ContinuationResponse,
     Model,
-    Q,
     Request,
     Response,
     Wrapper,
     load_images,
 )
 
-Fallback = Literal["live", "none"]
 _Group = tuple[str, int]
 """What requests of one batch have in common: the dialect's group, and the attempt."""
 
@@ -332,32 +328,6 @@ class BatchAbilities(Wrapper):
         return self.wrapped.capabilities.model_copy(update=self._lacks)
 
 
-class BatchedModel(Wrapper):
-    """Answers through batches; the wrapped model is asked only if a batch gave no answer."""
-
-    def __init__(self, live: Model, batched: Wrapper, fallback: Fallback = "none") -> None:
-        super().__init__(live)
-        self._batched, self._fallback = batched, fallback
-
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer through a batch, or by falling back."""
-        try:
-            if isinstance(request, ChoicesRequest):
-                return await self._batched.choices(request)  # type: ignore[return-value]
-            if isinstance(request, ContinuationRequest):
-                return await self._batched.continuation(request)  # type: ignore[return-value]
-            return await self._batched.generate(request)  # type: ignore[return-value]
-        except BatchesSubmitted:
-            raise
-        except ModelError as error:
-            # What stops the run would stop it for the single call, too; from what a refusal says,
-            # another request is made.
-            refusal = error.refusal if isinstance(error, RequestRefused) else None
-            if self._fallback == "none" or error.stops_run or refusal is not None:
-                raise
-        return await call(request)
-
-
 DIALECTS: dict[str, Callable[[BatchHttp, str], Dialect]] = {
     "anthropic": AnthropicDialect,
     "gemini": GeminiDialect,
@@ -371,18 +341,13 @@ def open_dialect(
     api_base: str | None,
     api_key: str | None,
     endpoint: Endpoint,
-    files: Path | None = None,
     window: str = "24h",
 ) -> Dialect:
     """Return the batch API of a model."""
     provider, _, model = name.partition("/")
-    if files is not None and model:
-        return FilesDialect(files, model)
     if provider not in PROVIDERS or not model:
         raise ConfigurationError(
-            f"no batch API is known for {name!r}; batch=True takes "
-            f"models of {', '.join(PROVIDERS)}, and with batch_files=DIR those "
-            "that vLLM's run-batch answers"
+            f"no batch API is known for {name!r}; batch=True takes models of {', '.join(PROVIDERS)}"
         )
     known, server = PROVIDERS[provider], SERVERS.get(provider, OpenAIServer())
     if window != "24h" and not server.takes_windows:

@@ -1,4 +1,4 @@
-"""Batches in OpenAI's format: of OpenAI, Azure, Groq, Together AI and the like, and in files.
+"""Batches in OpenAI's format: of OpenAI, Azure, Groq, Together AI and the like.
 
 A file of requests, a batch of it, a file of answers and one of errors: `POST /files`,
 `POST /batches`, `GET /batches/ID`, `GET /files/ID/content`. Both files are read whatever the
@@ -7,20 +7,15 @@ status: a batch that expired has answers as well. Where the servers differ is da
 
 from __future__ import annotations
 
-import asyncio
-import os
-import shutil
 from collections.abc import (
     AsyncIterator,
     Callable,
     Collection,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -41,13 +36,10 @@ from textassay.runtime.batches.dialect import (
     BatchStatus,
     FileUnread,
     Limits,
-    ResultsGone,
     check_request,
     read_id,
 )
 from textassay.runtime.errors import (
-    ConfigurationError,
-    ConnectionFailed,
     MalformedResponse,
     ModelError,
     ModelNotFound,
@@ -63,10 +55,6 @@ have ended."""
 _UNREAD = frozenset({"pending", "running", "notrunning"})
 """Statuses of an uploaded file of which Azure makes no batch yet."""
 _UNRUN = frozenset({"batch_expired", "batch_cancelled"})
-
-
-INPUT, OUTPUT = ".input.jsonl", ".output.jsonl"
-LINES_AT_ONCE = 500
 _LIMITS = Limits(50_000, 200_000_000)
 
 
@@ -131,15 +119,17 @@ SERVERS = {
         first_page="",
     ),
     "responses": OpenAIServer(responses=True),
-    "run-batch": OpenAIServer("vLLM's run-batch", discount=1.0, takes_prompts=False),
 }
-"""Servers, and vLLM's command for files, that differ from OpenAI's."""
+"""Servers that differ from OpenAI's."""
 
 
-class OpenAIFormat:
-    """Requests and answers in batches of OpenAI's format, and who takes them."""
+class OpenAIDialect:
+    """The batch API of a server of OpenAI's kind."""
 
-    def __init__(self, model: str, server: OpenAIServer) -> None:
+    def __init__(
+        self, http: BatchHttp, model: str, server: OpenAIServer, *, window: str = "24h"
+    ) -> None:
+        self._http, self._window = http, window
         self._model, self._server = model, server
         self.limits, self.discount, self.lacks = server.limits, server.discount, server.lacks
 
@@ -169,16 +159,6 @@ class OpenAIFormat:
         if self._server.responses:
             return responses_format.read_response(payload, request, None)
         return openai_format.read_response(payload, request, None)
-
-
-class OpenAIDialect(OpenAIFormat):
-    """The batch API of a server of OpenAI's kind."""
-
-    def __init__(
-        self, http: BatchHttp, model: str, server: OpenAIServer, *, window: str = "24h"
-    ) -> None:
-        super().__init__(model, server)
-        self._http, self._window = http, window
 
     async def upload(self, file: Path) -> str:
         """Upload the file."""
@@ -257,123 +237,27 @@ class OpenAIDialect(OpenAIFormat):
         await self._http.aclose()
 
 
-class FilesDialect(OpenAIFormat):
-    """A folder of files that vLLM's `run-batch`, or any program of its kind, answers.
-
-    TAG.input.jsonl has the requests, TAG.output.jsonl the answers, which must appear complete, by
-    renaming the file once it is written: `vllm run-batch` writes line by line, and nothing in its
-    file tells a finished run from one that died.
-    """
-
-    def __init__(self, folder: Path, model: str) -> None:
-        if not folder.is_dir():
-            raise ConfigurationError(
-                f"batch_files=: there is no folder {str(folder)!r}; make it first"
-            )
-        super().__init__(model, SERVERS["run-batch"])
-        self._folder = folder
-
-    async def upload(self, file: Path) -> None:
-        """Do nothing: the file and the batch are one."""
-
-    async def submit(self, batch: BatchRecord, file: Path) -> str:
-        """Put the requests into the folder; their name there is that of the batch."""
-
-        def copy() -> None:
-            target = self._folder / f"{batch.tag}{INPUT}"
-            part = target.with_suffix(".part")
-            with file.open("rb") as source, part.open("wb") as copied:
-                shutil.copyfileobj(source, copied)
-                copied.flush()
-                os.fsync(copied.fileno())
-            # what answers must never see half of the requests
-            part.replace(target)
-
-        await self._on_disk(copy)
-        return batch.tag
-
-    async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
-        """Return the name of the batch if its requests are there."""
-        there = await self._on_disk((self._folder / f"{batch.tag}{INPUT}").exists)
-        return batch.tag if there else None
-
-    async def status(self, batch_id: str) -> BatchStatus:
-        """Return whether the answers are there."""
-        there = await self._on_disk(self._output(batch_id).exists)
-        return BatchStatus(ended=there, word="completed" if there else "in_progress")
-
-    async def results(
-        self, batch_id: str, status: BatchStatus, keys: Sequence[str]
-    ) -> AsyncIterator[BatchResult]:
-        """Yield the lines of the answers."""
-        path = self._output(batch_id)
-
-        def some(lines: Iterator[bytes]) -> list[bytes]:
-            return list(islice(lines, LINES_AT_ONCE))
-
-        try:
-            with await asyncio.to_thread(path.open, "rb") as file:
-                number = 0
-                while lines := await asyncio.to_thread(some, file):
-                    for line in lines:
-                        number += 1
-                        if line.strip():
-                            yield _row_in(line, f"{path}:{number}")
-        except FileNotFoundError as error:
-            raise ResultsGone(f"{path} was removed") from error
-        except OSError as error:
-            raise ConnectionFailed(f"{path} cannot be read: {error}") from error
-
-    async def aclose(self) -> None:
-        """Do nothing: no file is held open."""
-
-    def _output(self, batch_id: str) -> Path:
-        return self._folder / f"{batch_id}{OUTPUT}"
-
-    async def _on_disk(self, work: Callable[[], Any]) -> Any:
-        try:
-            return await asyncio.to_thread(work)
-        except OSError as error:
-            # a shared disk may come back, as a server may
-            raise ConnectionFailed(f"{self._folder} cannot be used: {error}") from error
-
-
-def result_in(
-    line: Any, refused: Callable[[int, Any], ModelError], *, where: str = "the batch"
-) -> BatchResult:
+def result_in(line: Any, refused: Callable[[int, Any], ModelError]) -> BatchResult:
     """Return what a line of results says, which may be anything that JSON can hold."""
     if not isinstance(line, Mapping) or not isinstance(line.get("custom_id"), str):
         return UNREADABLE
     key, answer, error = line["custom_id"], line.get("response"), line.get("error")
-    # newer versions of vLLM wrap the same error once more
-    details = error.get("error", error) if isinstance(error, Mapping) else error
     if isinstance(answer, Mapping):
         status = _row_status(answer)
         if status == 200:
             return BatchResult(key, payload=answer.get("body"))
         return BatchResult(key, error=refused(status, error or answer.get("body")))
-    fields = details if isinstance(details, Mapping) else {"message": details}
+    fields = error if isinstance(error, Mapping) else {"message": error}
     code = fields.get("code")
     reason = fields.get("message") or code or "it does not say why"
-    message = f"{where} did not answer this request: {reason}"
+    message = f"the batch did not answer this request: {reason}"
     return BatchResult(
         key,
-        error=http_errors.request_refused(message, 400, orjson.dumps({"error": details})),
+        error=http_errors.request_refused(message, 400, orjson.dumps({"error": error})),
         # Only these were certainly not run: anything else may have been billed and is not asked
         # twice.
         unrun=isinstance(code, str) and code in _UNRUN,
     )
-
-
-def _row_in(line: bytes, where: str) -> BatchResult:
-    def refused(status: int, body: Any) -> ModelError:
-        return http_errors.from_status(status, {}, orjson.dumps(body), where=where)
-
-    try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return UNREADABLE
-    return result_in(row, refused, where=where)
 
 
 def _row_status(answer: Mapping[str, Any]) -> int:
