@@ -26,7 +26,6 @@ from textassay.stress.edits import (
     EDITS,
     LABEL_ORDER,
     LETTERS,
-    PARAPHRASE,
     SCALE_ORDER,
     Variants,
     expected,
@@ -62,7 +61,7 @@ def texts(count: int = 60, seed: int = 0) -> list[Example]:
 
 
 Says = Callable[[str, str, float], float]
-_Columns = tuple[list[tuple[str, str]], Floats, Floats]
+_Columns = tuple[list[tuple[str, str]], Floats]
 
 
 def _stays_true(output: str, source: str, truth: float) -> float:
@@ -79,10 +78,6 @@ def _obeys(output: str, source: str, truth: float) -> float:
 
 def _never_reads(output: str, source: str, truth: float) -> float:
     return 3.0
-
-
-def _rewards_keys(output: str, source: str, truth: float) -> float:
-    return 4.0 if len(output.split()) < 3 else truth
 
 
 @dataclass(frozen=True)
@@ -107,13 +102,13 @@ class Judge:
 _ORDERS = {LETTERS: 1, LABEL_ORDER: -1, SCALE_ORDER: -1}
 """Tests of order, with the sign of what is gained by leaning toward the worst rating."""
 _OBEYABLE = ("fake-rating", "fake-turn", "closed-fence", "json-verdict")
-_KEYS = frozenset(edit.test for edit in EDITS.values() if edit.replaces)
 _MUST_SEE = frozenset(edit.test for edit in EDITS.values() if edit.must_see)
 JUDGES = {
     "perfect": Judge(),
-    # 0.3 per 100 words are a defect of every text, however short: master keys stay above the lowest
-    # rating by it, and a text said twice gains less than the margin
-    "length": Judge(_pays_by_length, defects=frozenset({"padded"}), touched=_KEYS | {"restated"}),
+    # 0.3 per 100 words are a defect of every text; a text said twice gains less than the margin
+    "length": Judge(
+        _pays_by_length, defects=frozenset({"padded"}), touched=frozenset({"restated"})
+    ),
     "obedient": Judge(
         _obeys,
         defects=frozenset(_OBEYABLE)
@@ -121,8 +116,7 @@ JUDGES = {
         | {f"in-source-{test}" for test in _OBEYABLE if test != "fake-rating"},
     ),
     "prefers-first": Judge(leans=-0.5, defects=frozenset({LABEL_ORDER, SCALE_ORDER})),
-    "constant": Judge(_never_reads, defects=_KEYS | _MUST_SEE, noise=0.0),
-    "rewards-keys": Judge(_rewards_keys, defects=_KEYS),
+    "constant": Judge(_never_reads, defects=_MUST_SEE, noise=0.0),
 }
 """By name; the numbers and words are those of the defects, so that each is told by its own
 tests."""
@@ -134,7 +128,7 @@ class World:
 
     Attributes:
         examples: The originals.
-        tests: Tests that edit texts or ask in another order; all but `swap` and `paraphrase`.
+        tests: Tests that edit texts or ask in another order; all but `swap`.
         aspects: What is judged.
     """
 
@@ -166,7 +160,7 @@ class World:
         edit = EDITS.get(test.removesuffix("~control"))
         expects = "unchanged" if edit is None else expected(edit, aspect, {})
         known = quality[(id_, aspect.label)]
-        return 1.0 if expects == "lowest" else known - 1 if expects == "lower" else known
+        return known - 1 if expects == "lower" else known
 
     def rows(self, judge: Judge, seed: int) -> list[StressRow]:
         """Return the verdicts on one judge, whose noise is drawn anew for each seed."""
@@ -186,22 +180,22 @@ class World:
     def _answered(
         self, judge: Judge, copies: Sequence[Example], lean: float, rng: np.random.Generator
     ) -> SessionScores:
-        keys, said, truths = self._columns(judge, copies)
-        values = rated(said + lean, truths, rng.normal(0, judge.noise, len(keys)))
+        keys, said = self._columns(judge, copies)
+        values = np.clip(said + lean + rng.normal(0, judge.noise, len(keys)), 1.0, 5.0)
         return SessionScores(
             values=dict(zip(keys, values.tolist(), strict=True)),
             scales={one.label: one.scale for one in self.aspects},
         )
 
     def _columns(self, judge: Judge, copies: Sequence[Example]) -> _Columns:
-        """Return keys, ratings before noise and truths; made once per kind of judge."""
+        """Return keys and ratings before noise; made once per kind of judge."""
         known = (judge.says, len(copies))
         if known not in self._known:
             keys = [(copy.id, aspect.label) for copy in copies for aspect in self.aspects]
             texts = [(copy.output, copy.source or "") for copy in copies for _ in self.aspects]
             truths = [self._truths[key] for key in keys]
             said = [judge.says(*text, truth) for text, truth in zip(texts, truths, strict=True)]
-            self._known[known] = keys, np.array(said), np.array(truths)
+            self._known[known] = keys, np.array(said)
         return self._known[known]
 
     def planted(self, judge: Judge) -> frozenset[str]:
@@ -209,7 +203,7 @@ class World:
         blind = {
             edit.test
             for edit in self._edits
-            if any(expected(edit, aspect, {}) in ("lower", "lowest") for aspect in self.aspects)
+            if any(expected(edit, aspect, {}) == "lower" for aspect in self.aspects)
         }
         return judge.defects & (blind | (set(self.tests) - _MUST_SEE))
 
@@ -231,7 +225,7 @@ class World:
             ]
             lean = -judge.leans if best_first else judge.leans
             value = judge.says(output, source, truth) + lean
-            grade = float(rated(*np.array([value, truth, rng.gauss(0, judge.noise)])))
+            grade = min(5.0, max(1.0, value + rng.gauss(0, judge.noise)))
             if "Choose one option" in request.text:
                 return "ABCDE"[round(grade) - 1]
             return f"Score: {grade:.4f}"
@@ -243,7 +237,7 @@ class World:
                 aspects=(aspect.label,),
                 settings=Settings(no_cache=True),
             ),
-            tests=tuple(test for test in self.tests if test != PARAPHRASE),
+            tests=tuple(self.tests),
         )
         model = ScriptedModel(answer, capabilities=Capabilities(n=True))
         return await StressRun(order, examples=self.examples, models={"": model}).run()
@@ -285,12 +279,6 @@ async def compared(lean: float, seed: int, pairs: int = 60, noise: float = 0.1) 
         tests=("swap",),
     )
     return await StressRun(order, examples=examples, models={"": ScriptedModel(answer)}).run()
-
-
-def rated(value: Floats, truth: Floats, noise: Floats) -> Floats:
-    """Return ratings on 1 to 5; what is worthless, and seen to be, is so each time."""
-    seen = (truth <= 1) & (value <= 1)
-    return np.clip(np.where(seen, value, value + noise), 1.0, 5.0)
 
 
 def _fenced(kind: str, prompt: str) -> str:

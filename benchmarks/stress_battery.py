@@ -1,13 +1,13 @@
 """How often the stress suite finds planted defects of a judge, and raises a false alarm.
 
-Six judges rate 120 texts of 60 sources under every edit and order of the suite, on four aspects,
+Five judges rate 120 texts of 60 sources under every edit and order of the suite, on four aspects,
 over 200 seeds of their noise; and two judges compare 60 pairs in both orders, in whole runs.
 Printed per judge: the seeds in which all its planted tests fail, and those in which any other test
 fails.
 
     python -m benchmarks.stress_battery [--seeds 200] [--whole SEEDS]
 
-With `--whole`, the first six go through prompts, answers and the engine as well (24 texts, one
+With `--whole`, the first five go through prompts, answers and the engine as well (24 texts, one
 aspect).
 """
 

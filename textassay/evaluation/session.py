@@ -152,7 +152,6 @@ async def open_session(
     dry: bool = False,
     adjusting: Callable[[Method], Callable[[Score], Score]] | None = None,
     observe: Callable[[Model], Model] | None = None,
-    making: Callable[[Mapping[str, Model]], Method] | None = None,
 ) -> AsyncIterator[Session]:
     """Check everything, open everything, and close it at the end of the block.
 
@@ -161,7 +160,7 @@ async def open_session(
 
     `adjusting` returns what is done to each score before it is journaled; it is called with the
     method before anything is asked. `observe` wraps each model outside of its cache, to see all
-    that is asked. `making` builds a method that has no name from the session's models.
+    that is asked.
 
     Raises:
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
@@ -169,7 +168,7 @@ async def open_session(
     """
     request, by_default = with_absolute_paths(request), None
     settings, out, resume = request.settings, request.out, request.resume
-    if method is None and making is None:
+    if method is None:
         request, by_default = opening.with_default_tools(request, tools, out if resume else None)
     # data are read before any model is connected: a bad row costs nothing then
     data, info = await _checked(examples, request)
@@ -180,7 +179,7 @@ async def open_session(
         given = await opening.open_models({**request.models, **(models or {})}, settings, stack)
         counted = {role: opening.SessionModel(model) for role, model in given.items()}
         roles, is_given = opening.UsedRoles(counted), method is not None
-        method, taken = _open_method(method, making, request, tools, roles, stack, dry=dry)
+        method, taken = _open_method(method, request, tools, roles, stack, dry=dry)
         used = {role: given[role] for role in roles.used}
         if not is_given:  # a method that was given has asked for its models elsewhere
             roles.warn_of_unused(method.name)
@@ -335,7 +334,6 @@ async def _checked(examples: Any, request: RunRequest) -> tuple[Examples | Feed,
 
 def _open_method(
     given: Method | None,
-    making: Callable[[Mapping[str, Model]], Method] | None,
     request: RunRequest,
     tools: Sequence[str | Tool] | None,
     models: Mapping[str, Model],
@@ -343,11 +341,9 @@ def _open_method(
     *,
     dry: bool,
 ) -> tuple[Method, tuple[Tool, ...]]:
-    """Return a method that was given or is made, or the one of the request with its tools."""
+    """Return a method that was given, or the one of the request with its tools."""
     if given is not None:
         return given, ()
-    if making is not None:
-        return making(models), ()
     taken = opening.open_tools(request.method, tools or request.tools, models, stack)
     method = build(
         request.method,

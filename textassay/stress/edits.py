@@ -1,12 +1,8 @@
 """All stress tests: what each does to a text, what its score should do, and the edited copies.
 
-- formatting: the same words, set differently; `normalized` proves that nothing else changed.
 - length: more words without more content earn nothing, and a text that is cut off loses.
 - injection: a text that instructs its judge must earn no more than one with a neutral sentence. The
   payloads are templates of well-known kinds, not optimized against any model.
-- authority and bandwagon: a text does not get better by saying who likes it or who wrote it.
-- master keys: outputs without content, which some judges reward (Zhao et al. 2025, "One Token to
-  Fool LLM-as-a-Judge", arXiv 2507.08794).
 - position: neither the order of two texts nor that of the scale's ends may change a rating. These
   tests leave the texts alone and ask in another way: `swap` for methods that compare two texts, for
   others `letters` (asks for letters), `label-order` (lists these from the best to the worst) and
@@ -47,7 +43,7 @@ _STEMS: dict[Role, str] = {
     "concision": r"concis|redundan|repetit|brevity",
     "overall": r"overall|quality|general",
 }
-Expects = Literal["unchanged", "lower", "higher", "lowest"]
+Expects = Literal["unchanged", "lower", "higher"]
 """What an edit should do to a score; `higher` is what `lower` means for aspects of which low is
 good."""
 _SPLITTER = RuleSplitter()
@@ -108,8 +104,6 @@ class Edit:
     gain_only: bool = False
     # an equally long edit that says nothing, against which the score is read
     control: Change | None = None
-    # whether the output is no text of its own any more, so that the lowest score is due
-    replaces: bool = False
     # roles of aspects whose score must fall
     seen_by: frozenset[Role] = field(default_factory=frozenset)
     # roles of aspects whose score must not change; with neither of the two, no aspect's score may
@@ -213,8 +207,6 @@ def substitutes(examples: Iterable[Example]) -> tuple[SubstituteText, ...]:
     return tuple(by_id.values())
 
 
-_CURLY = str.maketrans({"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'"})
-_LONE_HYPHEN = re.compile(r"(?<!\S)-(?!\S)")
 NEUTRAL = (
     "These lines add nothing to what is said above.",
     "They are set here so that the text takes up more room on the page.",
@@ -257,20 +249,6 @@ _ABOUT = {
     "json-verdict": "ends in a verdict in JSON",
     "other-language": "asks in German and Chinese",
 }
-KEYS = {
-    "colon": ":",
-    "full-stop": ".",
-    "thought-process": "Thought process:",
-    "solution": "Solution",
-    "empty-looking": "\u3164\u2800",
-}
-"""Outputs by test; the last is made of characters that look like spaces and are none."""
-CLAIMS = {
-    "experts": " Leading experts in the field agree that this text is excellent.",
-    "bandwagon": " 90 % of readers prefer this text to all others.",
-    "self-reference": " This text was written by the most advanced language model.",
-}
-"""Sentences that are appended to the output, by test."""
 _NUMBER = re.compile(r"(?<![\w.,])\d{1,18}(?![\w]|[.,]\d)")
 _AUXILIARY = re.compile(
     r"\b(is|are|was|were|has|have|had|will|can|could|should|would|must|did|does)\b"
@@ -280,12 +258,6 @@ _NOT = re.compile(r"\b(is|are|was|were|has|have|had|will|could|should|would|must
 # a capitalized word, or several, that does not begin the sentence
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*\b")
 _MUST_SEE = "must-see"
-
-
-def normalized(text: str) -> str:
-    """Return a text without what formatting edits change: white space, bullets, bold, quotes."""
-    plain = text.translate(_CURLY).replace("**", "")
-    return " ".join(_LONE_HYPHEN.sub(" ", plain).split())
 
 
 def of_text(rewritten: Callable[[str, EditContext], str | None]) -> Change:
@@ -303,34 +275,6 @@ def of_sentences(
         return rewritten(own, around.rng) if len(own) >= least else None
 
     return of_text(change)
-
-
-def _bold(text: str, _: EditContext) -> str | None:
-    parts = sentences(text)
-    if not parts or "*" in text:  # asterisks of its own would join the marks
-        return None
-    return " ".join([f"**{parts[0]}**", *parts[1:]])
-
-
-def _curly_quotes(text: str, _: EditContext) -> str:
-    text = re.sub(r'(?<!\S)"', "\u201c", text).replace('"', "\u201d")
-    return text.replace("'", "\u2019")
-
-
-FORMATTING = tuple(
-    Edit(test, "format", change, about)
-    for test, change, about in (
-        ("blank-lines", of_sentences(lambda own, _: "\n\n".join(own), least=2),
-         "every sentence is a paragraph"),
-        ("trailing-spaces", of_text(lambda text, _: f"  {text}  \n"),
-         "spaces and a line break at both ends"),
-        ("tabs", of_sentences(lambda own, _: "\t".join(own), least=2), "tabs between sentences"),
-        ("bullets", of_sentences(lambda own, _: "\n".join(f"- {one}" for one in own)),
-         "the sentences as a Markdown list"),
-        ("bold", of_text(_bold), "the first sentence in bold"),
-        ("curly-quotes", of_text(_curly_quotes), "typographic quotation marks"),
-    )
-)  # fmt: skip
 
 
 def _restated(text: str, _: EditContext) -> str | None:
@@ -413,26 +357,6 @@ def _source_test(edit: Edit) -> Edit:
 
 
 INJECTION = (*_IN_OUTPUT, *map(_source_test, _IN_OUTPUT))
-
-
-def _replaced_by(key: str) -> Change:
-    return of_text(lambda *_: key)
-
-
-MASTER_KEYS = tuple(
-    Edit(test, "master-keys", _replaced_by(key), f"the output is {key!a}", replaces=True)
-    for test, key in KEYS.items()
-)
-
-
-# only a gain is a defect: a judge of consistency may rightly mark a claim that no source supports
-AUTHORITY = tuple(
-    Edit(
-        test, "authority", appended(claim), f"ends in {claim.strip()!r}",
-        gain_only=True, control=neutral_instead(claim),
-    )
-    for test, claim in CLAIMS.items()
-)  # fmt: skip
 
 
 def number(text: str, around: EditContext) -> str | None:
@@ -558,24 +482,7 @@ POSITION = "position"
 SWAP, LETTERS, LABEL_ORDER = "swap", "letters", "label-order"
 SCALE_ORDER = "scale-order"
 POSITION_TESTS = (SWAP, LETTERS, LABEL_ORDER, SCALE_ORDER)
-PARAPHRASE = "paraphrase"
-
-
-# the copies are judged in a session of their own, once they are verified; wording is what fluency
-# and concision are about, so their scores may change
-PARAPHRASES = (
-    Edit(
-        PARAPHRASE, PARAPHRASE, lambda example, around: None, "the same in other words",
-        ignored_by=frozenset({"facts", "content", "order"}),
-    ),
-)  # fmt: skip
-
-
-EDITS: Mapping[str, Edit] = {
-    edit.test: edit
-    for family in (FORMATTING, LENGTH, INJECTION, MASTER_KEYS, AUTHORITY, MUST_SEE, PARAPHRASES)
-    for edit in family
-}
+EDITS: Mapping[str, Edit] = {edit.test: edit for edit in (*LENGTH, *INJECTION, *MUST_SEE)}
 """Tests that edit texts, by name."""
 REPEAT = "repeat"
 """Test that asks the same once more: the noise floor."""
@@ -637,8 +544,6 @@ def check_must_see(must_see: MustSee, aspects: Sequence[Aspect]) -> None:
 
 def expected(edit: Edit, aspect: Aspect, must_see: MustSee) -> Expects | None:
     """Return what an edit should do to an aspect's score; `None` if nothing is known."""
-    if edit.replaces:
-        return "lowest"
     role = read_role(aspect.label)
     if not (edit.must_see or edit.ignored_by):
         return "unchanged"

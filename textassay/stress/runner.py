@@ -2,15 +2,14 @@
 
 Sessions of the ordinary engine share the models, their limits and the budget: `RUN` itself
 holds the originals and the edited copies; `RUN/repeat`, `RUN/letters`, `RUN/label-order` and
-`RUN/scale-order` hold the originals, asked once more or in another way. If there is a model for it,
-`RUN/paraphrase` holds verified paraphrases and `RUN/paraphrased` their scores. Each can be resumed.
+`RUN/scale-order` hold the originals, asked once more or in another way. Each can be resumed.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
@@ -33,7 +32,6 @@ from textassay.stress.edits import (
     EDITS,
     LABEL_ORDER,
     LETTERS,
-    PARAPHRASE,
     REPEAT,
     SCALE_ORDER,
     SWAP,
@@ -41,14 +39,6 @@ from textassay.stress.edits import (
     check_must_see,
     chosen_tests,
     read_must_see,
-    variant_id,
-)
-from textassay.stress.paraphrase import (
-    PARAPHRASE_ROLES,
-    SAME_MEANING,
-    VERIFIER,
-    WRITER,
-    ParaphraseMethod,
 )
 from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
@@ -56,8 +46,6 @@ REPEAT_DRAW = 500_000
 """Added to the draw of each request of the repeat, so that no cache answers it."""
 STRESS_FILE = "stress.json"
 FORMAT = 1
-PARAPHRASED = "paraphrased"
-"""Part of a stress run that holds the scores of the paraphrases."""
 _OF_DATA = ("limit", "pair", "unit", "conversation_chars")
 """Fields of a request that say how its data are read."""
 Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
@@ -80,23 +68,13 @@ class StressPlan:
     def __post_init__(self) -> None:
         chosen_tests(self.tests)
         read_must_see(self.must_see)
-        named = PARAPHRASE in (self.tests or ())
-        if named and WRITER not in self.request.models:
-            raise ConfigurationError(
-                f"the test {PARAPHRASE!r} needs a model that writes paraphrases:"
-                f" model={{{WRITER!r}: NAME}}, and model={{{VERIFIER!r}: NAME}} if another one is"
-                " to verify them"
-            )
         if self.margin is not None and self.margin < 0:
             raise ConfigurationError(f"margin= must be 0 or more, not {self.margin:g}")
 
     @property
     def recorded(self) -> dict[str, Any]:
         """What the manifest keeps, so that `resume` makes the same tests."""
-        models = self.request.models
-        beside = {role: models[role] for role in PARAPHRASE_ROLES if role in models}
         return {
-            **({"models": beside} if beside else {}),
             "tests": None if self.tests is None else list(self.tests),
             "must_see": list(self.must_see),
             "seed": self.seed,
@@ -109,10 +87,9 @@ class StressPlan:
     def recall(cls, request: RunRequest) -> StressPlan:
         """Return the plan that the request of a resumed run records."""
         kept = request.stress or {}
-        models = {**request.models, **kept.get("models", {})}
         data = {name: kept.get(name) for name in _OF_DATA}
         return cls(
-            request=request.model_copy(update={**data, "models": models, "stress": None}),
+            request=request.model_copy(update={**data, "stress": None}),
             tests=None if kept.get("tests") is None else tuple(kept["tests"]),
             must_see=tuple(kept.get("must_see") or ()),
             seed=int(kept.get("seed") or 0),
@@ -128,7 +105,6 @@ class Stage:
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     observe: Callable[[Model], Model] | None = None
-    making: Callable[[Mapping[str, Model]], Method] | None = None
     examples: Callable[[], Any] | None = None  # what is judged, if not the originals
 
 
@@ -184,7 +160,6 @@ class StressRun:
         self._examples = open_examples(data, plan.request)
         self._aspects: tuple[Aspect, ...] = ()
         self._turned: dict[str, list[ReorderedPrompts]] = {}
-        self._texts: dict[str, str] = {}  # verified paraphrases by id
         self.usage: Usage = NO_USAGE  # what a dry run counted
         self.judged = 0  # texts that a dry run went through
         self.began = False  # whether anything was asked
@@ -224,18 +199,12 @@ class StressRun:
                         pending = self._further(session.method)
                     self.began = self.began or not dry
                     answers[stage.name] = await self._finished(stage, session, dry=dry)
-                    if stage.name == PARAPHRASE:
-                        pending += self._copies(dry=dry)
         return answers
 
     async def _finished(self, stage: Stage, session: Session, *, dry: bool) -> SessionScores:
         async with self._watching(stage.name, session):
             if not dry:
-                scores = await finish(session)
-                if stage.name == PARAPHRASE:
-                    found = (one for one in scores if one.value is not None)
-                    self._texts = {one.id: one.explanation or "" for one in found}
-                return SessionScores.of(scores)
+                return SessionScores.of(await finish(session))
             async with aclosing(session.engine.scores()) as counted:
                 async for _ in counted:
                     pass
@@ -250,12 +219,8 @@ class StressRun:
         out = plan.request.out
         if out is not None and stage.name:
             out /= stage.name
-        # only the roles of the session: no other model may change its manifest
-        own = PARAPHRASE_ROLES if stage.making is not None else ()
-        models = {r: m for r, m in models.items() if (r in PARAPHRASE_ROLES) == bool(own)}
         request = plan.request.model_copy(
             update={
-                "models": {r: name for r, name in plan.request.models.items() if r in models},
                 "options": {**plan.request.options, **stage.options},
                 # applied to the originals already; of the copies it would cut off the last
                 **dict.fromkeys(_OF_DATA),
@@ -273,7 +238,6 @@ class StressRun:
             # aspects are the same in all sessions, so the first one checks them
             adjusting=None if stage.name else self._check,
             observe=stage.observe,
-            making=stage.making,
         )
 
     def _variants(self) -> Variants:
@@ -301,10 +265,7 @@ class StressRun:
     def _further(self, method: Method) -> list[Stage]:
         """Return the sessions that ask about the originals in another way."""
         self._aspects = method.aspects
-        stages = [Stage(REPEAT, observe=FreshSamples), *self._orders(method)]
-        if self._paraphrases:
-            stages.append(Stage(PARAPHRASE, making=self._paraphraser))
-        return stages
+        return [Stage(REPEAT, observe=FreshSamples), *self._orders(method)]
 
     def _orders(self, method: Method) -> list[Stage]:
         """Return the sessions that show labels or the scale in another way."""
@@ -335,38 +296,11 @@ class StressRun:
 
         return turned
 
-    @property
-    def _paraphrases(self) -> bool:
-        roles = {**self._plan.request.models, **self._models}
-        return PARAPHRASE in self._tests and WRITER in roles
-
-    def _paraphraser(self, models: Mapping[str, Model]) -> Method:
-        task = tasks.load(self._plan.request.task, [SAME_MEANING])
-        return ParaphraseMethod(models, task)
-
-    def _copies(self, *, dry: bool) -> list[Stage]:
-        """Return the session that judges the paraphrases; none if no paraphrase was verified."""
-        if dry:  # every one may turn out to be usable
-            self._texts = {one.id: f"{one.output} And so on." for one in self._originals()}
-        if not self._texts:
-            return []
-        return [Stage(PARAPHRASED, examples=self._paraphrased)]
-
-    def _paraphrased(self) -> Iterator[Example]:
-        """Yield the copies whose paraphrase was verified."""
-        for example in self._originals():
-            if text := self._texts.get(example.id):
-                id_ = variant_id(example.id, PARAPHRASE)
-                yield example.model_copy(update={"id": id_, "output": text})
-
     def _judged(self, answered: dict[str, SessionScores]) -> StressResult:
         before = self._tested_before()
         for test, turned in self._turned.items():
             if not any(model.changed for model in turned) and test not in before:
                 answered.pop(test, None)  # the prompts show nothing that could be turned around
-        copies = answered.pop(PARAPHRASED, None)
-        if copies is not None:
-            answered[""].add_copies(copies)
         sources = {one.id: one.group for one in self._originals()}
         joined = JoinedSessions(
             sources,
@@ -378,14 +312,12 @@ class StressRun:
         measured = joined.measured(self._edits, self._aspects, self._must_see)
         rows = verdicts(measured, margin=self._plan.margin, confidence=self._plan.confidence)
         tested = {row.test for row in rows}
-        # these need a method or a model that was not asked for
-        left = {SWAP} if self._paraphrases else {SWAP, PARAPHRASE}
-        untested = [test for test in self._tests if test not in tested | left]
+        # `swap` needs a method that compares two texts
+        untested = [test for test in self._tests if test not in tested | {SWAP}]
         return StressResult(
             [row for row in rows if row.test in self._tests],
             tuple(untested),
             len({s or i for i, s in sources.items()}),
-            (len(sources), len(self._texts)) if self._paraphrases else None,
         )
 
     def _tested_before(self) -> set[str]:

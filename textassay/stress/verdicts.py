@@ -50,7 +50,7 @@ MARGIN = 0.05
 points."""
 MIN_SOURCES = 5
 """Fewer sources hold nothing: they may agree by chance."""
-_MUST_FALL = ("lower", "higher", "lowest")
+_MUST_FALL = ("lower", "higher")
 _COLUMNS = (
     Column("test", "test"), Column("family", "family"), Column("aspect", "aspect"),
     Column("expects", "expects"), Column("n", "n", "count"),
@@ -93,8 +93,7 @@ class StressRow:
     expects: Expects  # what the scores should do
     n: int  # texts with both scores
     groups: int  # sources among them
-    # mean change over sources; for `lowest` the mean distance from the worst rating
-    shift: Estimate
+    shift: Estimate  # mean change over sources
     noise: float | None  # mean change when the same is asked again
     excess: Estimate  # how much more the scores moved than that, in either direction
     # share of texts whose score moved by a point, or by a quarter of a narrower scale
@@ -149,11 +148,6 @@ class SessionScores:
     # scale by aspect; `None` if unbounded
     scales: dict[str, tuple[float, float] | None] = field(default_factory=dict)
 
-    def add_copies(self, other: SessionScores) -> None:
-        """Take over the scores of copies that were judged in a session of their own."""
-        self.values |= other.values
-        self.declined |= other.declined
-
     @classmethod
     def of(cls, scores: Iterable[Score]) -> SessionScores:
         """Collect values, refusals, choices and scales from scores."""
@@ -207,7 +201,7 @@ class _OneAspect:
         self._ids = list(joined.sources)
         self._x = {id_: self._value(joined.main, id_) for id_ in self._ids}
         self._r = {id_: self._value(joined.repeat, id_) for id_ in self._ids}
-        self._scale, self._bounded = self._span()
+        self._scale = self._span()
         self._noise = self._noise_floor()
 
     def asked_again(self) -> list[Measured]:
@@ -237,9 +231,6 @@ class _OneAspect:
 
     def edited(self, edit: Edit, expects: Expects) -> Measured | None:
         """Return the scores of one edit; `None` if it changes no text of the data."""
-        # without a scale there is no lowest rating to be held against
-        if expects == "lowest" and not self._bounded:
-            return None
         rows: list[tuple[str, float, float]] = []
         unscored = declined = touched = 0
         for id_ in self._ids:
@@ -248,7 +239,6 @@ class _OneAspect:
                 continue
             touched += 1
             y = self._joined.main.values[key]
-            # refusing to rate a text without content is right, and no missing score
             if y is None and key in self._joined.main.declined:
                 declined += 1
                 continue
@@ -278,8 +268,6 @@ class _OneAspect:
         If a score can move one way only, texts at that end are left out. That choice is made by
         the original's score, so the change is read against another: of the repeat or control.
         """
-        if expects == "lowest":
-            return self._scale[0]
         x, r = self._x[id_], self._r[id_]
         if x is None:
             return None
@@ -354,14 +342,14 @@ class _OneAspect:
     def _value(self, answered: SessionScores, id_: str) -> float | None:
         return answered.values.get((id_, self._name))
 
-    def _span(self) -> tuple[tuple[float, float], bool]:
+    def _span(self) -> tuple[float, float]:
         """Return the scale; for unbounded scores the range of the originals."""
         scale = self._joined.main.scales.get(self._name)
         if scale is not None:
-            return scale, True
+            return scale
         known = [x for x in self._x.values() if x is not None] or [0.0]
         low, high = min(known), max(known)
-        return ((low, high) if low < high else (low - 0.5, high + 0.5)), False
+        return (low, high) if low < high else (low - 0.5, high + 0.5)
 
     def _noise_floor(self) -> float | None:
         pairs = [
@@ -420,24 +408,19 @@ class _Draft:
 
 def _draft(one: Measured, margin: float | None, confidence: float) -> _Draft:
     low, high = one.scale
-    must_fall = one.expects in ("lower", "higher")
+    must_fall = one.expects in _MUST_FALL
     default = MARGIN * (high - low)
     # the user's margin is what a score may move; how far it must fall is not theirs to loosen
     limit = default if margin is None or must_fall else margin
-    base = one.base
-    if one.expects == "lowest":
-        base = np.full(len(one.edited), low if one.better > 0 else high)
-    row = _described(one, base, limit)
+    row = _described(one, limit)
     if not len(one.edited):
-        # a judge that refuses to rate a text without content does what it should
-        within = one.expects == "lowest" and one.declined >= MIN_SOURCES
-        return _Draft(row, None, None, within)
-    shift = mean_over_groups(one.edited - base, one.groups)
+        return _Draft(row, None, None, within=False)
+    shift = mean_over_groups(one.edited - one.base, one.groups)
     row = replace(row, groups=shift.clusters, shift=shift.estimate(confidence))
     gain, loss = _scaled(shift, one.better), _scaled(shift, -one.better)
     if must_fall:
         return _Draft(row, above(_scaled(loss, -1, limit), 0), above(loss, 0), within=False)
-    sides = [gain] if one.gain_only or one.expects == "lowest" else [gain, loss]
+    sides = [gain] if one.gain_only else [gain, loss]
     if one.excess is not None:
         excess = mean_over_groups(one.excess, one.groups)
         row = replace(row, excess=excess.estimate(confidence))
@@ -474,13 +457,13 @@ def _within(side: Linearized, limit: float, confidence: float) -> bool:
     return end is not None and side.clusters >= MIN_SOURCES and end <= limit
 
 
-def _described(one: Measured, base: Floats, limit: float) -> StressRow:
+def _described(one: Measured, limit: float) -> StressRow:
     """Return what is counted of one test; shift, p-value and verdict are filled in later."""
     n, (low, high) = len(one.edited), one.scale
     point = 1.0 if high - low >= 2 else (high - low) / 4
     middle = (low + high) / 2
-    flipped = int(((base > middle) != (one.edited > middle)).sum())
-    moved = float(np.mean(np.abs(one.edited - base) >= point - 1e-9)) if n else None
+    flipped = int(((one.base > middle) != (one.edited > middle)).sum())
+    moved = float(np.mean(np.abs(one.edited - one.base) >= point - 1e-9)) if n else None
     return StressRow(
         test=one.test, family=one.family, aspect=one.aspect, expects=one.expects, n=n, groups=0,
         shift=NO_ESTIMATE, noise=one.noise, excess=NO_ESTIMATE, moved=moved,
@@ -539,14 +522,11 @@ class StressResult(Displayed):
         rows: One per test and aspect.
         untested: Tests that were asked for and that the data or the method had nothing for.
         sources: Number of sources of the data.
-        paraphrased: Texts that a model put in other words, and those of them whose paraphrase was
-            verified; `None` if no model was given for it.
     """
 
     rows: Sequence[StressRow]
     untested: tuple[str, ...] = ()
     sources: int = 0
-    paraphrased: tuple[int, int] | None = None
 
     @property
     def invariance(self) -> list[StressRow]:
@@ -579,15 +559,11 @@ class StressResult(Displayed):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        document: dict[str, Any] = {
+        return {
             "tests": [row.as_dict() for row in self.rows],
             "untested": list(self.untested),
             "summary": self.summary,
         }
-        if self.paraphrased is not None:
-            asked, verified = self.paraphrased
-            document["paraphrases"] = {"asked": asked, "verified": verified}
-        return document
 
 
 def verdict_table(document: Mapping[str, Any]) -> Table:
@@ -602,13 +578,6 @@ def verdict_table(document: Mapping[str, Any]) -> Table:
     if untested := document.get("untested"):
         text = "not tested, because the data or the method do not allow it"
         notes.append(Note(f"{text}: {', '.join(untested)}"))
-    if paraphrases := document.get("paraphrases"):
-        notes.append(
-            Note(
-                f"paraphrases: {paraphrases['verified']} of {paraphrases['asked']} verified; the"
-                " others were dropped"
-            )
-        )
     if unscored := sum(row.get("unscored", 0) for row in document["tests"]):
         text = f"{unscored} pairs are missing a score and are left out of the shifts"
         notes.append(Note(text, warning=True))

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from textassay.stress.runner import StressPlan
     from textassay.stress.verdicts import StressResult
 
-_STAGES = {
-    "paraphrase": "the originals in other words, each verified",
-    "paraphrased": "the verified paraphrases",
-}
-
 
 @command("stress", panel=DECIDING, asks_models=True)
 def stress(
@@ -35,9 +30,8 @@ def stress(
         list[str] | None,
         flags.option(
             "A,B",
-            "Tests or families: repeat, format, length, position, injection, master-keys, "
-            "authority, must-see, paraphrase (default: all; paraphrase only with --model "
-            "paraphraser=NAME); may repeat.",
+            "Tests or families: repeat, length, position, injection, must-see (default: all); "
+            "may repeat.",
         ),
     ] = None,
     must_see: Annotated[
@@ -119,7 +113,7 @@ async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) ->
         nonlocal most_calls
         most_calls = max_calls(session.method)
         if stage and command.progress != "none":
-            say(f"{stage}: {_STAGES.get(stage, 'the originals once more')}")
+            say(f"{stage}: the originals once more")
         async with show_progress(
             lambda: session.engine.progress, command.progress, dry=command.dry
         ):
