@@ -1,17 +1,13 @@
-"""Runs from elsewhere: of somebody else, of Python, of an earlier version."""
+"""Runs from elsewhere: of somebody else, of Python."""
 
 import asyncio
-import gzip
 import json
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
-from examples.mock_server import MockServer
 from tests.cli.harness import (
-    document,
     read_json,
     rows_of,
     score,
@@ -21,10 +17,7 @@ from tests.cli.harness import (
     write_examples,
 )
 from textassay import Aspect, Example, Graph, Node, Score, connect, each, evaluate, evaluate_sync
-from textassay.evaluation.run import Run
 from textassay.runtime.messages import Assignment
-from textassay.runtime.storage.cache_folder import info
-from textassay.runtime.storage.run_files import read_manifest, read_summary
 
 SECRET = "AKIA-0123456789-secret"
 
@@ -225,67 +218,3 @@ def test_a_run_of_a_graph_is_resumed_in_python(tmp_path):
         done = textassay("resume", tmp_path / name)
         assert done.code == 2
         assert f"made by the graph {name!r}, which is Python code" in done.said
-
-
-WRITTEN = Path(__file__).parents[1] / "fixtures" / "44212fc"
-
-
-@pytest.fixture
-def earlier(tmp_path: Path) -> Path:
-    """A copy of what was written, moved from where it was written."""
-    folder = tmp_path / "earlier"
-    shutil.copytree(WRITTEN, folder)
-    database = folder / "cache" / "shard-000" / "cache.db"
-    database.write_bytes(gzip.decompress(database.with_suffix(".db.gz").read_bytes()))
-    database.with_suffix(".db.gz").unlink()
-    manifest = folder / "run" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace("/tmp/fixture", str(folder)))
-    return folder
-
-
-def test_a_run_is_read(earlier: Path) -> None:
-    run = Run(folder=earlier / "run")
-    for one, row in zip(run, rows_of(earlier / "run"), strict=True):
-        now = one.model_dump(mode="json")
-        # counts that were not known then are 0 now
-        now["usage"] = {name: now["usage"][name] for name in row["usage"]}
-        assert {name: now[name] for name in row} == row
-        assert {now[name] for name in set(now) - set(row)} <= {None}
-    assert {one.seconds for one in run} == {None}
-    summary = read_summary(earlier / "run")
-    now = run.summary()
-    now["usage"] = {name: now["usage"][name] for name in summary["usage"]}
-    assert summary == {"format": 1, **now}
-    assert summary["aspects"]["coherence"]["n"] == 6
-    assert len(run.to_pandas()) == 6
-    found = document("meta", earlier / "run", earlier / "data.jsonl", "--bootstrap", 0)
-    assert [row["n"] for row in found["rows"]] == [6]
-
-
-def test_a_run_is_resumed_and_its_answers_are_used(earlier: Path, server: MockServer) -> None:
-    """Scores that are missing are answered from the cache: a key that changed would ask again."""
-    whole = verdicts(earlier / "run")
-    scores = earlier / "run" / "scores.jsonl"
-    scores.write_bytes(b"".join(scores.read_bytes().splitlines(keepends=True)[:-2]))
-    textassay("resume", earlier / "run", "--api-base", server.url).ok()
-    assert server.counters.requests == 0
-    assert verdicts(earlier / "run") == whole
-    assert len({row["signature"] for row in rows_of(earlier / "run")}) == 1
-    assert read_manifest(earlier / "run")["textassay"] == "0.1.0"
-
-
-def test_a_cache_is_verified_and_replayed(earlier: Path, tmp_path: Path) -> None:
-    assert info(earlier / "cache").entries == 6
-    assert textassay("cache", "verify", earlier / "cache").code == 0
-    model = {"model": f"replay/{earlier / 'run'}", "aspects": "coherence"}
-    data = earlier / "data.jsonl"
-    score(data, tmp_path / "replayed", "http://127.0.0.1:9/v1", "--limit", 6, **model).ok()
-    assert verdicts(tmp_path / "replayed") == verdicts(earlier / "run")
-
-
-def test_an_evaluator_is_applied(earlier: Path, tmp_path: Path) -> None:
-    out = tmp_path / "applied"
-    applied = ("--method", earlier / "evaluator", "--out", out)
-    textassay("score", earlier / "data.jsonl", *applied).ok()
-    expected = read_json(earlier / "applied.json")
-    assert {row["id"]: row["value"] for row in rows_of(out)} == pytest.approx(expected, abs=1e-9)

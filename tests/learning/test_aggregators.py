@@ -307,33 +307,6 @@ def test_parts_that_do_not_fit_each_other_are_refused(name, path, change):
         Aggregator.from_dict({**content, "digest": hashlib.sha256(text.encode()).hexdigest()})
 
 
-BEFORE = {
-    "format": 1, "name": "linear", "seed": 0, "scales": {"a": [1.0, 5.0]}, "features": ["f", "g"],
-    "means": [2.8333333333333335, 3.0], "inverse_sds": [0.7442084075352507, 0.7071067811865475],
-    "leaks": [],
-    "aspects": [{
-        "name": "a", "mean": 2.8333333333333335, "sd": 1.3437096247164249, "limits": [1.0, 5.0],
-        "notes": {"rows": 6, "groups": 6},
-        "predictor": {
-            "kind": "linear", "weights": [0.9999999999999996, 2.6716038941565465e-16],
-            "intercept": 1.850371707708589e-17
-        }
-    }],
-    "digest": "a45b5ef1505335b315db3d4c37c417805c229f0b9bb2b545b8949deb91697dea"
-}  # fmt: skip
-"""An aggregator of format 1, as it was written; `PREDICTED` is what it said then."""
-PREDICTED = [1.0000000000000007, 39.999999999999986, 2.9999999999999973]
-
-
-def test_an_aggregator_of_format_1_predicts_what_it_did():
-    rows = [[1, 2], [40, None], [3, -7]]
-    loaded = Aggregator.from_dict(BEFORE)
-    assert loaded.predict(rows, clip=False).ravel().tolist() == PREDICTED
-    assert np.isnan(loaded.clipped(rows)).all()
-    again = Aggregator.from_dict(json.loads(json.dumps(loaded.to_dict())))
-    assert again.predict(rows, clip=False).ravel().tolist() == PREDICTED
-
-
 @EVERY
 def test_a_value_beyond_training_counts_as_the_bound(name):
     x, y, groups = planted(90)

@@ -1,6 +1,6 @@
-"""What is sent, its cache keys and the signatures of scores: equal to what earlier versions wrote.
+"""What is sent, its cache keys and the signatures of scores: equal to what was recorded.
 
-A cache or a run folder of an earlier version is worth nothing once one of these changes by
+A cache or a run folder is worth nothing once one of these changes by
 accident. After a change on purpose (a prompt's words, a new fact in a signature), write them anew:
 
     python tests/methods/test_golden_requests.py
@@ -128,7 +128,7 @@ def label(method: str, options: dict[str, Any], model: str) -> str:
 
 @pytest.mark.parametrize(("method", "options", "model"), CASES, ids=lambda part: str(part))
 async def test_requests_keys_and_signatures_are_those_of_before(method, options, model):
-    """Caches and run folders of earlier versions are still read, hit and comparable."""
+    """Caches are still hit, and run folders comparable."""
     known = json.loads(GOLDEN.read_text(encoding="utf-8"))
     name = label(method, options, model)
     assert name in known, f"a new case: write it with python {Path(__file__)}"

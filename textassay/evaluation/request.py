@@ -188,24 +188,6 @@ def recorded_request(manifest: Mapping[str, Any]) -> RunRequest:
         recorded = manifest["spec"]
         if not NOT_RECORDED.isdisjoint(recorded):  # how a run is made is never taken from there
             raise TypeError(f"unexpected {', '.join(sorted(NOT_RECORDED & recorded.keys()))}")
-        request = RunRequest(**recorded)
-        if request.tools or not _takes_tools(request.method):
-            return request
-        # earlier versions did not write default tools into the request; these were called by their
-        # kinds, and a later default must not take their place
-        described = manifest.get("method")
-        tools = described.get("tools") if isinstance(described, Mapping) else None
-        taken = tuple(str(tool["name"]) for tool in tools or ())
-        return request.model_copy(update={"tools": taken})
+        return RunRequest(**recorded)
     except (KeyError, TypeError, ValidationError) as error:
         raise RunFolderError(f"manifest.json does not say how the run was made: {error}") from error
-
-
-def _takes_tools(method: str) -> bool:
-    """Return whether a method describes tools, rather than something else by that name."""
-    from textassay.methods.by_name import takes_tools
-
-    try:
-        return takes_tools(method)
-    except UnknownName:  # of another package, or a method object
-        return False

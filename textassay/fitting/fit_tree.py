@@ -222,9 +222,6 @@ class Alignment:
             "seed": request.seed, "aspects": request.aspect_names, "scales": request.scales,
             "by_row": request.split == "row", "new_systems": False, "raters": "mean",
         }  # fmt: skip
-        if request.test_fraction is None:  # as earlier versions have it
-            del learning["test_fraction"]
-            learning["train_fraction"] = request.share
         names = {role: m if isinstance(m, str) else m.name for role, m in request.models.items()}
         content: Json = {
             "format": 1,

@@ -103,12 +103,8 @@ class Growth:
         return self.keep or (MAX_KEEP if given else KEEP)
 
     def as_dict(self, *, given: bool) -> Json:
-        """Return JSON values; what earlier versions did not have is left out at its default."""
-        content = asdict(self) | {"keep": self.kept(given=given)}
-        for name in ("saliency", "noise"):
-            if content[name] == type(self).__dataclass_fields__[name].default:
-                del content[name]
-        return content
+        """Return JSON values."""
+        return asdict(self) | {"keep": self.kept(given=given)}
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,8 @@ from textassay.runtime.storage.files import digest_of
 
 _REACH = 4.0
 """Interquartile ranges from the median beyond which a value is clipped, in training as well."""
-FORMAT = 3
-"""Version of what `to_dict` returns at most; 1 has neither bounds of features nor means of systems,
-2 no distances from the means of sources."""
+FORMAT = 1
+"""Version of what `to_dict` returns."""
 
 
 _blas_lock = Lock()
@@ -379,14 +378,14 @@ class Aggregator:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` restores bit-equal predictions."""
-        # older versions read what does not need this one; the means of sources are those of a pool
+        # the means of sources are those of a pool
         sources = (
             {"sources": {"ratios": self._sources.ratios.tolist()}}
             if self._sources and self.pools_sources
             else {}
         )
         content = {
-            "format": FORMAT if sources else FORMAT - 1,
+            "format": FORMAT,
             "name": self.name,
             "seed": self.seed,
             "scales": {
@@ -558,9 +557,9 @@ class Standardizer:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Standardizer:
-        """Build from `to_dict`; without bounds, as format 1 has it, nothing is clipped."""
+        """Build from `to_dict`."""
         means, inverse = np.array(data["means"], float), np.array(data["inverse_sds"], float)
-        ends = [one or (-np.inf, np.inf) for one in data.get("bounds", [None] * len(means))]
+        ends = [one or (-np.inf, np.inf) for one in data["bounds"]]
         low, high = np.array(ends, float).reshape(-1, 2).T
         return cls(means, inverse, low, high)
 

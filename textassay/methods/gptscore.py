@@ -146,8 +146,6 @@ class GPTScore(PromptMethod):
     def _sign(self, ask: Ask, scored: str, variants: Sequence[object], counts: str) -> None:
         """Set the digest of the prompts and the signature."""
         options = self.options
-        # without a seed nothing enters the digest, so that scores of earlier versions stay
-        # comparable
         drawn = (options.seed,) if options.seed is not None else ()
         self.prompt_digest = ask.digest(ask.layout, *variants, *drawn)
         self.signature = ask.signature(

@@ -83,7 +83,7 @@ def _run_facts(run: RunSource) -> RunFacts:
     outcomes: list[tuple[str, int, str]] = [
         (name, count, REASONS[name]) for name in OUTCOMES if (count := summary["outcomes"][name])
     ]
-    # runs of older versions lack some facts, and an empty row would look like a fault
+    # not every run has all facts, and an empty row would look like a fault
     facts = [(label, value) for label, value in _all_facts(run, summary) if value]
     return RunFacts(
         name=run.name,
@@ -428,7 +428,7 @@ def _importance(run: RunSource) -> dict[str, float]:
             if each["mean"] is not None
         }
     except (ValueError, KeyError, TypeError):
-        return {}  # a report by an older version, or of nothing held out
+        return {}  # nothing was held out
 
 
 def _plan(run: RunSource) -> tuple[list[str], list[tuple[str, str]]]:

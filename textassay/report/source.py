@@ -190,7 +190,7 @@ class RunSource:
 
     @property
     def began(self) -> str:
-        """When it began, in words; empty if an older version did not record it."""
+        """When it began, in words."""
         created = str(self.recorded("created") or "")
         return created.replace("T", " ").replace("+00:00", " UTC")
 

@@ -557,7 +557,7 @@ class Score(Message):
     signature: str = ""
     """Names method, model, prompt digest, sampling and version; equal signatures are comparable."""
     started: AwareDatetime | None = None
-    """When work on the example began (UTC); `None` in runs of earlier versions."""
+    """When work on the example began (UTC); `None` in scores that no run has made."""
     seconds: float | None = Field(default=None, ge=0)
     """From there until its scores were there, waits and retries included; the same for all aspects
     that were judged together."""

@@ -29,8 +29,8 @@ def info(folder: Folder, *, as_json: flags.AsJson = False) -> None:
     from textassay.runtime.storage import cache_folder
 
     found = cache_folder.info(folder)
-    document = {"answers": found.entries, "files": found.files, "bytes": found.bytes}
-    text = f"{found.entries} answers in {found.files} files, {found.bytes / 1e6:.1f} MB"
+    document = {"answers": found.entries, "bytes": found.bytes}
+    text = f"{found.entries} answers, {found.bytes / 1e6:.1f} MB"
     typer.echo(json.dumps(document) if as_json else text)
 
 

@@ -486,8 +486,7 @@ def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> 
         )
     if "id" not in fields:
         fields["id"] = content_id(fields)
-    # An empty text says no more than an empty cell: rows with it have no source in common. After
-    # the id, by which ratings of earlier versions are joined.
+    # An empty text says no more than an empty cell: rows with it have no source in common.
     for name in ("system", "group"):
         value = fields.get(name)
         if type(value) is str and not value.strip():

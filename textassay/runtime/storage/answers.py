@@ -1,10 +1,9 @@
 """Where answers are kept: the protocol, and its implementation in a folder, with diskcache.
 
 diskcache evicts by default and pickles what is neither text nor bytes; here it holds nothing but
-text keys and bytes, gives nothing up, and only writes: what is there is read through SQLite. An
-answer goes into a log first, which costs some microseconds and survives the death of the process,
-and from there, with others, into the database. Knows keys and bytes; what they mean is the business
-of `calls/cache.py`.
+text keys and bytes, and gives nothing up. An answer goes into a log first, which costs some
+microseconds and survives the death of the process, and from there, with others, into the database.
+Knows keys and bytes; what they mean is the business of `calls/cache.py`.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from io import FileIO
 from itertools import islice
 from pathlib import Path
@@ -27,25 +26,25 @@ from typing import Any, Protocol
 import diskcache
 import filelock
 
-from textassay.runtime.concurrency import AsyncResource, GroupRead, Requests, in_thread
+from textassay.runtime.concurrency import AsyncResource, in_thread
 from textassay.runtime.errors import StorageError
 from textassay.runtime.storage.cache_folder import (
     DATABASE,
     LOG,
-    LogReader,
+    RAW,
     Reader,
     cache_lock,
     checksum,
-    databases,
     held,
     log_lock,
     log_owner,
     log_paths,
     log_record,
     logs,
-    open_sources,
+    mismatch,
     prepare,
     read_answers,
+    read_log,
     refuse_links,
     require,
     unusable,
@@ -71,7 +70,6 @@ _SETTINGS: dict[str, Any] = {
     "sqlite_synchronous": 1,
     "sqlite_wal_autocheckpoint": 8192,
 }
-_KNOWN_SETTINGS = {*_SETTINGS, *diskcache.DEFAULT_SETTINGS, "count", "size", "hits", "misses"}
 _ROWS_PER_TRANSACTION = 2000
 _LOG_BYTES = 2_000_000
 """What may wait for a commit."""
@@ -120,12 +118,19 @@ class _BytesInRows(diskcache.Disk):  # type: ignore[misc]  # diskcache has no ty
             raise StorageError(f"a cached value must be bytes, not {type(value).__name__}")
         return super().store(value, read, key)
 
+    def fetch(self, mode: int, filename: Any, value: Any, read: bool) -> Any:
+        """Return the value of a row; diskcache would unpickle what is not bytes."""
+        if mode != RAW or type(value) is not bytes:
+            raise self._strange(f"a value of mode {mode!r}")
+        return value
+
     def remove(self, file_path: Any) -> None:
-        """Refuse: no value has a file of its own, and a planted row could name any."""
+        """Refuse: no value has a file of its own, and a row of somebody else could name any."""
+        raise self._strange(f"a value in the file {file_path!r}")
+
+    def _strange(self, what: str) -> StorageError:
         file = Path(self._directory) / DATABASE
-        raise unusable(
-            file, f"it contains a value in the file {file_path!r}, which textassay never writes"
-        )
+        return unusable(file, f"it contains {what}, which textassay never writes")
 
 
 _COMMIT_SECONDS = 0.05
@@ -145,7 +150,7 @@ class _Writer:
         with held(self._lock), _as_unusable(self._file):
             refuse_links(self._file)
             if self._file.exists():
-                _refuse_unknown_settings(self._file)
+                _check_readable(self._file)
             self._cache = diskcache.Cache(
                 str(self._folder), timeout=60, disk=_BytesInRows, **_SETTINGS
             )
@@ -167,16 +172,28 @@ class _Writer:
         except filelock.Timeout:  # it lives
             return
         try:
-            for file in reversed(logs(self._folder)):
+            for file in logs(self._folder):
                 if log_owner(file) == owner:
-                    log = LogReader(file)
-                    if log.problem is not None:
-                        _log.warning("%s: %s; what came before is kept", file, log.problem)
-                    self._set(log.answers)
+                    answers, problem = read_log(file)
+                    if problem:
+                        _log.warning("%s: %s; what came before is kept", file, problem)
+                    self._set(answers)
                     file.unlink()
         finally:
             lock.release()
         Path(lock.lock_file).unlink(missing_ok=True)
+
+    def get(self, key: str) -> bytes | None:
+        """Return a committed value, or `None`; on any thread, which then has a connection."""
+        with _as_unusable(self._file):
+            value, tag = self._cache.get(key, tag=True)
+        if value is not None and tag != checksum(key, value):
+            raise unusable(self._file, mismatch(key))
+        return value  # type: ignore[no-any-return]
+
+    def end_reads(self) -> None:
+        """Close the connection of the calling thread."""
+        self._cache.close()
 
     def write(self, answers: Mapping[str, bytes]) -> None:
         """Write all answers in one transaction, or none."""
@@ -272,15 +289,13 @@ class _Commits:
         self._failure: StorageError | None = None
         self._failure_reported = False
 
-    def pending(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return those of the answers that are not committed yet, so that no reader sees them."""
+    def get(self, key: str) -> bytes | None:
+        """Return the value of `key`, committed or not, or `None`."""
         with self._lock:
-            return {
-                key: some[key]
-                for some in (self._in_work, self._taken)
-                for key in keys
-                if key in some
-            }
+            for answers in (self._taken, self._in_work):
+                if key in answers:
+                    return answers[key]
+        return self._writer.get(key)
 
     async def put(self, key: str, value: bytes) -> None:
         """Take an answer; wait for a commit if they come faster than they can be committed."""
@@ -306,6 +321,10 @@ class _Commits:
             if not self._taken and not self._in_work:
                 self._thread.submit(self._commit)
             self._taken[key] = value
+
+    def end_reads(self) -> None:
+        """Close what `get` has opened on the calling thread."""
+        self._writer.end_reads()
 
     def close(self) -> None:
         """Commit what was taken, end the thread, and raise a failure that no `put` has raised."""
@@ -369,8 +388,7 @@ class DiskStore(AsyncResource):
     """Answers in a cache folder, which any number of processes may share.
 
     An answer goes into a log on the thread that puts it, and with others into the database a little
-    later; what the tasks of an event loop fetch in one turn is read together, on the loop's thread.
-    Use it from one thread.
+    later. Use it from one thread, which reads without waiting for the one that writes.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -387,35 +405,15 @@ class DiskStore(AsyncResource):
         self.place = Path(folder)
         self._closed = False
         prepare(self.place)
-        with ExitStack() as stack:
-            self._commits = _Commits(self.place)
-            stack.callback(self._commits.close)
-            self._readers = [
-                stack.enter_context(closing(Reader(file))) for file in databases(self.place)
-            ]
-            stack.pop_all()
-        self._reads = GroupRead(self._read)
+        self._commits = _Commits(self.place)
 
-    def fetch(self, key: str) -> Awaitable[bytes | None]:
+    async def fetch(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`; raises `StorageError` for a damaged one."""
+        # a run that is answered from here alone would never give other tasks a turn
+        await asyncio.sleep(0)
         if self._closed:
             raise StorageError(f"the cache folder {self.place} is closed")
-        return self._reads.request(key)
-
-    def _read(self, requests: Requests) -> None:
-        found = self._commits.pending(requests)
-        missing = [key for key in requests if key not in found]
-        try:
-            found |= _found(self._readers, missing)
-        except StorageError:
-            # a damaged value is the error of those alone who wait for it
-            for key in missing:
-                try:
-                    found |= _found(self._readers, [key])
-                except StorageError as error:
-                    requests.pop(key).fail(error)
-        for key, request in requests.items():
-            request.answer(found.get(key))
+        return self._commits.get(key)
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; after one `StorageError` every later `put` raises it."""
@@ -427,8 +425,7 @@ class DiskStore(AsyncResource):
             return
         self._closed = True
         # before the writer, whose connection moves the log into the file if it is the last one
-        for reader in self._readers:
-            reader.close()
+        self._commits.end_reads()
         await in_thread(self._commits.close)
 
 
@@ -438,13 +435,18 @@ class RecordedAnswers:
     def __init__(self, folder: Path) -> None:
         require(folder)
         self.place = folder
-        self._readers: list[Reader | LogReader] | None = None
+        self._logged: dict[str, bytes] = {}
+        self._reader: Reader | None = None
 
     def get(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`."""
-        if self._readers is None:
-            self._readers = open_sources(self.place)
-        return _found(self._readers, [key]).get(key)
+        if self._reader is None:
+            # the logs first: what is moved into the database meanwhile is found in both
+            for file in logs(self.place):
+                self._logged |= read_log(file)[0]
+            self._reader = Reader(self.place / DATABASE)
+        value = self._logged.get(key)
+        return self._reader.find(key) if value is None else value
 
     async def fetch(self, key: str) -> bytes | None:
         """Do what `get` does, after a turn for others."""
@@ -457,8 +459,8 @@ class RecordedAnswers:
 
     async def aclose(self) -> None:
         """Close the files; safe to call twice."""
-        readers, self._readers = self._readers or (), None
-        for reader in readers:
+        reader, self._reader = self._reader, None
+        if reader is not None:
             reader.close()
 
 
@@ -480,26 +482,9 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
     return copied
 
 
-def _found(readers: Iterable[Reader | LogReader], keys: Sequence[str]) -> dict[str, bytes]:
-    """Return the values of the keys that are there, each from the first database that has it."""
-    found: dict[str, bytes] = {}
-    for reader in readers:
-        if missing := [key for key in keys if key not in found]:
-            found |= reader.find(missing)
-    return found
-
-
-def _refuse_unknown_settings(file: Path) -> None:
-    """Refuse settings that diskcache would misread.
-
-    It turns every row of its table Settings into an attribute and, for names that begin with
-    `sqlite_`, runs a pragma of that name: a planted row could set anything.
-    """
+def _check_readable(file: Path) -> None:
+    """Read what diskcache reads first: of a damaged file it would leave a connection open."""
     # not read only: what a killed process left unfinished is rolled back
     with closing(sqlite3.connect(file)) as connection:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'Settings'").fetchall():
-            return
-        names = {name for (name,) in connection.execute("SELECT key FROM Settings")}
-    strange = sorted(map(repr, names - _KNOWN_SETTINGS))
-    if strange:
-        raise unusable(file, f"it has the unknown setting {strange[0]}")
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'Settings'").fetchall():
+            connection.execute("SELECT key FROM Settings").fetchall()  # from its index

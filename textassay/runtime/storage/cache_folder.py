@@ -1,15 +1,14 @@
-"""A cache folder: its marker, lock and databases, read only; and what the command line does to it.
+"""A cache folder: its marker, lock and database, read only; and what the command line does to it.
 
     textassay-cache.json    marks the folder as ours, with the format's number
     .lock                   held while a process creates, commits or deletes answers
     cache.db                the answers, a diskcache database
     pending-ID-N            logs of one open store: answers that are not in the database yet
     pending-ID.lock         held while that store is open
-    shard-NNN/cache.db      answers that versions of format 1 wrote; they are only read
 
-In a database every row is a text key and inline bytes with their checksum; anything else is damage.
-Here it is read through SQLite alone, as diskcache would write its settings into it: the folder may
-be in use, or on a disk that cannot be written to.
+In the database every row is a text key and inline bytes with their checksum; anything else is
+damage. Here it is read through SQLite alone, as diskcache would write its settings into it: the
+folder may be in use, or on a disk that cannot be written to.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import sqlite3
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,17 +34,15 @@ from textassay.runtime.storage.files import (
     write_json,
 )
 
-FORMAT = 2
+FORMAT = 1
 MARKER = "textassay-cache.json"
 DATABASE = "cache.db"
-"""Name of a database, as diskcache gives it; SQLite keeps `-wal` and `-shm` beside it."""
+"""Name of the database, as diskcache gives it; SQLite keeps `-wal` and `-shm` beside it."""
 RAW = 1
 """The mode of a value that lies in the row itself."""
 MAX_PROBLEMS = 100
 
 _SELECT = "SELECT key, raw, mode, filename, tag, value FROM Cache"
-_KEYS_PER_QUERY = 500
-"""SQLite takes 999 values in a query, or more."""
 _LOCK = ".lock"
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.002
@@ -63,8 +60,6 @@ class StoreInfo(NamedTuple):
     """Answers; one that is just moved from a log into a database may count twice."""
     bytes: int
     """Size on disk."""
-    files: int
-    """Databases and logs that the answers lie in."""
 
 
 class Verification(NamedTuple):
@@ -74,7 +69,7 @@ class Verification(NamedTuple):
     entries: int
     """Entries that were read and are well."""
     problems: tuple[str, ...]
-    """What is damaged: file, and key if it is known; at most `MAX_PROBLEMS` per file."""
+    """What is damaged: file, and key if it is known; at most `MAX_PROBLEMS`."""
 
     @property
     def ok(self) -> bool:
@@ -91,7 +86,7 @@ def unusable(file: Path, reason: object) -> StorageError:
     """Return the error for a file that cannot be read or written, with what to do."""
     return StorageError(
         f"the cache file {file} cannot be used: {reason}; free space or permissions may help, and "
-        f"`textassay cache verify {_folder_of(file)}` shows what is damaged"
+        f"`textassay cache verify {file.parent}` shows what is damaged"
     )
 
 
@@ -113,8 +108,8 @@ def holds_answers(folder: Path) -> bool:
     return is_cache_folder(folder)
 
 
-def require(folder: Path) -> int:
-    """Return the format of a cache folder that this version can read."""
+def require(folder: Path) -> None:
+    """Refuse a folder that is no cache folder, or has a newer format."""
     if not is_cache_folder(folder):
         raise ConfigurationError(f"{folder} is not a cache folder: it has no {MARKER}")
     try:
@@ -125,32 +120,28 @@ def require(folder: Path) -> int:
         raise StorageError(
             f'{folder / MARKER} is damaged; it should contain {{"format": {FORMAT}}}'
         ) from error
-    if number not in range(1, FORMAT + 1):
+    if number != FORMAT:
         raise ConfigurationError(
             f"the cache folder {folder} has format {number!r}, and this version of textassay reads"
             f" {FORMAT}; use another folder or another version of textassay"
         )
-    return int(number)
 
 
 def prepare(folder: Path) -> None:
-    """Create the folder and its marker if missing, and check them.
-
-    A folder of format 1 becomes one of this format, which earlier versions refuse: they would not
-    find the answers that are written from now on.
-    """
+    """Create the folder and its marker if missing, and check them."""
     _refuse_foreign(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"the cache folder {folder} cannot be created: {error}") from error
-    if is_cache_folder(folder) and require(folder) == FORMAT:
+    if is_cache_folder(folder):
+        require(folder)
         return
     with held(cache_lock(folder)):
-        if is_cache_folder(folder):
+        if is_cache_folder(folder):  # made by another process meanwhile
             require(folder)
-        else:
-            _refuse_foreign(folder)
+            return
+        _refuse_foreign(folder)
         try:
             if os.name == "posix":
                 folder.chmod(0o700)
@@ -190,15 +181,9 @@ def held(lock: filelock.BaseFileLock) -> Iterator[None]:
         lock.release()
 
 
-def databases(folder: Path) -> list[Path]:
-    """Return the databases of a cache folder, first its own, then those of format 1."""
-    own = folder / DATABASE
-    return [own] * os.path.lexists(own) + sorted(folder.glob(f"shard-*/{DATABASE}"))
-
-
 def logs(folder: Path) -> list[Path]:
-    """Return the logs of answers that are not in the database yet, an owner's newest first."""
-    return sorted(folder.glob(f"{LOG}*-*"), reverse=True)
+    """Return the logs of answers that are not in the database yet, an owner's oldest first."""
+    return sorted(folder.glob(f"{LOG}*-*"))
 
 
 def log_paths(folder: Path, owner: str) -> Iterator[Path]:
@@ -222,64 +207,37 @@ def log_record(key: str, value: bytes) -> bytes:
     return _RECORD.pack(len(name), len(value), checksum(key, value)) + name + value
 
 
-class LogReader:
-    """The answers that a log holds at this moment; does what a `Reader` of a database does.
+def read_log(file: Path) -> tuple[dict[str, bytes], str]:
+    """Return the answers that a log holds at this moment, and what is damaged, empty if nothing is.
 
     A record that its process, or the disk in a power cut, did not finish writing is left out.
     """
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.answers: dict[str, bytes] = {}
-        self.problem: str | None = None
-        refuse_links(file)
-        try:
-            content = read_regular(file)
-        except FileNotFoundError:  # its process has ended well meanwhile
-            content = b""
-        except OSError as error:
-            raise unusable(file, error) from error
-        at = 0
-        while at + _RECORD.size <= len(content):
-            key_size, value_size, check = _RECORD.unpack_from(content, at)
-            middle = at + _RECORD.size + key_size
-            # a key that is no UTF-8 has another checksum
-            key = content[middle - key_size : middle].decode(errors="replace")
-            value = content[middle : middle + value_size]
-            at = middle + value_size
-            if at > len(content) or not key_size:
-                return
-            if checksum(key, value) != check:
-                self.problem = f"the record after {len(self.answers)} answers is damaged"
-                return
-            self.answers[key] = value
-
-    def find(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the values of those keys that are there."""
-        return {key: self.answers[key] for key in keys if key in self.answers}
-
-    def count(self) -> int:
-        """Return the number of entries."""
-        return len(self.answers)
-
-    def entries(self) -> Iterator[tuple[str, bytes | None, str | None]]:
-        """Iterate over key, value and, in place of a value, what is wrong with it."""
-        for key, value in self.answers.items():
-            yield key, value, None
-        if self.problem is not None:
-            yield "", None, self.problem
-
-    def close(self) -> None:
-        """Do nothing; the file was read at once."""
+    answers: dict[str, bytes] = {}
+    refuse_links(file)
+    try:
+        content = read_regular(file)
+    except FileNotFoundError:  # its process has ended well meanwhile
+        return answers, ""
+    except OSError as error:
+        raise unusable(file, error) from error
+    at = 0
+    while at + _RECORD.size <= len(content):
+        key_size, value_size, check = _RECORD.unpack_from(content, at)
+        middle = at + _RECORD.size + key_size
+        # a key that is no UTF-8 has another checksum
+        key = content[middle - key_size : middle].decode(errors="replace")
+        value = content[middle : middle + value_size]
+        at = middle + value_size
+        if at > len(content) or not key_size:
+            break
+        if checksum(key, value) != check:
+            return answers, f"the record after {len(answers)} answers is damaged"
+        answers[key] = value
+    return answers, ""
 
 
 def refuse_links(file: Path) -> None:
     """Refuse a database with links or pipes in place of its files, which lead elsewhere or hang."""
-    if _is_in_shard(file) and file.parent.is_symlink():
-        raise StorageError(
-            f"{file.parent} is a link, which textassay never makes; remove it, or name the folder "
-            "it leads to with cache="
-        )
     for each in _files_of(file):
         try:
             refuse_irregular(each)
@@ -288,7 +246,7 @@ def refuse_links(file: Path) -> None:
 
 
 class Reader:
-    """Reads one database without writing to it, also while another process does.
+    """Reads the database without writing to it, also while another process does.
 
     May be used from any one thread at a time.
     """
@@ -298,39 +256,28 @@ class Reader:
         refuse_links(file)
         try:
             self._connection = _connect_read_only(file)
-            try:
-                self._has_table = self._look_for_table()
-            except BaseException:
-                self._connection.close()
-                raise
         except sqlite3.Error as error:
             raise unusable(file, error) from error
 
-    def find(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the values of those keys that are there."""
-        found: dict[str, bytes] = {}
-        for start in range(0, len(keys), _KEYS_PER_QUERY):
-            some = keys[start : start + _KEYS_PER_QUERY]
-            places = ",".join("?" * len(some))
-            where = f"WHERE key IN ({places}) AND raw = 1"
-            for key, *row in self._rows(f"{_SELECT} {where}", some):
-                if (problem := _problem(key, *row)) is not None:
-                    raise unusable(self.file, problem)
-                found[key] = row[-1]
-        return found
+    def find(self, key: str) -> bytes | None:
+        """Return the value of `key`, or `None`."""
+        for _, *row in self._rows(f"{_SELECT} WHERE key = ? AND raw = 1", (key,)):
+            if problem := _problem(key, *row):
+                raise unusable(self.file, problem)
+            return row[-1]  # type: ignore[no-any-return]
+        return None
 
     def count(self) -> int:
         """Return the number of entries."""
         return sum(count for (count,) in self._rows("SELECT COUNT(*) FROM Cache"))
 
-    def entries(self) -> Iterator[tuple[str, bytes | None, str | None]]:
-        """Iterate over key, value and, in place of a value, what is wrong with it."""
+    def entries(self) -> Iterator[tuple[str, bytes, str]]:
+        """Iterate over key, value and what is wrong with it, empty if nothing is."""
         for (message,) in self._rows("PRAGMA integrity_check(10)"):
             if message != "ok":
-                yield "", None, str(message)
+                yield "", b"", str(message)
         for key, *row in self._rows(_SELECT):
-            problem = _problem(key, *row)
-            yield str(key), None if problem else row[-1], problem
+            yield str(key), row[-1], _problem(key, *row)
 
     def close(self) -> None:
         """Close the connection."""
@@ -338,85 +285,63 @@ class Reader:
 
     def _rows(self, query: str, values: Sequence[str] = ()) -> Iterator[Any]:
         try:
-            if self._has_table or self._look_for_table():
-                yield from self._connection.execute(query, values)
+            yield from self._connection.execute(query, values)
         except sqlite3.Error as error:
+            if str(error) == "no such table: Cache":  # its maker was killed before its first answer
+                return
             raise unusable(self.file, error) from error
 
-    def _look_for_table(self) -> bool:
-        found = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'Cache'")
-        return bool(found.fetchall())
 
-
-def sources(folder: Path) -> list[Path]:
-    """Return all files that hold answers, the newest first."""
-    # logs before the database: what is moved from one to the other meanwhile is found in both
-    return logs(folder) + databases(folder)
-
-
-def open_source(file: Path) -> Reader | LogReader:
-    """Open a database or a log."""
-    return Reader(file) if file.name == DATABASE else LogReader(file)
-
-
-def open_sources(folder: Path) -> list[Reader | LogReader]:
-    """Open all files that hold answers at once, the newest first.
-
-    What is moved from a log into the database meanwhile is found in one of them.
-    """
-    with ExitStack() as opened:
-        readers = [opened.enter_context(closing(open_source(file))) for file in sources(folder)]
-        opened.pop_all()
-    return readers
+def _entries(folder: Path) -> Iterator[tuple[Path, str, bytes, str]]:
+    """Iterate over file, key, value and what is wrong with it; a key's newest value comes last."""
+    # read before the database: what is moved from one to the other meanwhile is found in both
+    logged = [(file, *read_log(file)) for file in logs(folder)]
+    file = folder / DATABASE
+    if os.path.lexists(file):
+        with closing(Reader(file)) as reader:
+            for entry in reader.entries():
+                yield file, *entry
+    for log, answers, problem in logged:
+        for key, value in answers.items():
+            yield log, key, value, ""
+        if problem:
+            yield log, "", b"", problem
 
 
 def read_answers(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Iterate over the keys and values of a cache folder."""
+    """Iterate over the keys and values of a cache folder; a key's newest value comes last."""
     require(folder)
-    readers = open_sources(folder)
-    try:
-        # first those that a newer one of the same key replaces
-        for reader in reversed(readers):
-            for key, value, problem in reader.entries():
-                if value is None:
-                    raise unusable(reader.file, f"{key}: {problem}")
-                yield key, value
-    finally:
-        for reader in readers:
-            reader.close()
+    for file, key, value, problem in _entries(folder):
+        if problem:
+            raise unusable(file, f"{key}: {problem}")
+        yield key, value
 
 
 def info(folder: str | Path) -> StoreInfo:
     """Return what a cache folder holds, also while it is in use."""
     folder = Path(folder)
     require(folder)
-    files = sources(folder)
-    entries = 0
-    for file in files:
-        with closing(open_source(file)) as reader:
+    entries = sum(len(read_log(file)[0]) for file in logs(folder))
+    if os.path.lexists(folder / DATABASE):
+        with closing(Reader(folder / DATABASE)) as reader:
             entries += reader.count()
-    return StoreInfo(folder, entries, sum(map(_size, files)), len(files))
+    return StoreInfo(folder, entries, _size(folder))
 
 
 def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Verification:
     """Read all of a cache folder, which may be in use, and report what is damaged."""
     folder = Path(folder)
     require(folder)
-    sound, problems = 0, []
-    for file in sources(folder):
-        own: list[str] = []
-        try:
-            with closing(open_source(file)) as reader:
-                for key, value, problem in reader.entries():
-                    defect = problem if value is None else _undecodable(key, value, decode)
-                    if defect is None:
-                        sound += 1
-                    else:
-                        own.append(f"{file}: {defect}")
-        except StorageError as error:
-            own.append(f"{file}: {error.__cause__ or error}")
-        problems += own[:MAX_PROBLEMS]
-    return Verification(folder=folder, entries=sound, problems=tuple(problems))
+    sound, problems = 0, list[str]()
+    try:
+        for file, key, value, problem in _entries(folder):
+            if defect := problem or _undecodable(key, value, decode):
+                problems.append(f"{file}: {defect}")
+            else:
+                sound += 1
+    except StorageError as error:
+        problems.append(f"{folder / DATABASE}: {error.__cause__ or error}")
+    return Verification(folder=folder, entries=sound, problems=tuple(problems[:MAX_PROBLEMS]))
 
 
 def clear(folder: str | Path) -> StoreInfo:
@@ -424,22 +349,20 @@ def clear(folder: str | Path) -> StoreInfo:
     folder = Path(folder)
     require(folder)
     with held(cache_lock(folder)):
-        files = sources(folder)
-        for file in files:
+        database = folder / DATABASE
+        for file in (database, *logs(folder)):
             refuse_links(file)
-        for file in databases(folder):
-            _refuse_use(file)
-        entries, size = sum(map(_count, files)), sum(map(_size, files))
+        _refuse_use(database)
         try:
-            for file in files:
-                for each in _files_of(file):
-                    each.unlink(missing_ok=True)
-                if file.parent != folder:
-                    with suppress(OSError):  # something else lies in it, which is not ours
-                        file.parent.rmdir()
+            found = info(folder)
+        except StorageError:  # too damaged to be read, which is a reason to clear it
+            found = StoreInfo(folder, 0, _size(folder))
+        try:
+            for each in (*_files_of(database), *logs(folder)):
+                each.unlink(missing_ok=True)
         except OSError as error:
             raise StorageError(f"the cache folder {folder} cannot be cleared: {error}") from error
-    return StoreInfo(folder, entries, size, len(files))
+    return found
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -459,18 +382,9 @@ def _refuse_use(file: Path) -> None:
     except sqlite3.DatabaseError as error:  # any other: it is damaged
         if "locked" in str(error):
             raise ConfigurationError(
-                f"the cache folder {_folder_of(file)} is in use by another process; clear it when "
+                f"the cache folder {file.parent} is in use by another process; clear it when "
                 "that has ended"
             ) from None
-
-
-def _is_in_shard(file: Path) -> bool:
-    return file.parent.name.startswith("shard-")
-
-
-def _folder_of(file: Path) -> Path:
-    """Return the cache folder of a database."""
-    return file.parent.parent if _is_in_shard(file) else file.parent
 
 
 def _files_of(file: Path) -> tuple[Path, ...]:
@@ -479,64 +393,46 @@ def _files_of(file: Path) -> tuple[Path, ...]:
     return tuple(file.with_name(f"{file.name}{end}") for end in ("-journal", "-wal", "-shm", ""))
 
 
-def _size(file: Path) -> int:
+def _size(folder: Path) -> int:
     size = 0
-    for each in _files_of(file):
+    for each in (*_files_of(folder / DATABASE), *logs(folder)):
         with suppress(FileNotFoundError):
             size += each.stat().st_size
     return size
 
 
-def _count(file: Path) -> int:
-    """Return the number of entries of a database to be deleted, 0 if it is too damaged to read."""
-    try:
-        with closing(open_source(file)) as reader:
-            return reader.count()
-    except StorageError:
-        return 0
-
-
-def _undecodable(key: str, value: bytes, decode: Callable[[bytes], object]) -> str | None:
+def _undecodable(key: str, value: bytes, decode: Callable[[bytes], object]) -> str:
     try:
         decode(value)
     except ValueError as error:
         return f"the value of {key} cannot be decoded: {error}"
-    return None
+    return ""
 
 
-def _problem(key: Any, raw: Any, mode: Any, filename: Any, tag: Any, value: Any) -> str | None:
-    """Return what is wrong with a row, or `None`."""
+def mismatch(key: str) -> str:
+    """Return what is wrong with a value that is not the one that was kept."""
+    return f"the value of {key} does not match its checksum"
+
+
+def _problem(key: Any, raw: Any, mode: Any, filename: Any, tag: Any, value: Any) -> str:
+    """Return what is wrong with a row, empty if nothing is."""
     if raw != 1 or type(key) is not str:
         return "a key that is not text, which textassay never writes"
     if mode != RAW or filename is not None or type(value) is not bytes:
         return (
             f"the value of {key} is not plain bytes (mode {mode!r}), which textassay never writes"
         )
-    if tag != checksum(key, value):
-        return f"the value of {key} does not match its checksum"
-    return None
+    return "" if tag == checksum(key, value) else mismatch(key)
 
 
 def _connect_read_only(file: Path) -> sqlite3.Connection:
-    """Return a connection that cannot write to the database.
-
-    In a folder that cannot be written to, the file is opened as immutable: SQLite would otherwise
-    try to create an index beside it.
-    """
-    mode = "mode=ro"
-    if not os.access(file.parent, os.W_OK):
-        log = file.with_name(f"{file.name}-wal")
-        has_log = log.exists() and log.stat().st_size > 0
-        if has_log and not file.with_name(f"{file.name}-shm").exists():
-            raise StorageError(
-                f"{log} contains answers that cannot be read in a read-only folder; copy "
-                f"{_folder_of(file)} to a writable place and read the copy"
-            )
-        if not has_log:
-            # Safe only without a log: SQLite ignores the log of a file that it takes for immutable.
-            mode = "immutable=1"
+    """Return a connection that cannot write to the database."""
+    # In a folder that cannot be written to, SQLite cannot make an index of its log; without a log
+    # the file does not change, and needs none.
+    log = file.with_name(f"{file.name}-wal")
+    is_fixed = not os.access(file.parent, os.W_OK) and not log.exists()
     return sqlite3.connect(
-        f"{file.absolute().as_uri()}?{mode}",
+        f"{file.absolute().as_uri()}?{'immutable=1' if is_fixed else 'mode=ro'}",
         uri=True,
         timeout=60,
         isolation_level=None,

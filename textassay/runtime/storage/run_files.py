@@ -21,8 +21,6 @@ from textassay.runtime.storage.journal import parse_row, read_lines
 FORMAT = 1
 MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.json", "answers"
 BATCHES = "batches.jsonl"
-_TIMING = ("started", "seconds")
-"""Fields that scores of earlier versions lack."""
 _CALIBRATED = ("calibrated", "low", "high", "outside")
 """Fields that only calibrated scores have."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -49,9 +47,6 @@ def score_row(score: Score) -> bytes:
         fields["usage"] = vars(usage)  # a fifth of the time that `as_json` takes
     if score.outside is score.calibrated is score.low is score.high is None:
         for name in _CALIBRATED:
-            del fields[name]
-    if score.started is None:
-        for name in _TIMING:
             del fields[name]
     return encode(fields, default=as_json)
 
@@ -166,10 +161,7 @@ _TOKEN_DETAILS = {
 
 def token_details(usage: Mapping[str, Any]) -> str:
     """Return which of the tokens of a summary's usage are special, in brackets, or nothing."""
-    # summaries of older versions lack these counts
-    parts = [
-        f"{usage[name]:,} {words}" for name, words in _TOKEN_DETAILS.items() if usage.get(name)
-    ]
+    parts = [f"{usage[name]:,} {words}" for name, words in _TOKEN_DETAILS.items() if usage[name]]
     return f" ({', '.join(parts)})" if parts else ""
 
 
