@@ -272,8 +272,6 @@ def test_proxies_are_asked_but_for_what_they_leave_out(tmp_path, monkeypatch, na
 
 
 def test_doctor_says_by_its_status_that_nothing_works():
-    """Before: all "no", and 0."""
-
     def broken(request: web.Request, text: str) -> web.Response:
         return web.json_response({"error": {"message": "no such field"}}, status=422)
 
@@ -284,44 +282,12 @@ def test_doctor_says_by_its_status_that_nothing_works():
 
 
 def test_doctor_finds_likelihoods_of_given_texts():
-    """Before: "no", and "all but gptscore", of a server that gptscore can ask."""
     with served() as server:
         done = textassay("doctor", "direct/m", "--api-base", server.url, "--json")
     rows = {row["ability"]: row for row in json.loads(done.out)["rows"]}
     assert rows["continuation"]["verdict"] == rows["logprobs"]["verdict"] == "yes"
     assert rows["methods"]["detail"] == "all"
     assert "logprobs" not in rows["parameters"]["detail"]
-
-
-def test_doctor_names_levels_of_effort_and_what_was_cached():
-    """As the refusal of one level names them; long prompts are told by what usage says."""
-    asked: list[dict[str, Any]] = []
-
-    def provider(request: web.Request, text: str) -> web.Response:
-        body = json.loads(text)
-        if request.path != "/v1/chat/completions":
-            return web.json_response({"error": {"message": "no such path"}}, status=404)
-        if body.get("reasoning_effort") == "max":
-            said = (
-                "Unsupported value: 'reasoning_effort' does not support 'max' with this model."
-                " Supported values are: 'none', 'low', and 'high'."
-            )
-            error = {"message": said, "param": "reasoning_effort", "code": "unsupported_value"}
-            return web.json_response({"error": error}, status=400)
-        cached = 2048 if len(text) > 8000 and body in asked else 0
-        asked.append(body)
-        usage = {"prompt_tokens": 2500, "completion_tokens": 3}
-        return rated({**usage, "prompt_tokens_details": {"cached_tokens": cached}})
-
-    with gateway(provider) as url:
-        flags = ("--effort", "low", "--temperature", "0.5", "--json")
-        done = textassay("doctor", "direct/m", "--api-base", url, *flags)
-    assert done.code == 0, (done.out, done.err)
-    details = {row["ability"]: row["detail"] for row in json.loads(done.out)["rows"]}
-    assert details["effort"] == "takes none, low, high; none gives no thought"
-    assert details["caching"].startswith("2,048 of 2,500 tokens")
-    assert {body["temperature"] for body in asked} == {0.5}
-    assert {body["reasoning_effort"] for body in asked} == {"low", "none"}
 
 
 SECRET = "sk-a-very-secret-key"

@@ -91,11 +91,11 @@ def test_the_doctor_says_what_it_is_like(server, anthropic_key):
     rows = {row["ability"]: row for row in document("doctor", model, "--api-base", base)["rows"]}
     verdicts = {ability: row["verdict"] for ability, row in rows.items()}
     assert verdicts["chat"] == verdicts["thinks"] == verdicts["methods"] == "yes"
-    assert verdicts["prompt"] == verdicts["continuation"] == verdicts["caching"] == "no"
+    assert verdicts["prompt"] == verdicts["continuation"] == "no"
     refuses_logprobs = is_anthropic or "logprobs" in family.refuses
     assert verdicts["logprobs"] == ("no" if refuses_logprobs else "yes")
     assert ("sample answers instead" in rows["methods"]["detail"]) is refuses_logprobs
-    for name in {"temperature", "top_p", "stop", "seed"} & family.refuses.keys():
+    for name in {"temperature", "seed"} & family.refuses.keys():
         if not is_anthropic:  # litellm tells what it takes before anything is sent
             assert f"takes no {name}" in rows["parameters"]["detail"]
     if family.counts != "never" and not is_anthropic:

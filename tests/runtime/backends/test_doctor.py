@@ -9,14 +9,13 @@ import json
 import pytest
 
 from tests.gguf_fixture import Shape, write_model
-from textassay.runtime.backends.doctor import Finding, examine, plain_text
+from textassay.cli.commands.doctor import Finding, examine, plain_text
 from textassay.runtime.backends.local.llamacpp import LlamaCppModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.errors import (
     AuthenticationFailed,
     CapabilityError,
-    ContextTooLong,
     RequestRefused,
     ServerFailed,
 )
@@ -39,14 +38,16 @@ TWO = (
 )
 
 
+def adapted(model):
+    return AdaptingModel(model, Adaptation(model))
+
+
 def by_ability(findings: list[Finding]) -> dict[str, str]:
     return {finding.ability: finding.verdict for finding in findings}
 
 
 def answer(request: Request) -> Sample:
     """Answers as a good server would, seeds and schemas included."""
-    if len(request.text) > 1000:
-        raise ContextTooLong("the prompt is too long")
     if request.json_schema is not None:
         return Sample(text=json.dumps({"rating": 2}))
     return Sample(
@@ -55,22 +56,17 @@ def answer(request: Request) -> Sample:
     )
 
 
-def scripted(continuation: object, **changes: object) -> ScriptedModel:
-    known = Capabilities(
-        **{"context_length": 1000, "choices": True, "continuation": True, **changes}
-    )
-    return ScriptedModel(
-        answer,
-        capabilities=known,
-        choices=lambda request: dict.fromkeys(request.choices, -1.0),
-        continuation=continuation,
-    )
+def scripted(continuation: object) -> AdaptingModel:
+    known = Capabilities(n=True, continuation=True)
+    return adapted(ScriptedModel(answer, capabilities=known, continuation=continuation))
 
 
 async def test_a_sound_model_is_found_sound():
     """Every ability of a server that does what it says is found."""
     findings = await examine(scripted(lambda request: TWO))
-    assert set(by_ability(findings).values()) == {"yes"}
+    found = by_ability(findings)
+    assert found.pop("thinks") == "no"
+    assert set(found.values()) == {"yes"}
     text = plain_text("what direct/judge can do:", findings)
     assert text.count("\n") == len(findings)
     assert "what direct/judge can do:" in text
@@ -97,7 +93,7 @@ async def test_without_sampled_log_probabilities_the_greedy_token_must_be_likeli
             return (TokenLogprob(token="x", logprob=-0.5 if request.continuation == best else -9),)
 
         model = ScriptedModel(bare, capabilities=Capabilities(continuation=True), continuation=tell)
-        found = by_ability(await examine(model))
+        found = by_ability(await examine(adapted(model)))
         assert found["continuation"] == verdict
         assert found["logprobs"] == "no"
 
@@ -106,20 +102,22 @@ async def test_what_is_missing_is_named_and_what_broke_is_unknown():
     """No scoring, one sample for two, prose for JSON, a server that fails once in a while."""
 
     def poor(request: Request) -> Response:
-        if request.seed is not None:
+        if request.draw:
             raise ServerFailed("overloaded")
         return Response(samples=(Sample(text="sure!"),))
 
-    model = ScriptedModel(
-        poor, capabilities=Capabilities(choices=False, continuation=False, context_length=50)
-    )
-    findings = await examine(model)
+    model = ScriptedModel(poor, capabilities=Capabilities(continuation=False))
+    findings = await examine(adapted(model))
     found = by_ability(findings)
-    assert found["choices"] == found["continuation"] == found["n"] == "no"
-    assert found["json_schema"] == found["context_length"] == "wrong"
-    assert found["seed"] == found["temperature"] == "unknown"
-    assert "3 samples at temperature 1 are equal" in plain_text("poor", findings)
+    assert found["continuation"] == found["n"] == found["logprobs"] == "no"
+    assert found["json_schema"] == "wrong"
+    assert found["seed"] == "unknown"
     assert "llamacpp/PATH.gguf" in next(f.detail for f in findings if f.ability == "continuation")
+
+
+async def test_samples_that_are_always_equal_show_nothing_of_seeds():
+    found = await examine(adapted(ScriptedModel(lambda request: "sure!")))
+    assert by_ability(found)["seed"] == by_ability(found)["temperature"] == "unknown"
 
 
 async def test_a_wrong_key_is_no_finding():
@@ -129,7 +127,7 @@ async def test_a_wrong_key_is_no_finding():
         raise AuthenticationFailed("the key is wrong")
 
     with pytest.raises(AuthenticationFailed):
-        await examine(ScriptedModel(locked))
+        await examine(adapted(ScriptedModel(locked)))
 
 
 def chats_only(reply: object) -> AdaptingModel:
@@ -140,8 +138,7 @@ def chats_only(reply: object) -> AdaptingModel:
             return reply
         raise CapabilityError("takes chats only")
 
-    model = ScriptedModel(answer)
-    return AdaptingModel(model, Adaptation(model))
+    return adapted(ScriptedModel(answer))
 
 
 async def test_a_wrong_key_is_no_finding_of_a_model_that_takes_chats_only():
@@ -149,10 +146,9 @@ async def test_a_wrong_key_is_no_finding_of_a_model_that_takes_chats_only():
         await examine(chats_only(AuthenticationFailed("the key is wrong")))
 
 
-async def test_what_a_server_refuses_is_told_and_its_latency_is_not():
+async def test_what_a_server_refuses_is_told():
     """Not that it takes no plain prompts, which says nothing of the chats."""
     findings = await examine(chats_only(RequestRefused("too many messages")))
-    assert "latency" not in by_ability(findings)
     assert {f.detail for f in findings if f.ability in ("n", "seed")} == {"too many messages"}
 
 
@@ -169,6 +165,7 @@ async def test_a_local_model_can_everything(tmp_path, template):
     async with LlamaCppModel(
         "llamacpp/model.gguf", file.path, n_gpu_layers=0, threads=1, n_ctx=512
     ) as model:
-        found = by_ability(await examine(model))
+        found = by_ability(await examine(adapted(model)))
+    found.pop("thinks", None)
     assert found.pop("chat") == ("yes" if template else "no")
     assert set(found.values()) == {"yes"}

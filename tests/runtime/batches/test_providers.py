@@ -16,9 +16,9 @@ from tests.pictures import png, png_uri
 from tests.runtime.batches import test_batch
 from tests.runtime.batches.provider_server import KEY, Providers, serve_providers
 from tests.runtime.batches.test_batch import asked
+from textassay.cli.commands.doctor import examine_batches
 from textassay.runtime.api import connect
 from textassay.runtime.backends import http_errors
-from textassay.runtime.backends.doctor import examine_batches
 from textassay.runtime.backends.endpoint import PROVIDERS as KNOWN
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.batches.dialect import BatchRecord

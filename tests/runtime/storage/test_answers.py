@@ -137,13 +137,13 @@ def test_a_database_that_is_damaged_before_its_first_answer_is_named(tmp_path):
     file = tmp_path / "cache.db"
     file.touch()
     with closing(Reader(file)) as reader:
-        assert reader.find("a") is None
+        assert reader.find(["a"]) == {}
     file.write_bytes(b"no database" * 1000)
     with (
         closing(Reader(file)) as reader,
         pytest.raises(StorageError, match=r"cache\.db cannot be used"),
     ):
-        reader.find("a")
+        reader.find(["a"])
 
 
 def test_a_planted_file_name_is_refused(tmp_path):

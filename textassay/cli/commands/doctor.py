@@ -1,12 +1,14 @@
-"""`textassay doctor`: what a model can do."""
+"""`textassay doctor`: what a model can do, asked through the same adaptation as in a run."""
 
 from __future__ import annotations
 
 import json
+import math
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,14 +16,298 @@ from textassay.cli import flags
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async, with_flags
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    FatalModelError,
+    ModelError,
+    NothingListening,
+    RequestRefused,
+    UnknownName,
+)
+from textassay.runtime.messages import Message
+from textassay.runtime.model import (
+    ChatMessage,
+    ContinuationRequest,
+    Json,
+    Model,
+    Request,
+    Scoring,
+    TokenLogprob,
+    is_distribution,
+    scoring,
+)
 from textassay.runtime.settings import LOADED, SETTABLE, Settings
 from textassay.table import printable
 
 if TYPE_CHECKING:
-    from textassay.runtime.backends.doctor import Finding
+    from textassay.runtime.calls.adaptation import AdaptingModel
     from textassay.runtime.connected import ConnectedModel
-    from textassay.runtime.model import Model
+
+ProbeResult = Literal["yes", "no", "wrong", "unknown"]
+Observed = tuple[ProbeResult, str]
+"""Verdict and detail of a finding."""
+
+TOLERANCE = 0.05
+"""Two ways to the same log-probability may differ by this much (quantized models on servers that
+batch)."""
+MAX_TOKENS = 64
+"""Some servers take no fewer than 16; a longer thought is given more by the adaptation."""
+_QUESTION = (
+    "A bat and a ball cost 1.10 together. The bat costs 1.00 more than the ball. What does the ball"
+    " cost? Answer with the number alone."
+)
+_BEGINNING = "The colours of the rainbow are red, orange, yellow, green,"
+_SCHEMA: Json = {
+    "type": "object",
+    "properties": {"rating": {"type": "integer", "enum": [1, 2, 3]}},
+    "required": ["rating"],
+    "additionalProperties": False,
+}
+
+
+class Finding(Message):
+    """What was found of one ability."""
+
+    ability: str
+    verdict: ProbeResult
+    """`wrong`: it is offered, and gives wrong results; `unknown`: the answers do not show it."""
+    detail: str
+
+
+class Examiner:
+    """Asks a model some eight short questions, and notes what the answers show."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.findings: list[Finding] = []
+        self.chats = True
+        self.first: list[str] = []
+
+    def request(self, **fields: Any) -> Request:
+        """Return a request in the form that the model answers."""
+        if self.chats:
+            return Request(messages=(ChatMessage(role="user", content=_QUESTION),), **fields)
+        return Request(prompt=_BEGINNING, **fields)
+
+    async def note(self, ability: str, seen: Awaitable[Observed]) -> ProbeResult:
+        """Add what was seen of one ability; raise what every request would meet."""
+        try:
+            verdict, detail = await seen
+        except (FatalModelError, NothingListening):
+            raise
+        except (CapabilityError, ConfigurationError, RequestRefused) as error:
+            verdict, detail = "no", str(error)
+        except ModelError as error:
+            verdict, detail = "unknown", f"it failed: {type(error).__name__}: {error}"
+        self.findings.append(Finding(ability=ability, verdict=verdict, detail=detail))
+        return verdict
+
+    async def find_form(self) -> None:
+        """Ask in both forms, chat and plain prompt; raise if neither is answered for one reason."""
+        refusals: list[FatalModelError] = []
+        for ability, seen in (("chat", self.chat), ("prompt", self.prompt)):
+            try:
+                verdict = await self.note(ability, seen())
+            # one of the two forms, or an address of its own, may be what is missing
+            except FatalModelError as error:
+                refusals.append(error)
+                verdict = "no"
+                self.findings.append(Finding(ability=ability, verdict="no", detail=str(error)))
+            if ability == "chat":
+                self.chats = verdict == "yes"
+        if not self.chats and self.findings[-1].verdict != "yes":
+            self.chats = True
+            if refusals:
+                raise refusals[0]
+
+    async def chat(self) -> Observed:
+        """Ask a question that makes models think; note the thought, too."""
+        began = time.monotonic()
+        response = await self.model.generate(self.request(max_tokens=MAX_TOKENS))
+        seconds, sample = time.monotonic() - began, response.samples[0]
+        if response.usage.reasoning_tokens or sample.thought:
+            count = response.usage.reasoning_tokens
+            thought = f"{count:,} tokens of thought" if count else "a thought"
+            thinks = Finding(
+                ability="thinks", verdict="yes", detail=f"{thought} before a short answer"
+            )
+        else:
+            thinks = Finding(
+                ability="thinks", verdict="no", detail="no thought is shown or counted"
+            )
+        self.findings.append(thinks)
+        return "yes", f"{len(sample.text)} characters in {seconds:.1f} s"
+
+    async def prompt(self) -> Observed:
+        """Have a plain prompt continued."""
+        text = (await self.model.generate(Request(prompt=_BEGINNING, max_tokens=4))).samples[0].text
+        return "yes", f"continues a plain prompt ({len(text)} characters)"
+
+    async def several(self, draw: int = 0) -> list[str]:
+        """Return two samples at temperature 1; the draw is part of the seed."""
+        asked = self.request(n=2, temperature=1.0, seed=7, max_tokens=MAX_TOKENS, draw=draw)
+        return [sample.text for sample in (await self.model.generate(asked)).samples]
+
+    async def samples(self) -> Observed:
+        """Ask for two samples in one answer."""
+        self.first = await self.several()
+        count = len(self.first)
+        return ("yes" if count == 2 else "no"), f"{count} of 2 samples in one answer"
+
+    async def seed(self) -> Observed:
+        """Sample again with the same seed, and with another one."""
+        again, other = await self.several(), await self.several(draw=1)
+        differ = len({*self.first, *other}) > 1
+        self._add(
+            "temperature",
+            "yes" if differ else "unknown",
+            "samples differ" if differ else "samples are equal: more than one may add nothing",
+        )
+        if "seed" in self.refused:
+            return "no", "it is refused"
+        if self.first != again:
+            return "no", "equal seeds gave different answers"
+        if not differ:
+            return "unknown", "different seeds gave equal answers, too"
+        return "yes", "equal seeds gave equal answers, others differed"
+
+    async def logprobs(self) -> Observed:
+        """Ask for log-probabilities with alternatives."""
+        tokens = await self._tokens(self.request(max_tokens=MAX_TOKENS, logprobs=5))
+        if not tokens:
+            return "no", "no log-probabilities came with the answer"
+        if not is_distribution(tokens):
+            return "no", "only the sampled token came back, without alternatives: no distribution"
+        total = math.fsum(math.exp(logprob) for _, logprob in tokens[0].top)
+        # above 1 in sum: some servers return logits or scaled scores under this name
+        if total > 1.01 or tokens[0].logprob > 0.01:
+            return "wrong", f"alternatives add up to {total:.3f}"
+        return "yes", f"{len(tokens[0].top)} of 5 alternatives, with {total:.3f} of the probability"
+
+    async def json_schema(self) -> Observed:
+        """Ask for JSON; valid JSON is not enough, as many servers ignore the schema."""
+        asked = self.request(max_tokens=MAX_TOKENS, json_schema=_SCHEMA)
+        text = (await self.model.generate(asked)).samples[0].text
+        try:
+            answer = json.loads(text)
+        except json.JSONDecodeError:
+            return "wrong", f"the answer is not JSON: {text[:40]!r}"
+        fits = (
+            isinstance(answer, dict)
+            and list(answer) == ["rating"]
+            and answer["rating"] in (1, 2, 3)
+        )
+        detail = "satisfies the schema" if fits else f"breaks the schema: {text[:40]!r}"
+        if "json_schema" in self.refused:
+            return "no", f"schemas are refused; asked for in words, the answer {detail}"
+        return ("yes" if fits else "wrong"), f"the answer {detail}"
+
+    async def continuation(self) -> Observed:
+        """Compare two given tokens with what they were sampled with: an echo may be shifted."""
+        scorer = scoring(self.model, "continuation")
+        sampled = await self._tokens(Request(prompt=_BEGINNING, max_tokens=2, logprobs=1))
+        text = "".join(token.token for token in sampled)
+        if len(sampled) == 2 and "\ufffd" not in text:
+            given = await scorer.continuation(_given(text))
+            # text may be tokenized otherwise than it was sampled: then there is nothing to compare
+            if [token.token for token in given.tokens] == [token.token for token in sampled]:
+                pairs = zip(sampled, given.tokens, strict=True)
+                off = max(abs(one.logprob - other.logprob) for one, other in pairs)
+                if off <= TOLERANCE:
+                    return "yes", f"given tokens are as likely as sampled ones (within {off:.2g})"
+                return "wrong", f"off by {off:.2f} from what the same tokens were sampled with"
+        return await self._greedy_is_likeliest(scorer)
+
+    async def _greedy_is_likeliest(self, scorer: Scoring) -> Observed:
+        """Check that the greedily sampled token is likelier than other words."""
+        asked = Request(prompt=_BEGINNING, max_tokens=1)
+        greedy = (await self.model.generate(asked)).samples[0].text
+        if not greedy or "\ufffd" in greedy:
+            return "unknown", "log-probabilities come back, without a token to compare them with"
+        words = list(dict.fromkeys((greedy, " zebra", " seven", " of", " and", " quickly")))
+        answers = [await scorer.continuation(_given(word)) for word in words]
+        first, *others = (answer.tokens[0].logprob for answer in answers)
+        if max(others) > first + TOLERANCE:
+            return "wrong", f"another word is likelier than the greedy {greedy!r}"
+        return "yes", f"the greedy {greedy!r} is likelier than {len(others)} other words"
+
+    def parameters(self) -> None:
+        """Note what the model was found not to take."""
+        from textassay.runtime.calls.adaptation import adaptation_of
+
+        adaptation = adaptation_of(self.model)
+        if adaptation is None:
+            return
+        learned = adaptation.learned
+        seen = [f"takes no {name}" for name in learned.unsent]
+        seen += [f"takes {name} up to {limit}" for name, limit in learned.most.items()]
+        seen += [f"takes {name} from {limit}" for name, limit in learned.least.items()]
+        if learned.efforts:
+            seen.append(f"takes the efforts {', '.join(learned.efforts)}")
+        self._add("parameters", "no" if seen else "yes", "; ".join(seen) or "none is refused")
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The parameters that the model has refused by now."""
+        from textassay.runtime.calls.adaptation import adaptation_of
+
+        adaptation = adaptation_of(self.model)
+        return () if adaptation is None else adaptation.learned.unsent
+
+    def _add(self, ability: str, verdict: ProbeResult, detail: str) -> None:
+        self.findings.append(Finding(ability=ability, verdict=verdict, detail=detail))
+
+    async def _tokens(self, request: Request) -> tuple[TokenLogprob, ...]:
+        return (await self.model.generate(request)).samples[0].logprobs or ()
+
+
+def _given(text: str) -> ContinuationRequest:
+    return ContinuationRequest(prompt=_BEGINNING, continuation=text)
+
+
+async def examine(model: AdaptingModel) -> list[Finding]:
+    """Ask for every ability, one after the other.
+
+    Raises:
+        ModelError: Nothing is answered, for a reason that every request would meet.
+    """
+    examiner = Examiner(model)
+    await examiner.find_form()
+    await examiner.note("n", examiner.samples())
+    await examiner.note("seed", examiner.seed())
+    await examiner.note("logprobs", examiner.logprobs())
+    await examiner.note("json_schema", examiner.json_schema())
+    await examiner.note("continuation", examiner.continuation())
+    examiner.parameters()
+    return examiner.findings
+
+
+async def examine_batches(model: Model) -> list[Finding]:
+    """Ask for what batches may lack: a chat, and then all else side by side, as a batch is slow."""
+    from textassay.runtime.concurrency import gather
+
+    examiner = Examiner(model)
+    examiner.chats = await examiner.note("chat", examiner.chat()) == "yes"
+    await gather(
+        [
+            examiner.note("n", examiner.samples()),
+            examiner.note("logprobs", examiner.logprobs()),
+            examiner.note("json_schema", examiner.json_schema()),
+        ]
+    )
+    return [
+        one.model_copy(update={"ability": f"batch {one.ability}"})
+        for one in examiner.findings
+        if one.ability != "thinks"
+    ]
+
+
+def plain_text(heading: str, findings: Sequence[Finding]) -> str:
+    """Return findings as lines for a terminal below a heading, abilities aligned."""
+    width = max(len(finding.ability) for finding in findings)
+    lines = [f"  {one.ability:{width}}  {one.verdict:7}  {one.detail}" for one in findings]
+    return "\n".join([heading, *lines])
 
 
 @command("doctor", panel=MAKING)
@@ -36,7 +322,7 @@ def doctor(
         | flags.RUNTIME.only("api_base", "api_key_env", "effort", "extra", "batch"),
     ],
 ) -> int:
-    """Probe what a model supports: thoughts, effort, log-probabilities, echo, JSON schema.
+    """Ask what a model supports: log-probabilities, echo, n, JSON schema, seeds, thoughts.
 
     Examples:
         textassay doctor openai/gpt-4.1-mini
@@ -55,12 +341,11 @@ def doctor(
 
 
 async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
-    """Probe each ability and print what was found; return 1 if the model answers nothing at all."""
+    """Ask for each ability and print what was found; return 1 if nothing is answered."""
     from textassay.runtime.api import connect
-    from textassay.runtime.backends.doctor import examine, plain_text
 
     async with connect(name, settings=settings) as model:
-        # bare: a cache, or the splitting of draws, would hide what the model itself does
+        # adapted as in a run, but bare: a cache, or the splitting of draws, would hide what it does
         findings = _with_flags(await examine(model.bare))
         findings.append(_suited_methods(findings, model))
         if not as_json:
@@ -87,7 +372,6 @@ def _with_flags(findings: Sequence[Finding]) -> list[Finding]:
 def _suited_methods(findings: Sequence[Finding], model: Model) -> Finding:
     """Return which methods can judge with a model, and are not refused by its profile."""
     from textassay.methods import METHODS, PromptMethod, build
-    from textassay.runtime.backends.doctor import Finding
 
     found = {finding.ability: finding.verdict for finding in findings}
     if found["chat"] != "yes" != found["prompt"]:
@@ -119,7 +403,6 @@ def _suited_methods(findings: Sequence[Finding], model: Model) -> Finding:
 
 async def _in_batches(model: ConnectedModel) -> list[Finding]:
     """Probe through the provider's batches; their journal and answers are discarded."""
-    from textassay.runtime.backends.doctor import examine_batches
     from textassay.runtime.batches.batch import BatchBook
     from textassay.runtime.storage.answers import DiskStore
 

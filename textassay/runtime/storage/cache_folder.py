@@ -43,6 +43,8 @@ RAW = 1
 MAX_PROBLEMS = 100
 
 _SELECT = "SELECT key, raw, mode, filename, tag, value FROM Cache"
+_KEYS_PER_QUERY = 500
+"""SQLite takes 999 values in a query, or more."""
 _LOCK = ".lock"
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.002
@@ -259,13 +261,17 @@ class Reader:
         except sqlite3.Error as error:
             raise unusable(file, error) from error
 
-    def find(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None`."""
-        for _, *row in self._rows(f"{_SELECT} WHERE key = ? AND raw = 1", (key,)):
-            if problem := _problem(key, *row):
-                raise unusable(self.file, problem)
-            return row[-1]  # type: ignore[no-any-return]
-        return None
+    def find(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the values of those keys that are there."""
+        found: dict[str, bytes] = {}
+        for start in range(0, len(keys), _KEYS_PER_QUERY):
+            some = keys[start : start + _KEYS_PER_QUERY]
+            where = f"WHERE key IN ({','.join('?' * len(some))}) AND raw = 1"
+            for key, *row in self._rows(f"{_SELECT} {where}", some):
+                if problem := _problem(key, *row):
+                    raise unusable(self.file, problem)
+                found[key] = row[-1]
+        return found
 
     def count(self) -> int:
         """Return the number of entries."""
@@ -409,11 +415,6 @@ def _undecodable(key: str, value: bytes, decode: Callable[[bytes], object]) -> s
     return ""
 
 
-def mismatch(key: str) -> str:
-    """Return what is wrong with a value that is not the one that was kept."""
-    return f"the value of {key} does not match its checksum"
-
-
 def _problem(key: Any, raw: Any, mode: Any, filename: Any, tag: Any, value: Any) -> str:
     """Return what is wrong with a row, empty if nothing is."""
     if raw != 1 or type(key) is not str:
@@ -422,7 +423,7 @@ def _problem(key: Any, raw: Any, mode: Any, filename: Any, tag: Any, value: Any)
         return (
             f"the value of {key} is not plain bytes (mode {mode!r}), which textassay never writes"
         )
-    return "" if tag == checksum(key, value) else mismatch(key)
+    return "" if tag == checksum(key, value) else f"the value of {key} does not match its checksum"
 
 
 def _connect_read_only(file: Path) -> sqlite3.Connection:
