@@ -16,6 +16,7 @@ from textassay.cli import flags
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async, with_flags
+from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -51,6 +52,7 @@ Observed = tuple[ProbeResult, str]
 TOLERANCE = 0.05
 """Two ways to the same log-probability may differ by this much (quantized models on servers that
 batch)."""
+FORMS = ("chat", "prompt")
 MAX_TOKENS = 64
 """Some servers take no fewer than 16; a longer thought is given more by the adaptation."""
 _QUESTION = (
@@ -94,8 +96,13 @@ class Examiner:
         """Add what was seen of one ability; raise what every request would meet."""
         try:
             verdict, detail = await seen
-        except (FatalModelError, NothingListening):
+        except NothingListening:
             raise
+        except FatalModelError as error:
+            # what is answered in one form has a key and a name: the address of another is missing
+            if not any(one.verdict == "yes" for one in self.findings if one.ability in FORMS):
+                raise
+            verdict, detail = "no", str(error)
         except (CapabilityError, ConfigurationError, RequestRefused) as error:
             verdict, detail = "no", str(error)
         except ModelError as error:
@@ -105,38 +112,32 @@ class Examiner:
 
     async def find_form(self) -> None:
         """Ask in both forms, chat and plain prompt; raise if neither is answered for one reason."""
-        refusals: list[FatalModelError] = []
-        for ability, seen in (("chat", self.chat), ("prompt", self.prompt)):
+        refusal: FatalModelError | None = None
+        for ability, ask in (("chat", self.chat), ("prompt", self.prompt)):
             try:
-                verdict = await self.note(ability, seen())
+                await self.note(ability, ask())
             # one of the two forms, or an address of its own, may be what is missing
             except FatalModelError as error:
-                refusals.append(error)
-                verdict = "no"
-                self.findings.append(Finding(ability=ability, verdict="no", detail=str(error)))
-            if ability == "chat":
-                self.chats = verdict == "yes"
-        if not self.chats and self.findings[-1].verdict != "yes":
-            self.chats = True
-            if refusals:
-                raise refusals[0]
+                refusal = error if ability == "chat" else refusal
+                self._add(ability, "no", str(error))
+        verdicts = {one.ability: one.verdict for one in self.findings}
+        if refusal is not None and verdicts["prompt"] != "yes":
+            raise refusal
+        self.chats = verdicts["chat"] == "yes" or verdicts["prompt"] != "yes"
 
     async def chat(self) -> Observed:
         """Ask a question that makes models think; note the thought, too."""
         began = time.monotonic()
         response = await self.model.generate(self.request(max_tokens=MAX_TOKENS))
         seconds, sample = time.monotonic() - began, response.samples[0]
-        if response.usage.reasoning_tokens or sample.thought:
-            count = response.usage.reasoning_tokens
-            thought = f"{count:,} tokens of thought" if count else "a thought"
-            thinks = Finding(
-                ability="thinks", verdict="yes", detail=f"{thought} before a short answer"
-            )
+        # some APIs show no thought and count none apart, but bill it
+        hidden = response.usage.completion_tokens - estimate_tokens(sample.text)
+        count = response.usage.reasoning_tokens or (hidden if hidden > MAX_TOKENS else 0)
+        thought = f"{count:,} tokens of thought" if count else "a thought, which is not counted,"
+        if count or sample.thought:
+            self._add("thinks", "yes", f"{thought} before a short answer")
         else:
-            thinks = Finding(
-                ability="thinks", verdict="no", detail="no thought is shown or counted"
-            )
-        self.findings.append(thinks)
+            self._add("thinks", "no", "no thought is shown or counted")
         return "yes", f"{len(sample.text)} characters in {seconds:.1f} s"
 
     async def prompt(self) -> Observed:
@@ -360,7 +361,7 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
         rows = [finding.model_dump(mode="json") for finding in findings]
         typer.echo(json.dumps({"model": name, "rows": rows}))
     # a model without log-probabilities or seeds is usable; one that answers in no form is not
-    answers = any(f.verdict == "yes" for f in findings if f.ability in ("chat", "prompt"))
+    answers = any(f.verdict == "yes" for f in findings if f.ability in FORMS)
     return 0 if answers else UNSCORED
 
 
