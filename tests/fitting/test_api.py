@@ -249,7 +249,6 @@ async def test_a_rubric_that_was_stopped_continues_and_is_applied(tmp_path):
         ({"method": "rubric", "model": "x/y", "features": "*"}, "features= and scores= from"),
         ({"method": "rubric", "model": "x/y", "keep": 3}, "keep= has no effect with method='rub"),
         ({"method": "hd-eval", "model": "x/y", "rounds": 3}, "rounds= has no effect"),
-        ({"method": "hd-eval", "model": "x/y", "raters": "model"}, "raters='model' is for"),
         ({"method": "hd-eval", "model": "x/y", "new_systems": True}, "new_systems= is for"),
         ({}, "features=NAME"),
         ({"features": "*", "repeats": 3}, "repeats= is for the curves of report='full'"),

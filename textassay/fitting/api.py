@@ -24,7 +24,6 @@ from textassay.fitting.request import (
     FitRequest,
     FitRubric,
     Noise,
-    Raters,
     Saliency,
     fit_request,
 )
@@ -61,7 +60,6 @@ async def fit(
     train_fraction: float | None = None,
     test_fraction: float | None = None,
     seed: int = 0,
-    raters: Raters = "mean",
     new_systems: bool = False,
     report: Depth = "basic",
     repeats: int | None = None,
@@ -111,8 +109,6 @@ async def fit(
             held out; by default all are learned from, and the report is cross-fitted.
         test_fraction: Share of the rows to hold out, between 0 and 1; by default the rest.
         seed: Seed of the split and of everything random, at least 0.
-        raters: `"mean"` learns from mean ratings, `"model"` takes off each rater's severity and
-            noise; for recorded scores.
         new_systems: Prepare for texts of systems without ratings; for recorded scores.
         report: `"full"` adds curves and ablations.
         repeats: Samples per point of the curves of a full report; by default 3 for data, 1 for

@@ -1,6 +1,6 @@
 """`fit --features` and `fit --scores`: an evaluator learned from scores that exist already.
 
-Asks no model. If raters differ, targets may come from a rater model instead of plain means.
+Asks no model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from textassay.fitting.learn import (
     refuse_leaks,
     split,
 )
-from textassay.fitting.raters import modeled
 from textassay.fitting.report import Fit, fractions, human_aspect, provenance
 from textassay.fitting.request import FitFromScores
 from textassay.methods.fitted.evaluator import Evaluator, read_files
@@ -51,13 +50,9 @@ class RecordedFit:
         """Learn an evaluator; nothing is read or written."""
         table, request = self.table, self.request
         fitter = Fitter(self.scales, request.seed, new_systems=request.new_systems)
-        plain = self.parts if request.holds_out else Parts(table, table)
-        by_rater = modeled(table, plain) if request.raters == "model" else None
-        parts = by_rater.parts if by_rater else plain
+        parts = self.parts if request.holds_out else Parts(table, table)
         choice, unseen = self._learned(parts, fitter, watch)
         made = provenance(table, parts, self.info, request, self._split)
-        if by_rater and by_rater.severities:
-            made["raters"] = by_rater.severities
         evaluator = Evaluator(
             kind="recorded",
             aspects=tuple(human_aspect(name, fitter.scales[name]) for name in table.aspects),
@@ -75,8 +70,6 @@ class RecordedFit:
             made={"kind": "recorded", **made},
             watch=watch,
         )
-        if by_rater:
-            report["raters"] = by_rater.report(unseen, self._learned(plain, fitter, watch)[1])
         return Fit(evaluator, report)
 
     def _learned(self, parts: Parts, fitter: Fitter, watch: Watch) -> tuple[Choice, Unseen]:

@@ -220,7 +220,7 @@ class Alignment:
         learning: Json = {
             "train_fraction": request.train_fraction, "test_fraction": request.test_fraction,
             "seed": request.seed, "aspects": request.aspect_names, "scales": request.scales,
-            "by_row": request.split == "row", "new_systems": False, "raters": "mean",
+            "by_row": request.split == "row", "new_systems": False,
         }  # fmt: skip
         names = {role: m if isinstance(m, str) else m.name for role, m in request.models.items()}
         content: Json = {

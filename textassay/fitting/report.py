@@ -80,8 +80,6 @@ def report_tables(report: Json) -> list[Table]:
         tables += [_round(one) for one in report["rubric"]]
     if "alignment" in report:
         tables += [_layer(one) for one in report["alignment"]]
-    if "raters" in report:
-        tables += _raters(report["raters"])
     tables += [*_held_out(report["held_out"]), _importance(report["importance"])]
     if "data_efficiency" in report:
         tables += [_data_curve(report), _criteria_curve(report), _ablations(report)]
@@ -184,36 +182,6 @@ def _layer(layer: Json) -> Table:
     if layer["agreement"]["pearson"] is not None:
         title += f", held-out Pearson / Spearman {_both(layer['agreement'])}"
     return Table(columns, rows, title=title)
-
-
-def _raters(aspects: Json) -> list[Table]:
-    severity: list[tuple[Cell, ...]] = []
-    agreement: list[tuple[Cell, ...]] = []
-    notes: list[Note] = []
-    for aspect, one in aspects.items():
-        most = sorted(one["raters"], key=lambda row: -row["n"])
-        severity += [(aspect, r["rater"], r["severity"], r["noise"], r["n"]) for r in most[:_SHOWN]]
-        if len(most) > _SHOWN:
-            notes.append(Note(f"{aspect}: {more_rows(len(most) - _SHOWN).text}"))
-        for name, by in one["held_out"].items():
-            agreement.append((aspect, name, _both(by["model"]), _both(by["mean"])))
-    columns = (
-        Column("aspect", "aspect"), Column("rater", "rater"),
-        Column("severity", "severity", "number", 2), Column("noise", "noise", "number", 2),
-        Column("n", "n", "count"),
-    )  # fmt: skip
-    compared = (
-        Column("aspect", "aspect"), Column("targets", "learned from"),
-        Column("model", "with the model's targets", "number"),
-        Column("mean", "with plain means", "number"),
-    )  # fmt: skip
-    title = (
-        "severity of raters: points below their mean; noise: in standard deviations of the texts"
-    )
-    return [
-        Table(columns, severity, tuple(notes), title),
-        Table(compared, agreement, title="held-out Pearson / Spearman"),
-    ]
 
 
 def _held_out(held_out: Json) -> Iterator[Table]:

@@ -70,7 +70,6 @@ def _scales(value: Any) -> Any:
 
 
 LEARNING, GROWING = "Learning", "Criteria tree"
-Raters = Literal["mean", "model"]
 """How single ratings become a target: their mean, or what a rater model expects an average rater
 to say."""
 Depth = Literal["basic", "full"]
@@ -198,8 +197,6 @@ class FitFromScores(FitRequest):
         tuple[Any, ...] | dict[str, Any], BeforeValidator(_sources), Flag(LEARNING, "[NAME=]FILE")
     ] = ()
     """Learn from files of scores or from runs; may repeat."""
-    raters: Annotated[Raters, Flag(LEARNING)] = "mean"
-    """Learn from mean ratings, or model each rater's severity and noise."""
     new_systems: Annotated[bool, Flag(LEARNING)] = False
     """Prepare for texts of systems without ratings: folds leave out systems too."""
 
@@ -310,6 +307,5 @@ def _misplaced(name: str, method: str | None) -> str:
     if name in ("features", "scores"):
         return "method= learns from a model's ratings, features= and scores= from recorded ones"
     if name in FitFromScores.model_fields:
-        shown = "raters='model'" if name == "raters" else f"{name}="
-        return f"{shown} is for recorded scores (features=, scores=)"
+        return f"{name}= is for recorded scores (features=, scores=)"
     return f"{name}= has no effect with method={method!r}; leave it out"

@@ -34,7 +34,7 @@ FLAGS = (
     flags.CONFIG | flags.SET | flags.DRY_RUN | flags.PROGRESS
     | _fields(FitFromScores, "features", "scores")
     | _fields(FitRequest, "aggregator", "scales", "split", "train_fraction", "test_fraction")
-    | _fields(FitRequest, "repeats") | _fields(FitFromScores, "raters", "new_systems")
+    | _fields(FitRequest, "repeats") | _fields(FitFromScores, "new_systems")
     | _fields(FitRequest, "report")
     | _fields(FitTree, "layers", "children", "keep", "tree", "saliency")
     | _fields(FitRubric, "rounds", "labels") | _fields(FitTree, "noise")

@@ -34,7 +34,6 @@ from textassay.methods.hd_eval import HDEvalOptions, NodeRatings
 from textassay.methods.judging import check_rubrics
 from textassay.methods.method import CheckedOptions, Models
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import Aspect, Assignment, Example, Failure, How, Score, Usage
@@ -83,7 +82,6 @@ class FittedScorer:
     def __init__(self, evaluator: Evaluator, options: EvidenceOptions) -> None:
         self.aggregator: Aggregator = restore_aggregator(evaluator)
         self._features, self._options = evaluator.features, options
-        self._severities: Mapping[str, Mapping[str, float]] = evaluator.made.get("raters", {})
         self._background = np.array(evaluator.background, float)
         # a call of LightGBM or numpy costs about the same for one row as for hundreds
         self._verdict = Batched(self._of_rows)
@@ -102,19 +100,17 @@ class FittedScorer:
             ]
         source = source_label(example) if self.aggregator.pools_sources else None
         verdict = await self._verdict((features, example.system, source))
-        rater = rater_of(example) or ""
         scores = []
         for aspect in aspects:
             at = self.aggregator.targets_.index(aspect.name)
-            severity = self._severities.get(rater, {}).get(aspect.name, 0.0)
-            raw = float(verdict.raw[at]) - severity
+            raw = float(verdict.raw[at])
             value = min(max(raw, aspect.scale[0]), aspect.scale[1])
             evidence: list[Json] = []
             if verdict.because is not None:
                 pooled = self.aggregator.pools_systems_for(aspect.name)
                 means = f"(system {example.system})" if pooled else "(means of the source)"
                 by_means = float(verdict.because.systems[at])
-                further = {means: by_means, f"(rater {rater})": -severity}
+                further = {means: by_means}
                 evidence = self._evidence(features, verdict.clipped, verdict.because, at, further)
                 if value != raw:
                     evidence.append({"text": "(kept on the scale)", "contribution": value - raw})
