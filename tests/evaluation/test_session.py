@@ -41,14 +41,6 @@ def test_what_a_method_of_another_package_calls_tools_is_its_own(tools: object) 
     assert recorded_request(manifest).tools == ()
 
 
-def test_tools_of_a_run_that_did_not_record_their_names_are_those_it_described() -> None:
-    manifest = {
-        "spec": {"method": "fusion-eval", "task": "summarization"},
-        "method": {"name": "fusion-eval", "tools": [{"name": "rougeL"}, {"name": "chrf"}]},
-    }
-    assert recorded_request(manifest).tools == ("rougeL", "chrf")
-
-
 @pytest.mark.parametrize("field", [{"settings": {}}, {"out": "elsewhere"}, {"resume": True}])
 def test_a_manifest_does_not_say_how_its_request_is_carried_out(field: dict[str, object]) -> None:
     """Headers and addresses are never taken from a run folder."""
