@@ -7,7 +7,6 @@ what fields mean.
 
 from __future__ import annotations
 
-import ast
 import csv
 import datetime
 import decimal
@@ -15,6 +14,7 @@ import gzip
 import json
 import math
 import os
+import re
 import uuid
 import zipfile
 import zlib
@@ -29,7 +29,8 @@ import orjson
 from pydantic import BaseModel
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.chat_formats import looks_like_messages, short_repr
+from textassay.runtime.data.literals import LiteralError, parse_literal
 from textassay.runtime.errors import DataError
 
 Numbered = tuple[int, Any]
@@ -78,8 +79,14 @@ class Rows(Table):
         return enumerate(self._start(), start=1)
 
 
+def _with_named_index(frame: Any) -> Any:
+    """Return a pandas data frame with the named levels of its index, such as `id`, as columns."""
+    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    return frame.reset_index(level=named) if named else frame
+
+
 def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a pandas data frame, whose index is no data."""
+    """Yield the rows of a pandas data frame."""
     columns = list(map(str, frame.columns))
     # `itertuples` without names keeps columns whose names are no identifiers
     for cells in frame.itertuples(index=False, name=None):
@@ -123,8 +130,9 @@ def open_table(source: Any) -> Table:
     # Recognized by their methods, so that neither pandas nor polars nor arrow need be installed;
     # all of them may have been read from CSV.
     if hasattr(source, "columns") and hasattr(source, "itertuples"):
-        refuse_duplicate_columns(map(str, source.columns), kind)
-        return Rows(kind, lambda: _frame_rows(source), ".")
+        frame = _with_named_index(source)
+        refuse_duplicate_columns(map(str, frame.columns), kind)
+        return Rows(kind, lambda: _frame_rows(frame), ".")
     if hasattr(source, "columns") and hasattr(source, "iter_rows"):
         return Rows(kind, lambda: source.iter_rows(named=True), ".")
     if hasattr(source, "to_batches") and hasattr(source, "schema"):
@@ -201,7 +209,8 @@ class _File(Table):
         except UnicodeDecodeError as error:
             byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
             raise DataError(
-                f"{self.name}, line {number}: is not UTF-8 ({byte}); save the file as UTF-8"
+                f"{self.name}, line {number}: is not UTF-8 ({byte}); save the file as UTF-8 (in"
+                " Excel: CSV UTF-8)"
             ) from None
 
 
@@ -306,6 +315,9 @@ class JsonList(_File):
 
 
 _QUOTED = lazy_pattern(r'"[^"]*(?:"|$)')
+_SEPARATOR = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
+"""The first line of files for Excel, which names what separates the cells."""
+_LONE_RETURN = lazy_pattern(r"(?<=\r)(?!\n)")
 
 
 class Csv(_File):
@@ -324,10 +336,20 @@ class Csv(_File):
 
     @cached_property
     def _delimiter(self) -> str:
-        filled = ((number, line) for number, line in self._lines() if line.strip())
-        number, line = next(filled, (1, b""))
-        header = _QUOTED.sub("", self._decoded(number, line))
+        first = next((line for line in self._text_lines() if line.strip()), "")
+        if stated := _SEPARATOR.fullmatch(first.strip("\r\n")):
+            return stated[1]
+        header = _QUOTED.sub("", first)
         return max(",;\t", key=header.count)
+
+    def _text_lines(self) -> Iterator[str]:
+        """Yield the lines, which may end in a carriage return alone, as on old Macs."""
+        for number, line in self._lines():
+            text = self._decoded(number, line)
+            if "\r" in text[:-2]:
+                yield from _LONE_RETURN.split(text)
+            else:
+                yield text
 
     @property
     def decimal(self) -> Decimal:  # type: ignore[override]
@@ -338,14 +360,15 @@ class Csv(_File):
         """Yield the rows as mappings of text."""
         # the module's only limit is global, and texts may be long
         csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
-        lines = (self._decoded(number, line) for number, line in self._lines())
         # Strict: lenient reading turns a stray quotation mark into one cell of a thousand lines.
-        reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
+        reader = csv.reader(self._text_lines(), delimiter=self._delimiter, strict=True)
         header: list[str] | None = None
         start = 1
         try:
             for cells in reader:
-                if cells and header is None:
+                if start == 1 and _SEPARATOR.fullmatch(self._delimiter.join(cells)):
+                    pass
+                elif cells and header is None:
                     header = [cell.strip() for cell in cells]
                     refuse_duplicate_columns(header, self.name)
                 elif cells and header is not None:
@@ -609,14 +632,23 @@ def cell_from_text(
     if name in ("human.", "metrics."):
         return text if is_label(text) else number_in(key, text, decimal)
     if name == "references":
-        return _listed(text)
-    if name in LISTED or (name == "source" and text.lstrip()[:2] == "[{"):
-        return listed_objects(text)
+        return list_in_cell(key, text, are_texts=True)
+    if name == "context":
+        return _passages_in_cell(key, text)
+    if name == "source":
+        listed = listed_objects(text) if text.lstrip()[:2] == "[{" else text
+        return listed if looks_like_messages(listed) else text
+    if name in LISTED:
+        return _objects_in_cell(key, text)
     if name in KEYED or name == "annotators.":
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise FieldError(key, f"should be JSON, not {short_repr(text)} ({error.msg})") from None
+            try:
+                return parse_literal(text, _numeral)
+            except LiteralError:
+                shown = f"should be JSON, not {short_repr(text)} ({error.msg})"
+                raise FieldError(key, shown) from None
     return text
 
 
@@ -638,6 +670,8 @@ def number_in(key: str, text: str, decimal: Decimal | None) -> float:
 
 def advice(text: str) -> str:
     """Say what to do about text where a number should be."""
+    if text.rstrip().endswith("%"):
+        return "; write percentages as numbers, all as 85 or all as 0.85"
     if finite(text.replace(",", ".")) is not None:
         return "; write it with a decimal point (cells separated by semicolons may have commas)"
     if len(text) > _LONGEST_MARK:
@@ -654,30 +688,91 @@ def finite(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _listed(text: str) -> Any:
-    """Return the references in a cell: a JSON list of texts, or else one text."""
-    if text.lstrip().startswith("["):
+_BEGINS_LIST = lazy_pattern(
+    r"\s*(?:\[\s*(?:['\"\[{(]|(?:array|list|tuple|np\.\w+)\(|[A-Z]\w*\()"
+    r"|(?:array|deque|tuple|frozenset)\(|\(\s*['\"].*\)$|\{\s*['\"].*\}$)",
+    re.DOTALL,
+)
+"""How a list begins as JSON, Python or numpy write it; a text hardly does."""
+
+
+def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
+    """Return the list that a cell holds as JSON, Python or numpy write it, or the text of the cell.
+
+    Args:
+        key: The column, for errors.
+        text: The cell.
+        are_texts: Whether the items are texts: numbers among them stay as they are written, and
+            missing ones are left out.
+
+    Raises:
+        FieldError: The cell looks like a list and is not readable as one.
+    """
+    stripped = text.strip()
+    begins_list = _BEGINS_LIST.match(stripped) is not None
+    # "[1] says so [2]" is a text
+    is_bracketed = stripped[:1] == "[" and stripped.find("]") == len(stripped) - 1
+    if not (begins_list or is_bracketed):
+        return text
+    number = str if are_texts else _numeral
+    try:
+        value = json.loads(stripped, parse_int=number, parse_float=number, parse_constant=_missing)
+    except (ValueError, RecursionError):
         try:
-            value = orjson.loads(text)
-        except orjson.JSONDecodeError:
+            value = parse_literal(stripped, number)
+        except LiteralError as error:
+            raise FieldError(
+                key,
+                f"looks like a list and cannot be read as one ({error}): {short_repr(stripped)};"
+                ' write lists as JSON, such as ["a", "b"]',
+            ) from None
+    if not isinstance(value, list):
+        return text
+    if not are_texts:
+        return value
+    items = [item for item in value if item is not None]
+    if wrong := [item for item in items if not isinstance(item, str)]:
+        raise FieldError(key, f"should be a list of texts, which {short_repr(wrong[0])} is not")
+    return items
+
+
+def _passages_in_cell(key: str, text: str) -> Any:
+    value = list_in_cell(key, text)
+    if not isinstance(value, list) or any(isinstance(item, Mapping | list) for item in value):
+        return value
+    return list_in_cell(key, text, are_texts=True)
+
+
+def _numeral(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _missing(_: str) -> None:
+    """Return null for JSON's NaN and Infinity."""
+
+
+def _objects_in_cell(key: str, text: str) -> Any:
+    """Return the list or the object in a cell, or its text."""
+    if not text.lstrip().startswith("{"):
+        return list_in_cell(key, text)
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            return parse_literal(text.strip(), _numeral)
+        except LiteralError:
             return text
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return value
-    return text
 
 
 def listed_objects(text: str) -> Any:
-    """Return the list in a cell, as JSON or as Python writes it, or else the text."""
-    if not text.lstrip().startswith("["):
-        return text
+    """Return the list in a text, as JSON or as Python writes it, or else the text."""
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        try:
-            value = ast.literal_eval(text.strip())  # what Ragas writes into .csv
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return text
-    return value if isinstance(value, list) else text
+        return list_in_cell("", text)
+    except FieldError:
+        return text
 
 
 def json_cell(key: Any, value: Any) -> Any:
