@@ -172,7 +172,7 @@ def test_the_command_writes_what_score_and_meta_read(tmp_path):
     )
     assert (done.code, done.out) == (0, "")
     assert "wrote 4 examples" in done.err
-    assert "2 results without a text" in done.err
+    assert "2 results without an answer" in done.err
     assert read_judged(tmp_path / "data.jsonl")["score"].values["1-0-answerer"] == 1
 
 

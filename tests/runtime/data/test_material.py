@@ -44,7 +44,8 @@ def test_files_that_hold_their_list_in_an_object_are_read(tmp_path: Path) -> Non
     (case,) = read(
         saved(tmp_path, json.dumps({"testCases": [EXPORTS["deepeval"].row]}), "run.json")
     )
-    assert len(case.passages) == 3
+    assert len(case.passages) == 2
+    assert case.meta["expected_context"] == ["All customers are eligible."]
 
 
 def test_passages_and_messages_in_cells_of_a_csv_file(tmp_path: Path) -> None:

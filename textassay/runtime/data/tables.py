@@ -274,10 +274,10 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 _LISTS = (
     "samples", "testCases", "conversationalTestCases", "test_cases", "test_results", "goldens",
-    "rows",
+    "cases", "rows",
 )  # fmt: skip
 """Where other tools keep the objects of a JSON file: Inspect in `samples`, DeepEval in
-`testCases`."""
+`testCases`, pydantic-evals in `cases`."""
 
 
 def _listed_in(items: Any) -> Any:
