@@ -20,7 +20,7 @@ from textassay.meta.correlation import Floats, Level
 from textassay.meta.raters import rating_table
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader
-from textassay.runtime.data.tables import FieldError, JsonLines
+from textassay.runtime.data.tables import FieldError, JsonLines, finite, open_table
 from textassay.runtime.errors import (
     ConfigurationError,
     DataError,
@@ -169,7 +169,7 @@ def read_score_lines(
         read_manifest(folder)  # refuses a run of a newer format
         rows = _run_rows(file)
     else:
-        rows = JsonLines(file).rows()
+        rows = _score_rows(file)
     for number, row in rows:
         where = f"{file}, line {number}"
         if not isinstance(row, dict):
@@ -190,13 +190,49 @@ def read_score_lines(
             yield RecordedRow(name, id_, _number(value, where), row)
 
 
+def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the rows of a file of scores that is no run; one may not score a text twice.
+
+    Lines that were copied from a run have a signature, and later ones replace earlier ones.
+    """
+    table = open_table(file) if _is_table(file) else JsonLines(file)
+    seen: dict[tuple[Any, Any], int] = {}
+    for number, row in table.rows():
+        if isinstance(row, dict) and "signature" not in row:
+            pair = row.get("id"), row.get("aspect")
+            first = seen.setdefault(pair, number) if _is_hashable(pair) else number
+            if first != number:
+                raise table.error(
+                    number,
+                    f"scores {pair[0]!r} on {pair[1]!r} as {table.unit} {first} does; keep one",
+                )
+            value = row.get("value")
+            if table.decimal is not None and isinstance(value, str):
+                row = {**row, "value": _value_in_cell(value, table.decimal)}
+        yield number, row
+
+
+def _is_hashable(pair: tuple[Any, Any]) -> bool:
+    return all(isinstance(one, str | int | float | None) for one in pair)
+
+
+def _value_in_cell(text: str, decimal: str) -> Any:
+    """Return the number in a cell, `None` for an empty one, or else the label."""
+    number = finite(text.replace(",", ".") if decimal == "," else text)
+    return number if number is not None else text if text.strip() else None
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(_TABLES)
+
+
 def holds_metrics(path: Path) -> bool:
     """Return whether a file is a data set with metrics, rather than one of scores."""
     if not path.is_file() or path.name == SCORES:
         return False
-    name = path.name.removesuffix(".gz")
-    if name.endswith(_TABLES):
-        return True
+    if _is_table(path):
+        first = next(iter(open_table(path).rows()), (0, {}))[1]
+        return not {"id", "aspect", "value"} <= set(first)
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
             first = json.loads(lines.readline())
