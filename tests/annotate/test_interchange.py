@@ -271,7 +271,7 @@ def test_exports_with_a_column_for_each_question_are_read(tmp_path):
     )
     [task] = json.loads(written[0].read_text())
     columns = {**task["data"], "id": 9, "annotator": 3, "annotation_id": 4, "fluency": 4,
-               "tone": {"choices": ["a", "b"]}, "clear": "yes", "comment": "Fine, but long."}  # fmt: skip
+               "tone": {"choices": ["a", "b"]}, "clear": "yes", "comment": "Too long."}  # fmt: skip
     (tmp_path / "min.json").write_text(json.dumps([columns]))
     cells = {name: json.dumps(value) if isinstance(value, dict) else value
              for name, value in columns.items()}  # fmt: skip

@@ -277,11 +277,12 @@ def test_scores_of_a_spreadsheet_are_read(tmp_path):
     assert read_scores(path) == {"tone": {"a": 4.5, "b": None}, "ok": {"a": 1.0}}
 
 
-def test_a_score_that_comes_twice_is_refused_with_both_lines(tmp_path):
+def test_a_score_that_comes_twice_is_told_with_both_lines(tmp_path, caplog):
+    """The last one counts; in lines that were copied from a run it replaces an earlier one."""
     path = tmp_path / "scores.jsonl"
     lines = [{"id": "a", "aspect": "tone", "value": value} for value in (1, 2)]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(DataError, match="line 2: scores 'a' on 'tone' as line 1 does"):
-        read_scores(path)
-    path.write_text("".join(json.dumps({**line, "signature": "s"}) + "\n" for line in lines))
-    assert read_scores(path) == {"tone": {"a": 2.0}}  # copied from a run
+    for lines_of, told in ((lines, True), ([{**line, "signature": "s"} for line in lines], False)):
+        caplog.clear()
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines_of))
+        assert read_scores(path) == {"tone": {"a": 2.0}}
+        assert ("'a' on 'tone' in lines 1 and 2; the last score counts" in caplog.text) is told

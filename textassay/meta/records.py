@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
+_log = logging.getLogger(__name__)
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
 CRITERIA = "criteria"
@@ -191,25 +193,30 @@ def read_score_lines(
 
 
 def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of a file of scores that is no run; one may not score a text twice.
+    """Yield the rows of a file of scores that is no run, and log a pair that comes twice.
 
-    Lines that were copied from a run have a signature, and later ones replace earlier ones.
+    Lines that were copied from a run have a signature; there, later ones replace earlier ones.
     """
     table = open_table(file) if _is_table(file) else JsonLines(file)
     seen: dict[tuple[Any, Any], int] = {}
+    again: list[str] = []
     for number, row in table.rows():
         if isinstance(row, dict) and "signature" not in row:
             pair = row.get("id"), row.get("aspect")
             first = seen.setdefault(pair, number) if _is_hashable(pair) else number
             if first != number:
-                raise table.error(
-                    number,
-                    f"scores {pair[0]!r} on {pair[1]!r} as {table.unit} {first} does; keep one",
-                )
+                again.append(f"{pair[0]!r} on {pair[1]!r} in {table.unit}s {first} and {number}")
             value = row.get("value")
             if table.decimal is not None and isinstance(value, str):
                 row = {**row, "value": _value_in_cell(value, table.decimal)}
         yield number, row
+    if again:
+        _log.warning(
+            "%s scores %d texts again, such as %s; the last score counts",
+            file,
+            len(again),
+            again[0],
+        )
 
 
 def _is_hashable(pair: tuple[Any, Any]) -> bool:
@@ -231,8 +238,8 @@ def holds_metrics(path: Path) -> bool:
     if not path.is_file() or path.name == SCORES:
         return False
     if _is_table(path):
-        first = next(iter(open_table(path).rows()), (0, {}))[1]
-        return not {"id", "aspect", "value"} <= set(first)
+        header = next((row for _, row in open_table(path).rows()), ())
+        return not {"id", "aspect", "value"} <= set(header)
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
             first = json.loads(lines.readline())

@@ -240,10 +240,8 @@ def _is_failed(sample: Row) -> bool:
 
 def _with_passages(about: Row) -> dict[str, Any]:
     """Return what another tool keeps beside a text: passages as `context`, the rest as `meta`."""
-    passages = [
-        value for name, value in about.items() if value and meaning_of(name)[0] == "context"
-    ]
-    rest = {name: value for name, value in about.items() if meaning_of(name)[0] != "context"}
+    passages = [value for name, value in about.items() if value and _is_context(name)]
+    rest = {name: value for name, value in about.items() if not _is_context(name)}
     items = [item for one in passages for item in (one if isinstance(one, list) else [one])]
     return {"context": items[0] if len(items) == 1 else items, "meta": rest}
 

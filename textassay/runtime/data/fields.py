@@ -314,9 +314,9 @@ class FieldReader:
                 raise _unclear_output(layout.generic, others[0])
         if "messages" in fields:
             for name in ("messages", "source", "output"):
-                key = layout.key_of.get(name)
-                for inner in unread_names(row[key]) if key is not None else ():
-                    self.unseen[f"{key}{_INSIDE}{inner}"] += 1
+                place = layout.key_of.get(name)
+                for inner in unread_names(row[place]) if place is not None else ():
+                    self.unseen[f"{place}{_INSIDE}{inner}"] += 1
 
     def _read_rubric(self, fields: dict[str, Any], key: str) -> None:
         given = fields.pop("rubric")

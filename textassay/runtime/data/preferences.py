@@ -20,7 +20,7 @@ _VERB = lazy_pattern(r"\s+(?:is (?:much |slightly )?better|wins?|won|is preferre
 _RELATION = lazy_pattern(r"(.+?)\s*([<>=≻≺≈~]+)\s*(.+)")
 _NEITHER = frozenset({
     "tie", "tied", "ties", "draw", "equal", "equally good", "same", "both", "both good",
-    "both bad", "bothbad", "neither", "none", "no preference", "tie bothbad", "tie both bad",
+    "both bad", "bothbad", "neither", "no preference", "tie bothbad", "tie both bad",
 })  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
         word: Such as `A>B`, `[[A]]`, `model_a`, `response_B is better` or `tie`.
         sides: Further names of the texts, in lower case, such as those of their systems.
     """
-    plain = word.strip().strip("[]\"'").casefold().strip()
+    plain = word.strip().strip("[]()\"'").casefold().strip()
     if plain in sides:
         return sides[plain]
     plain = _VERB.sub("", plain)
