@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 from textassay.agents.prompt_template import Task
 from textassay.annotate.ratings import rated_row
 from textassay.annotate.study import Question
+from textassay.runtime.data.cells import FieldError, advice, finite
 from textassay.runtime.data.ratings import LabelReader
-from textassay.runtime.data.tables import Csv, FieldError, advice, finite
+from textassay.runtime.data.tables import Csv
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import NONE_OF_THEM, LabelSets, known_pair, majority
 from textassay.runtime.messages import Example

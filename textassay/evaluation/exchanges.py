@@ -164,9 +164,9 @@ async def _walked(
             exchanges.clear()
             assignment = Assignment(example=example, aspects=aspects)
             unmet = unmet_needs(assignment, session.method)
-            asked = tuple(aspect for aspect in aspects if aspect.label not in unmet)
-            if asked:
-                await session.method.graph.run(Assignment(example=example, aspects=asked))
+            remaining = tuple(aspect for aspect in aspects if aspect.label not in unmet)
+            if remaining:
+                await session.method.graph.run(Assignment(example=example, aspects=remaining))
             for one in exchanges:
                 yield replace(one, id=example.id)
     if left:

@@ -19,9 +19,10 @@ import numpy as np
 
 from textassay.meta.correlation import Floats, Level
 from textassay.meta.raters import rating_table
+from textassay.runtime.data.cells import FieldError, finite
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader
-from textassay.runtime.data.tables import FieldError, JsonLines, finite, open_table
+from textassay.runtime.data.tables import JsonLines, open_table
 from textassay.runtime.errors import (
     ConfigurationError,
     DataError,

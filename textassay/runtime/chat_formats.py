@@ -70,6 +70,11 @@ _RESULTS = ("tool_result", "function_response")
 _PASSAGE_SCORE = ("score", "similarity", "relevance_score", "distance")
 
 
+def plain_name(name: str) -> str:
+    """Return a name without case and separators: `Doc ID`, `docId` and `doc_id` are one name."""
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
 def looks_like_messages(value: Any) -> bool:
     """Return whether a value is a list of messages, in any of the forms that are understood."""
     return (

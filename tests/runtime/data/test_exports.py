@@ -224,7 +224,7 @@ def test_files_of_another_form_damaged_and_hostile_ones_are_refused(
     tmp_path, form, make, reason, monkeypatch
 ):
     """With the file and what is wrong, whatever the parsers raise."""
-    monkeypatch.setattr(exports, "MAX_LINE", 2**20)
+    monkeypatch.setattr(exports, "MAX_SAMPLE", 2**20)
     monkeypatch.setattr(exports, "_UNPACKED", 2**23)
     path = tmp_path / "log.json"
     make(path)

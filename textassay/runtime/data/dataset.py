@@ -39,10 +39,12 @@ from textassay.runtime.conversation import (
     passages_text,
     source_beside,
 )
+from textassay.runtime.data.by_rater import one_row_per_example
+from textassay.runtime.data.cells import KEYED, FieldError, to_json_value
 from textassay.runtime.data.fields import FieldReader, is_inside, with_means
 from textassay.runtime.data.material import OTHER_OUTPUT, OTHER_SYSTEM
-from textassay.runtime.data.ratings import RATER, LabelReader, one_row_per_example
-from textassay.runtime.data.tables import KEYED, FieldError, Table, open_table, to_json_value
+from textassay.runtime.data.ratings import RATER, LabelReader
+from textassay.runtime.data.tables import Table, open_table
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets

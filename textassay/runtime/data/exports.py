@@ -22,9 +22,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.chat_formats import looks_like_messages, message_text, short_repr
-from textassay.runtime.data.material import meaning_of
-from textassay.runtime.data.tables import MAX_LINE, FieldError
+from textassay.runtime.chat_formats import (
+    RETRIEVED,
+    looks_like_messages,
+    message_text,
+    plain_name,
+    short_repr,
+)
+from textassay.runtime.data.cells import FieldError
 from textassay.runtime.errors import DataError, UnknownName
 
 Row = Mapping[str, Any]
@@ -36,6 +41,7 @@ _SPAN = lazy_pattern(
 )
 _NESTED = frozenset({"input", "output", "llm", "retrieval", "reranker"})
 _SAMPLE = frozenset({"id", "input", "messages", "output"})
+_RETRIEVED = frozenset(map(plain_name, RETRIEVED))
 _CASE = frozenset({"name", "inputs", "output", "scores", "assertions"})
 _IN_LOG_ONLY = frozenset({"events", "attachments", "store", "timelines"})
 """What Inspect logs besides the conversation and its scores, which can be megabytes."""
@@ -247,7 +253,7 @@ def _with_passages(about: Row) -> dict[str, Any]:
 
 
 def _is_context(name: str) -> bool:
-    return meaning_of(name)[0] in ("context", "passages")
+    return plain_name(name) in _RETRIEVED
 
 
 def _from_case(row: Row) -> Row:
@@ -630,6 +636,8 @@ _DAMAGED = (
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What a file of another form raises: encrypted or damaged archives, JSON of any depth or shape."""
+MAX_SAMPLE = 64 * 2**20
+"""Bytes of a sample of Inspect, unpacked; a larger one is a mistake or an attack."""
 _UNPACKED, _RATIO = 2**30, 100
 """Bytes to which any archive may unpack, and how many times its own size a larger one."""
 
@@ -708,8 +716,8 @@ def _unzipped(path: Path) -> dict[str, Any]:
         names = archive.namelist()
         head = "header.json" if "header.json" in names else "_journal/start.json"
         sizes = [file.file_size for file in archive.infolist()]
-        if max(sizes, default=0) > MAX_LINE:
-            raise DataError(f"{path}: contains a sample of more than {MAX_LINE:,} bytes")
+        if max(sizes, default=0) > MAX_SAMPLE:
+            raise DataError(f"{path}: contains a sample of more than {MAX_SAMPLE:,} bytes")
         if sum(sizes) > max(_UNPACKED, _RATIO * path.stat().st_size):
             raise DataError(f"{path}: unpacks to {sum(sizes):,} bytes, far more than a log holds")
         log: dict[str, Any] = json.loads(archive.read(head))

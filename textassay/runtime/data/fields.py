@@ -19,6 +19,16 @@ from pydantic import ValidationError
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.conversation import CONVERSATION_CHARS
+from textassay.runtime.data.cells import (
+    KEYED,
+    Decimal,
+    FieldError,
+    advice,
+    cell_from_text,
+    finite,
+    json_cell,
+    to_json_value,
+)
 from textassay.runtime.data.exports import Row, reader_for
 from textassay.runtime.data.material import (
     GENERIC,
@@ -39,16 +49,6 @@ from textassay.runtime.data.material import (
 )
 from textassay.runtime.data.preferences import PreferenceReader
 from textassay.runtime.data.ratings import RATERS, SAMPLING_PROBABILITY, LabelReader
-from textassay.runtime.data.tables import (
-    KEYED,
-    Decimal,
-    FieldError,
-    advice,
-    cell_from_text,
-    finite,
-    json_cell,
-    to_json_value,
-)
 from textassay.runtime.errors import DataError
 from textassay.runtime.images import ImageReader, as_texts
 from textassay.runtime.labels import majority

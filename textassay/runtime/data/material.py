@@ -15,6 +15,7 @@ from textassay.runtime.chat_formats import (
     READ_IN_MESSAGES,
     RETRIEVED,
     looks_like_messages,
+    plain_name,
     read_call,
     read_messages,
     read_passages,
@@ -26,7 +27,7 @@ from textassay.runtime.conversation import (
     last_answer,
     passages_text,
 )
-from textassay.runtime.data.tables import KEYED, FieldError, listed_objects
+from textassay.runtime.data.cells import KEYED, FieldError, listed_objects
 from textassay.runtime.images import ENDINGS, ImageReader
 from textassay.runtime.messages import Example, with_material
 
@@ -109,25 +110,20 @@ MATERIAL = frozenset({
 _RANKS = ((ALIASES, 2), (LESS_CLEAR, 3))
 
 
-def _plain(name: str) -> str:
-    """Return a name without case and separators: `Doc ID`, `docId` and `doc_id` are one name."""
-    return "".join(filter(str.isalnum, name.casefold()))
-
-
 MEANING = {
     **{
-        _plain(alias): (field, rank)
+        plain_name(alias): (field, rank)
         for table, rank in _RANKS
         for field, aliases in table.items()
         for alias in aliases.split()
     },
-    **{_plain(name): ("output", 4 + place) for place, name in enumerate(GENERIC)},
+    **{plain_name(name): ("output", 4 + place) for place, name in enumerate(GENERIC)},
     **{
-        _plain(alias): (field, 2 + place)
+        plain_name(alias): (field, 2 + place)
         for field, aliases in BY_PLACE.items()
         for place, alias in enumerate(aliases.split())
     },
-    **{_plain(name): (name, 1) for name in NAMES if name not in KEYED},
+    **{plain_name(name): (name, 1) for name in NAMES if name not in KEYED},
 }
 """What a name means, and the rank of its claim; the lowest wins."""
 
@@ -137,7 +133,7 @@ def meaning_of(name: str) -> tuple[str, int]:
 
     Names of ratings, metrics and `meta` must be written as they are.
     """
-    return (name, 1) if name in KEYED else MEANING.get(_plain(name), ("", 0))
+    return (name, 1) if name in KEYED else MEANING.get(plain_name(name), ("", 0))
 
 
 _IMAGE_URI = lazy_pattern(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/]{16}")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.data.tables import FieldError
+from textassay.runtime.data.cells import FieldError
 
 _SIDE = lazy_pattern(
     r"(?:the )?(?:(?:model|response|output|answer|assistant|system|summary|text|completion|option"
