@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.runtime.data.rows import EXPORTS, complaint, lines, read, saved
 from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall
-from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.dataset import Examples, Paired
+from textassay.runtime.data.ratings import WithRatings
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
 
@@ -490,3 +491,13 @@ def test_a_system_prompt_beside_the_messages_is_one_of_them(tmp_path: Path) -> N
     turns = [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}]
     (example,) = read(saved(tmp_path, lines({"conversations": turns, "system": "M1"})))
     assert example.system == "M1"
+
+
+def test_pairs_and_rated_data_name_what_no_judge_sees_of_their_rows() -> None:
+    rows = [
+        {"id": system, "output": "x", "group": "g", "system": system, "policy": "p"}
+        for system in ("m", "n")
+    ]
+    rated = Examples([{"id": "m", "human.c": 3}], needs_output=False)
+    for source in (Paired(Examples(rows)), WithRatings(Examples(rows), {"r": rated})):
+        assert Examples(source).check().unseen == {"policy": 2}

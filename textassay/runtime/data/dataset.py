@@ -43,7 +43,7 @@ from textassay.runtime.data.by_rater import one_row_per_example
 from textassay.runtime.data.cells import KEYED, FieldError, to_json_value
 from textassay.runtime.data.fields import FieldReader, is_inside, with_means
 from textassay.runtime.data.material import OTHER_OUTPUT, OTHER_SYSTEM
-from textassay.runtime.data.ratings import RATER, LabelReader
+from textassay.runtime.data.ratings import RATER, LabelReader, WithRatings
 from textassay.runtime.data.tables import Table, open_table
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
@@ -199,6 +199,7 @@ class Examples:
             raise ConfigurationError(
                 f"conversation_chars is {LEAST_CHARS:,} or more, not {conversation_chars!r}"
             )
+        self._source = source
         self._table: Table = open_table(source)
         # paths of images are relative to the file that names them
         self._folder = Path(source).parent if isinstance(source, str | os.PathLike) else None
@@ -388,7 +389,7 @@ class Examples:
             metrics=dict(metrics),
             circle=circle,
             image_files=image_files,
-            unseen=dict(self._reader.unseen),
+            unseen=dict(self._reader.unseen) or _unseen_of(self._source),
             unused_map=self._unused_ratings(),
             unit=self._unit,
             **counts,
@@ -441,6 +442,12 @@ class Examples:
         return DataError(
             f"{where}: have no ids and equal content; give each row an 'id', or keep one of them"
         )
+
+
+def _unseen_of(source: Any) -> dict[str, int]:
+    """Return what no judge sees of the data from which examples were made."""
+    inner = source.examples if isinstance(source, Paired | WithRatings) else None
+    return inner.check().unseen if isinstance(inner, Examples) else {}
 
 
 def _canonical(example: Example, *, given: bool) -> bytes:
@@ -604,7 +611,7 @@ class Paired:
     """
 
     def __init__(self, examples: Iterable[Example]) -> None:
-        self._examples = examples
+        self.examples = examples
 
     def __iter__(self) -> Iterator[Example]:
         made = False
@@ -617,7 +624,7 @@ class Paired:
 
     def _by_group(self) -> dict[str, dict[str, Example]]:
         groups: dict[str, dict[str, Example]] = {}
-        for one in self._examples:
+        for one in self.examples:
             if one.group is None or one.system is None:
                 lacking = "group" if one.group is None else "system"
                 raise DataError(

@@ -342,13 +342,13 @@ class WithRatings:
     """
 
     def __init__(self, examples: Iterable[Example], files: Mapping[str, Iterable[Example]]) -> None:
-        self._examples = examples
+        self.examples = examples
         self._files = {name: {one.id: one for one in rows} for name, rows in files.items()}
         self._widths = [_widths(rows.values()) for rows in self._files.values()]
 
     def __iter__(self) -> Iterator[Example]:
         left = {id_: name for name, rows in self._files.items() for id_ in rows}
-        for example in self._examples:
+        for example in self.examples:
             left.pop(example.id, None)
             yield self._joined(example)
         for id_, name in left.items():
