@@ -31,38 +31,19 @@ LABEL_STUDIO = json.dumps([{
         {"completed_by": 4, "was_cancelled": True, "result": []},
     ],
 }])  # fmt: skip
-ARGILLA = json.dumps([{
-    "id": "x1",
-    "metadata": {"id": "doc-0-SECRET0"},
-    "responses": {
-        "tone": [
-            {"value": 4, "user_id": "u1", "status": "submitted"},
-            {"value": 5, "user_id": "u2", "status": "submitted"},
-            {"value": 1, "user_id": "u3", "status": "draft"},
-        ],
-        "flow": [{"value": 2, "user_id": "u1"}],
-    },
-}])  # fmt: skip
-POTATO = "\n".join(
-    json.dumps({"user_id": user, "instance_id": "doc-0-SECRET0", "label_annotations": labels})
-    for user, labels in (
-        ("ann", {"tone": {"4": "4"}, "flow": {"2": True}}),
-        ("bob", {"tone": {"scale_5": 5}}),
-    )
-)
 CSV = "id,aspect,rater,value\ndoc-0-SECRET0,tone,ann,4\ndoc-0-SECRET0,tone,bob,5\n"
 CSV += "doc-0-SECRET0,flow,ann,2\ndoc-0-SECRET0,flow,bob,\n"
 
 
 @pytest.mark.parametrize(
     ("form", "text"),
-    [("label-studio", LABEL_STUDIO), ("argilla", ARGILLA), ("potato", POTATO), ("csv", CSV)],
+    [("label-studio", LABEL_STUDIO), ("csv", CSV), ("csv", CSV.replace(",", ";"))],
 )
 def test_every_tool_says_the_same(form, text, tmp_path):
     """Raters become pseudonyms in a fixed order; what nobody rated is a gap, not a number."""
     path = tmp_path / "export"
     path.write_text(text)
-    [row] = interchange.read(form, path)
+    [row] = interchange.read(form, path).rows
     assert row == {
         "id": "doc-0-SECRET0",
         "human": {"tone": 4.5, "flow": 2.0},
@@ -82,42 +63,16 @@ def _label_studio(*answers):
     return [{"data": {"id": "x"}, "annotations": given}]
 
 
-def _argilla(*answers):
-    responses = {
-        name: [
-            {"value": one[name] if name == "topics" else one[name][0], "user_id": f"u{at}"}
-            for at, one in enumerate(answers)
-        ]
-        for name in answers[0]
-    }
-    return [{"id": "x", "responses": responses}]
-
-
-def _potato(*answers):
-    return [
-        {
-            "user_id": f"u{at}",
-            "instance_id": "x",
-            "label_annotations": {
-                name: dict.fromkeys(labels, True) for name, labels in answer.items()
-            },
-        }
-        for at, answer in enumerate(answers)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("form", "made"),
-    [("label-studio", _label_studio), ("argilla", _argilla), ("potato", _potato)],
-)
-def test_labels_come_back_by_their_names(form, made, tmp_path):
+def test_labels_come_back_by_their_names(tmp_path):
     """One label, or several of which one or none was chosen."""
     labeled = [
         Aspect(name="tone", definition="t", labels={"rude": "", "plain": "", "kind": ""}),
         Aspect(name="topics", definition="t", multiple=True, labels={"bill": "", "refund": ""}),
     ]
     task = tasks.load("general", labeled)
-    written = interchange.write(form, [Example(id="x", output="A.")], task, tmp_path / "tasks")
+    written = interchange.write(
+        "label-studio", [Example(id="x", output="A.")], task, tmp_path / "tasks"
+    )
     questions = "".join(path.read_text() for path in written)
     assert all(f'"{word}"' in questions for word in ("plain", "refund", "none of these"))
     path = tmp_path / "export.json"
@@ -126,8 +81,8 @@ def test_labels_come_back_by_their_names(form, made, tmp_path):
         {"tone": ["rude"], "topics": ["bill"]},
         {"tone": ["kind"], "topics": ["none of these"]},
     ]
-    path.write_text(json.dumps(made(*answers)))
-    [row] = interchange.read(form, path)
+    path.write_text(json.dumps(_label_studio(*answers)))
+    [row] = interchange.read("label-studio", path).rows
     assert row["annotators"] == {
         "tone": ["kind", "rude", "kind"], "topics": [["bill", "refund"], ["bill"], []],
     }  # fmt: skip
@@ -203,17 +158,17 @@ def test_words_in_a_table_stay_words(value, rating, tmp_path):
     """A label that begins with a number is no number; an empty cell is a gap."""
     path = tmp_path / "ratings.csv"
     path.write_text(f"id,aspect,rater,value\na,tone,ann,{value}\n")
-    [row] = interchange.read("csv", path)
+    [row] = interchange.read("csv", path).rows
     assert row["annotators"] == {"tone": [rating]}
 
 
-@pytest.mark.parametrize("form", ["label-studio", "argilla", "potato", "csv"])
+@pytest.mark.parametrize("form", ["label-studio", "csv"])
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"id": 1}]', "a,b\n1,2\n"])
 def test_what_is_no_export_is_refused(form, text, tmp_path):
     """The message names the file and the format."""
     path = tmp_path / "export"
     path.write_text(text)
-    with pytest.raises(DataError, match="export"):
+    with pytest.raises(DataError, match=r"export|no ratings|column"):
         interchange.read(form, path)
 
 
@@ -225,9 +180,9 @@ def test_unknown_formats_and_ids_are_named(tmp_path):
         interchange.with_examples([{"id": "nowhere"}], examples())
 
 
-@pytest.mark.parametrize("form", ["csv", "label-studio", "argilla", "potato"])
+@pytest.mark.parametrize("form", ["csv", "label-studio"])
 def test_exported_tasks_are_blind_and_say_what_labels_mean(form, tmp_path):
-    """Systems and scores stay behind; in Potato's one field texts stand under the task's names."""
+    """Systems and scores stay behind."""
     tone = Aspect(name="tone", definition="t", labels={"rude": "it insults", "plain": ""})
     task = tasks.load("summarization", ["fluency", tone])
     named = [example.model_copy(update={"id": f"e{n}"}) for n, example in enumerate(examples())]
@@ -235,9 +190,6 @@ def test_exported_tasks_are_blind_and_say_what_labels_mean(form, tmp_path):
     text = "".join(path.read_text() for path in written)
     assert all(words in text for words in ("Output 0 of some", "fluency", "it insults"))
     assert not any(words in text for words in ("SECRET", "4.875"))
-    if form == "potato":
-        heads = f"{task.source_name}:\nSource 0.\n\n{task.output_name}:\nOutput 0"
-        assert json.loads(written[0].read_text().splitlines()[0])["text"].startswith(heads)
 
 
 def test_a_written_table_comes_back_with_its_ratings(tmp_path):
@@ -252,7 +204,95 @@ def test_a_written_table_comes_back_with_its_ratings(tmp_path):
         filled = csv.DictWriter(file, list(table[0]))
         filled.writeheader()
         filled.writerows({**row, "rater": "ann", "value": 4} for row in table)
-    rows = interchange.read("csv", path)
+    rows = interchange.read("csv", path).rows
     assert [(row["id"], row["human"]) for row in rows] == [
         (f"e{n}", {"fluency": 4.0}) for n in (0, 1)
     ]
+
+
+def _result(name, kind, **value):
+    return {"from_name": name, "type": kind, "value": value}
+
+
+BESIDE = [
+    _result("comment", "textarea", text=["Reads well."]),
+    _result("spans", "labels", start=0, end=4, labels=["Error"]),
+    _result("when", "datetime", datetime="2026-01-01"),
+    {"type": "relation", "from_id": "a", "to_id": "b", "direction": "right"},
+    _result("order", "ranker", ranker=["b", "a"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("result", "rating"),
+    [
+        (_result("q", "rating", rating=4), 4.0),
+        (_result("q", "number", number=7), 7.0),
+        (_result("q", "choices", choices=["kind"]), "kind"),
+        (_result("q", "pairwise", selected="left"), 1.0),
+        (_result("q", "pairwise", selected="right"), 0.0),
+        (_result("q", "taxonomy", taxonomy=[["form", "style"], ["form", "rhyme"]]),
+         ["form/style", "form/rhyme"]),
+    ],
+)  # fmt: skip
+def test_what_is_no_rating_is_left_out_and_counted(result, rating, tmp_path):
+    """Comments, spans, dates, relations and orders stand beside the ratings; texts hold U+2028."""
+    path = tmp_path / "export.json"
+    task = {"id": 5, "data": {"id": "d1", "text": "a\u2028b"},
+            "annotations": [{"completed_by": 1, "result": [result, *BESIDE]}]}  # fmt: skip
+    for text in (json.dumps([task]), json.dumps(task, ensure_ascii=False) + "\n"):
+        path.write_text(text, encoding="utf-8")
+        rows, [note] = interchange.read("label-studio", path)
+        assert rows[0]["annotators"] == {"q": [rating]}
+        for left_out in ("comment (textarea): 1", "spans (labels): 1", "relations: 1"):
+            assert left_out in note
+
+
+def test_ratings_of_regions_are_none_of_their_text(tmp_path):
+    """Neither replaces the other in silence; what a rater says again does, and it is said."""
+    path = tmp_path / "export.json"
+    regions = [_result("q", "rating", rating=one, start=one) for one in (4, 2)]
+    task = {"id": 5, "data": {}, "annotations": [
+        {"completed_by": 1, "result": [*regions, _result("r", "rating", rating=1)]},
+        {"completed_by": 1, "result": [_result("r", "rating", rating=3)]},
+    ]}  # fmt: skip
+    path.write_text(json.dumps([task]))
+    rows, notes = interchange.read("label-studio", path)
+    assert (rows[0]["id"], rows[0]["annotators"]) == ("5", {"r": [3.0]})
+    assert notes[0].endswith("q (of several regions of one text): 2")
+    assert notes[1].startswith("ids are the numbers of Label Studio's tasks")
+    assert notes[2].endswith("the last of their ratings counts (1)")
+
+
+def test_exports_with_a_column_for_each_question_are_read(tmp_path):
+    """JSON-MIN, CSV and TSV put the number of a task in the place of our id."""
+    written = interchange.write(
+        "label-studio", [Example(id="e1", output="A.")], tasks.load("general"), tmp_path / "tasks"
+    )
+    [task] = json.loads(written[0].read_text())
+    columns = {**task["data"], "id": 9, "annotator": 3, "annotation_id": 4, "fluency": 4,
+               "tone": {"choices": ["a", "b"]}, "clear": "yes", "comment": "Too long."}  # fmt: skip
+    (tmp_path / "min.json").write_text(json.dumps([columns]))
+    cells = {name: json.dumps(value) if isinstance(value, dict) else value
+             for name, value in columns.items()}  # fmt: skip
+    for name, delimiter in (("export.csv", ","), ("export.tsv", "\t")):
+        with (tmp_path / name).open("w", newline="") as file:
+            rows = csv.DictWriter(file, list(cells), delimiter=delimiter)
+            rows.writeheader()
+            rows.writerow(cells)
+    for name in ("min.json", "export.csv", "export.tsv"):
+        rows, notes = interchange.read("label-studio", tmp_path / name)
+        assert rows[0]["id"] == "e1"
+        assert rows[0]["annotators"] == {"fluency": [4.0], "tone": [["a", "b"]], "clear": ["yes"]}
+        assert "comment (texts and regions): 1" in notes[0]
+
+
+@pytest.mark.parametrize(("word", "advised"), [("4,5", "decimal point"), ("N/A", "missing=")])
+def test_words_among_numbers_are_refused_with_their_place(word, advised, tmp_path):
+    path = tmp_path / "ratings.csv"
+    path.write_text(f'id,aspect,rater,value\na,tone,ann,4\nb,tone,ann,"{word}"\n')
+    with pytest.raises(DataError, match=f"the example 'b' is rated {word!r} on 'tone'") as caught:
+        interchange.read("csv", path)
+    assert advised in str(caught.value)
+    path.write_text("id;aspect;rater;value\na;tone;ann;4,5\n")
+    assert interchange.read("csv", path).rows[0]["annotators"] == {"tone": [4.5]}

@@ -195,8 +195,13 @@ def test_texts_beside_a_run_have_a_field_map(command, measured, tmp_path):
 def test_raters_see_data_of_other_names(measured, tmp_path):
     _, copy, fields = measured
     flags = ("--task", "summarization", "-a", "fluency", "-o", tmp_path / "tasks")
-    assert textassay("ratings", "export", "potato", copy, *flags).code == 2
-    textassay("ratings", "export", "potato", copy, *flags, *fields).ok()
+    textassay("ratings", "export", "label-studio", copy, *flags).ok()
+    without = json.loads((tmp_path / "tasks" / "tasks.json").read_text())
+    textassay("ratings", "export", "label-studio", copy, *flags, *fields).ok()
+    mapped = json.loads((tmp_path / "tasks" / "tasks.json").read_text())
+    texts = {name: without[0]["data"][name] for name in ("output", "source")}
+    assert texts.items() <= mapped[0]["data"].items()
+    assert (mapped[0]["data"]["id"], without[0]["data"]["id"] == "i0") == ("i0", False)
 
 
 @pytest.fixture
@@ -300,15 +305,46 @@ def test_scores_say_that_a_conversation_was_shortened(
     )
 
 
-def test_the_answer_to_material_that_is_not_used_names_the_flag(
+def test_columns_that_no_judge_sees_are_named_where_a_judge_is_asked(
     server: MockServer, run: Path, tmp_path: Path
 ) -> None:
+    """In one line, in the manifest and the report; `--strict-columns` makes the line an error."""
     data = tmp_path / "data.jsonl"
-    data.write_text('{"id": "a", "output": "x", "my_passages": ["It rained."]}\n')
-    refused = judged(server, data, run)
+    row = {"id": "a", "output": "x", "my_passages": ["It rained."], "human": {"overall": 1}}
+    data.write_text(json.dumps(row) + "\n" + json.dumps({**row, "id": "b"}) + "\n")
+    line = "the judge does not see: my_passages (kept in meta; show one with --field"
+    refused = judged(server, data, run, "--strict-columns")
     assert refused.code == 2
-    way = "such as --field my_passages=context, or leave it out: --field my_passages=meta"
+    way = "such as --field my_passages=context, or keep it in meta: --field my_passages=meta"
     assert way in refused.said
     assert server.counters.requests == 0
-    judged(server, data, run, "--field", "my_passages=context").ok()
-    assert rows_of(run)[0]["id"] == "a"
+    assert judged(server, data, run).ok().err.count(line) == 1
+    assert json.loads((run / "manifest.json").read_text())["data"]["unseen"] == {"my_passages": 2}
+    page = tmp_path / "page.html"
+    textassay("report", run, "-o", page).ok()
+    assert "my_passages" in page.read_text()
+    assert "does not see" not in textassay("meta", run, data).ok().err
+    mapped = ("--field", "my_passages=context", "--strict-columns")
+    assert "does not see" not in judged(server, data, tmp_path / "mapped", *mapped).ok().err
+
+
+@pytest.mark.parametrize("method", ["llm-score", "g-eval"])
+def test_an_aspect_abstains_where_its_material_is_missing(
+    method: str, server: MockServer, run: Path, tmp_path: Path
+) -> None:
+    """No judge of groundedness is asked without passages; other aspects and rows are judged."""
+    rows = [
+        {"id": "a", "source": "When?", "output": "In 1967.", "reference": "It was in 1967."},
+        {"id": "b", "source": "When?", "output": "In 1967.", "contexts": ["It was in 1967."]},
+        {"id": "c", "output": "In 1967.", "messages": [
+            {"role": "user", "content": "When?"}, {"role": "tool", "content": "It was in 1967."}]},
+    ]  # fmt: skip
+    data = write_lines(tmp_path / "data.jsonl", rows)
+    aspects = "groundedness,context_relevance,answer_relevance"
+    harness.score(data, run, server, "--task", "rag", method=method, aspects=aspects)
+    scores = {(row["id"], row["aspect"]): row for row in rows_of(run)}
+    lacking = {key for key, row in scores.items() if row["outcome"] == "abstained"}
+    assert lacking == {("a", "groundedness"), ("a", "context_relevance")}
+    assert {scores[key]["error"]["type"] for key in lacking} == {"MissingContext"}
+    assert "if references holds it" in scores["a", "groundedness"]["error"]["message"]
+    assert len(scores) == 9

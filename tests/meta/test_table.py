@@ -7,6 +7,7 @@ import pytest
 
 from tests.benchmark_data import benchmark
 from textassay import meta
+from textassay.meta.records import read_scores
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, UnknownName
 from textassay.runtime.messages import Example, Score
 
@@ -267,3 +268,21 @@ def test_criteria_stand_beside_other_ratings_and_by_tag():
     ]
     assert table.labels[0].agreement.coverage == pytest.approx(11 / 12)
     assert table.labels[0].agreement.measures["accuracy"].value == pytest.approx(8 / 11)
+
+
+def test_scores_of_a_spreadsheet_are_read(tmp_path):
+    """One line per score, with the decimal comma of a file with semicolons; labels and gaps."""
+    path = tmp_path / "scores.csv"
+    path.write_text("id;aspect;value\na;tone;4,5\nb;tone;\na;ok;yes\n")
+    assert read_scores(path) == {"tone": {"a": 4.5, "b": None}, "ok": {"a": 1.0}}
+
+
+def test_a_score_that_comes_twice_is_told_with_both_lines(tmp_path, caplog):
+    """The last one counts; in lines that were copied from a run it replaces an earlier one."""
+    path = tmp_path / "scores.jsonl"
+    lines = [{"id": "a", "aspect": "tone", "value": value} for value in (1, 2)]
+    for lines_of, told in ((lines, True), ([{**line, "signature": "s"} for line in lines], False)):
+        caplog.clear()
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines_of))
+        assert read_scores(path) == {"tone": {"a": 2.0}}
+        assert ("'a' on 'tone' in lines 1 and 2; the last score counts" in caplog.text) is told

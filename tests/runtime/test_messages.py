@@ -101,7 +101,7 @@ def test_a_row_of_healthbench_loads_as_it_is() -> None:
 
 def test_what_ragas_calls_rubrics_is_kept_and_told() -> None:
     data = Examples([{"output": "x", "rubrics": {"score1_description": "bad"}}])
-    assert data.check().not_shown == {"rubrics": 1}
+    assert data.check().unseen == {"rubrics": 1}
     assert [one.meta for one in data] == [{"rubrics": {"score1_description": "bad"}}]
 
 

@@ -35,6 +35,13 @@ from textassay.runtime.images import Image
 from textassay.runtime.messages import Aspect, Example, Message, Scale
 from textassay.runtime.model import ChatMessage, Sample
 
+NEEDED = {
+    "source": "MissingSource",
+    "context": "MissingContext",
+    "references": "MissingReferences",
+}
+"""Fields that an aspect may need, and the type of the error of an example that lacks one."""
+
 
 class Task(Message):
     """What kind of text is judged."""
@@ -62,6 +69,9 @@ class Task(Message):
     (`response`), or the output itself (`conversation`)."""
     steps: dict[str, tuple[str, ...]] = {}
     """Evaluation steps by aspect name, for aspects that come with some, or with none (`()`)."""
+    needs: dict[str, tuple[str, ...]] = {}
+    """Fields of an example without which an aspect cannot be judged, of `NEEDED`, by aspect
+    name."""
     published: tuple[str, ...] = ()
     """Names of aspects in the words that G-Eval's authors publish, for the profile `paper`."""
     measured: str = ""
@@ -69,10 +79,25 @@ class Task(Message):
     digest: str = ""
     """6 hex digits that change with any word of the task's file, whichever aspects are chosen."""
 
+    def lacking(self, example: Example, aspect: Aspect) -> str | None:
+        """Return the field that an aspect needs and an example lacks, or `None`."""
+        needs = self.needs.get(aspect.member_of or aspect.name, ())
+        return next((field for field in needs if not _has(example, field)), None)
+
     def with_members(self) -> Task:
         """Return the task with one aspect for each label of which several may apply."""
         members = tuple(member for aspect in self.aspects for member in aspect.members)
         return self if members == self.aspects else self.model_copy(update={"aspects": members})
+
+
+def _has(example: Example, field: str) -> bool:
+    """Return whether an example has a field, or messages that hold the same."""
+    if field == "references":
+        return any(text.strip() for text in example.references)
+    # what a tool returned is what an answer of an agent rests on
+    if field == "context" and any(m.passages or m.role == "tool" for m in example.messages):
+        return True
+    return bool((getattr(example, field) or "").strip())
 
 
 KINDS = ("source", "context", "output")

@@ -1,11 +1,11 @@
-"""Ratings from and to other annotation tools: Label Studio, Argilla, Potato and plain CSV.
+"""Ratings from and to other annotation tools: Label Studio and plain CSV.
 
 Every format is read into the same rows: example, aspect, rater and rating. Formats carry the
 raters' user names or numbers; they become pseudonyms `r1`, `r2`, ... in order of appearance.
 
 References:
-    Label Studio, "Label Studio JSON format of annotated tasks"; Argilla 2, `Record.to_dict`;
-    Potato, `annotated_instances.jsonl`.
+    Label Studio, "Export annotations" (JSON, JSON-MIN, CSV, TSV) and "Label Studio JSON format of
+    annotated tasks".
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ import html
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from textassay.agents.prompt_template import Task
 from textassay.annotate.ratings import rated_row
 from textassay.annotate.study import Question
+from textassay.runtime.data.cells import FieldError, advice, finite
 from textassay.runtime.data.ratings import LabelReader
-from textassay.runtime.data.tables import FieldError
+from textassay.runtime.data.tables import Csv
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.labels import NONE_OF_THEM, LabelSets, majority
+from textassay.runtime.labels import NONE_OF_THEM, LabelSets, known_pair, majority
 from textassay.runtime.messages import Example
 
 Rating = float | str | tuple[str, ...] | None
@@ -44,28 +46,83 @@ class Rated:
     value: Rating  # a number, a label, or several labels; `None` if the rater declined
 
 
-def read(name: str, path: str | Path, labels: LabelSets | None = None) -> list[dict[str, Any]]:
-    """Return rows with `id`, `human`, `annotators` and `raters` from another tool's export."""
+class ReadRatings(NamedTuple):
+    """What an export holds."""
+
+    rows: list[dict[str, Any]]
+    """A row per example, with `id`, `human`, `annotators` and `raters`."""
+    notes: list[str]
+    """What was left out, and what else a user should know, in sentences."""
+
+
+class LeftOut:
+    """Counts what an export holds that is no rating of a text."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._notes: dict[str, None] = {}
+
+    def add(self, what: str) -> None:
+        """Count one more result of a kind, such as `comment (textarea)`."""
+        self._counts[what] += 1
+
+    def say(self, sentence: str) -> None:
+        """Keep a sentence, once."""
+        self._notes[sentence] = None
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences for the user."""
+        listed = ", ".join(f"{what}: {count:,}" for what, count in self._counts.items())
+        return [*([f"left out, since they rate no text: {listed}"] if listed else []), *self._notes]
+
+
+def read(name: str, path: str | Path, labels: LabelSets | None = None) -> ReadRatings:
+    """Read another tool's export.
+
+    Raises:
+        UnknownName: There is no such format.
+        DataError: The file cannot be read, holds no ratings, or mixes numbers and words.
+    """
     if name not in FORMATS:
         raise UnknownName("format", name, list(FORMATS))
+    path, left_out = Path(path), LeftOut()
     try:
-        # a spreadsheet's byte order mark would become part of the first column's name
-        text = Path(path).read_text(encoding="utf-8-sig")
+        rated = list(FORMATS[name][0](path, left_out, labels or {}))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    try:
-        rated = list(FORMATS[name][0](text))
-    except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path} is not a {name} export: {error!r}") from error
     if not rated:
-        raise DataError(f"{path} contains no ratings in the {name} format")
+        found = "".join(f"; {note}" for note in left_out.notes)
+        raise DataError(f"{path} contains no ratings in the {name} format{found}")
+    again = len(rated) - len({(one.id, one.aspect, one.rater) for one in rated})
+    if again:
+        left_out.say(f"raters rated a text again: the last of their ratings counts ({again:,})")
+    _refuse_mixed(path, rated, labels or {})
     rows, reader = merge_raters(rated), LabelReader(labels)
     for row in rows:
         try:
             reader.numbers("annotators", row["annotators"])
         except FieldError as error:
             raise DataError(f"{path}, the example {row['id']!r}, {error}") from None
-    return rows
+    return ReadRatings(rows, left_out.notes)
+
+
+def _refuse_mixed(path: Path, rated: Iterable[Rated], labels: LabelSets) -> None:
+    """Refuse words among the numbers of an aspect, such as `4,5` or `N/A`."""
+    number_of: dict[str, Rated] = {}
+    word_of: dict[str, Rated] = {}
+    for one in rated:
+        if one.aspect not in labels and isinstance(one.value, float | str):
+            known = number_of if isinstance(one.value, float) else word_of
+            known.setdefault(one.aspect, one)
+    for aspect, word in word_of.items():
+        if aspect in number_of:
+            raise DataError(
+                f"{path}: the example {word.id!r} is rated {word.value!r} on {aspect!r}, and others"
+                f" by numbers{advice(str(word.value))}"
+            )
 
 
 def merge_raters(rated: Iterable[Rated]) -> list[dict[str, Any]]:
@@ -177,10 +234,16 @@ def _rating(value: object) -> Rating:
 # ---- CSV: one line per rating ----
 
 
-def _read_csv(text: str) -> Iterator[Rated]:
-    for row in csv.DictReader(io.StringIO(text)):
-        # a row that ends early has no value
-        yield Rated(row["id"], row["aspect"], row["rater"], _rating(row["value"] or ""))
+def _read_csv(path: Path, left_out: LeftOut, labels: LabelSets) -> Iterator[Rated]:
+    table = Csv(path)
+    for number, row in table.rows():
+        if lacking := [name for name in ("id", "aspect", "rater", "value") if name not in row]:
+            known = ", ".join(row)
+            raise table.error(number, f"has no column {lacking[0]!r}; it has: {known}")
+        value = row["value"]
+        if table.decimal == "," and finite(value.replace(",", ".")) is not None:
+            value = value.replace(",", ".")
+        yield Rated(row["id"], row["aspect"], row["rater"], _rating(value))
 
 
 def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
@@ -208,22 +271,133 @@ def _cell(text: str) -> str:
 # ---- Label Studio ----
 
 
-def _read_label_studio(text: str) -> Iterator[Rated]:
-    for task in json.loads(text):
+OUR_ID = "textassay_id"
+"""Key of the tasks' data that holds an example's id: JSON-MIN and CSV put Label Studio's own number
+in the place of `id`."""
+_OF_THE_TOOL = frozenset({
+    "id", OUR_ID, "annotator", "annotation_id", "created_at", "updated_at", "lead_time",
+    "agreement", "draft", "comments",
+})  # fmt: skip
+"""Columns of JSON-MIN, CSV and TSV that hold neither texts nor answers."""
+_SIDES = {"left": 1.0, "right": 0.0}
+"""What is chosen in a `<Pairwise>`, as a preference for the first text."""
+
+
+def _read_label_studio(path: Path, left_out: LeftOut, labels: LabelSets) -> Iterator[Rated]:
+    text = path.read_text(encoding="utf-8-sig")
+    if not text.lstrip().startswith(("[", "{")):
+        rows = [row for _, row in Csv(path).rows()]
+        return _of_columns(rows, left_out, labels)
+    tasks = _tasks(text)
+    if any("annotations" not in task for task in tasks):
+        return _of_columns(tasks, left_out, labels)
+    return _of_annotations(tasks, left_out)
+
+
+def _tasks(text: str) -> list[dict[str, Any]]:
+    """Return the objects of a JSON list, or of JSON Lines."""
+    if text.lstrip().startswith("["):
+        listed: list[dict[str, Any]] = json.loads(text)
+        return listed
+    # texts may hold U+2028, at which `splitlines` would split
+    return [json.loads(line) for line in text.split("\n") if line.strip()]
+
+
+def _of_annotations(tasks: Iterable[dict[str, Any]], left_out: LeftOut) -> Iterator[Rated]:
+    """Yield the ratings of an export as JSON."""
+    for task in tasks:
+        id_ = _id_of(task["data"], task.get("id"), left_out)
         for annotation in task["annotations"]:
+            if not isinstance(annotation, dict):
+                raise DataError("it names annotations by number; export them as JSON")
             # a skipped task holds whatever was clicked before the rater skipped it
             if annotation.get("was_cancelled"):
+                left_out.add("skipped tasks")
                 continue
             user = annotation.get("completed_by")
             rater = str(user.get("id") if isinstance(user, dict) else user)
-            for result in annotation["result"]:
-                value = result["value"]
-                rating = value["rating"] if "rating" in value else value["choices"]
-                yield Rated(str(task["data"]["id"]), result["from_name"], rater, _rating(rating))
+            for aspect, rating in _of_results(annotation.get("result") or (), left_out):
+                yield Rated(id_, aspect, rater, rating)
+
+
+def _of_results(
+    results: Iterable[dict[str, Any]], left_out: LeftOut
+) -> Iterator[tuple[str, Rating]]:
+    """Yield what one rater says of one text; ratings of several regions of it are none of it."""
+    found: dict[str, list[Rating]] = {}
+    for result in results:
+        name, kind = result.get("from_name"), result.get("type", "other")
+        value = result.get("value")
+        given = _answer(value) if isinstance(value, dict) else None
+        if given is None or name is None:
+            left_out.add(f"{name} ({kind})" if name else f"{kind}s")
+        else:
+            found.setdefault(name, []).append(_rating(given))
+    for name, ratings in found.items():
+        if len(ratings) == 1:
+            yield name, ratings[0]
+        for _ in ratings if len(ratings) > 1 else ():
+            left_out.add(f"{name} (of several regions of one text)")
+
+
+def _answer(value: Mapping[str, Any]) -> Any:
+    """Return the rating, the number or the labels in a result's value; `None` if it has none."""
+    if "selected" in value:
+        return _SIDES.get(value["selected"], value["selected"])
+    if isinstance(value.get("taxonomy"), list):
+        return ["/".join(map(str, path)) for path in value["taxonomy"]]
+    return next((value[key] for key in ("rating", "number", "choices") if key in value), None)
+
+
+def _of_columns(
+    rows: Iterable[Mapping[str, Any]], left_out: LeftOut, labels: LabelSets
+) -> Iterator[Rated]:
+    """Yield the ratings of JSON-MIN, CSV or TSV, which have a column for each question.
+
+    Numbers, choices, words for yes and no, and what the task names as labels are ratings.
+    """
+    for row in rows:
+        if "annotator" not in row:
+            raise DataError("it has no annotator; export it from Label Studio as JSON")
+        id_ = _id_of(row, row.get("id"), left_out)
+        for name, cell in row.items():
+            if name in _OF_THE_TOOL or name in TEXTS or cell in (None, ""):
+                continue
+            value = _parsed(cell)
+            if isinstance(value, Mapping):
+                value = _answer(value)
+            is_word = isinstance(value, str) and name not in labels and known_pair(value) is None
+            if value is None or is_word or _is_listed_object(value):
+                left_out.add(f"{name} (texts and regions)")
+                continue
+            yield Rated(id_, name, str(row["annotator"]), _rating(value))
+
+
+def _is_listed_object(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, Mapping) for one in value)
+
+
+def _parsed(cell: Any) -> Any:
+    """Return the number or the JSON that a cell holds as text."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        return json.loads(cell)
+    except ValueError:
+        return _SIDES.get(cell, cell)
+
+
+def _id_of(data: Mapping[str, Any], number: Any, left_out: LeftOut) -> str:
+    """Return an example's id, or else the number of Label Studio's task."""
+    if OUR_ID in data:
+        return str(data[OUR_ID])
+    if data.get("id") in (None, "") or data.get("id") == number:
+        left_out.say("ids are the numbers of Label Studio's tasks, since the data have none")
+    return str(number if data.get("id") in (None, "") else data["id"])
 
 
 def _write_label_studio(examples: list[Example], task: Task) -> dict[str, str]:
-    tasks = [{"data": {"id": e.id, **_texts(e)}} for e in examples]
+    tasks = [{"data": {"id": e.id, OUR_ID: e.id, **_texts(e)}} for e in examples]
     lines = ["<View>"]
     for field, label in _labels(examples, task):
         lines += [
@@ -247,117 +421,14 @@ def _quoted(text: str) -> str:
     return f'"{html.escape(text, quote=True)}"'
 
 
-# ---- Argilla ----
-
-
-def _read_argilla(text: str) -> Iterator[Rated]:
-    for record in _records(text):
-        name = str((record.get("metadata") or {}).get("id") or record["id"])
-        for aspect, responses in record["responses"].items():
-            for response in responses:
-                # drafts and discarded responses are exported too
-                if response.get("status", "submitted") == "submitted":
-                    user = str(response["user_id"])
-                    yield Rated(name, aspect, user, _rating(response["value"]))
-
-
-def _write_argilla(examples: list[Example], task: Task) -> dict[str, str]:
-    records = [{"id": e.id, "fields": _texts(e), "metadata": {"id": e.id}} for e in examples]
-    settings = {
-        "guidelines": task.intro,
-        "fields": [{"name": field, "title": label} for field, label in _labels(examples, task)],
-        "questions": [
-            {
-                "name": question.aspect,
-                "title": question.definition,
-                "description": _meanings(question) or None,
-                **_argilla_kind(question),
-            }
-            for question in _questions(task)
-        ],
-    }
-    return {"records.json": _dump(records), "settings.json": _dump(settings)}
-
-
-def _argilla_kind(question: Question) -> dict[str, Any]:
-    if not question.labels:
-        values = [int(v) if v.is_integer() else v for v in map(float, question.values)]
-        return {"type": "rating", "values": values}
-    kind = "multi_label_selection" if question.kind == "several" else "label_selection"
-    return {"type": kind, "labels": _choices(question)}
-
-
-# ---- Potato ----
-
-
-def _read_potato(text: str) -> Iterator[Rated]:
-    for row in _records(text):
-        user, name = str(row.get("user_id", "")), str(row.get("instance_id", row.get("id")))
-        for aspect, labels in row["label_annotations"].items():
-            chosen = [
-                label if value is True or value == "true" else value
-                for label, value in labels.items()
-                if value not in (None, False, "", "false")
-            ]
-            if chosen:
-                rating = chosen[0] if len(chosen) == 1 else chosen
-                yield Rated(name, aspect, user, _rating(rating))
-
-
-def _write_potato(examples: list[Example], task: Task) -> dict[str, str]:
-    labels = dict(_labels(examples, task))
-    texts = [
-        "\n\n".join(f"{labels[field]}:\n{text}" for field, text in _texts(e).items())
-        for e in examples
-    ]
-    items = [{"id": e.id, "text": text} for e, text in zip(examples, texts, strict=True)]
-    lines = "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items)
-    schemes = [
-        {"name": question.aspect, "description": question.definition, **_potato_kind(question)}
-        for question in _questions(task)
-    ]
-    config = {
-        "item_properties": {"id_key": "id", "text_key": "text"},
-        "annotation_schemes": schemes,
-    }
-    return {"items.jsonl": lines, "config.json": _dump(config)}
-
-
-def _potato_kind(question: Question) -> dict[str, Any]:
-    if question.labels:
-        kind = "multiselect" if question.kind == "several" else "radio"
-        meanings = dict(question.labels)
-        labels = [
-            {"name": name, "tooltip": meanings[name]} if meanings.get(name) else name
-            for name in _choices(question)
-        ]
-        return {"annotation_type": kind, "labels": labels}
-    return {
-        "annotation_type": "likert",
-        "size": len(question.values),
-        "min_label": f"{question.values[0]:g}",
-        "max_label": f"{question.values[-1]:g}",
-    }
-
-
-Reader = Callable[[str], Iterator[Rated]]
+Reader = Callable[[Path, LeftOut, LabelSets], Iterator[Rated]]
 Writer = Callable[[list[Example], Task], dict[str, str]]
 FORMATS: Mapping[str, tuple[Reader, Writer]] = {
     "csv": (_read_csv, _write_csv),
     "label-studio": (_read_label_studio, _write_label_studio),
-    "argilla": (_read_argilla, _write_argilla),
-    "potato": (_read_potato, _write_potato),
 }
 """Readers and writers by name; CSV has the columns `id`, `aspect`, `rater` and `value`, and beside
 them, when it is written, what is asked and the texts."""
-
-
-def _records(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON list, or of JSON Lines."""
-    if text.lstrip().startswith("["):
-        yield from json.loads(text)
-    else:
-        yield from (json.loads(line) for line in text.splitlines() if line.strip())
 
 
 def _texts(example: Example) -> dict[str, str]:

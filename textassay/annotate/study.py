@@ -17,7 +17,7 @@ from typing import Any, Literal
 from textassay.agents.prompt_template import Task
 from textassay.agents.reading.labels import is_whole, points_of
 from textassay.runtime.conversation import Part, browser_piece, readable_parts
-from textassay.runtime.data.dataset import OTHER_OUTPUT
+from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import for_page
 from textassay.runtime.messages import Aspect, Example

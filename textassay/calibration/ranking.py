@@ -40,7 +40,7 @@ from textassay.calibration.means import (
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.records import read_score_lines, refuse_several_judges
-from textassay.runtime.data.dataset import OTHER_SYSTEM
+from textassay.runtime.data.material import OTHER_SYSTEM
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
 from textassay.table import Column, Displayed, Note, Table

@@ -306,7 +306,7 @@ RATINGS = Group(
 ALLOWING = Group(set=AllowChange)
 """The one setting of commands that compare signatures."""
 
-READING = CELLS | build_flags(RunRequest, "limit", "unit", "pair")
+READING = CELLS | build_flags(RunRequest, "strict_columns", "limit", "unit", "pair")
 """How data are read."""
 
 JUDGING = build_flags(RunRequest, "task", "aspects", "tools")

@@ -53,6 +53,7 @@ async def evaluate(
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
     missing: Sequence[str] = (),
+    strict_columns: bool = False,
     unit: Unit | None = None,
     conversation_chars: int | None = None,
     limit: int | None = None,
@@ -81,6 +82,8 @@ async def evaluate(
             has its own.
         fields: Field map from the data's names to ours, such as `{"text": "output"}`.
         missing: Cells that are missing values, such as `("N/A", "-")`, in any case.
+        strict_columns: Whether a column that no judge is shown is an error, rather than a line in
+            the log.
         unit: What of a conversation is judged: all of it (`"conversation"`), each `"turn"` of the
             assistant or each `"call"` of a tool, with its history.
         conversation_chars: Longest text of a conversation that a judge is shown; tool results are
@@ -155,6 +158,7 @@ async def stream(
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
     missing: Sequence[str] = (),
+    strict_columns: bool = False,
     unit: Unit | None = None,
     conversation_chars: int | None = None,
     limit: int | None = None,

@@ -27,6 +27,7 @@ def open_examples(source: Any, request: RunRequest) -> Examples:
         unit=request.unit,
         conversation_chars=request.conversation_chars,
         labels=_labels(request),
+        strict_columns=request.strict_columns,
     )
     return data if request.pair is None else Examples(Paired(data))
 

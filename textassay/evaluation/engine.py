@@ -26,14 +26,16 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
+from textassay.agents.prompt_template import NEEDED
 from textassay.evaluation.data import Feed
 from textassay.evaluation.progress import Progress, merge_limiters
-from textassay.methods.method import Method, ShowsSource
+from textassay.methods.method import Method, ShowsSource, TaskMethod
 from textassay.runtime.calls.budget import track_usage
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.concurrency import run_workers
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import left_out
+from textassay.runtime.data.material import is_running_text
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
 from textassay.runtime.graph import WATCH, RunObserver
 from textassay.runtime.messages import (
@@ -249,6 +251,20 @@ class EvaluationEngine:
         return None
 
     async def _judge(self, assignment: Assignment) -> _Judged:
+        """Judge the aspects that the example has the material for; the others abstain."""
+        unmet = unmet_needs(assignment, self._method)
+        if not unmet:
+            return await self._ask(assignment)
+        example, aspects = assignment.example, assignment.aspects
+        open_ones = tuple(aspect for aspect in aspects if aspect.label not in unmet)
+        if open_ones:
+            _, scores = await self._ask(Assignment(example=example, aspects=open_ones))
+            if not scores:  # the run stops
+                return example, []
+            unmet |= {score.aspect: score for score in scores}
+        return example, [unmet[aspect.label] for aspect in aspects]
+
+    async def _ask(self, assignment: Assignment) -> _Judged:
         started, began = datetime.now(UTC), time.monotonic()
         # the ledger is a context variable, so calls of any depth in this task are counted for the
         # example
@@ -376,6 +392,39 @@ def complete(
             score = score.model_copy(update={"evidence": (*score.evidence, *notes)})
         scores.append(score)
     return add_unattributed_usage(scores, usages)
+
+
+def unmet_needs(assignment: Assignment, method: Method) -> dict[str, Score]:
+    """Return the abstentions from aspects of which the example lacks the material, by label."""
+    if not isinstance(method, TaskMethod):
+        return {}
+    example = assignment.example
+    found = {aspect: method.lacking(example, aspect) for aspect in assignment.aspects}
+    return {
+        aspect.label: Score.unscored(
+            NEEDED[field],
+            f"{aspect.name} is judged by the {field}, which the example does not have"
+            f"{_candidates(example, field)}",
+            outcome="abstained",
+            id=example.id,
+            aspect=aspect.label,
+            scale=None if method.how == "loglikelihood" else aspect.scale,
+            how=method.how,
+            signature=method.signature,
+        )
+        for aspect, field in found.items()
+        if field is not None
+    }
+
+
+def _candidates(example: Example, field: str) -> str:
+    """Name what may hold a field that is missing."""
+    held = [name for name, value in example.meta.items() if is_running_text(value)]
+    if field == "context" and example.references:
+        held.insert(0, "references")
+    return (
+        f"; if {' or '.join(held[:3])} holds it, map it: fields={{NAME: {field!r}}}" if held else ""
+    )
 
 
 def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from textassay.evaluation.data import select_examples
+from textassay.evaluation.engine import unmet_needs
 from textassay.evaluation.request import RunRequest, recorded_request
 from textassay.evaluation.session import open_session
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
@@ -161,7 +162,11 @@ async def _walked(
                 left.remove(example.id)
             # what an earlier example asked belongs to it
             exchanges.clear()
-            await session.method.graph.run(Assignment(example=example, aspects=aspects))
+            assignment = Assignment(example=example, aspects=aspects)
+            unmet = unmet_needs(assignment, session.method)
+            remaining = tuple(aspect for aspect in aspects if aspect.label not in unmet)
+            if remaining:
+                await session.method.graph.run(Assignment(example=example, aspects=remaining))
             for one in exchanges:
                 yield replace(one, id=example.id)
     if left:

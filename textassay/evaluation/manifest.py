@@ -59,6 +59,7 @@ def build_manifest(
             "digest": data.digest,
             "count": data.count,
             **({"images": data.images, "image_files": data.image_files} if data.images else {}),
+            **({"unseen": data.unseen} if data.unseen else {}),
             **({"notices": list(data.notices)} if data.notices else {}),
         },
         # a manifest is shared with a run folder, so secrets and the headers that may hold them

@@ -100,6 +100,9 @@ class DataRequest(DescribedMessage, defer_build=True):
     coh=human.coherence; may repeat."""
     missing: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag(DATA, "MARK")] = ()
     """Cell that is a missing value, such as N/A or -, in any case; may repeat."""
+    strict_columns: Annotated[bool, Flag(DATA)] = False
+    """Refuse data with a column that no judge is shown and that the field map does not send to
+    meta."""
     unit: Annotated[Unit | None, Flag(DATA)] = None
     """Part of a conversation that is judged, with its history."""
     out: Annotated[Path | None, BeforeValidator(_folder), Flag(metavar="DIR", short="-o")] = None

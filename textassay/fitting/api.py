@@ -193,8 +193,15 @@ def _read(examples: Any, request: FitFromScores) -> RecordedFit:
 
 
 def _examples(examples: Any, request: FitRequest) -> Examples:
+    by_model = isinstance(request, FitByModel)
     return Examples(
-        examples, fields=request.fields or None, missing=request.missing, unit=request.unit
+        examples,
+        fields=request.fields or None,
+        missing=request.missing,
+        unit=request.unit,
+        strict_columns=by_model and request.strict_columns,
+        # recorded scores and ratings are numbers: nothing is shown to a judge
+        needs_output=by_model,
     )
 
 

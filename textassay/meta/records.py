@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +19,10 @@ import numpy as np
 
 from textassay.meta.correlation import Floats, Level
 from textassay.meta.raters import rating_table
+from textassay.runtime.data.cells import FieldError, finite
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader
-from textassay.runtime.data.tables import FieldError, JsonLines
+from textassay.runtime.data.tables import JsonLines, open_table
 from textassay.runtime.errors import (
     ConfigurationError,
     DataError,
@@ -42,6 +44,7 @@ from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
+_log = logging.getLogger(__name__)
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
 CRITERIA = "criteria"
@@ -169,7 +172,7 @@ def read_score_lines(
         read_manifest(folder)  # refuses a run of a newer format
         rows = _run_rows(file)
     else:
-        rows = JsonLines(file).rows()
+        rows = _score_rows(file)
     for number, row in rows:
         where = f"{file}, line {number}"
         if not isinstance(row, dict):
@@ -190,13 +193,54 @@ def read_score_lines(
             yield RecordedRow(name, id_, _number(value, where), row)
 
 
+def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the rows of a file of scores that is no run, and log a pair that comes twice.
+
+    Lines that were copied from a run have a signature; there, later ones replace earlier ones.
+    """
+    table = open_table(file) if _is_table(file) else JsonLines(file)
+    seen: dict[tuple[Any, Any], int] = {}
+    again: list[str] = []
+    for number, row in table.rows():
+        if isinstance(row, dict) and "signature" not in row:
+            pair = row.get("id"), row.get("aspect")
+            first = seen.setdefault(pair, number) if _is_hashable(pair) else number
+            if first != number:
+                again.append(f"{pair[0]!r} on {pair[1]!r} in {table.unit}s {first} and {number}")
+            value = row.get("value")
+            if table.decimal is not None and isinstance(value, str):
+                row = {**row, "value": _value_in_cell(value, table.decimal)}
+        yield number, row
+    if again:
+        _log.warning(
+            "%s scores %d texts again, such as %s; the last score counts",
+            file,
+            len(again),
+            again[0],
+        )
+
+
+def _is_hashable(pair: tuple[Any, Any]) -> bool:
+    return all(isinstance(one, str | int | float | None) for one in pair)
+
+
+def _value_in_cell(text: str, decimal: str) -> Any:
+    """Return the number in a cell, `None` for an empty one, or else the label."""
+    number = finite(text.replace(",", ".") if decimal == "," else text)
+    return number if number is not None else text if text.strip() else None
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(_TABLES)
+
+
 def holds_metrics(path: Path) -> bool:
     """Return whether a file is a data set with metrics, rather than one of scores."""
     if not path.is_file() or path.name == SCORES:
         return False
-    name = path.name.removesuffix(".gz")
-    if name.endswith(_TABLES):
-        return True
+    if _is_table(path):
+        header = next((row for _, row in open_table(path).rows()), ())
+        return not {"id", "aspect", "value"} <= set(header)
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
             first = json.loads(lines.readline())

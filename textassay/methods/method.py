@@ -15,7 +15,7 @@ from textassay.agents.prompt_template import Layout, Task
 from textassay.agents.reading.ratings import Form
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph
-from textassay.runtime.messages import Aspect, How
+from textassay.runtime.messages import Aspect, Example, How
 from textassay.runtime.model import Model
 from textassay.runtime.settings import DescribedMessage
 
@@ -86,6 +86,10 @@ class TaskMethod:
     def aspects(self) -> tuple[Aspect, ...]:
         """The task's chosen aspects."""
         return self._task.aspects
+
+    def lacking(self, example: Example, aspect: Aspect) -> str | None:
+        """Return the field that an aspect needs and an example lacks, or `None`."""
+        return self._task.lacking(example, aspect)
 
     def described_task(self) -> dict[str, Any]:
         """Return task and aspects as JSON values."""

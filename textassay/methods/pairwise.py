@@ -14,7 +14,8 @@ from textassay.agents.prompt_template import Prompt, fenced, references_shown
 from textassay.agents.reading.ratings import MAX_QUOTED, NoRating, parse_choice
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import PromptOptions
-from textassay.runtime.data.dataset import OTHER_OUTPUT, DataInfo
+from textassay.runtime.data.dataset import DataInfo
+from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage

@@ -99,6 +99,7 @@ def _run_facts(run: RunSource) -> RunFacts:
 def _all_facts(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]:
     usage, outcomes = summary["usage"], summary["outcomes"]
     tools, count = run.recorded("spec", "tools") or (), run.recorded("data", "count")
+    unseen = run.recorded("data", "unseen") or ()
     models = [f"{role}: {name}" if role else name for role, name in run.models.items()]
     cost = "unknown price" if usage["cost"] is None else f"${usage['cost']:,.4f}"
     calls = f"{usage['calls']:,} made, {usage['cached_calls']:,} from the cache"
@@ -112,6 +113,7 @@ def _all_facts(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]
         ("Model", ", ".join(models) or "none asked"),
         ("Task", str(run.recorded("spec", "task") or "")),
         ("Examples", f"{len(run.table.ids):,} judged" + (f" of {count:,}" if count else "")),
+        *([("Not seen by the judge", ", ".join(unseen))] if unseen else ()),
         ("Aspects", ", ".join(run.table.aspects)),
         ("Scores", f"{total:,}, {values}" if total else "none yet"),
         ("Tools", ", ".join(map(str, tools))),

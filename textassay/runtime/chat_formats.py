@@ -47,7 +47,10 @@ _ATTACHED = ("attachments", "experimental_attachments")
 RETRIEVED = (
     "context", "contexts", "passages", "retrieved_contexts", "retrieved_context",
     "retrieval_context", "retrievalContext", "retrieved_documents", "retrieved_passages",
-    "documents", "chunks",
+    "documents", "chunks", "ctx", "ctxs", "passage", "paragraph", "paragraphs", "chunk", "docs",
+    "retrieved_docs", "retrieved_chunks", "retrieved_text", "retrieved", "search_results",
+    "evidence", "evidences", "knowledge", "knowledge_base", "background", "fact", "facts",
+    "grounding", "premise", "snippet", "snippets",
 )  # fmt: skip
 """Names of what was retrieved, in rows and in messages."""
 _TOOLS = ("tools", "functions")
@@ -56,14 +59,20 @@ _CALLED = (
 )  # fmt: skip
 READ_IN_MESSAGES = frozenset({
     *_SPEAKER, *_TEXT, *_WITHOUT_TEXT, *_IMAGES, *RETRIEVED, *_TOOLS, *_CALLED, "citations", "name",
-    "function", "source",
+    "function", "source", "type", "id", "data", "kwargs", "lc", "error", "tool_call_id", "call_id",
+    "arguments", "output",
 })  # fmt: skip
-"""Names under which messages hold what is shown of them; `source` is Inspect's and says who made
-one."""
+"""Names under which messages hold what is shown of them, and what kind of message they are;
+`source` is Inspect's and says who made one."""
 _CALLS = ("tool_use", "tool_call", "function_call", "tool_invocation")
 _RESULTS = ("tool_result", "function_response")
 """How the types of parts end that are calls of tools, and their results."""
 _PASSAGE_SCORE = ("score", "similarity", "relevance_score", "distance")
+
+
+def plain_name(name: str) -> str:
+    """Return a name without case and separators: `Doc ID`, `docId` and `doc_id` are one name."""
+    return "".join(filter(str.isalnum, name.casefold()))
 
 
 def looks_like_messages(value: Any) -> bool:

@@ -24,6 +24,9 @@ PAIRS: tuple[tuple[str, str], ...] = (
     ("rejected", "accepted"),
     ("unsatisfied", "satisfied"),
     ("irrelevant", "relevant"),
+    ("nein", "ja"),
+    ("falsch", "wahr"),
+    ("non", "oui"),
 )
 """Words for no and yes, in lower case."""
 NONE_OF_THEM = "none of these"

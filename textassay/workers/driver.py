@@ -536,7 +536,8 @@ async def run_with_workers(
             pool = await stack.enter_async_context(workers.start(request))
 
         def begun(opened: Opened) -> None:
-            for line in (*([by_default.notice] if by_default else ()), *opened.notices):
+            by_name = [by_default.notice] if by_default else []
+            for line in (*info.notices, *by_name, *opened.notices):
                 notice(line)
 
         driver = Driver(

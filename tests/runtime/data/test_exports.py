@@ -10,11 +10,13 @@ import os
 import sys
 import zipfile
 import zlib
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.harness import textassay
-from tests.runtime.data.rows import EXPORTS, FIXTURES
+from tests.runtime.data.rows import EXPORTS, FIXTURES, complaint
 from textassay.calibration import read_judged
 from textassay.runtime.data import Examples, exports
 from textassay.runtime.data.exports import promptfoo_rows, read_results
@@ -172,7 +174,7 @@ def test_the_command_writes_what_score_and_meta_read(tmp_path):
     )
     assert (done.code, done.out) == (0, "")
     assert "wrote 4 examples" in done.err
-    assert "2 results without a text" in done.err
+    assert "2 results without an answer" in done.err
     assert read_judged(tmp_path / "data.jsonl")["score"].values["1-0-answerer"] == 1
 
 
@@ -222,7 +224,7 @@ def test_files_of_another_form_damaged_and_hostile_ones_are_refused(
     tmp_path, form, make, reason, monkeypatch
 ):
     """With the file and what is wrong, whatever the parsers raise."""
-    monkeypatch.setattr(exports, "MAX_LINE", 2**20)
+    monkeypatch.setattr(exports, "MAX_SAMPLE", 2**20)
     monkeypatch.setattr(exports, "_UNPACKED", 2**23)
     path = tmp_path / "log.json"
     make(path)
@@ -274,3 +276,115 @@ def test_a_score_that_is_no_number_of_ours_is_none(tmp_path):
 def test_ids_are_numbered_around_those_that_exist(tmp_path):
     rows = lm_eval(tmp_path / "s.jsonl", sample(), sample(), sample("a~2"), sample())
     assert [row["id"] for row in rows] == ["a", "a~3", "a~2", "a~4"]
+
+
+def written(folder: Path, content: Any, name: str = "results.json") -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def promptfoo(*outputs: Any, **more: Any) -> dict[str, Any]:
+    results = [
+        {"testIdx": at, "provider": {"id": "m"}, "prompt": {"raw": "Q?"}, "response": response,
+         **more}
+        for at, response in enumerate(outputs)
+    ]  # fmt: skip
+    return {"results": {"version": 3, "results": results}}
+
+
+def test_every_answer_of_promptfoo_is_kept(tmp_path: Path) -> None:
+    """Objects, lists, numbers, booleans and empty texts are answers; failed calls have none."""
+    given = [{"a": 1, "text": "é"}, ["x"], 42, 0.5, True, False, "", "plain"]
+    responses = [*({"output": one} for one in given), {"error": "500"}, {"output": None}]
+    found = read_results("promptfoo", written(tmp_path, promptfoo(*responses)))
+    assert [row["output"] for row in found.rows] == [
+        '{"a": 1, "text": "é"}', '["x"]', "42", "0.5", "true", "false", "", "plain",
+    ]  # fmt: skip
+    assert found.empty == 2
+
+
+def test_repeated_tests_of_promptfoo_are_one_group_by_their_variables(tmp_path: Path) -> None:
+    summary = promptfoo(*[{"output": f"x{n}"} for n in range(4)])
+    for at, one in enumerate(summary["results"]["results"]):
+        one["vars"] = {"topic": f"t{at % 2}", "context": "A fact."}
+    rows = read_results("promptfoo", written(tmp_path, summary)).rows
+    assert [row["group"] for row in rows] == ["0", "1", "0", "1"]
+    assert {(row["context"], row["meta"]["topic"]) for row in rows} == {
+        ("A fact.", "t0"), ("A fact.", "t1"),
+    }  # fmt: skip
+
+
+def test_failed_samples_of_inspect_are_left_out(tmp_path: Path) -> None:
+    """What the data set put into the assistant's mouth is no answer; passages are kept."""
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"},
+                {"role": "user", "content": "Weather?"}]  # fmt: skip
+    failed = {"id": "f", "input": messages, "messages": messages, "target": "",
+              "output": {"choices": [], "completion": ""}, "error": {"message": "x"}}  # fmt: skip
+    good = {"id": "g", "input": "Weather?", "target": "rain",
+            "output": {"choices": [{}], "completion": "Rain."},
+            "metadata": {"passages": ["It rains."], "level": 2}}  # fmt: skip
+    path = written(tmp_path, {"eval": {}, "samples": [failed, good]})
+    found = read_results("inspect", path)
+    assert (found.empty, [row["id"] for row in found.rows]) == (1, ["g"])
+    assert (found.rows[0]["context"], found.rows[0]["meta"]) == ("It rains.", {"level": 2})
+    rows = [{**failed, "scores": {}, "epoch": 1}]
+    assert "is of a sample that failed" in complaint(rows)
+
+
+def test_answers_of_the_harness_are_those_of_the_model(tmp_path: Path) -> None:
+    """An empty one is kept; where a filter found nothing, the text is what the model said."""
+    lines = [
+        {"doc_id": 0, "resps": [["It is 7."]], "filtered_resps": ["[invalid]"], "filter": "strict"},
+        {"doc_id": 1, "resps": [[""]], "filtered_resps": [""], "exact_match": 0.0},
+    ]
+    path = written(tmp_path, "\n".join(map(json.dumps, lines)), "samples.jsonl")
+    found = read_results("lm-eval", path)
+    assert ([row["output"] for row in found.rows], found.empty) == (["It is 7.", ""], 0)
+
+
+def test_what_deepeval_should_have_retrieved_is_no_passage(tmp_path: Path) -> None:
+    """Called tools and metadata are kept; without retrieval, `context` is what there is."""
+    case = {"name": "a", "input": "Q?", "actualOutput": "A.", "context": ["Ideal."],
+            "toolsCalled": [{"name": "find", "inputParameters": {"q": 1}}],
+            "additionalMetadata": {"level": 2}}  # fmt: skip
+    path = written(
+        tmp_path, {"testCases": [{**case, "retrievalContext": ["Got."]}, {**case, "name": "b"}]}
+    )
+    first, second = Examples(read_results("deepeval", path).rows)
+    assert (first.context, second.context) == ("Got.", "Ideal.")
+    assert first.meta == {"expected_context": ["Ideal."], "level": 2}
+    assert "find(" in str(first.source)
+
+
+@pytest.mark.parametrize("name", ["goldens.json", "goldens.jsonl", "goldens.csv"])
+def test_a_golden_without_an_answer_is_refused_in_every_format(tmp_path: Path, name: str) -> None:
+    golden = {"input": "Q?", "actual_output": None, "retrieval_context": "x"}
+    content = "input,actual_output,retrieval_context\nQ?,,x\n"
+    if name.endswith("json"):
+        content = json.dumps([golden])
+    elif name.endswith("jsonl"):
+        content = json.dumps(golden) + "\n"
+    assert "the golden has no answer yet" in complaint(written(tmp_path, content, name))
+    rows = [{**golden, "actual_output": ""}]
+    assert [one.output for one in Examples(rows, fields={"actual_output": "output"})] == [""]
+
+
+def test_evaluations_of_other_tools_are_read_as_rows(tmp_path: Path) -> None:
+    """Phoenix, MLflow and pydantic-evals, with their scores as metrics."""
+    phoenix = {"input": "Q?", "output": "A.", "reference": "R.", "ok_execution_details": {"s": 1},
+               "ok_score": {"name": "ok", "score": 0.5, "explanation": "x"}}  # fmt: skip
+    mlflow = {"trace_id": "t1", "trace": "{}", "request": '{"question": "Q?", "context": "F."}',
+              "response": "A.", "ok/value": 0.5, "ok/rationale": "x",
+              "expected_response/value": "R."}  # fmt: skip
+    case = {"name": "c1", "inputs": {"question": "Q?", "context": "F."}, "output": "A.",
+            "expected_output": "R.", "metadata": None, "labels": {},
+            "scores": {"ok": {"name": "ok", "value": 0.5, "reason": None}},
+            "assertions": {"is": {"value": True}}, "metrics": {"cost": 2}}  # fmt: skip
+    report = written(tmp_path, {"name": "r", "cases": [case]})
+    for source in ([phoenix], [mlflow], report):
+        (example,) = Examples(source)
+        assert (example.source, example.output, example.references) == ("Q?", "A.", ("R.",))
+        assert example.metrics["ok"] == 0.5
+        assert example.context in (None, "F.")
+    assert example.metrics == {"ok": 0.5, "is": 1.0, "cost": 2.0}

@@ -44,8 +44,8 @@ def test_headings_of_spreadsheets_are_understood() -> None:
     (example,) = read([row], Article="context", Summary="source", Model="output")
     assert (example.context, example.source, example.output) == ("s", "o", "M")
     assert complaint([{"Source": "a", "source": "b", "output": "c"}]) == (
-        "list, row 1, field 'source': means 'source', and so does 'Source'; "
-        "rename one, or choose one with the field map"
+        "list, row 1, field 'source': means 'source', and so does 'Source'; choose one, such as"
+        ' fields={"source": "source"}'
     )
 
 
@@ -53,8 +53,9 @@ def test_headings_of_spreadsheets_are_understood() -> None:
     ("row", "output", "meta"),
     [
         ({"answer": "x", "question": "q"}, "x", {}),
-        ({"text": "long", "summary": "x"}, "x", {"text": "long"}),
-        ({"text": "x", "reply": "y"}, "x", {"reply": "y"}),
+        ({"text": "long", "summary": "x"}, "x", {}),
+        ({"text": "x", "reply": "y"}, "y", {}),
+        ({"answer": "gold", "model_answer": "x"}, "x", {"answer": "gold"}),
         ({"output": "x", "candidate": "y"}, "x", {"candidate": "y"}),
         ({"output": "x", "summary": "s"}, "x", {"summary": "s"}),
         ({"output": "x", "references": ["r"], "reference": "r"}, "x", {"reference": "r"}),
@@ -63,7 +64,7 @@ def test_headings_of_spreadsheets_are_understood() -> None:
 def test_the_clearest_name_wins_and_the_others_are_kept(
     row: dict[str, Any], output: str, meta: dict[str, Any]
 ) -> None:
-    """A column such as `text` is the output only if nothing else is."""
+    """A column such as `text` is the output only if no other column is."""
     (example,) = read([row])
     assert (example.output, example.meta) == (output, meta)
 
@@ -81,8 +82,8 @@ def test_two_aliases_need_a_decision() -> None:
     """Neither is taken by guess; the map decides, and the other goes to meta."""
     rows = [{"response": "r", "summary": "s"}]
     assert complaint(rows) == (
-        "list, row 1, field 'summary': means 'output', and so does 'response'; "
-        "rename one, or choose one with the field map"
+        "list, row 1, field 'summary': means 'output', and so does 'response'; choose one, such as"
+        ' fields={"summary": "output"}'
     )
     (example,) = read(rows, summary="output")
     assert (example.output, example.meta) == ("s", {"response": "r"})

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.pictures import png_uri
 from tests.runtime.data.rows import EXPORTS, complaint, lines, read, saved
 from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall
-from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.dataset import Examples, Paired
+from textassay.runtime.data.ratings import WithRatings
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
 
@@ -45,7 +45,8 @@ def test_files_that_hold_their_list_in_an_object_are_read(tmp_path: Path) -> Non
     (case,) = read(
         saved(tmp_path, json.dumps({"testCases": [EXPORTS["deepeval"].row]}), "run.json")
     )
-    assert len(case.passages) == 3
+    assert len(case.passages) == 2
+    assert case.meta["expected_context"] == ["All customers are eligible."]
 
 
 def test_passages_and_messages_in_cells_of_a_csv_file(tmp_path: Path) -> None:
@@ -257,162 +258,156 @@ ATTACHED = (
     "has the attachment 'a.pdf', which is no image and would not be shown; put its text into the"
     " message, or remove it"
 )
-RENAMED = "its {!r} looks like {} and would not be shown; name it {!r}, or remove it"
 
 
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        ({"attachments": [FILE]}, ATTACHED),
-        ({"experimental_attachments": ["a.pdf"]}, ATTACHED),
-        ({"sources": ["It was in 1967."]}, RENAMED.format("sources", "context", "context")),
-        ({"metadata": {"contexts": ["It was in 1967."]}},
-         RENAMED.format("contexts", "context", "context")),
-        ({"actions": [{"name": "add"}]}, RENAMED.format("actions", "calls", "tool_calls")),
-        ({"audio": {"data": "AAAA", "transcript": "In 1967, then."}},
-         RENAMED.format("audio", "files", "content")),
-    ],
-)  # fmt: skip
-def test_what_a_message_holds_and_no_judge_would_see_is_refused(
-    fields: dict[str, Any], problem: str
-) -> None:
-    """Numbers, codes and what is shown already are left alone."""
-    message = {"role": "assistant", "content": "Said."}
-    row = {"messages": [{**message, **fields}], "output": "x"}
-    assert complaint([row]) == f"list, row 1, field 'messages': message 1: {problem}"
-    plain = {"sources": ["S1"], "metadata": {"context": "Said.", "step": 3}, "task": "qa"}
-    assert read([{"messages": [{**message, **plain}], "output": "x"}])
+@pytest.mark.parametrize("attached", ["attachments", "experimental_attachments"])
+def test_an_attachment_that_is_no_image_is_refused(attached: str) -> None:
+    row = {"messages": [{"role": "assistant", "content": "Said.", attached: [FILE]}], "output": "x"}
+    assert complaint([row]) == f"list, row 1, field 'messages': message 1: {ATTACHED}"
+
+
+def test_what_a_message_holds_and_no_judge_sees_is_named() -> None:
+    messages = [{"role": "assistant", "content": "Said.", "sources": ["It was in 1967."], "at": 7}]
+    info = Examples([{"messages": messages, "output": "x"}], strict_columns=True).check()
+    assert set(info.unseen) == {"messages[].sources", "messages[].at"}
 
 
 def test_a_span_that_only_retrieves_is_told() -> None:
     span = {"openinference.span.kind": "RETRIEVER", "input.value": "When?",
             "retrieval.documents.0.document.content": "It was in 1967."}  # fmt: skip
-    info = Examples([span, {"output": "x"}]).check()
-    assert info.notices == (
-        "1 of 2 rows have passages and no answer, as spans of a retriever do: their output is"
-        " empty",
+    assert Examples([span, {"output": "x"}]).check().notices[-1] == (
+        "1 of 2 rows have passages and no answer, as spans of a retriever do: their output is empty"
     )
 
 
-UNUSED = [
-    ({"output": "x", "source": "s", "question": "Why not?"}, "question", "question"),
-    ({"output": "x", "my_passages": ["One passage."]}, "my_passages", "context"),
-    ({"output": "x", "KnowledgeBase": "All of it."}, "KnowledgeBase", "context"),
-    ({"output": "x", "docs2": [{"page_content": "A page."}]}, "docs2", "context"),
-    ({"output": "x", "log": [{"role": "user", "content": "Hi"}]}, "log", "messages"),
-    ({"output": "x", "hits": [{"text": "A hit.", "score": 1}]}, "hits", "context"),
-    ({"output": "x", "session_transcript": "A: hi"}, "session_transcript", "messages"),
-    ({"output": "x", "references": ["r"], "reference": "q"}, "reference", "references"),
-    ({"output": "x", "gold_answer_text": "r"}, "gold_answer_text", "references"),
-    ({"output": "x", "tool_outputs": ["4 hits"]}, "tool_outputs", "tools"),
-    ({"output": "x", "search_results": [{"title": "T", "snippet": "S."}]}, "search_results",
-     "context"),
-    ({"output": "x", "webResults": [{"title": "T", "snippet": "S."}]}, "webResults", "context"),
-    *(
-        ({"output": "x", name: "It was in 1967."}, name, "context")
-        for name in ("excerpts", "sources", "hits", "corpus", "kb", "paragraphs", "premise",
-                     "story", "policy", "guidelines", "memory")
-    ),
-    ({"output": "x", "source": "s", "problem": "Add 17 and 25."}, "problem", "question"),
-    ({"output": "x", "task": "Add 17 and 25."}, "task", "question"),
-    *(
-        ({"output": "x", name: "It was in 1967."}, name, "references")
-        for name in ("ideal_answer", "correct_answer", "bestAnswer", "solution", "answer_key")
-    ),
-    ({"output": "x", "functions": [{"name": "add"}]}, "functions", "tools"),
-    ({"output": "x", "function_calls": [{"name": "add"}]}, "function_calls", "calls"),
-    ({"output": "x", "tools_called": ["add"], "tool_calls": ["divide"]}, "tool_calls", "calls"),
-    ({"output": "x", "actions": ["add 17 and 25"]}, "actions", "calls"),
-    ({"output": "x", "observations": ["It is 42."]}, "observations", "messages"),
-    ({"output": "x", "steps": [{"action": "add"}]}, "steps", "messages"),
-    ({"output": "x", "intermediate_steps": [[{"tool": "add"}, "It is 42."]]},
-     "intermediate_steps", "messages"),
-    ({"output": "x", "spans": [{"span": "add"}]}, "spans", "messages"),
-    ({"output": "x", "events": [{"event": "add"}]}, "events", "messages"),
-    ({"output": "x", "logs": "added 17 and 25"}, "logs", "messages"),
-    ({"output": "x", "memory": [{"role": "user", "content": "Hi"}]}, "memory", "messages"),
-    ({"output": "x", "image_base64": png_uri().partition(",")[2]}, "image_base64", "images"),
-    ({"output": "x", "attachment": "scan.png"}, "attachment", "images"),
-    ({"output": "x", "attachments": [{"url": "https://a.org/1", "contentType": "image/png"}]},
-     "attachments", "images"),
-    ({"output": "x", "attachments": ["report.pdf"]}, "attachments", "files"),
-    ({"output": "x", "audio": "call.wav"}, "audio", "files"),
-    ({"output": "x", "audio_url": "https://a.org/17"}, "audio_url", "files"),
+MAPPED = [
+    ("source", ["question", "Doc", "post", "mr", "user query", "problem", "sourceDocument"]),
+    ("context", ["ctx", "background", "evidence", "Search Results", "knowledge-base", "facts",
+                 "retrievedChunks", "premise"]),
+    ("references", ["idealAnswer", "correct_answer", "golden_answer", "human_summaries"]),
+    ("output", ["decoded", "hyp", "llmResponse", "claim", "mt", "model_summary", "reply"]),
 ]  # fmt: skip
-INSIDE = [
-    ("metadata", {"retrieved_contexts": ["A fact."]}, "retrieved_contexts", "context"),
-    ("data", {"messages": [{"role": "user", "content": "Hi"}]}, "messages", "messages"),
-    ("extra", {"log": [{"role": "user", "content": "Hi"}]}, "log", "messages"),
-    ("info", {"image": "scan.png"}, "image", "images"),
-    ("info", {"tool_calls": [{"name": "add"}]}, "tool_calls", "calls"),
+
+
+@pytest.mark.parametrize(("field", "name"), [(f, name) for f, names in MAPPED for name in names])
+def test_names_of_published_data_are_mapped(field: str, name: str) -> None:
+    """Whatever their case and separators."""
+    row = {name: "A text of its own."}
+    (example,) = read([row if field == "output" else {"output": "x", **row}])
+    value = getattr(example, field)
+    assert value == (("A text of its own.",) if field == "references" else "A text of its own.")
+    assert example.meta == {}
+
+
+TEXT_BESIDE = ["decoded", "hyp", "pred", "generated", "llm_response", "claim", "mt", "candidate",
+               "reply", "model_output", "answer", "machine_summary"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXT_BESIDE)
+def test_text_beside_an_output_is_what_it_was_made_from(name: str) -> None:
+    (example,) = read([{"text": "A long article.", name: "Short."}])
+    assert (example.output, example.source) == ("Short.", "A long article.")
+    (example,) = read([{"text": "Other.", name: "Short.", "source": "An article."}])
+    assert (example.source, example.meta) == ("An article.", {"text": "Other."})
+
+
+@pytest.mark.parametrize("generic", ["text", "answer"])
+@pytest.mark.parametrize(
+    "other", ["It has several words.", ["It has several words."], {"m1": "It has several words."},
+              "これは要約された文章です。"],
+)  # fmt: skip
+def test_a_generic_name_is_no_output_where_another_column_may_be_it(
+    generic: str, other: Any
+) -> None:
+    """The error says how to map both; labels and names are no outputs."""
+    row = {generic: "An article.", "x17": other, "topic": "sports news"}
+    message = complaint([row])
+    assert "may be the output, and so may 'x17'; say which is judged" in message
+    assert read([row], **{generic: "output"})[0].output == "An article."
+    assert read([row], x17="meta")[0].output == "An article."
+    plain = {generic: "An article.", "topic": "sports news", "label": 1, "tags": ["a b", "c"]}
+    assert read([plain])[0].output == "An article."
+
+
+UNUSABLE = [
+    ({"source": "s", "question": "Why not?"}, "question"),
+    ({"source": "s", "problem": "Add 17 and 25."}, "problem"),
+    ({"references": ["r"], "reference": "q"}, "reference"),
+    ({"tools_called": ["add"], "tool_calls": ["divide"]}, "tool_calls"),
+    ({"background": 5}, "background"),
+    ({"documents": [{"page": 3}]}, "documents"),
+    ({"chat_history": [{"page": 3}]}, "chat_history"),
+    ({"ground_truth": {"a": "b"}}, "ground_truth"),
+    ({"prompt": 17}, "prompt"),
+    ({"tool_calls": 3}, "tool_calls"),
+    ({"photo": "scan.png"}, "photo"),
 ]
 
 
-@pytest.mark.parametrize(("row", "field", "kind"), UNUSED)
-def test_material_that_would_not_be_shown_is_refused(
-    row: dict[str, Any], field: str, kind: str
+@pytest.mark.parametrize(("row", "field"), UNUSABLE)
+def test_a_known_name_whose_value_cannot_be_used_is_refused(
+    row: dict[str, Any], field: str
 ) -> None:
-    """The error says how to use it, and how to leave it out."""
-    message = complaint([row])
-    assert message.startswith(f"list, row 1, field {field!r}: looks like {kind} and would not be")
+    """The error says how to leave it out."""
+    message = complaint([{"output": "x", **row}])
+    assert f"field '{field}" in message
     assert f'fields={{"{field}": "meta"}}' in message
-    assert read([row], **{field: "meta"})[0].meta[field] == row[field]
-
-
-@pytest.mark.parametrize(("field", "value", "name", "kind"), INSIDE)
-def test_material_inside_an_object_is_refused(
-    field: str, value: dict[str, Any], name: str, kind: str
-) -> None:
-    """It has no name that could be mapped; what is in `meta` already is there on purpose."""
-    target = {"calls": "tools_called"}.get(kind, kind)
-    assert complaint([{"output": "x", field: value}]) == (
-        f"list, row 1, field {field!r}: its {name!r} looks like {kind} and would not be shown;"
-        f" give it as a field of its own, such as {target!r}, or leave it out:"
-        f' fields={{"{field}": "meta"}}'
-    )
-    assert read([{"output": "x", field: value}], **{field: "meta"})[0].meta == {field: value}
-    assert read([{"output": "x", "meta": value}])[0].meta == value
+    assert read([{"output": "x", **row}], **{field: "meta"})[0].meta[field] == row[field]
 
 
 @pytest.mark.parametrize(
     "row",
     [
-        {"sources": ["CNN", "NYT"], "hits": 3, "policy": "strict", "task": "summarization"},
-        {"solution": "B", "correct_answer": "B", "steps": "5", "events": ["login", "logout"]},
-        {"actions": ["click"], "attachments": ["none"], "audio": "no", "memory": 0.5, "kb": None},
-        {"metadata": {"source": "the New York Times", "question_type": "why so", "level": 1}},
-        {"metadata": {"task": "qa", "document": "d1", "tools": []}, "task_id": "a b", "logs": ""},
-        {"answers": {"ChatGPT": "It is so."}, "ChatGPT_said": "It is so."},
-        {"source": "Old and new.", "metadata": {"question": "Old and new."}},
-        {"context_id": "c 1", "question_type": "why so", "prompt_tokens": 12, "n_documents": 3},
-        {"context_recall": 0.5, "retrieval": None, "history": [], "documents": "", "tools": []},
-        {"source": "Old and new.", "query": "new", "references": ["a", "b"], "reference_main": "b"},
-        {"expected_tools": [{"name": "f"}], "rubric": ["be kind"], "note": ["a", "b"]},
-        {"source": "s", "document": "doc-17", "retrieved": ["d1", "d2"]},
-        {"text": "other text", "model": "m", "tags": [{"name": "a"}]},
+        {"source": "Old and new.", "query": "new", "references": ["a", "b"], "reference": "b"},
+        {"source": "s", "document": "", "history": [], "reference": None},
+        {"text": "other text", "model": "m", "version": "v"},
     ],
 )
-def test_what_is_no_material_or_shown_already_is_kept_in_meta(row: dict[str, Any]) -> None:
-    """Codes, numbers, empty fields, and texts that stand in one that is shown."""
+def test_what_is_empty_or_shown_already_is_no_error(row: dict[str, Any]) -> None:
     assert read([{"output": "x", **row}])[0].output == "x"
 
 
-def test_a_run_says_what_no_judge_is_shown() -> None:
-    """What is known of other tools to be for other purposes is kept, and told."""
-    info = Examples([{"output": "x", "expected_tools": ["f"]}, {"output": "y"}]).check()
-    assert info.not_shown == {"expected_tools": 1}
-    assert info.notices == ("expected_tools (1 row) is kept in meta and shown to no judge",)
+def test_columns_that_no_judge_sees_are_named_in_one_line() -> None:
+    """Empty ones are not, nor those that the map keeps, nor what commands read from meta."""
+    rows: list[dict[str, Any]] = [
+        {"output": "x", "policy": "Be kind.", "steps": [], "note": 0, "kept": 1, "rater": "ann"},
+        {"output": "y", "policy": None, "steps": ["a"], "note": None, "kept": 2, "rater": "ben"},
+    ]
+    info = Examples(rows, fields={"kept": "meta"}).check()
+    assert info.unseen == {"policy": 1, "note": 1, "steps": 1}
+    assert info.notices == (
+        "the judge does not see: policy, note, steps (kept in meta; show one with"
+        ' fields={"policy": "context"})',
+    )
+    assert Examples(rows, fields={"kept": "meta"}, needs_output=False).check().unseen == {}
 
 
-WORDS = ["context", "passages", "documents", "question", "query", "prompt", "messages", "chat",
-         "history", "tools", "reference", "ground_truth", "retrieved", "evidence",
-         "user_input", "search_results", "excerpts", "sources", "web_results", "hits", "corpus",
-         "kb", "paragraphs", "premise", "story", "policy", "guidelines", "memory", "citations",
-         "problem", "task", "ideal_answer", "correct_answer", "best_answer", "solution",
-         "answer_key", "functions", "function_calls", "actions", "observations",
-         "intermediate_steps", "steps", "spans", "events", "logs", "attachment", "attachments",
-         "audio"]  # fmt: skip
-AROUND = ["", "my", "final", "rag", "all"]
+def test_strict_columns_make_that_line_an_error() -> None:
+    with pytest.raises(DataError, match=r"no judge sees policy, steps \(strict_columns=True\)"):
+        Examples([{"output": "x", "policy": "p", "steps": 3}], strict_columns=True).check()
+    fields = {"policy": "context", "steps": "meta"}
+    rows = [{"output": "x", "policy": "p", "steps": 3}]
+    assert Examples(rows, fields=fields, strict_columns=True).check().unseen == {}
+
+
+def test_data_of_which_only_numbers_are_read_may_have_any_columns() -> None:
+    row = {"id": "a", "human.c": 3, "source": "s", "question": "q", "prompt": "p", "text": "A b c.",
+           "response": "r", "summary": "s"}  # fmt: skip
+    (example,) = Examples([row], needs_output=False)
+    assert example.human == {"c": 3.0}
+
+
+def test_a_map_of_ratings_may_find_none() -> None:
+    """So that one configuration serves data that people rated, and those that they did not."""
+    fields = {"coh": "human.coherence", "r1": "annotators.fluency", "m": "metrics.rouge"}
+    info = Examples([{"output": "x"}], fields=fields).check()
+    assert info.notices[0] == "no row has 'coh', which the field map reads as 'human.coherence'"
+    assert len(info.notices) == 3
+
+
+PARTS = ("my rag all context passages question prompt messages chat tools reference truth evidence"
+         " sources hits policy text")  # fmt: skip
+NAMES = st.lists(st.sampled_from(PARTS.split()), min_size=1, max_size=3, unique=True).map("_".join)
 TEXT = st.text("abcdefgh ", min_size=3, max_size=20).map(lambda text: f"zq {text} qz")
 SHAPES = st.one_of(
     TEXT,
@@ -426,36 +421,17 @@ SHAPES = st.one_of(
 )
 
 
-@given(
-    names=st.lists(
-        st.tuples(st.sampled_from(AROUND), st.sampled_from(WORDS), st.sampled_from(AROUND)).map(
-            lambda parts: "_".join(part for part in parts if part)
-        ),
-        min_size=1,
-        max_size=3,
-        unique=True,
-    ),
-    camel=st.booleans(),
-    values=st.lists(SHAPES, min_size=3, max_size=3),
-    inside=st.sampled_from([None, "metadata", "data", "info"]),
-)
-def test_no_material_is_unused_in_silence(
-    names: list[str], camel: bool, values: list[Any], inside: str | None
-) -> None:
-    """Whatever it is called and however it is written: it is shown, or refused."""
-    if camel:
-        names = [
-            first + "".join(map(str.title, rest)) for first, *rest in (n.split("_") for n in names)
-        ]
-    row = dict(zip(names, values, strict=False))
+@given(values=st.dictionaries(NAMES, SHAPES, max_size=3))
+def test_nothing_is_unused_in_silence(values: dict[str, Any]) -> None:
+    """Whatever it is called and however it is written: it is shown, named, or refused."""
+    data = Examples([{"output": "o", **values}])
     try:
-        (example,) = Examples([{"output": "o", **({inside: row} if inside else row)}])
+        info = data.check()
     except DataError:
         return
-    visible = shown(example)
-    for value in row.values():
-        for text in texts_in(value):
-            assert text in visible
+    visible = shown(next(iter(data)))
+    for name, value in values.items():
+        assert name in info.unseen or [t for t in texts_in(value) if t not in visible] == []
 
 
 def texts_in(value: Any) -> list[str]:
@@ -515,3 +491,13 @@ def test_a_system_prompt_beside_the_messages_is_one_of_them(tmp_path: Path) -> N
     turns = [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}]
     (example,) = read(saved(tmp_path, lines({"conversations": turns, "system": "M1"})))
     assert example.system == "M1"
+
+
+def test_pairs_and_rated_data_name_what_no_judge_sees_of_their_rows() -> None:
+    rows = [
+        {"id": system, "output": "x", "group": "g", "system": system, "policy": "p"}
+        for system in ("m", "n")
+    ]
+    rated = Examples([{"id": "m", "human.c": 3}], needs_output=False)
+    for source in (Paired(Examples(rows)), WithRatings(Examples(rows), {"r": rated})):
+        assert Examples(source).check().unseen == {"policy": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import os
@@ -13,9 +14,11 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.runtime.data.rows import ROWS, complaint, lines, read, saved
-from textassay.runtime.data import tables
+from textassay.runtime.data import cells, tables
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
@@ -177,21 +180,14 @@ def test_what_holds_no_examples_is_refused(source: Any, shown: str) -> None:
     assert shown in complaint(source)
 
 
-@pytest.mark.parametrize(
-    ("content", "shown"),
-    [(b" " * 2**20, "line 1: is longer than"), (b"\n" * 2**20, "blank lines")],
-    ids=["one line", "blank lines"],  # else the megabytes themselves
-)
-def test_a_bomb_is_told_and_not_unpacked(
-    tmp_path: Path, content: bytes, shown: str, monkeypatch: pytest.MonkeyPatch
+def test_a_line_without_end_is_refused_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blanks without end on one line, or lines without end: reading stops at a bound."""
     monkeypatch.setattr(tables, "MAX_LINE", 2**19)
-    monkeypatch.setattr(tables, "MAX_BLANK_LINES", 1000)
     path = tmp_path / "bomb.jsonl.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(content)
-    assert shown in complaint(path)
+        file.write(b" " * 2**20)
+    assert "line 1: is longer than" in complaint(path)
 
 
 FIELDS = {"Nr": "id", "Text": "output", "Coh": "human.coherence"}
@@ -307,3 +303,123 @@ def test_a_workbook_that_may_be_misread_is_refused(
     tmp_path: Path, sheets: dict[str, list[list[Any]]], problem: str
 ) -> None:
     assert problem in complaint(workbook(tmp_path, **sheets))
+
+
+LISTS = {
+    "JSON": '["It\'s one.", "Two"]',
+    "Python": """["It's one.", 'Two']""",
+    "a tuple": """("It's one.", 'Two')""",
+    "numpy": """["It's one." 'Two']""",
+    "numpy, over several lines": """["It's one."\n 'Two']""",
+    "an array": """array(["It's one.", 'Two'], dtype=object)""",
+    "missing ones": """["It's one.", nan, 'Two', None]""",
+    "numpy's texts": """[np.str_("It's one."), np.str_('Two')]""",
+    "a set": """{'It\\'s one.', 'Two'}""",
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_in_cells_are_read_as_they_are_written(tmp_path: Path, name: str) -> None:
+    """References and passages alike, in CSV files, workbooks and data frames."""
+    path = tmp_path / "data.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerows([["output", "references", "contexts"], ["x", LISTS[name], LISTS[name]]])
+    for source in (path, pd.read_csv(path)):
+        (example,) = read(source)
+        assert example.references == ("It's one.", "Two")
+        assert [passage.text for passage in example.passages] == ["It's one.", "Two"]
+
+
+def test_numbers_in_a_list_of_references_stay_as_they_are_written(tmp_path: Path) -> None:
+    path = saved(tmp_path, 'output,references\n1967,"[1967, 19.50, ""x""]"\n', "data.csv")
+    assert read(path)[0].references == ("1967", "19.50", "x")
+
+
+def test_documents_in_a_cell_are_passages_with_their_text(tmp_path: Path) -> None:
+    cell = (
+        "[Document(metadata={'source': 'a.pdf'}, page_content='One.'), Document(page_content='2')]"
+    )
+    path = saved(tmp_path, f'output,contexts\nx,"{cell}"\n', "data.csv")
+    assert [passage.text for passage in read(path)[0].passages] == ["One.", "2"]
+
+
+@pytest.mark.parametrize(
+    "text", ["[1] says so", "[1] says so [2]", "(1967) it was", "{x}", "It's ['a']", "[a]b[c]"]
+)
+def test_a_text_with_brackets_is_a_text(tmp_path: Path, text: str) -> None:
+    path = saved(tmp_path, f'output,references,contexts\nx,"{text}","{text}"\n', "data.csv")
+    (example,) = read(path)
+    assert (example.references, example.context) == ((text,), text)
+
+
+@pytest.mark.parametrize(
+    "text", ["['a' 'b' ... 'c']", "['a', 'b", "['a''b']", "['a'; 'b']", "[['a'], 'b']", "[<x>]"]
+)
+def test_a_list_that_cannot_be_read_is_refused_with_its_cell(tmp_path: Path, text: str) -> None:
+    """Rather than glued together, or shown with its brackets."""
+    path = saved(tmp_path, f'output,references\nx,"{text}"\n', "data.csv")
+    message = complaint(path)
+    assert message.startswith(f"{path}, line 2, field 'references': ")
+    assert "list" in message
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), min_size=1))
+def test_every_list_of_texts_that_python_or_numpy_prints_is_read_back(texts: list[str]) -> None:
+    printed = [repr(texts), repr(tuple(texts)), f"[{' '.join(map(repr, texts))}]"]
+    assert [cells.list_in_cell("x", one, are_texts=True) for one in printed] == [texts] * 3
+
+
+def test_files_of_excel_and_old_macs_are_read(tmp_path: Path) -> None:
+    """A first line that names the separator, and lines that end in a carriage return alone."""
+    content = "sep=;\nid;output;human.c\na;x;4,5\n"
+    (one,) = read(saved(tmp_path, content, "sep.csv"))
+    assert (one.id, one.output, one.human) == ("a", "x", {"c": 4.5})
+    (one, two) = read(saved(tmp_path, 'id,output\ra,"x\ny"\rb,z\r', "mac.csv"))
+    assert (one.id, one.output, two.id, two.output) == ("a", "x\ny", "b", "z")
+
+
+def test_a_named_index_of_a_data_frame_is_a_column() -> None:
+    frame = pd.DataFrame({"output": ["x", "y"]}, index=pd.Index(["a", "b"], name="id"))
+    assert [one.id for one in read(frame)] == ["a", "b"]
+    assert len(frame.columns) == 1
+
+
+def test_percentages_and_cp1252_are_refused_with_what_helps(tmp_path: Path) -> None:
+    assert "85 or all as 0.85" in complaint(saved(tmp_path, "output,human.c\nx,85 %\n", "p.csv"))
+    path = saved(tmp_path, "output\nf\xfcr\n".encode("cp1252"), "cp1252.csv")
+    assert "CSV UTF-8" in complaint(path)
+
+
+SPREADSHEETS: dict[str, tuple[bytes, Any]] = {
+    "semicolons and decimal commas": (b"id;output;human.c\na;x;4,5\n", 4.5),
+    "tabs": (b"id\toutput\thuman.c\na\tx\t4.5\n", 4.5),
+    "a byte order mark": ("\ufeffid,output,human.c\na,x,4.5\n".encode(), 4.5),
+    "Excel's sep= line": (b'"sep=,"\r\nid,output,human.c\r\na,x,4.5\r\n', 4.5),
+    "lines of an old Mac": (b"id,output,human.c\ra,x,4.5\r", 4.5),
+    "German words": (b"id;output;human.c\na;x;Ja\n", 1.0),
+    "German booleans": (b"id;output;human.c\na;x;FALSCH\n", 0.0),
+    "blank lines": (b"\n\nid,output,human.c\n\na,x,4.5\n\n", 4.5),
+    "quoted headings": (b'"id","output","human.c"\n"a","x","4.5"\n', 4.5),
+    "headings with blanks": (b" id , output ,human.c\na,x, 4.5 \n", 4.5),
+    "cp1252": ("id,output,human.c\na,f\xfcr,4\n".encode("cp1252"), "CSV UTF-8"),
+    "UTF-16": ("id\toutput\na\tx\n".encode("utf-16"), "CSV UTF-8"),
+    "percentages": (b"id;output;human.c\na;x;85 %\n", "85 or all as 0.85"),
+    "a mark of a missing value": (b"id,output,human.c\na,x,N/A\n", "missing=('N/A',)"),
+    "decimal commas between commas": (b'id,output,human.c\na,x,"4,5"\n', "decimal point"),
+    "a cell too many": (b"id,output\na,x,y\n", "has 3 cells, but the header has 2"),
+    "a column twice": (b"id,output,output\na,x,y\n", "two columns are called 'output'"),
+}
+
+
+@pytest.mark.parametrize("name", SPREADSHEETS)
+def test_spreadsheets_of_many_kinds_are_read_or_refused_with_what_helps(
+    tmp_path: Path, name: str
+) -> None:
+    content, expected = SPREADSHEETS[name]
+    path = saved(tmp_path, content, "data.csv")
+    if isinstance(expected, str):
+        assert expected in complaint(path)
+        return
+    (example,) = read(path)
+    assert (example.id, example.output, example.human) == ("a", "x", {"c": expected})

@@ -210,7 +210,7 @@ group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
 
 @command("import", group="ratings")
 def import_ratings(
-    form: Annotated[str, flags.argument("FORMAT", "csv, label-studio, argilla or potato.")],
+    form: Annotated[str, flags.argument("FORMAT", "csv or label-studio.")],
     file: Annotated[Path, flags.argument("FILE", "Export file of the other tool.")],
     *,
     out: Annotated[Path, flags.option("FILE", "File to write, .jsonl.", "--out", "-o")],
@@ -232,13 +232,17 @@ def import_ratings(
 
     typed, _ = flags.with_config(given)
     labels = _labels(typed)
-    rows = interchange.read(form, file, labels)
+    rows, notes = interchange.read(form, file, labels)
+    for note in notes:
+        say(note, style="yellow")
     if data is not None:
         examples = Examples(data, labels=labels, **flags.cells_of(typed))
         rows = interchange.with_examples(rows, examples)
     with io_errors(out):
         write_text(out, "".join(f"{encode(row).decode()}\n" for row in rows))
-    say(f"{len(rows)} rated examples by {len(rows[0]['raters'])} raters are in {out}")
+    aspects = ", ".join(dict.fromkeys(name for row in rows for name in row["annotators"]))
+    raters = len(rows[0]["raters"])
+    say(f"{len(rows)} examples rated on {aspects} by {raters} raters are in {out}")
 
 
 @command("agreement", group="ratings")
@@ -264,7 +268,7 @@ def agreement(
 
 @command("export", group="ratings")
 def export_tasks(
-    form: Annotated[str, flags.argument("FORMAT", "label-studio, argilla or potato.")],
+    form: Annotated[str, flags.argument("FORMAT", "label-studio or csv.")],
     data: flags.Data,
     *,
     out: Annotated[Path, flags.option("DIR", "Folder to write to.", "--out", "-o")],
@@ -319,5 +323,8 @@ def import_results(
         write_text(out, "".join(f"{encode(row).decode()}\n" for row in imported.rows))
     names = dict.fromkeys(name for row in imported.rows for name in row.get("metrics", ()))
     say(f"wrote {len(imported.rows)} examples to {out}; metrics: {', '.join(names) or 'none'}")
+    kept = dict.fromkeys(name for row in imported.rows for name in row.get("meta", ()))
+    if kept:
+        say(f"kept in meta, which no judge sees: {', '.join(kept)}")
     if imported.empty:
-        say(f"{imported.empty} results without a text were left out", style="yellow")
+        say(f"{imported.empty} results without an answer were left out", style="yellow")

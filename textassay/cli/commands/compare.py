@@ -12,7 +12,7 @@ from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
 from textassay.cli.rated import Rated, notes_of
-from textassay.runtime.data.tables import finite
+from textassay.runtime.data.cells import finite
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Note
 

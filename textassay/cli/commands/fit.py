@@ -11,7 +11,7 @@ import typer
 from textassay.cli import flags
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import Style, print_tables, say, show_progress, show_steps
-from textassay.cli.exits import UNSCORED, Stopped, run_async
+from textassay.cli.exits import UNSCORED, Stopped, run_async, with_flags
 from textassay.cli.rated import with_ratings
 from textassay.fitting.request import (
     KINDS,
@@ -111,7 +111,9 @@ def _joined(typed: dict[str, Any]) -> dict[str, Any]:
 
     reading = {name: typed[name] for name in ("fields", "missing", "unit") if typed.get(name)}
     marks = typed.get("missing") or ()
-    rated = with_ratings(Examples(typed["data"], **reading), typed["ratings"], missing=marks)
+    strict = bool(typed.get("method") and typed.get("strict_columns"))
+    data = Examples(typed["data"], **reading, strict_columns=strict)
+    rated = with_ratings(data, typed["ratings"], missing=marks)
     return {**typed, "data": rated, **dict.fromkeys(reading)}
 
 
@@ -142,6 +144,8 @@ async def _align(request: FitByModel, typed: dict[str, Any], as_json: bool) -> i
     from textassay.fitting.api import align_with_people, alignment_of
 
     alignment = alignment_of(request, typed["data"])
+    for notice in alignment.data.check().notices:
+        say(with_flags(notice))
     style: Style = typed.get("progress") or "auto"
 
     def watch(session: Session) -> AbstractAsyncContextManager[None]:

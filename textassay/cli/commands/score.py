@@ -378,7 +378,7 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
         counted = "" if command.dry else " (dry_run= counts the waves)"
         warn(with_flags(f"{session.warning}{counted}"))
     for sentence in session.data.notices:
-        say(sentence)
+        _tell(sentence)
     if session.tools_by_default is not None:
         _tell(session.tools_by_default.notice)
     for notice in notices(session.method, command.request, is_new=not command.request.resume):

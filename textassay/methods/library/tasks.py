@@ -18,8 +18,9 @@ people the task was measured at; judges do not see it.
 
 An aspect with `optional = true` is judged only if it is named. `asks = "response"` (or
 `"conversation"`) has GPTScore ask a yes/no question about a conversation that ends in the output
-(or that is the output). `steps = []` says that an aspect is judged without steps. Files name what
-they hold; a key that is not known is an error that names file and key.
+(or that is the output). `steps = []` says that an aspect is judged without steps. `needs =
+["context"]` (or `source`, `references`) has examples without passages abstain on an aspect. Files
+name what they hold; a key that is not known is an error that names file and key.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.prompt_template import Task
+from textassay.agents.prompt_template import NEEDED, Task
 from textassay.methods.library.toml import find_file, problem, read_toml, refuse_unknown, validated
 from textassay.prompts import TASKS, task_file
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -44,9 +45,10 @@ _TASK_KEYS = (
 )  # fmt: skip
 _ASPECT_KEYS = (
     "name", "definition", "scale", "labels", "ordered", "multiple", "question",
-    "higher_is_better", "steps", "source", "optional",
+    "higher_is_better", "steps", "source", "optional", "needs",
 )  # fmt: skip
-_NOT_OF_ASPECT = ("steps", "source", "optional")  # `source` says where the words come from
+_NOT_OF_ASPECT = ("steps", "source", "optional", "needs")
+"""Keys of an aspect's table that are no part of it; `source` says where the words come from."""
 
 
 def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None) -> Task:
@@ -144,14 +146,23 @@ def _read(path: Path) -> Task:
     content.setdefault("name", path.stem)
     # what GPTScore's signature tells, and a remark: not of the digest
     asks, measured = content.pop("asks", None), content.pop("measured", "")
-    # the digest covers what is judged by default: a new optional aspect must not make earlier
-    # scores of the task incomparable
-    kept = [row for row in rows if not row.get("optional")]
+    needs = {
+        aspect.name: _needs(path, row)
+        for aspect, row in zip(read, rows, strict=True)
+        if "needs" in row
+    }
+    # the digest covers the words of what is judged by default: a new optional aspect must not make
+    # earlier scores of the task incomparable
+    kept = [
+        {key: value for key, value in row.items() if key != "needs"}
+        for row in rows
+        if not row.get("optional")
+    ]
     digest = hashlib.sha256(repr((content, kept)).encode("utf-8", "surrogatepass")).hexdigest()[:6]
     aspects = tuple(a for a, row in zip(read, rows, strict=True) if not row.get("optional"))
     optional = tuple(a for a in read if a not in aspects)
     fields = {"aspects": aspects, "family": aspects, "optional": optional, "asks": asks}
-    fields |= {"measured": measured, "steps": steps, "digest": digest}
+    fields |= {"measured": measured, "steps": steps, "needs": needs, "digest": digest}
     return validated(path, content | fields, Task)
 
 
@@ -173,3 +184,12 @@ def _steps(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
             path, f"aspect {row['name']!r}: steps must be a list of sentences, not {steps!r}"
         )
     return tuple(steps)
+
+
+def _needs(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
+    needs = row["needs"]
+    if not isinstance(needs, list) or not set(map(str, needs)) <= set(NEEDED):
+        raise problem(
+            path, f"aspect {row['name']!r}: needs is a list of {', '.join(NEEDED)}, not {needs!r}"
+        )
+    return tuple(needs)

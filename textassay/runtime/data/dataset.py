@@ -39,19 +39,18 @@ from textassay.runtime.conversation import (
     passages_text,
     source_beside,
 )
-from textassay.runtime.data.fields import FieldReader, with_means
-from textassay.runtime.data.ratings import RATER, LabelReader, one_row_per_example
-from textassay.runtime.data.tables import KEYED, FieldError, Table, open_table, to_json_value
+from textassay.runtime.data.by_rater import one_row_per_example
+from textassay.runtime.data.cells import KEYED, FieldError, to_json_value
+from textassay.runtime.data.fields import FieldReader, is_inside, with_means
+from textassay.runtime.data.material import OTHER_OUTPUT, OTHER_SYSTEM
+from textassay.runtime.data.ratings import RATER, LabelReader, WithRatings
+from textassay.runtime.data.tables import Table, open_table
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets
 from textassay.runtime.messages import Example, Message
 from textassay.runtime.rubric import circle_of
 
-OTHER_OUTPUT = "output_b"
-"""Field of an example that holds the second text of a comparison."""
-OTHER_SYSTEM = "system_b"
-"""Field of an example that names who made the second text."""
 OPTIONAL = ("source", "context", "references", "system", "group")
 """Fields that a method may need and a data set may lack."""
 
@@ -102,8 +101,11 @@ class DataInfo(Message):
     """Number of examples with images."""
     image_files: dict[str, str] = {}
     """SHA-256 by the path that the data name, of the first `MAX_LISTED_IMAGES` files of images."""
-    not_shown: dict[str, int] = {}
-    """Number of rows with a field that no judge is shown, such as `expected_tools`."""
+    unseen: dict[str, int] = {}
+    """Number of rows with each column that no judge is shown, in order of appearance; columns that
+    the field map sends to `meta` are not counted."""
+    unused_map: dict[str, str] = {}
+    """Ratings and metrics that the field map names and no row has."""
     without_answer: int = 0
     """Number of examples with passages and an empty output, such as a retriever's spans."""
     unit: Unit = "conversation"
@@ -118,9 +120,14 @@ class DataInfo(Message):
                 f"{self.shortened:,} of {self.count:,} conversations are shortened in prompts, tool"
                 " results first (conversation_chars)"
             )
-        for name, rows in self.not_shown.items():
-            counted = f"{rows:,} row{'' if rows == 1 else 's'}"
-            sentences.append(f"{name} ({counted}) is kept in meta and shown to no judge")
+        if self.unseen:
+            first = next((name for name in self.unseen if not is_inside(name)), None)
+            hint = "" if first is None else f'; show one with fields={{"{first}": "context"}}'
+            sentences.append(
+                f"the judge does not see: {', '.join(self.unseen)} (kept in meta{hint})"
+            )
+        for theirs, ours in self.unused_map.items():
+            sentences.append(f"no row has {theirs!r}, which the field map reads as {ours!r}")
         if self.without_answer:
             sentences.append(
                 f"{self.without_answer:,} of {self.count:,} rows have passages and no answer, as"
@@ -158,6 +165,7 @@ class Examples:
         conversation_chars: int | None = None,
         labels: LabelSets | LabelReader | None = None,
         missing: Iterable[str] = (),
+        strict_columns: bool = False,
     ) -> None:
         """Open a data set; rows are not looked at yet.
 
@@ -177,6 +185,7 @@ class Examples:
                 pass and fail need not be declared.
             missing: Marks of missing values, such as `N/A`, in any case, in every field but `id`,
                 `output` and `meta`; one that is a number, such as `99`, in ratings and metrics.
+            strict_columns: Whether a column that no judge is shown is an error.
 
         Raises:
             DataError: There is nothing to read, or the field map names a field that does not exist.
@@ -190,10 +199,12 @@ class Examples:
             raise ConfigurationError(
                 f"conversation_chars is {LEAST_CHARS:,} or more, not {conversation_chars!r}"
             )
+        self._source = source
         self._table: Table = open_table(source)
         # paths of images are relative to the file that names them
         self._folder = Path(source).parent if isinstance(source, str | os.PathLike) else None
         self._fields, self._needs_output = dict(fields or {}), needs_output
+        self._strict_columns = strict_columns
         if isinstance(missing, str):
             raise ConfigurationError(f"missing= takes a list of marks, not {missing!r}")
         if isinstance(labels, LabelReader):
@@ -321,7 +332,7 @@ class Examples:
         counts: Counter[str] = Counter()
         circle: tuple[str, ...] = ()
         image_files: dict[str, str] = {}
-        self._reader.not_shown.clear()
+        self._reader.unseen.clear()
         shapes: Counter[tuple[bool, ...]] = Counter()
         human: Counter[str] = Counter()
         metrics: Counter[str] = Counter()
@@ -378,7 +389,8 @@ class Examples:
             metrics=dict(metrics),
             circle=circle,
             image_files=image_files,
-            not_shown=dict(self._reader.not_shown),
+            unseen=dict(self._reader.unseen) or _unseen_of(self._source),
+            unused_map=self._unused_ratings(),
             unit=self._unit,
             **counts,
         )
@@ -395,12 +407,28 @@ class Examples:
                 )
             raise DataError(f"{self.name}: contains no examples")
         # A misspelled name in the field map would otherwise lose a column in silence.
-        if unused := self._reader.fields.keys() - self._reader.seen:
+        if unused := self._reader.unused() - self._unused_ratings().keys():
             raise DataError(
                 f"{self.name}: no row has the field {min(unused)!r} that the field map names"
             )
+        unseen = [name for name in self._reader.unseen if not is_inside(name)]
+        if self._strict_columns and unseen:
+            raise DataError(
+                f"{self.name}: no judge sees {', '.join(unseen)} (strict_columns=True); say what"
+                f' each is, such as fields={{"{unseen[0]}": "context"}}, or keep it in meta:'
+                f' fields={{"{unseen[0]}": "meta"}}'
+            )
         if pair := _first_repeat(ids):
             raise self._repeat(*pair)
+
+    def _unused_ratings(self) -> dict[str, str]:
+        """Return what the field map says of ratings that no row has: new data have none yet."""
+        fields = self._reader.fields
+        return {
+            key: fields[key]
+            for key in sorted(self._reader.unused())
+            if fields[key].partition(".")[0] in ("human", "annotators", "metrics")
+        }
 
     def _repeat(self, first: int, second: int) -> DataError:
         """Describe two rows with one id, given how many rows stand before each."""
@@ -414,6 +442,12 @@ class Examples:
         return DataError(
             f"{where}: have no ids and equal content; give each row an 'id', or keep one of them"
         )
+
+
+def _unseen_of(source: Any) -> dict[str, int]:
+    """Return what no judge sees of the data from which examples were made."""
+    inner = source.examples if isinstance(source, Paired | WithRatings) else None
+    return inner.check().unseen if isinstance(inner, Examples) else {}
 
 
 def _canonical(example: Example, *, given: bool) -> bytes:
@@ -577,7 +611,7 @@ class Paired:
     """
 
     def __init__(self, examples: Iterable[Example]) -> None:
-        self._examples = examples
+        self.examples = examples
 
     def __iter__(self) -> Iterator[Example]:
         made = False
@@ -590,7 +624,7 @@ class Paired:
 
     def _by_group(self) -> dict[str, dict[str, Example]]:
         groups: dict[str, dict[str, Example]] = {}
-        for one in self._examples:
+        for one in self.examples:
             if one.group is None or one.system is None:
                 lacking = "group" if one.group is None else "system"
                 raise DataError(

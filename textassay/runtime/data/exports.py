@@ -22,8 +22,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.chat_formats import looks_like_messages, message_text, short_repr
-from textassay.runtime.data.tables import MAX_LINE, FieldError
+from textassay.runtime.chat_formats import (
+    RETRIEVED,
+    looks_like_messages,
+    message_text,
+    plain_name,
+    short_repr,
+)
+from textassay.runtime.data.cells import FieldError
 from textassay.runtime.errors import DataError, UnknownName
 
 Row = Mapping[str, Any]
@@ -35,6 +41,8 @@ _SPAN = lazy_pattern(
 )
 _NESTED = frozenset({"input", "output", "llm", "retrieval", "reranker"})
 _SAMPLE = frozenset({"id", "input", "messages", "output"})
+_RETRIEVED = frozenset(map(plain_name, RETRIEVED))
+_CASE = frozenset({"name", "inputs", "output", "scores", "assertions"})
 _IN_LOG_ONLY = frozenset({"events", "attachments", "store", "timelines"})
 """What Inspect logs besides the conversation and its scores, which can be megabytes."""
 _MARKER = lazy_pattern(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
@@ -50,6 +58,12 @@ def reader_for(keys: frozenset[str]) -> Callable[[Row], Row] | None:
         return _from_test_case
     if {"conversations", "system"} <= keys:
         return _from_sharegpt
+    if keys >= _CASE:
+        return _from_case
+    if any(key.endswith("/value") for key in keys) and keys & {"trace", "trace_id", "assessments"}:
+        return _from_traces
+    if any(f"{key.removesuffix('_score')}_execution_details" in keys for key in keys):
+        return _from_experiment
     return None
 
 
@@ -192,6 +206,11 @@ def _from_sample(row: Row) -> Row:
     """Read a sample of an Inspect log."""
     if not isinstance(row["output"], Mapping) or not isinstance(row["messages"], list):
         return row
+    if _is_failed(row):
+        raise FieldError(
+            "output",
+            "is of a sample that failed; `textassay import inspect` leaves such samples out",
+        )
     attachments = row.get("attachments")
     found = {key: value for key, value in row.items() if key not in _IN_LOG_ONLY}
     if isinstance(attachments, Mapping) and attachments:
@@ -211,7 +230,94 @@ def _from_sample(row: Row) -> Row:
         found["target"] = _references(found["target"])
     if not isinstance(found["input"], str):  # its messages are the first of all messages
         del found["input"]
+    about = found.get("metadata")
+    if isinstance(about, Mapping):
+        del found["metadata"]
+        found |= _with_passages(about)
     return found
+
+
+def _is_failed(sample: Row) -> bool:
+    """Return whether a sample of Inspect has no answer of the model."""
+    output = sample.get("output") or {}
+    answered = output.get("completion") or output.get("choices")
+    return bool(sample.get("error")) or not answered
+
+
+def _with_passages(about: Row) -> dict[str, Any]:
+    """Return what another tool keeps beside a text: passages as `context`, the rest as `meta`."""
+    passages = [value for name, value in about.items() if value and _is_context(name)]
+    rest = {name: value for name, value in about.items() if not _is_context(name)}
+    items = [item for one in passages for item in (one if isinstance(one, list) else [one])]
+    return {"context": items[0] if len(items) == 1 else items, "meta": rest}
+
+
+def _is_context(name: str) -> bool:
+    return plain_name(name) in _RETRIEVED
+
+
+def _from_case(row: Row) -> Row:
+    """Read a case of a report of pydantic-evals."""
+    measured = {name: _at(row[kind], name).get("value", value)
+                for kind in ("scores", "assertions", "metrics")
+                for name, value in (row.get(kind) or {}).items()}  # fmt: skip
+    return {
+        "id": row["name"],
+        "group": row.get("source_case_name") or row["name"],
+        "output": _as_answer(row["output"]),
+        **_of_inputs(row["inputs"]),
+        "references": _references(_as_answer(row.get("expected_output"))),
+        "metrics": _numbers_in(measured),
+        "meta": {name: row[name] for name in ("labels", "metadata") if row.get(name)},
+    }
+
+
+def _of_inputs(inputs: Any) -> dict[str, Any]:
+    """Return the source, the messages and the passages in what a program was given."""
+    inputs = _parsed(inputs)
+    if not isinstance(inputs, Mapping):
+        is_chat = looks_like_messages(inputs)
+        return {"messages": inputs} if is_chat else {"source": _as_answer(inputs)}
+    found = {name: value for name, value in _with_passages(inputs).items() if name == "context"}
+    rest = {name: value for name, value in inputs.items() if not _is_context(name)}
+    messages = next((value for value in rest.values() if looks_like_messages(value)), None)
+    if messages is not None:
+        return {**found, "messages": messages}
+    (only,) = rest.values() if len(rest) == 1 else (rest,)
+    return {**found, "source": _as_answer(only)}
+
+
+def _from_traces(row: Row) -> Row:
+    """Read a row of MLflow's table of an evaluation, whose scores are columns `NAME/value`."""
+    values = {name: value for name, value in row.items() if "/" in name}
+    measured = {name.removesuffix("/value"): value
+                for name, value in values.items() if name.endswith("/value")}  # fmt: skip
+    inputs = row.get("request") if row.get("request") is not None else row.get("inputs")
+    output = row.get("response") if row.get("response") is not None else row.get("outputs")
+    expected = next((measured[n] for n in ("expected_response", "expected") if n in measured), None)
+    return {
+        "id": row.get("trace_id"),
+        "output": _as_answer(_parsed(output)),
+        **_of_inputs(inputs),
+        "references": _references(expected),
+        "metrics": _numbers_in(measured),
+        "meta": {name: value for name, value in values.items() if value is not None},
+    }
+
+
+def _from_experiment(row: Row) -> Row:
+    """Read a row of Phoenix's evaluations, whose scores are objects in columns `NAME_score`."""
+    names = [name.removesuffix("_execution_details") for name in row
+             if name.endswith("_execution_details")]  # fmt: skip
+    scores = {name: _parsed(row.get(f"{name}_score")) for name in names}
+    measured = {name: one.get("score") for name, one in scores.items() if isinstance(one, Mapping)}
+    beside = {f"{name}_{end}" for name in names for end in ("score", "execution_details")}
+    rest = {name: value for name, value in row.items() if name not in beside}
+    return {
+        **rest,
+        "metrics": _numbers_in(measured),
+        "meta": {k: v for k, v in scores.items() if v},
+    }
 
 
 def _sample_id(sample: Row) -> Any:
@@ -238,12 +344,20 @@ def _attached(value: Any, attachments: Row) -> Any:
 def _from_test_case(row: Row) -> Row:
     """Read a test case of DeepEval, whose passages are joined by `|` in .jsonl and .csv files."""
     found = dict(row)
+    if not found["actual_output"]:
+        raise FieldError(
+            "actual_output",
+            "is missing: the golden has no answer yet; leave it out, or judge empty answers:"
+            ' fields={"actual_output": "output"}',
+        )
     for name in ("retrieval_context", "context"):
         value = found.get(name)
         if isinstance(value, str) and value.strip():
             value = value.split("|")
         if isinstance(value, list):
             found[name] = [_marked(item) for item in value]
+    if found["retrieval_context"] and "context" in found:
+        found["expected_context"] = found.pop("context")  # what should have been retrieved
     return found
 
 
@@ -304,6 +418,13 @@ def _text(content: Any) -> str | None:
     return None
 
 
+def _as_answer(value: Any) -> str | None:
+    """Return an answer as text, one that is no text as JSON; `None` if there is none."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _references(value: Any) -> list[str]:
     """Return a reference, or several, as a list."""
     items = value if isinstance(value, list) else [value]
@@ -314,6 +435,9 @@ def inspect_rows(log: Mapping[str, Any]) -> Iterator[Row]:
     """Yield the samples of an Inspect log; `group` is the sample, epochs are texts of their own."""
     model = log.get("eval", {}).get("model")
     for sample in log.get("samples") or ():
+        if _is_failed(sample):
+            yield {"id": _sample_id(sample), "output": None}
+            continue
         output = sample.get("output") or {}
         choices = output.get("choices") or [{}]
         messages = _attached(sample.get("messages"), sample.get("attachments") or {})
@@ -328,6 +452,7 @@ def inspect_rows(log: Mapping[str, Any]) -> Iterator[Row]:
             "group": sample["id"],
             "metrics": _sample_scores(sample),
             "messages": messages if is_longer else None,
+            **_with_passages(sample.get("metadata") or {}),
         }
 
 
@@ -336,23 +461,30 @@ _PROVIDER_FAILED = 2
 
 
 def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield the results of promptfoo; `group` is the test, `system` the provider and the prompt."""
+    """Yield the results of promptfoo; `system` is the provider and the prompt.
+
+    `group` is the first test with the same variables: repetitions are numbered as tests.
+    """
     inner = summary.get("results", summary)
     results = inner if isinstance(inner, list) else inner["results"]
     prompts = _numbered_prompts(results)
     has_prompts = len(set(prompts.values())) > 1
+    first_test: dict[str, Any] = {}
     for at, one in enumerate(results):
         test, prompt, name = one.get("testIdx", at), one.get("promptIdx", 0), _provider(one)
         parts = (one.get("gradingResult") or {}).get("componentResults") or ()
         named = one.get("namedScores") or {}
         total = {"score": one.get("score")} if _is_measured(one, parts or named) else {}
+        variables = one.get("vars") or {}
+        known = json.dumps(variables, sort_keys=True) if variables else f"test {test}"
         asserted = {_assertion(part.get("assertion") or {}): part.get("score") for part in parts}
         yield {
             "id": f"{test}-{prompt}-{name}",
-            "output": _text((one.get("response") or {}).get("output")),
+            "output": _as_answer((one.get("response") or {}).get("output")),
             "source": _text((one.get("prompt") or {}).get("raw")),
+            **_with_passages(variables),
             "system": f"{name}, prompt {prompts[name, prompt]}" if has_prompts else name,
-            "group": test,
+            "group": first_test.setdefault(known, test),
             "metrics": _numbers_in({**total, **asserted, **named}),
         }
 
@@ -413,10 +545,15 @@ def deepeval_rows(run: Mapping[str, Any]) -> Iterator[Row]:
             else _either(one, "expectedOutput", "expected_output")
         )
         measured = _either(one, "metricsData", "metrics_data") or ()
-        context = _either(one, "retrievalContext", "retrieval_context") or one.get("context")
+        retrieved, ideal = _either(one, "retrievalContext", "retrieval_context"), one.get("context")
+        context = retrieved or ideal
+        about = _either(one, "additionalMetadata", "additional_metadata") or one.get("metadata")
+        beside = {"expected_context": ideal if retrieved else None, "comments": one.get("comments")}
         yield {
             "id": one.get("name") or f"test_case_{at}",
-            "output": _either(one, "actualOutput", "actual_output"),
+            "output": _as_answer(_either(one, "actualOutput", "actual_output")),
+            "tools_called": _either(one, "toolsCalled", "tools_called"),
+            "meta": {**{k: v for k, v in beside.items() if v}, **(about or {})},
             "source": _text(one.get("scenario") if turns else one.get("input")),
             "references": _references(expected),
             "context": context
@@ -458,9 +595,16 @@ def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         }
 
 
+_NOT_FOUND = "[invalid]"
+"""What a filter of the harness returns if it finds no answer."""
+
+
 def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
     answers = one.get("filtered_resps") or one.get("resps") or [None]
     first = answers[0][0] if isinstance(answers[0], list) and answers[0] else answers[0]
+    if first == _NOT_FOUND and one.get("resps"):  # what the model said stands in `resps`
+        answers = one["resps"]
+        first = answers[0][0] if isinstance(answers[0], list) and answers[0] else answers[0]
     likelihoods = [_number(a[0]) if isinstance(a, list) and len(a) == 2 else None for a in answers]
     if isinstance(first, str) and (_number(first) is None or None in likelihoods):
         return first
@@ -492,6 +636,8 @@ _DAMAGED = (
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What a file of another form raises: encrypted or damaged archives, JSON of any depth or shape."""
+MAX_SAMPLE = 64 * 2**20
+"""Bytes of a sample of Inspect, unpacked; a larger one is a mistake or an attack."""
 _UNPACKED, _RATIO = 2**30, 100
 """Bytes to which any archive may unpack, and how many times its own size a larger one."""
 
@@ -531,7 +677,9 @@ def read_results(form: str, path: str | Path) -> Imported:
         ) from error
     rows = [one for one in imported if "output" in one or "messages" in one]
     if not rows:
-        raise DataError(f"{path}: contains no results of {form} with a text")
+        raise DataError(
+            f"{path}: contains no results of {form} with an answer ({len(imported)} without one)"
+        )
     _number_repeated_ids(rows)
     return Imported(rows, len(imported) - len(rows))
 
@@ -541,9 +689,12 @@ def _without_gaps(result: Row) -> dict[str, Any]:
     named = {
         name: str(result[name]) for name in ("system", "group") if result.get(name) is not None
     }
-    output = result["output"] if isinstance(result["output"], str) else None
-    given = {**result, **named, "id": str(result["id"]), "output": output}
-    return {name: value for name, value in given.items() if value not in (None, [], {}, "")}
+    given = {**result, **named, "id": str(result["id"])}
+    return {
+        name: value
+        for name, value in given.items()
+        if value not in (None, [], {}, "") or (name == "output" and value == "")
+    }
 
 
 def _content(form: str, path: Path) -> Any:
@@ -565,8 +716,8 @@ def _unzipped(path: Path) -> dict[str, Any]:
         names = archive.namelist()
         head = "header.json" if "header.json" in names else "_journal/start.json"
         sizes = [file.file_size for file in archive.infolist()]
-        if max(sizes, default=0) > MAX_LINE:
-            raise DataError(f"{path}: contains a sample of more than {MAX_LINE:,} bytes")
+        if max(sizes, default=0) > MAX_SAMPLE:
+            raise DataError(f"{path}: contains a sample of more than {MAX_SAMPLE:,} bytes")
         if sum(sizes) > max(_UNPACKED, _RATIO * path.stat().st_size):
             raise DataError(f"{path}: unpacks to {sum(sizes):,} bytes, far more than a log holds")
         log: dict[str, Any] = json.loads(archive.read(head))

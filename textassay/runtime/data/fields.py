@@ -7,6 +7,7 @@ field only.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,31 +19,38 @@ from pydantic import ValidationError
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.conversation import CONVERSATION_CHARS
-from textassay.runtime.data.exports import Row, reader_for
-from textassay.runtime.data.material import (
-    JOINED,
-    NAMES,
-    NOT_SHOWN,
-    kind_of_name,
-    kind_of_value,
-    meaning_of,
-    put_together,
-    refuse_images_as_text,
-    refuse_unused,
-    says_something,
-)
-from textassay.runtime.data.ratings import LabelReader
-from textassay.runtime.data.tables import (
+from textassay.runtime.data.cells import (
     KEYED,
     Decimal,
     FieldError,
     advice,
     cell_from_text,
+    finite,
     json_cell,
     to_json_value,
 )
+from textassay.runtime.data.exports import Row, reader_for
+from textassay.runtime.data.material import (
+    GENERIC,
+    IN_META,
+    JOINED,
+    MATERIAL,
+    NAMES,
+    OTHER_OUTPUT,
+    OTHER_SYSTEM,
+    has_value,
+    how_to_map,
+    is_running_text,
+    is_shown,
+    meaning_of,
+    put_together,
+    refuse_images_as_text,
+    unread_names,
+)
+from textassay.runtime.data.preferences import PreferenceReader
+from textassay.runtime.data.ratings import RATERS, SAMPLING_PROBABILITY, LabelReader
 from textassay.runtime.errors import DataError
-from textassay.runtime.images import ENDINGS, ImageReader, as_texts
+from textassay.runtime.images import ImageReader, as_texts
 from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example, content_id
 from textassay.runtime.rubric import read_rubric
@@ -50,9 +58,11 @@ from textassay.runtime.rubric import read_rubric
 _MAX_LAYOUTS = 256
 _NUMBERS = frozenset({int, float})
 _LISTS = frozenset({list, dict})
-_MATERIAL = frozenset({"messages", "images", "tools", "tools_called"})
+_TYPED = frozenset({"messages", "images", "tools", "tools_called"})
 _GIVE_OUTPUT = frozenset({"output", "messages", "source"})
 """Fields of which one must be there: an answer may stand at the end of messages."""
+_READ_IN_META = frozenset({*IN_META, *RATERS, "raters", SAMPLING_PROBABILITY})
+"""Columns that commands read from `meta`, so that nobody need be told of them."""
 _EXPORTED = "\0exported"
 """Marks the keys of a row that was put into our names."""
 
@@ -70,12 +80,13 @@ class _Layout:
     here."""
     further: tuple[tuple[str, str], ...] = ()
     """Key of the row and the field that it is a part of, beside the key in `whole`."""
-    suspects: tuple[str, ...] = ()
-    """Keys in `meta` that look like material by their names."""
-    unnamed: tuple[str, ...] = ()
-    """Other keys in `meta` that the field map does not send there."""
-    not_shown: tuple[str, ...] = ()
-    """Keys in `meta` that no judge is shown, as is known of them."""
+    unseen: tuple[str, ...] = ()
+    """Keys in `meta` that no judge is shown, and that the field map does not send there."""
+    rivals: tuple[tuple[str, str], ...] = ()
+    """Key in `meta` and the field that it means, which another key is: if its text is not shown
+    there, the row is refused."""
+    generic: str | None = None
+    """Key of the output if its name, such as `text`, is often that of something else."""
     has_material: bool = False
     """Whether there are passages, messages, images or tools, which have to be put together."""
     export: Callable[[Row], Row] | None = None
@@ -97,6 +108,11 @@ class _Layout:
         return tuple(name for _, name in self.whole)
 
     @cached_property
+    def is_pair(self) -> bool:
+        """Whether there are two texts to compare, so that ratings are preferences."""
+        return any((name, part) == ("meta", OTHER_OUTPUT) for _, name, part in self.parts)
+
+    @cached_property
     def values(self) -> Callable[[Mapping[str, Any]], Iterable[Any]]:
         """Returns the values of a row that are the fields of `whole`."""
         keys = [key for key, _ in self.whole]
@@ -113,12 +129,37 @@ class _Layout:
         )
 
 
+@dataclass(frozen=True)
+class _Claims:
+    """What the columns of a row mean."""
+
+    fields: dict[str, tuple[int, str]]
+    """The rank and the key of each field."""
+    further: list[tuple[str, str]]
+    """Key and field of further parts of a field, such as a second column of passages."""
+    meta: dict[str, str]
+    """Keys that are kept in `meta`, and the field that each means, if any."""
+
+
+_INSIDE = "[]."
+"""Between the name of a field and that of what its messages hold."""
+
+
+def is_inside(name: str) -> bool:
+    """Return whether a name in `FieldReader.unseen` is that of a field of messages."""
+    return _INSIDE in name
+
+
+_RANK_OF_TEXT = meaning_of("text")[1]
+
+
 class FieldReader:
     """Makes examples of rows.
 
     Attributes:
         seen: Keys of the field map that occurred in a row so far.
-        not_shown: Fields that no judge is shown, as is known of them, and how many rows have them.
+        unseen: Fields that no judge is shown, and how many rows have them; those inside messages
+            are called `messages[].NAME`.
     """
 
     def __init__(
@@ -130,11 +171,14 @@ class FieldReader:
         labels: LabelReader | None = None,
         folder: Path | None = None,
     ) -> None:
-        self.fields = dict(fields or {})
+        self.fields = {
+            theirs: IN_META.get(ours, ours) for theirs, ours in dict(fields or {}).items()
+        }
         self.seen: set[str] = set()
-        self.not_shown: dict[str, int] = {}
+        self.unseen: Counter[str] = Counter()
         self._needs_output, self._chars = needs_output, conversation_chars
         self._labels, self._folder = labels or LabelReader(), folder
+        self._preferences = PreferenceReader()
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         # Columns of single raters by aspect, in order of appearance: a rater keeps the place of the
         # first row in rows with other keys.
@@ -145,8 +189,8 @@ class FieldReader:
                 swapped = f"; did you mean {{{ours!r}: {theirs!r}}}?" if theirs in NAMES else ""
                 raise DataError(
                     f"field map: {theirs!r} leads to {ours!r}, which is not a field; fields:"
-                    f" {', '.join(NAMES)}, human.NAME, metrics.NAME, annotators.NAME, meta.NAME,"
-                    f" rater{swapped}"
+                    f" {', '.join((*NAMES, *IN_META))}, human.NAME, metrics.NAME, annotators.NAME,"
+                    f" meta.NAME, rater{swapped}"
                 )
 
     def example(
@@ -173,8 +217,9 @@ class FieldReader:
         if self._labels.missing:
             row = {key: self._unless_missing(row[key], name) for key, name in layout.meanings}
         if decimal:
+            is_label = self._is_rating if layout.is_pair else self._labels.are_known
             row = {
-                key: cell_from_text(key, name, value, self._labels.are_known, decimal)
+                key: cell_from_text(key, name, value, is_label, decimal)
                 if isinstance(value := row[key], str)
                 else value
                 for key, name in layout.meanings
@@ -195,16 +240,8 @@ class FieldReader:
         refuse_images_as_text(fields, layout.key_of, self._folder)
         if "rubric" in fields:
             self._read_rubric(fields, _key_of("rubric", layout))
-        for key in layout.unnamed:
-            value = row[key]
-            if type(value) in _LISTS or (
-                type(value) is str and (value.endswith(ENDINGS) or value[:11] == "data:image/")
-            ):
-                self._check_unused(row, layout, fields)
-                break
-        else:
-            if layout.suspects or layout.not_shown:
-                self._check_unused(row, layout, fields)
+        if self._needs_output:
+            self._check_unseen(row, layout, fields)
         for aspect, columns in layout.raters:
             ratings = tuple(None if key is None else row[key] for key in columns)
             if any(rating is not None for rating in ratings):
@@ -215,7 +252,39 @@ class FieldReader:
             fields.setdefault("output", "")
         elif "output" not in fields and "output" not in layout.names:
             raise _no_output(tuple(row))
+        if layout.is_pair:
+            self._read_preferences(fields, layout)
         return _validated(fields, layout, self._labels)
+
+    def _is_rating(self, text: str) -> bool:
+        """Return whether a cell of a comparison is no number."""
+        return finite(text.replace(",", ".")) is None or self._labels.are_known(text)
+
+    def _read_preferences(self, fields: dict[str, Any], layout: _Layout) -> None:
+        """Read ratings of two texts as preferences, by place or by name."""
+        meta = fields.get("meta") or {}
+        of_other = {part: key for key, name, part in layout.parts if name == "meta"}
+        sides = {
+            str(name).casefold(): number
+            for name, number in (
+                (fields.get("system"), 1.0), (meta.get(OTHER_SYSTEM), 0.0),
+                (layout.key_of.get("output"), 1.0), (of_other.get(OTHER_OUTPUT), 0.0),
+            )
+            if name
+        }  # fmt: skip
+        for field in ("human", "annotators"):
+            ratings = fields.get(field)
+            if not isinstance(ratings, Mapping):
+                continue
+            read = self._preferences.preference
+            fields[field] = {
+                name: value
+                if name in self._labels.declared
+                else [read(name, one, sides) for one in value]
+                if isinstance(value, list | tuple)
+                else read(name, value, sides)
+                for name, value in ratings.items()
+            }
 
     def _unless_missing(self, value: Any, name: str) -> Any:
         """Return a value, or `None` for a mark of a missing one: what is judged is never one."""
@@ -224,27 +293,30 @@ class FieldReader:
         is_rating = name.endswith(".")
         return None if self._labels.is_missing(value, is_rating=is_rating) else value
 
-    def _check_unused(
+    def _check_unseen(
         self, row: Mapping[str, Any], layout: _Layout, fields: Mapping[str, Any]
     ) -> None:
-        """Refuse material that no judge would see, and note what is known not to be shown."""
-        suspects = list(layout.suspects)
-        for key in layout.unnamed:
-            value = row[key]
-            kind = type(value)
-            if (kind is dict and value) or (kind in (list, str) and kind_of_value(value)):
-                suspects.append(key)
-        if suspects:
-            references = fields.get("references") or ()
-            references = references if isinstance(references, list) else [references]
-            texts = [fields.get(name) for name in ("source", "context", "output")]
-            texts += [*references, *(m.content for m in fields.get("messages", ()))]
-            texts += [image.name for image in fields.get("images", ())]
-            visible = "\n".join(str(text) for text in texts if text)
-            refuse_unused(row, suspects, visible)
-        for key in layout.not_shown:
-            if says_something(row[key]):
-                self.not_shown[key] = self.not_shown.get(key, 0) + 1
+        """Count what no judge is shown, and refuse what one was meant to see."""
+        for key in layout.unseen:
+            if has_value(row[key]):
+                self.unseen[key] += 1
+        for key, target in layout.rivals:
+            if not is_shown(row[key], fields):
+                taken = layout.key_of.get(target, target)
+                raise FieldError(
+                    key,
+                    f"means {target!r}, and so does {taken!r}; say what it is, such as"
+                    f' fields={{"{key}": "context"}}, or leave it out: fields={{"{key}": "meta"}}',
+                )
+        if layout.generic is not None:
+            others = [key for key in layout.unseen if is_running_text(row[key])]
+            if others:
+                raise _unclear_output(layout.generic, others[0])
+        if "messages" in fields:
+            for name in ("messages", "source", "output"):
+                place = layout.key_of.get(name)
+                for inner in unread_names(row[place]) if place is not None else ():
+                    self.unseen[f"{place}{_INSIDE}{inner}"] += 1
 
     def _read_rubric(self, fields: dict[str, Any], key: str) -> None:
         given = fields.pop("rubric")
@@ -252,12 +324,16 @@ class FieldReader:
         if isinstance(given, Mapping):
             meta = fields.get("meta")
             fields["meta"] = {**(meta if isinstance(meta, Mapping) else {}), key: given}
-            self.not_shown[key] = self.not_shown.get(key, 0) + 1
+            self.unseen[key] += 1
             return
         try:
             fields["rubric"] = read_rubric(given)
         except ValueError as error:
             raise FieldError(key, str(error)) from None
+
+    def unused(self) -> set[str]:
+        """Return the keys of the field map that no row had so far."""
+        return self.fields.keys() - self.seen
 
     def gives_id(self, row: Any) -> bool:
         """Return whether the row has an id of its own."""
@@ -293,7 +369,8 @@ class FieldReader:
             return _Layout((), (), export=export)
         raters = self._raters(keys)
         of_raters = {key for group in raters.values() for key in group}
-        claims, further, meta = self._claims([key for key in keys if key not in of_raters])
+        claimed = self._claims([key for key in keys if key not in of_raters])
+        claims, meta = claimed.fields, claimed.meta
         self.seen.update(key for key in keys if key in self.fields)
         if self._needs_output and claims.keys().isdisjoint(_GIVE_OUTPUT):
             raise _no_output(keys)
@@ -302,58 +379,64 @@ class FieldReader:
             (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
         )
         in_meta = tuple((key, "meta", key) for key in meta)
+        rank, output = claims.get("output", (0, ""))
+        is_generic = rank > 0 and meaning_of(output)[1] >= meaning_of(GENERIC[0])[1]
         return _Layout(
             whole,
             (*parts, *in_meta),  # type: ignore[arg-type]
             tuple(raters.items()),
-            tuple(further),
-            tuple(key for key in meta if kind_of_name(key)),
-            tuple(key for key in meta if not kind_of_name(key)),
-            tuple(key for key in meta if key in NOT_SHOWN),
-            bool(further) or not claims.keys().isdisjoint(_MATERIAL),
+            tuple(claimed.further),
+            tuple(
+                key
+                for key, target in meta.items()
+                if key not in _READ_IN_META and target not in MATERIAL
+            ),
+            tuple((key, target) for key, target in meta.items() if target in MATERIAL),
+            output if is_generic else None,
+            bool(claimed.further) or not claims.keys().isdisjoint(_TYPED),
         )
 
     def fixed_columns(self, keys: Sequence[str]) -> tuple[str, ...]:
         """Return the columns of the output and its system: the same for all who rate a text."""
-        claims, _, _ = self._claims(keys)
+        claims = self._claims(keys).fields
         return tuple(claims[field][1] for field in ("output", "system") if field in claims)
 
-    def _claims(
-        self, keys: Sequence[str]
-    ) -> tuple[dict[str, tuple[int, str]], list[tuple[str, str]], list[str]]:
-        """Return which column stands for each field, with its rank.
+    def _claims(self, keys: Sequence[str]) -> _Claims:
+        """Return which column stands for each field.
 
-        Then what else is a part of a field, and what goes into `meta`. Several columns may mean one
-        field: the clearest name wins, equals are refused, and losers are kept in `meta`, so that
-        nothing of the data is lost. All passages are taken.
+        Several columns may mean one field: the clearest name wins, equals are refused, and losers
+        are kept in `meta`, so that nothing of the data is lost. All passages are taken.
         """
         claims: dict[str, tuple[int, str]] = {}
         further: list[tuple[str, str]] = []
-        meta: list[str] = []
+        meta: dict[str, str] = {}
         for key in keys:
             target, rank = self._target(key)
             if target == "passages":
                 target = "context"
-            if target in JOINED and target in claims:
-                further.append((key, target))
-                continue
-            if target == "":
-                meta.append(key)
-                continue
             rival = claims.get(target)
-            if rival is None or rank < rival[0]:
+            if target == "":
+                meta[key] = ""
+            elif target in JOINED and rival is not None:
+                further.append((key, target))
+            elif rival is None or rank < rival[0]:
                 claims[target] = (rank, key)
                 if rival is not None:
-                    meta.append(rival[1])
-            elif rank > rival[0]:
-                meta.append(key)
+                    meta[rival[1]] = target
+            elif rank > rival[0] or not self._needs_output:
+                meta[key] = target
             else:
                 raise FieldError(
                     key,
-                    f"means {target!r}, and so does {rival[1]!r}; rename one, or choose one with "
-                    "the field map",
+                    f"means {target!r}, and so does {rival[1]!r}; choose one, such as"
+                    f' fields={{"{key}": "{target}"}}',
                 )
-        return claims, further, meta
+        # a text beside its summary is what was summarized
+        text = next((key for key in meta if meaning_of(key)[1] == _RANK_OF_TEXT), None)
+        if text is not None and claims.keys().isdisjoint(("source", "messages")):
+            del meta[text]
+            claims["source"] = (_RANK_OF_TEXT, text)
+        return _Claims(claims, further, meta)
 
     def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
         """Return the columns of single raters by aspect, `None` for those that are not there."""
@@ -389,6 +472,16 @@ class FieldReader:
         if dot and part and field in KEYED and field != "meta":
             return key, 1
         return meaning_of(key)
+
+
+def _unclear_output(generic: str, other: str) -> FieldError:
+    field = "source" if meaning_of(generic)[1] == _RANK_OF_TEXT else "references"
+    return FieldError(
+        generic,
+        f"may be the output, and so may {other!r}; say which is judged:"
+        f' fields={{"{other}": "output", "{generic}": "{field}"}}, or'
+        f' fields={{"{generic}": "output"}}',
+    )
 
 
 def _no_output(keys: Sequence[str]) -> FieldError:
@@ -500,7 +593,7 @@ def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> 
         problem = _problem(first["type"], first["input"], first["msg"])
         if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
             problem += "; a task names the labels of an aspect"
-        raise FieldError(path, problem) from None
+        raise FieldError(path, f"{problem}{how_to_map(_key_of(name, layout))}") from None
 
 
 def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> dict[str, Any]:

@@ -1,14 +1,12 @@
 """What a judge is meant to see: context, question, messages, images, tools and references.
 
-Knows what fields are called, here and by other tools, puts together what several columns say, and
-finds columns that look like material and are not used.
+Knows what fields are called, here and by other tools, and puts together what several columns say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,8 @@ from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import (
     READ_IN_MESSAGES,
     RETRIEVED,
-    is_image_file,
     looks_like_messages,
-    looks_like_passages,
+    plain_name,
     read_call,
     read_messages,
     read_passages,
@@ -27,211 +24,152 @@ from textassay.runtime.chat_formats import (
 from textassay.runtime.conversation import (
     ConversationMessage,
     calls_as_text,
-    conversation_pieces,
     last_answer,
     passages_text,
 )
-from textassay.runtime.data.tables import KEYED, FieldError, listed_objects
-from textassay.runtime.images import ENDINGS, ImageReader, is_image_name, is_image_part
+from textassay.runtime.data.cells import KEYED, FieldError, listed_objects
+from textassay.runtime.images import ENDINGS, ImageReader
 from textassay.runtime.messages import Example, with_material
 
 NAMES = (*Example.model_fields, "tools", "tools_called")
 """The names that need no alias: the fields of an example, and two that become a part of its
 messages."""
+OTHER_OUTPUT = "output_b"
+"""Field of an example that holds the second text of a comparison."""
+OTHER_SYSTEM = "system_b"
+"""Field of an example that names who made the second text."""
+IN_META = {name: f"meta.{name}" for name in (OTHER_OUTPUT, OTHER_SYSTEM)}
+"""Fields that a field map may name, and where they are."""
 ALIASES = {
-    "output": (
-        "response hypothesis summary prediction actual_output system_output model_output"
-        " actualOutput"
-    ),
-    "source": "document input article question prompt query src source_text dialogue user_input",
+    "output": """
+        response hypothesis summary prediction actual_output actual_response system_output
+        system_response system_summary system_answer model_output model_response model_answer
+        model_summary model_prediction model_generation llm_output llm_response llm_answer
+        llm_summary ai_response ai_output ai_answer bot_response chatbot_response agent_response
+        agent_output assistant_response assistant_output generated_output generated_response
+        generated_answer generated_summary generated_translation predicted_output
+        predicted_response predicted_answer predicted_summary predicted_text final_output
+        final_response final_answer candidate_output candidate_response candidate_answer
+        candidate_summary candidate_translation machine_translation output_text response_text
+    """,
+    "source": """
+        document input article question prompt query src source_text source_document
+        source_article dialogue user_input user_query user_question user_prompt user_message
+        input_text
+    """,
     "context": " ".join(RETRIEVED),
-    "messages": (
-        "turns conversation conversations chat chat_history history transcript trajectory traj"
-    ),
-    "images": (
-        "image image_url image_urls image_path image_paths image_file image_files img img_path imgs"
-        " picture pictures"
-    ),
-    "tools": "available_tools tool_definitions",
-    "tools_called": "toolsCalled tool_calls",
+    "messages": """
+        turns conversation conversations chat chat_history history message_history
+        conversation_history dialog_history dialogue_history transcript trajectory traj chat_log
+        dialog
+    """,
+    "images": """
+        image image_url image_urls image_path image_paths image_file image_files image_uri
+        image_uris img img_path imgs picture pictures photo photos screenshot screenshots
+    """,
+    "tools": "available_tools tool_definitions tool_schemas function_definitions",
+    "tools_called": "tool_calls called_tools function_calls",
     "rubric": "rubrics rubric_items",
-    "references": (
-        "reference expected expected_output expectedOutput expected_outcome expectedOutcome target"
-        " ground_truth ground_truths gold ref refs"
-    ),
+    "references": """
+        reference expected expected_output expected_outcome expected_answer expected_response
+        target ground_truth ground_truths gold golden ref refs gold_answer gold_answers
+        gold_output gold_summary gold_response golden_answer golden_answers reference_answer
+        reference_answers reference_output reference_outputs reference_summary reference_summaries
+        reference_text reference_texts reference_response reference_responses
+        reference_translation target_text target_output human_reference human_references
+        human_summary human_summaries correct_answer correct_answers best_answer ideal_answer
+        ideal_answers ideal_response ideal
+    """,
 }
-"""Names that other tools use, by ours."""
-LAST_RESORT = {
-    "output": "text answer reply completion generated_text generation translation candidate",
-    "source": "instruction instructions scenario",
-    "system": "version model model_name system_name",
+"""Names that other tools and published data use, by ours."""
+LESS_CLEAR = {
+    "output": """
+        hyp hypo decoded decoded_text decoded_summary generated generated_text generation
+        completion reply translation candidate pred predicted mt mt_text mt_output claim
+        machine_summary
+    """,
+    "source": """
+        instruction instructions scenario post mr meaning_representation original original_text
+        full_text problem doc body src_text
+    """,
+}
+"""Names that count only if no clearer one claims the field."""
+GENERIC = ("answer", "text")
+"""Names of the output, too, if no other column can be it; the first before the second."""
+BY_PLACE = {
+    "system": "version model model_name model_id system_name system_id generator",
     "group": "group_id source_id doc_id document_id",
 }
-"""Names that often mean something else: they count only if no other column claims the field, the
-first listed before the others."""
+"""Names of which the first counts, and the others may stay beside it."""
 JOINED = frozenset({"context", "images"})
 """Fields that take all the columns that mean them."""
-NOT_SHOWN = frozenset(
-    ["expected_tools", "expectedTools", "expected_actions", "reference_tool_calls",
-     "reference_contexts", "reference_context_ids", "retrieved_context_ids", "reference_topics",
-     "user_description", "userDescription", "chatbot_role", "chatbotRole", "persona",
-     "multi_responses"]
-)  # fmt: skip
-"""Columns of other tools that no judge is shown: they are kept in `meta`, and a run names them."""
-LOOKS_LIKE = {
-    "context": (
-        "context contexts passage passages chunk chunks document documents doc docs retrieved"
-        " retrieval evidence evidences knowledge snippet snippets facts grounding",
-        "search_results search_result web_results excerpts excerpt sources hits corpus kb"
-        " paragraphs paragraph citations premise premises story policy policies guidelines memory"
-        " memories",
-    ),
-    "question": (
-        "question questions query queries prompt prompts input inputs article source",
-        "problem problems task tasks",
-    ),
-    "messages": (
-        "message messages conversation conversations dialog dialogue dialogues chat history"
-        " transcript turns trajectory trace traces thread",
-        "observations intermediate_steps steps spans events logs",
-    ),
-    "images": ("image images img imgs picture pictures photo photos screenshot screenshots", ""),
-    "tools": ("tool tools", "functions"),
-    "calls": ("", "function_calls actions"),
-    "references": (
-        "reference references truth truths gold golden expected target targets",
-        "ideal_answer ideal_answers correct_answer correct_answers best_answer best_answers"
-        " answer_key solution solutions",
-    ),
-    "files": ("", "attachment attachments audio audios video videos"),
-}
-"""Words of other names that look like material, by its kind; then words, or two of them, that are
-labels, tags or numbers as often."""
-NO_MATERIAL = frozenset(
-    ["id", "ids", "uid", "uuid", "name", "names", "type", "types", "kind", "count", "counts", "num",
-     "number", "n", "length", "len", "size", "tokens", "token", "score", "scores", "model",
-     "version", "url", "urls", "uri", "path", "paths", "file", "files", "date", "time", "timestamp",
-     "at", "index", "idx", "lang", "language", "hash", "template", "digest", "label", "labels",
-     "metadata", "meta", "config", "params", "parameters", "cost", "usage", "level", "category",
-     "topic", "topics", "precision", "recall", "relevance", "relevancy", "rate", "ratio", "mode",
-     "status", "flag", "k", "rank", "ranks", "format", "title", "embedding", "embeddings",
-     "similarity", "distance"]
-)  # fmt: skip
-"""Last words of names that say something about material: `context_id`, `question_type`."""
-WHERE = frozenset(["url", "urls", "uri", "path", "paths", "file", "files"])
-"""Last words of names that say where something is, which is how images are given."""
-MEASURES = frozenset(["n", "num", "is", "has", "avg", "mean", "max", "min", "total"])
+MATERIAL = frozenset({
+    "source", "context", "references", "messages", "images", "tools", "tools_called", "rubric",
+})  # fmt: skip
+"""Fields of which a column may not be left out in silence: a judge was meant to see it."""
+_RANKS = ((ALIASES, 2), (LESS_CLEAR, 3))
+
 
 MEANING = {
-    **{alias: (name, 2) for name, aliases in ALIASES.items() for alias in aliases.split()},
     **{
-        alias: (name, 3 + place)
-        for name, aliases in LAST_RESORT.items()
+        plain_name(alias): (field, rank)
+        for table, rank in _RANKS
+        for field, aliases in table.items()
+        for alias in aliases.split()
+    },
+    **{plain_name(name): ("output", 4 + place) for place, name in enumerate(GENERIC)},
+    **{
+        plain_name(alias): (field, 2 + place)
+        for field, aliases in BY_PLACE.items()
         for place, alias in enumerate(aliases.split())
     },
+    **{plain_name(name): (name, 1) for name in NAMES if name not in KEYED},
 }
-"""What an alias means, and the rank of its claim."""
+"""What a name means, and the rank of its claim; the lowest wins."""
 
 
 def meaning_of(name: str) -> tuple[str, int]:
     """Return which field a column stands for, and the rank of its claim; `""` and 0 if none.
 
-    Our own names come first. Headings of spreadsheets such as `Source` and `Doc ID` mean what
-    `source` and `doc_id` do; only names of ratings, metrics and `meta` must be written as they are.
+    Names of ratings, metrics and `meta` must be written as they are.
     """
-    if name in NAMES:
-        return name, 1
-    if name in MEANING:
-        return MEANING[name]
-    plain = name.strip().casefold().replace(" ", "_")
-    if plain in NAMES and plain not in KEYED:
-        return plain, 1
-    return MEANING.get(plain, ("", 0))
+    return (name, 1) if name in KEYED else MEANING.get(plain_name(name), ("", 0))
 
 
-_KIND_OF = {word: kind for kind, (words, _) in LOOKS_LIKE.items() for word in words.split()}
-_OFTEN = {word: kind for kind, (_, words) in LOOKS_LIKE.items() for word in words.split()}
-_OF_MATERIAL = {"question": "source", "calls": "tools_called"}
-"""The field that a kind of material is mapped to, where it has another name."""
-_IN_MESSAGES = {"context": "context", "calls": "tool_calls", "tools": "tools", "images": "images"}
-"""What messages call a kind of material."""
 _IMAGE_URI = lazy_pattern(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/]{16}")
-_FILE = lazy_pattern(r"^data:|://|\.[A-Za-z]\w{1,4}$|^[A-Za-z0-9+/=]{100}")
 _LAST_LETTERS = frozenset({*(ending[-1] for ending in ENDINGS), " ", "\n"})
-_TARGETS = frozenset(
-    ["source", "context", "passages", "references", "messages", "images", "tools", "tools_called"]
-)
-_WORDS = lazy_pattern(r"ChatGPT|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
+_FEWEST_WORDS = 3
+"""Words of a running text; fewer are a name, a code or a label more often."""
+_FEWEST_LETTERS = 12
+"""Letters of one in a script that may be written without blanks."""
 
 
-@lru_cache(maxsize=4096)
-def kind_of_name(name: str) -> str | None:
-    """Return which material a column seems to hold by its name, such as `context`; or `None`."""
-    if name in NOT_SHOWN:
-        return None
-    if target := meaning_of(name)[0]:  # a second output or system is another matter
-        kinds = {"source": "question", "tools_called": "calls", "passages": "context"}
-        return kinds.get(target, target) if target in _TARGETS else None
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or words[0] in MEASURES:
-        return None
-    if words[-1] in NO_MATERIAL:
-        held = (_KIND_OF.get(word) or _OFTEN.get(word) for word in words)
-        file = next((kind for kind in held if kind in ("images", "files")), None)
-        return file if words[-1] in WHERE else None
-    pairs = [f"{one}_{other}" for one, other in pairwise(words)]
-    found = [_KIND_OF.get(word) for word in words] + [_OFTEN.get(word) for word in words + pairs]
-    return next(filter(None, found), None)
+def is_running_text(value: Any) -> bool:
+    """Return whether a value is, or holds, a text of several words."""
+    return any(
+        len(leaf.split(maxsplit=_FEWEST_WORDS)) >= _FEWEST_WORDS
+        or (len(leaf) >= _FEWEST_LETTERS and not leaf.isascii())
+        for leaf in _leaves(value)
+    )
 
 
-def _is_often_other(name: str) -> bool:
-    """Return whether a name of material is as often one of labels, tags or numbers."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    return not meaning_of(name)[0] and _KIND_OF.keys().isdisjoint(words)
+def is_shown(value: Any, fields: Mapping[str, Any]) -> bool:
+    """Return whether a value has no text, or only such as stands in what a judge is shown."""
+    leaves = list(_leaves(value))
+    if not leaves:
+        return True
+    references = fields.get("references") or ()
+    texts = [fields.get(name) for name in ("source", "context", "output")]
+    texts += references if isinstance(references, list) else [references]
+    texts += [message.content for message in fields.get("messages", ())]
+    texts += [image.name for image in fields.get("images", ())]
+    visible = "\n".join(str(text) for text in texts if text)
+    return all(leaf in visible for leaf in leaves)
 
 
-def kind_of_value(value: Any) -> str | None:
-    """Return which material a value is by its form, whatever its name; or `None`."""
-    if type(value) is not list:
-        return "images" if is_image_name(str(value)) else None
-    if not value or type(value[0]) is not dict:
-        return "images" if value and is_image_name(str(value[0])) else None
-    if all(type(item) is dict and is_image_part(item) for item in value):
-        return "images"
-    if looks_like_messages(value):
-        return "messages"
-    # lists of objects are common; a text with a score or of a page is what retrievers return
-    if looks_like_passages(value) and all(
-        "page_content" in item
-        or "snippet" in item
-        or "document" in item
-        or ("score" in item and any(name in item for name in ("text", "content", "passage")))
-        for item in value
-    ):
-        return "context"
-    return None
-
-
-def says_something(value: Any) -> bool:
-    """Return whether a value has any text."""
-    if isinstance(value, str):
-        return bool(value.strip())
-    if isinstance(value, Mapping):
-        return any(map(says_something, value.values()))
-    return isinstance(value, list | tuple) and any(map(says_something, value))
-
-
-def refuse_unused(row: Mapping[str, Any], keys: Iterable[str], texts: str) -> None:
-    """Refuse a row with material that no judge would see, or objects in which some stands."""
-    for key in keys:
-        value = row[key]
-        if kind := _kind_unused(key, value, texts):
-            raise _unused(key, kind)
-        is_object = type(value) is dict and kind_of_name(key) is None
-        for name, inner in value.items() if is_object else ():
-            # `source` is mostly where a row comes from
-            if name != "source" and (kind := _kind_unused(name, inner, texts)):
-                raise _unused(key, kind, inside=name)
+def has_value(value: Any) -> bool:
+    """Return whether a cell says anything."""
+    return bool(value) or value == 0
 
 
 def refuse_images_as_text(
@@ -280,66 +218,6 @@ def _is_there(path: str, folder: Path | None) -> bool:
         return False
 
 
-def _kind_unused(name: str, value: Any, texts: str) -> str | None:
-    """Return which material a value is that no text shows; `None` if it is none or shown."""
-    by_form = kind_of_value(value)
-    kind = kind_of_name(name) or by_form
-    if kind is None:
-        return None
-    leaves = [leaf for leaf in _leaves(value) if leaf not in texts]
-    if "images" in (kind, by_form):
-        return "images" if any(map(_is_image, leaves)) else None
-    if kind == "files":
-        files = value if isinstance(value, list | tuple) else [value]
-        if any(map(is_image_file, files)):
-            return "images"
-        return kind if any(_is_prose(leaf) or _is_file(leaf) for leaf in leaves) else None
-    is_often_other = _is_often_other(name)
-    # a document or a query may be named rather than given
-    is_any = by_form is not None or (
-        kind not in ("context", "question") and (not is_often_other or _has_objects(value))
-    )
-    if any(is_any or _is_prose(leaf) for leaf in leaves):
-        return by_form if by_form and is_often_other else kind
-    return None
-
-
-def _unused(key: str, kind: str, inside: str = "") -> FieldError:
-    target = _OF_MATERIAL.get(kind, kind)
-    used = f'fields={{"{key}": "{target}"}}'
-    unused = f'fields={{"{key}": "meta"}}'
-    how = f"say what it is, such as {used}"
-    if kind == "files":
-        how = "give its text, such as a transcript, in a field that is shown"
-    elif inside:
-        how = f"give it as a field of its own, such as {target!r}"
-    return FieldError(
-        key,
-        f"{f'its {inside!r} ' if inside else ''}looks like {kind} and would not be shown;"
-        f" {how}, or leave it out: {unused}",
-    )
-
-
-def _has_objects(value: Any) -> bool:
-    items = value if isinstance(value, list | tuple) else [value]
-    return any(isinstance(item, Mapping) for item in items)
-
-
-def _is_file(text: str) -> bool:
-    """Return whether a text is the name, the address or the content of a file."""
-    return _FILE.search(text) is not None
-
-
-def _is_image(text: str) -> bool:
-    """Return whether a text in a column of images names one, rather than describes it."""
-    return is_image_name(text) or (text.startswith(("http://", "https://")) and " " not in text)
-
-
-def _is_prose(text: str) -> bool:
-    """Return whether a text is more than a code or a name."""
-    return len(text.split(maxsplit=1)) > 1 or text.endswith("?")
-
-
 def _leaves(value: Any) -> Iterable[str]:
     if isinstance(value, str):
         if value.strip():
@@ -381,7 +259,14 @@ def put_together(
         key = keys.get("messages") or keys.get("context") or keys.get("source") or "messages"
         return with_material(complete, images=images, chars=chars)
     except ValueError as error:
-        raise FieldError(key, str(error)) from None
+        raise FieldError(key, f"{error}{how_to_map(key)}") from None
+
+
+def how_to_map(key: str) -> str:
+    """Say what to do about a column whose name means what its value is not."""
+    if key in NAMES or meaning_of(key)[0] not in MATERIAL:
+        return ""
+    return f'; if it is something else, leave it out: fields={{"{key}": "meta"}}'
 
 
 def _listed(value: Any) -> Any:
@@ -437,29 +322,19 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         fields["output"] = last_answer(answers) or calls_as_text(answers) or next(texts, None)
     if messages:
         fields["messages"] = messages
-        for some in (given, source, output):
-            if isinstance(some, list | tuple):
-                _refuse_unused_in_messages(some, messages)
 
 
-def _refuse_unused_in_messages(
-    given: Sequence[Any], messages: Sequence[ConversationMessage]
-) -> None:
-    """Refuse a message that holds material under a name that is not read."""
-    objects = [(number, one) for number, one in enumerate(given, 1) if isinstance(one, Mapping)]
-    if all(READ_IN_MESSAGES.issuperset(item) for _, item in objects):
-        return
-    texts = "\n".join(piece.text for piece in conversation_pieces(messages))
-    for number, item in objects:
-        about = item.get("metadata")
-        held = [(name, value) for name, value in item.items() if name not in READ_IN_MESSAGES]
-        held += about.items() if isinstance(about, Mapping) else ()
-        for name, value in held:
-            if kind := _kind_unused(name, value, texts):
-                raise ValueError(
-                    f"message {number}: its {name!r} looks like {kind} and would not be shown;"
-                    f" name it {_IN_MESSAGES.get(kind, 'content')!r}, or remove it"
-                )
+def unread_names(messages: Any) -> set[str]:
+    """Return the names of what messages hold and no prompt shows, such as a time stamp."""
+    if not looks_like_messages(messages):
+        return set()
+    objects = [item for item in messages if isinstance(item, Mapping)]
+    return {
+        name
+        for item in objects
+        for name, value in item.items()
+        if name not in READ_IN_MESSAGES and has_value(value)
+    }
 
 
 def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMessage, ...] | None:

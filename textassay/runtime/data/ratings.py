@@ -1,28 +1,21 @@
 """People's ratings: labels read as numbers, and ratings of one text that stand in several places.
 
-The latter are rows of one table, one per rater, and files of ratings beside the data.
+The latter are files of ratings beside the data; for rows of one table, one per rater, see
+`by_rater`.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import orjson
 
 from textassay.runtime.chat_formats import short_repr
-from textassay.runtime.data.tables import (
-    FieldError,
-    Numbered,
-    Table,
-    advice,
-    cell_from_text,
-    finite,
-    json_cell,
-)
+from textassay.runtime.data.cells import FieldError, advice, finite
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, LabelSets, known_pair, member_name, number_of
 from textassay.runtime.messages import Example
@@ -340,154 +333,6 @@ def rater_of(example: Example) -> str | None:
     return next((str(name) for name in named if name not in (None, "")), None)
 
 
-def one_row_per_example(
-    table: Table,
-    fields: Mapping[str, str],
-    labels: LabelReader,
-    fixed_columns: Callable[[Sequence[str]], Collection[str]],
-) -> ByRater | None:
-    """Return the table with a row per text if its rows say who rated, else `None`.
-
-    Such a table has a column of `RATERS` (or one that the field map calls `rater`), an `id` that
-    comes more than once, and ratings in columns such as `human.coherence`. `fixed_columns` tells of
-    its other columns which are the same in all rows of a text.
-    """
-    first = next(iter(table.rows()), (0, None))[1]
-    if not isinstance(first, Mapping) or "annotators" in first:
-        return None
-    id_ = next((key for key, ours in fields.items() if ours == "id"), "id")
-    named = [key for key, ours in fields.items() if ours == RATER]
-    rater = next((key for key in (*named, *RATERS) if key in first), None)
-    # A column of raters without ids does not say which rows belong together.
-    if rater is None or id_ not in first:
-        return None
-    seen: set[str] = set()
-    for _, row in table.rows():
-        if not isinstance(row, Mapping):  # refused where rows are read
-            return None
-        key = str(row.get(id_))
-        if key in seen:
-            # At the first repeat: a table with one row per text and a rater's name needs no
-            # joining.
-            return ByRater(table, rater, id_, fields, labels, fixed_columns)
-        seen.add(key)
-    return None
-
-
-class ByRater(Table):
-    """The rows of a table joined by id.
-
-    Every aspect has one rating per rater, in order of appearance.
-
-    Attributes:
-        fields: What is left of the field map for the joined rows.
-    """
-
-    def __init__(
-        self,
-        table: Table,
-        rater: str,
-        id_: str,
-        fields: Mapping[str, str],
-        labels: LabelReader,
-        fixed_columns: Callable[[Sequence[str]], Collection[str]],
-    ) -> None:
-        self._table, self._rater, self._id, self._fields = table, rater, id_, fields
-        self._labels, self._fixed_columns = labels, fixed_columns
-        self.name = table.name
-        self.unit = table.unit
-        # Ratings were read as numbers here, so joined rows are no longer text only.
-        self.decimal = table.decimal or "."
-        self.fields = {
-            key: ours
-            for key, ours in fields.items()
-            if ours != RATER and ours.partition(".")[0] not in ("human", "annotators")
-        }
-
-    def rows(self) -> Iterator[Numbered]:
-        """Yield one row per text, at the place of its first row."""
-        firsts: dict[str, tuple[int, dict[str, Any]]] = {}
-        ratings: dict[str, dict[str, dict[str, Any]]] = {}
-        raters: dict[str, None] = {}
-        fixed: Collection[str] = ()
-        for number, row in self._table.rows():
-            id_, rater = self._named(row, number)
-            texts, rated = self._split(row, number)
-            if not firsts:
-                fixed = self._fixed(texts, number)
-            _, first = firsts.setdefault(id_, (number, texts))
-            for key in fixed:
-                if texts.get(key) and first.get(key) and texts[key] != first[key]:
-                    problem = f"differs from that of {id_!r} in an earlier row; each text needs"
-                    raise self.error(number, f"field {key!r}: {problem} an id of its own")
-            of_text = ratings.setdefault(id_, {})
-            if rater is None:
-                if any(value is not None for value in rated.values()):
-                    raise self.error(number, f"field {self._rater!r}: says no rater of the ratings")
-                continue
-            raters.setdefault(rater)
-            for aspect, value in rated.items():
-                if rater in of_text.setdefault(aspect, {}):
-                    raise self.error(number, f"rater {rater!r} rated {id_!r} before")
-                of_text[aspect][rater] = value
-        for id_, (number, texts) in firsts.items():
-            annotators = {
-                aspect: [by_rater.get(rater) for rater in raters]
-                for aspect, by_rater in ratings[id_].items()
-            }
-            yield number, {**texts, "annotators": annotators}
-
-    def state(self) -> object:
-        """Return the state of the table."""
-        return self._table.state()
-
-    def _named(self, row: Any, number: int) -> tuple[str, str | None]:
-        """Return which text a row is about, and who rated it, if the row says so."""
-        if not isinstance(row, Mapping):
-            raise self.error(number, f"is {short_repr(row)}, not an object with fields")
-        id_, rater = (json_cell(key, row.get(key)) for key in (self._id, self._rater))
-        if id_ is None or id_ == "":
-            raise self.error(number, f"field {self._id!r}: says no text that the rater rated")
-        return str(id_), None if rater is None or str(rater).strip() == "" else str(rater)
-
-    def _fixed(self, row: Mapping[str, Any], number: int) -> Collection[str]:
-        """Return the columns that are the same in all rows of a text."""
-        try:
-            return self._fixed_columns(tuple(row))
-        except FieldError as error:
-            raise self.error(number, error) from None
-
-    def _split(self, row: Mapping[str, Any], number: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return a row without ratings and rater, and the ratings by aspect."""
-        texts: dict[str, Any] = {}
-        rated: dict[str, Any] = {}
-        for key, value in row.items():
-            field, _, aspect = self._fields.get(key, key).partition(".")
-            if field in ("human", "annotators") and aspect:
-                rated[aspect] = self._number(key, value, number)
-            elif field == "human" and isinstance(value, Mapping):
-                for name, item in value.items():
-                    rated[name] = self._number(f"human.{name}", item, number)
-            elif key != self._rater:
-                texts[key] = value
-        return texts, rated
-
-    def _number(self, key: str, value: Any, number: int) -> Any:
-        """Return a rating; words and lists become numbers with those of the other rows."""
-        try:
-            value = json_cell(key, value)
-            if value is None or self._labels.is_missing(value):
-                return None
-            if isinstance(value, str):
-                return cell_from_text(key, "human.", value, self._labels.are_known, self.decimal)
-            return value if isinstance(value, list) else float(value)
-        except FieldError as error:
-            raise self.error(number, error) from None
-        except TypeError:
-            problem = f"field {key!r}: should be a number, not {value!r}"
-            raise self.error(number, problem) from None
-
-
 class WithRatings:
     """Examples with the ratings of further files, joined by id, whenever they are iterated.
 
@@ -497,13 +342,13 @@ class WithRatings:
     """
 
     def __init__(self, examples: Iterable[Example], files: Mapping[str, Iterable[Example]]) -> None:
-        self._examples = examples
+        self.examples = examples
         self._files = {name: {one.id: one for one in rows} for name, rows in files.items()}
         self._widths = [_widths(rows.values()) for rows in self._files.values()]
 
     def __iter__(self) -> Iterator[Example]:
         left = {id_: name for name, rows in self._files.items() for id_ in rows}
-        for example in self._examples:
+        for example in self.examples:
             left.pop(example.id, None)
             yield self._joined(example)
         for id_, name in left.items():

@@ -1,21 +1,16 @@
 """Files and tables as streams of rows, and what their cells say.
 
 JSON Lines, JSON, CSV, parquet, workbooks, data frames, arrow tables and plain iterables; errors
-name file and line. Numpy and pandas values become Python's, dates become text. Knows nothing of
-what fields mean.
+name file and line. Knows nothing of what cells and fields mean.
 """
 
 from __future__ import annotations
 
-import ast
 import csv
-import datetime
-import decimal
 import gzip
 import json
 import math
 import os
-import uuid
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -30,6 +25,7 @@ from pydantic import BaseModel
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.data.cells import Decimal, to_json_value
 from textassay.runtime.errors import DataError
 
 Numbered = tuple[int, Any]
@@ -78,8 +74,14 @@ class Rows(Table):
         return enumerate(self._start(), start=1)
 
 
+def _with_named_index(frame: Any) -> Any:
+    """Return a pandas data frame with the named levels of its index, such as `id`, as columns."""
+    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    return frame.reset_index(level=named) if named else frame
+
+
 def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a pandas data frame, whose index is no data."""
+    """Yield the rows of a pandas data frame."""
     columns = list(map(str, frame.columns))
     # `itertuples` without names keeps columns whose names are no identifiers
     for cells in frame.itertuples(index=False, name=None):
@@ -106,8 +108,6 @@ _BATCH = 256
 MAX_LINE = 64 * 2**20
 """Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
 attack."""
-MAX_BLANK_LINES = 1_000_000
-"""Blank lines in a row."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -123,8 +123,9 @@ def open_table(source: Any) -> Table:
     # Recognized by their methods, so that neither pandas nor polars nor arrow need be installed;
     # all of them may have been read from CSV.
     if hasattr(source, "columns") and hasattr(source, "itertuples"):
-        refuse_duplicate_columns(map(str, source.columns), kind)
-        return Rows(kind, lambda: _frame_rows(source), ".")
+        frame = _with_named_index(source)
+        refuse_duplicate_columns(map(str, frame.columns), kind)
+        return Rows(kind, lambda: _frame_rows(frame), ".")
     if hasattr(source, "columns") and hasattr(source, "iter_rows"):
         return Rows(kind, lambda: source.iter_rows(named=True), ".")
     if hasattr(source, "to_batches") and hasattr(source, "schema"):
@@ -171,7 +172,7 @@ class _File(Table):
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the lines as they are, without a byte order mark."""
-        number = blank = 0
+        number = 0
         try:
             with self._open() as file:
                 # Bounded: a compressed file of kilobytes can unpack to one line of gigabytes.
@@ -181,13 +182,6 @@ class _File(Table):
                         raise DataError(
                             f"{self.name}, line {number}: is longer than {MAX_LINE >> 20} MiB; "
                             "every line is one example"
-                        )
-                    if not line.isspace():
-                        blank = 0
-                    elif (blank := blank + 1) > MAX_BLANK_LINES:
-                        raise DataError(
-                            f"{self.name}, line {number}: comes after {MAX_BLANK_LINES:,} blank"
-                            " lines; the file contains something other than examples"
                         )
                     yield number, line if number > 1 else line.removeprefix(_BOM)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -201,7 +195,8 @@ class _File(Table):
         except UnicodeDecodeError as error:
             byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
             raise DataError(
-                f"{self.name}, line {number}: is not UTF-8 ({byte}); save the file as UTF-8"
+                f"{self.name}, line {number}: is not UTF-8 ({byte}); save the file as UTF-8 (in"
+                " Excel: CSV UTF-8)"
             ) from None
 
 
@@ -265,10 +260,10 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 _LISTS = (
     "samples", "testCases", "conversationalTestCases", "test_cases", "test_results", "goldens",
-    "rows",
+    "cases", "rows",
 )  # fmt: skip
 """Where other tools keep the objects of a JSON file: Inspect in `samples`, DeepEval in
-`testCases`."""
+`testCases`, pydantic-evals in `cases`."""
 
 
 def _listed_in(items: Any) -> Any:
@@ -306,6 +301,9 @@ class JsonList(_File):
 
 
 _QUOTED = lazy_pattern(r'"[^"]*(?:"|$)')
+_SEPARATOR = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
+"""The first line of files for Excel, which names what separates the cells."""
+_LONE_RETURN = lazy_pattern(r"(?<=\r)(?!\n)")
 
 
 class Csv(_File):
@@ -324,10 +322,20 @@ class Csv(_File):
 
     @cached_property
     def _delimiter(self) -> str:
-        filled = ((number, line) for number, line in self._lines() if line.strip())
-        number, line = next(filled, (1, b""))
-        header = _QUOTED.sub("", self._decoded(number, line))
+        first = next((line for line in self._text_lines() if line.strip()), "")
+        if stated := _SEPARATOR.fullmatch(first.strip("\r\n")):
+            return stated[1]
+        header = _QUOTED.sub("", first)
         return max(",;\t", key=header.count)
+
+    def _text_lines(self) -> Iterator[str]:
+        """Yield the lines, which may end in a carriage return alone, as on old Macs."""
+        for number, line in self._lines():
+            text = self._decoded(number, line)
+            if "\r" in text[:-2]:
+                yield from _LONE_RETURN.split(text)
+            else:
+                yield text
 
     @property
     def decimal(self) -> Decimal:  # type: ignore[override]
@@ -338,14 +346,15 @@ class Csv(_File):
         """Yield the rows as mappings of text."""
         # the module's only limit is global, and texts may be long
         csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
-        lines = (self._decoded(number, line) for number, line in self._lines())
         # Strict: lenient reading turns a stray quotation mark into one cell of a thousand lines.
-        reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
+        reader = csv.reader(self._text_lines(), delimiter=self._delimiter, strict=True)
         header: list[str] | None = None
         start = 1
         try:
             for cells in reader:
-                if cells and header is None:
+                if start == 1 and _SEPARATOR.fullmatch(self._delimiter.join(cells)):
+                    pass
+                elif cells and header is None:
                     header = [cell.strip() for cell in cells]
                     refuse_duplicate_columns(header, self.name)
                 elif cells and header is not None:
@@ -497,194 +506,3 @@ def _open_file(path: Path) -> Table:
 def _suffix(path: Path) -> str:
     name = path.name.lower().removesuffix(".gz")
     return Path(name).suffix
-
-
-def to_json_value(value: Any, *, top: bool = False) -> Any:
-    """Return a value from memory as what JSON can hold.
-
-    Numpy and pandas types become Python's, dates become text.
-    """
-    kind = type(value)
-    if kind is str:
-        return _text(value)
-    if kind is float or kind is int:
-        return _finite(value)
-    if value is None or kind is bool:
-        return value
-    if kind.__name__ in ("NAType", "NaTType"):
-        return None if top else _refuse(value)
-    if isinstance(value, Mapping):
-        return {_name(key): to_json_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json_value(item) for item in value]
-    # numpy, pandas and torch alike, none of which is imported here.
-    if hasattr(value, "dtype") and hasattr(value, "tolist"):
-        value = value.tolist()
-        is_nan = isinstance(value, float) and value != value
-        return None if top and is_nan else to_json_value(value, top=top)
-    return _converted(value)
-
-
-def _converted(value: Any) -> Any:
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal):
-        return _finite(float(value))
-    if isinstance(value, uuid.UUID):
-        return str(value)
-    if isinstance(value, str):
-        return _text(str(value))
-    if isinstance(value, int | float):
-        return _finite(value)
-    return _refuse(value)
-
-
-def _refuse(value: Any) -> Any:
-    raise ValueError(
-        f"contains {type(value).__name__}, which JSON cannot hold; convert it or leave the field "
-        "out"
-    )
-
-
-def _name(key: Any) -> str:
-    return _text(key) if isinstance(key, str) else str(_refuse(key))
-
-
-def _text(text: str) -> str:
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            half = f"\\u{ord(text[error.start]):04x}"
-            raise ValueError(
-                f"contains {half} at character {error.start}, half of a surrogate pair, which is"
-                " not text"
-            ) from None
-    return text
-
-
-def _finite(number: float) -> float:
-    if isinstance(number, int):
-        # orjson's range, which writes all runs.
-        if not -(2**63) <= number < 2**64:
-            raise ValueError(f"contains a number of more than 64 bits: {short_repr(number)}")
-    elif not math.isfinite(number):
-        raise ValueError(f"should be a finite number (null if it is missing), not {number!r}")
-    return number
-
-
-Decimal = Literal[".", ","]
-"""The decimal mark of numbers that are written as text."""
-KEYED = ("human", "metrics", "annotators", "meta")
-"""Fields that hold values by name; `human.coherence` is one value of `human`."""
-
-
-LISTED = frozenset({
-    "context", "passages", "messages", "images", "tools", "tools_called", "rubric",
-})  # fmt: skip
-"""Fields that may be lists of objects, which flat files hold as text."""
-
-
-_LONGEST_MARK = 20
-"""Characters of what an error takes for a mark of a missing value."""
-
-
-class FieldError(ValueError):
-    """A row that makes no example."""
-
-    def __init__(self, field: str | None, problem: str) -> None:
-        super().__init__(problem if field is None else f"field {field!r}: {problem}")
-
-
-def cell_from_text(
-    key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal | None
-) -> Any:
-    """Return what a cell of a flat table says."""
-    # An empty output is an output (and is judged as such); every other empty cell is a missing
-    # value.
-    if name == "output" or name.startswith("meta."):
-        return text
-    if not text.strip():
-        return None
-    if name in ("human.", "metrics."):
-        return text if is_label(text) else number_in(key, text, decimal)
-    if name == "references":
-        return _listed(text)
-    if name in LISTED or (name == "source" and text.lstrip()[:2] == "[{"):
-        return listed_objects(text)
-    if name in KEYED or name == "annotators.":
-        try:
-            return orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise FieldError(key, f"should be JSON, not {short_repr(text)} ({error.msg})") from None
-    return text
-
-
-def number_in(key: str, text: str, decimal: Decimal | None) -> float:
-    """Return the number that a cell holds as text."""
-    # "1.234,5" stays as it is, which is no number
-    plain = text.replace(",", ".") if decimal == "," and "." not in text else text
-    try:
-        # Python reads "1_000" as a number; in data it is a code.
-        number = float(plain) if "_" not in plain else math.nan
-    except ValueError:
-        raise FieldError(
-            key, f"should be a number or empty, not {short_repr(text)}{advice(text)}"
-        ) from None
-    if not math.isfinite(number):
-        raise FieldError(key, f"should be a finite number or empty, not {short_repr(text)}")
-    return number
-
-
-def advice(text: str) -> str:
-    """Say what to do about text where a number should be."""
-    if finite(text.replace(",", ".")) is not None:
-        return "; write it with a decimal point (cells separated by semicolons may have commas)"
-    if len(text) > _LONGEST_MARK:
-        return ""
-    return f"; if it marks a missing value, declare missing=({text!r},)"
-
-
-def finite(text: str) -> float | None:
-    """Return the finite number that a text is; `None` if it is none."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _listed(text: str) -> Any:
-    """Return the references in a cell: a JSON list of texts, or else one text."""
-    if text.lstrip().startswith("["):
-        try:
-            value = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            return text
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return value
-    return text
-
-
-def listed_objects(text: str) -> Any:
-    """Return the list in a cell, as JSON or as Python writes it, or else the text."""
-    if not text.lstrip().startswith("["):
-        return text
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        try:
-            value = ast.literal_eval(text.strip())  # what Ragas writes into .csv
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return text
-    return value if isinstance(value, list) else text
-
-
-def json_cell(key: Any, value: Any) -> Any:
-    """Return a value from memory as what JSON can hold; `None` for NaN."""
-    if type(value) is float and value != value:
-        return None
-    try:
-        return to_json_value(value, top=True)
-    except ValueError as error:
-        raise FieldError(str(key), str(error)) from None

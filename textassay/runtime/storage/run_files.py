@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from textassay.runtime.data.tables import to_json_value
+from textassay.runtime.data.cells import to_json_value
 from textassay.runtime.errors import DataError, RunFolderError
 from textassay.runtime.messages import Outcome, Score, Usage, UsageTotal
 from textassay.runtime.storage.files import decode, encode, read_regular

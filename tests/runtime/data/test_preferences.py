@@ -1,0 +1,75 @@
+"""Ratings of pairs: the words and numbers of published data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.runtime.data.rows import complaint, read, saved
+from textassay.runtime.data.preferences import read_preference
+
+FIRST = ["A>B", "A", "a", "[[A]]", "A>>B", "model_a", "Model A", "response_A", "output_1", "first",
+         "A is better", "model_a wins", "B<A", "answer 1", "(A)"]  # fmt: skip
+SECOND = ["B>A", "B", "[[B]]", "A<B", "A<<B", "model_b", "response_B", "Output 2", "second",
+          "B is better", "assistant_b", "B ≻ A"]  # fmt: skip
+NEITHER = ["tie", "Tie", "tie (bothbad)", "A=B", "draw", "equal", "both_bad", "neither", "A ~ B"]
+
+
+@pytest.mark.parametrize(
+    ("word", "preference"),
+    [*((w, 1.0) for w in FIRST), *((w, 0.0) for w in SECOND), *((w, 0.5) for w in NEITHER)],
+)
+def test_words_of_published_data_are_preferences(word: str, preference: float) -> None:
+    pair = {"output": "x", "output_b": "y", "human.overall": word}
+    assert read([pair])[0].human == {"overall": preference}
+
+
+@given(st.text(max_size=8))
+def test_no_other_word_is_a_preference(word: str) -> None:
+    """Of words with a letter that names no side."""
+    if set(word.casefold()) & set("cdfgijkpqvxyz"):
+        assert read_preference(word) is None or "equally" in word.casefold()
+
+
+@pytest.mark.parametrize("rows", [
+    [{"prompt": "q", "chosen": "x", "rejected": "y"}, {"chosen": "output", "rejected": "output_b"}],
+    [{"question": "q", "response_A": "x", "response_B": "y", "label": "B>A"},
+     {"response_A": "output", "response_B": "output_b", "label": "human.overall"}],
+    [{"instruction": "q", "output_1": "x", "output_2": "y", "preference": 2.0},
+     {"output_1": "output", "output_2": "output_b", "preference": "human.overall"}],
+    [{"input": "q", "output_1": "x", "output_2": "y", "label": 2},
+     {"output_1": "output", "output_2": "output_b", "label": "human.overall"}],
+    [{"prompt": "q", "response_a": "x", "response_b": "y", "model_a": "m", "model_b": "n",
+      "winner": "model_b"},
+     {"response_a": "output", "response_b": "output_b", "model_a": "system",
+      "model_b": "system_b", "winner": "human.overall"}],
+    [{"prompt": "q", "a": "x", "b": "y", "system": "m", "system_b": "n", "winner": "n"},
+     {"a": "output", "b": "output_b", "winner": "human.overall"}],
+    [{"prompt": "q", "left_text": "x", "right_text": "y", "better": "right_text"},
+     {"left_text": "output", "right_text": "output_b", "better": "human.overall"}],
+])  # fmt: skip
+def test_pairs_of_published_data_are_mapped(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    """RewardBench, JudgeBench, AlpacaEval, LLMBar, Arena; winners by place, system or column."""
+    row, fields = rows
+    header, cells = ",".join(row), ",".join(map(str, row.values()))
+    for source in ([row], saved(tmp_path, f"{header}\n{cells}\n", "pairs.csv")):
+        (example,) = read(source, **fields)
+        assert (example.output, example.meta["output_b"], example.source) == ("x", "y", "q")
+        assert example.human in ({}, {"overall": 0.0})
+
+
+def test_numbers_on_two_scales_are_refused_and_other_scales_stay() -> None:
+    def rated(*values: float) -> list[dict[str, Any]]:
+        return [
+            {"id": str(at), "output": "x", "output_b": "y", "human.overall": value}
+            for at, value in enumerate(values)
+        ]
+
+    assert [one.human["overall"] for one in read(rated(1, 2, 1.5))] == [1.0, 0.0, 0.5]
+    assert [one.human["overall"] for one in read(rated(0, 0.5, 1))] == [0.0, 0.5, 1.0]
+    assert [one.human["overall"] for one in read(rated(-3, 2, 1))] == [-3.0, 2.0, 1.0]
+    assert "a number from 0 to 1 in another row" in complaint(rated(0, 2))

@@ -1,0 +1,284 @@
+"""Cells and values: text as numbers, lists and objects, and values from memory as JSON.
+
+Numpy and pandas values become Python's, dates become text.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import math
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import orjson
+
+from textassay.lazy import lazy_pattern
+from textassay.runtime.chat_formats import looks_like_messages, short_repr
+from textassay.runtime.data.literals import LiteralError, parse_literal
+
+
+def to_json_value(value: Any, *, top: bool = False) -> Any:
+    """Return a value from memory as what JSON can hold.
+
+    Numpy and pandas types become Python's, dates become text.
+    """
+    kind = type(value)
+    if kind is str:
+        return _text(value)
+    if kind is float or kind is int:
+        return _finite(value)
+    if value is None or kind is bool:
+        return value
+    if kind.__name__ in ("NAType", "NaTType"):
+        return None if top else _refuse(value)
+    if isinstance(value, Mapping):
+        return {_name(key): to_json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json_value(item) for item in value]
+    # numpy, pandas and torch alike, none of which is imported here.
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        value = value.tolist()
+        is_nan = isinstance(value, float) and value != value
+        return None if top and is_nan else to_json_value(value, top=top)
+    return _converted(value)
+
+
+def _converted(value: Any) -> Any:
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return _finite(float(value))
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, str):
+        return _text(str(value))
+    if isinstance(value, int | float):
+        return _finite(value)
+    return _refuse(value)
+
+
+def _refuse(value: Any) -> Any:
+    raise ValueError(
+        f"contains {type(value).__name__}, which JSON cannot hold; convert it or leave the field "
+        "out"
+    )
+
+
+def _name(key: Any) -> str:
+    return _text(key) if isinstance(key, str) else str(_refuse(key))
+
+
+def _text(text: str) -> str:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            half = f"\\u{ord(text[error.start]):04x}"
+            raise ValueError(
+                f"contains {half} at character {error.start}, half of a surrogate pair, which is"
+                " not text"
+            ) from None
+    return text
+
+
+def _finite(number: float) -> float:
+    if isinstance(number, int):
+        # orjson's range, which writes all runs.
+        if not -(2**63) <= number < 2**64:
+            raise ValueError(f"contains a number of more than 64 bits: {short_repr(number)}")
+    elif not math.isfinite(number):
+        raise ValueError(f"should be a finite number (null if it is missing), not {number!r}")
+    return number
+
+
+Decimal = Literal[".", ","]
+"""The decimal mark of numbers that are written as text."""
+KEYED = ("human", "metrics", "annotators", "meta")
+"""Fields that hold values by name; `human.coherence` is one value of `human`."""
+
+
+LISTED = frozenset({
+    "context", "passages", "messages", "images", "tools", "tools_called", "rubric",
+})  # fmt: skip
+"""Fields that may be lists of objects, which flat files hold as text."""
+
+
+_LONGEST_MARK = 20
+"""Characters of what an error takes for a mark of a missing value."""
+
+
+class FieldError(ValueError):
+    """A row that makes no example."""
+
+    def __init__(self, field: str | None, problem: str) -> None:
+        super().__init__(problem if field is None else f"field {field!r}: {problem}")
+
+
+def cell_from_text(
+    key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal | None
+) -> Any:
+    """Return what a cell of a flat table says."""
+    # An empty output is an output (and is judged as such); every other empty cell is a missing
+    # value.
+    if name == "output" or name.startswith("meta."):
+        return text
+    if not text.strip():
+        return None
+    if name in ("human.", "metrics."):
+        return text if is_label(text) else number_in(key, text, decimal)
+    if name == "references":
+        return list_in_cell(key, text, are_texts=True)
+    if name == "context":
+        return _passages_in_cell(key, text)
+    if name == "source":
+        listed = listed_objects(text) if text.lstrip()[:2] == "[{" else text
+        return listed if looks_like_messages(listed) else text
+    if name in LISTED:
+        return _objects_in_cell(key, text)
+    if name in KEYED or name == "annotators.":
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            try:
+                return parse_literal(text, _numeral)
+            except LiteralError:
+                shown = f"should be JSON, not {short_repr(text)} ({error.msg})"
+                raise FieldError(key, shown) from None
+    return text
+
+
+def number_in(key: str, text: str, decimal: Decimal | None) -> float:
+    """Return the number that a cell holds as text."""
+    # "1.234,5" stays as it is, which is no number
+    plain = text.replace(",", ".") if decimal == "," and "." not in text else text
+    try:
+        # Python reads "1_000" as a number; in data it is a code.
+        number = float(plain) if "_" not in plain else math.nan
+    except ValueError:
+        raise FieldError(
+            key, f"should be a number or empty, not {short_repr(text)}{advice(text)}"
+        ) from None
+    if not math.isfinite(number):
+        raise FieldError(key, f"should be a finite number or empty, not {short_repr(text)}")
+    return number
+
+
+def advice(text: str) -> str:
+    """Say what to do about text where a number should be."""
+    if text.rstrip().endswith("%"):
+        return "; write percentages as numbers, all as 85 or all as 0.85"
+    if finite(text.replace(",", ".")) is not None:
+        return "; write it with a decimal point (cells separated by semicolons may have commas)"
+    if len(text) > _LONGEST_MARK:
+        return ""
+    return f"; if it marks a missing value, declare missing=({text!r},)"
+
+
+def finite(text: str) -> float | None:
+    """Return the finite number that a text is; `None` if it is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+_BEGINS_LIST = lazy_pattern(
+    r"\s*(?:\[\s*(?:['\"\[{(]|(?:array|list|tuple|np\.\w+)\(|[A-Z]\w*\()"
+    r"|(?:array|deque|tuple|frozenset)\(|\(\s*['\"].*\)$|\{\s*['\"].*\}$)",
+    re.DOTALL,
+)
+"""How a list begins as JSON, Python or numpy write it; a text hardly does."""
+
+
+def list_in_cell(key: str, text: str, *, are_texts: bool = False) -> Any:
+    """Return the list that a cell holds as JSON, Python or numpy write it, or the text of the cell.
+
+    Args:
+        key: The column, for errors.
+        text: The cell.
+        are_texts: Whether the items are texts: numbers among them stay as they are written, and
+            missing ones are left out.
+
+    Raises:
+        FieldError: The cell looks like a list and is not readable as one.
+    """
+    stripped = text.strip()
+    begins_list = _BEGINS_LIST.match(stripped) is not None
+    # "[1] says so [2]" is a text
+    is_bracketed = stripped[:1] == "[" and stripped.find("]") == len(stripped) - 1
+    if not (begins_list or is_bracketed):
+        return text
+    number = str if are_texts else _numeral
+    try:
+        value = json.loads(stripped, parse_int=number, parse_float=number, parse_constant=_missing)
+    except (ValueError, RecursionError):
+        try:
+            value = parse_literal(stripped, number)
+        except LiteralError as error:
+            raise FieldError(
+                key,
+                f"looks like a list and cannot be read as one ({error}): {short_repr(stripped)};"
+                ' write lists as JSON, such as ["a", "b"]',
+            ) from None
+    if not isinstance(value, list):
+        return text
+    if not are_texts:
+        return value
+    items = [item for item in value if item is not None]
+    if wrong := [item for item in items if not isinstance(item, str)]:
+        raise FieldError(key, f"should be a list of texts, which {short_repr(wrong[0])} is not")
+    return items
+
+
+def _passages_in_cell(key: str, text: str) -> Any:
+    value = list_in_cell(key, text)
+    if not isinstance(value, list) or any(isinstance(item, Mapping | list) for item in value):
+        return value
+    return list_in_cell(key, text, are_texts=True)
+
+
+def _numeral(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _missing(_: str) -> None:
+    """Return null for JSON's NaN and Infinity."""
+
+
+def _objects_in_cell(key: str, text: str) -> Any:
+    """Return the list or the object in a cell, or its text."""
+    if not text.lstrip().startswith("{"):
+        return list_in_cell(key, text)
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            return parse_literal(text.strip(), _numeral)
+        except LiteralError:
+            return text
+
+
+def listed_objects(text: str) -> Any:
+    """Return the list in a text, as JSON or as Python writes it, or else the text."""
+    try:
+        return list_in_cell("", text)
+    except FieldError:
+        return text
+
+
+def json_cell(key: Any, value: Any) -> Any:
+    """Return a value from memory as what JSON can hold; `None` for NaN."""
+    if type(value) is float and value != value:
+        return None
+    try:
+        return to_json_value(value, top=True)
+    except ValueError as error:
+        raise FieldError(str(key), str(error)) from None

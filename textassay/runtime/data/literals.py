@@ -1,0 +1,193 @@
+"""Lists, tuples, arrays and objects as Python and numpy print them.
+
+`DataFrame.to_csv` writes a column of lists in this form: `['a', 'b']`, `('a', nan)`, `['a' 'b']`,
+`array(['a'], dtype=object)`, `[Document(page_content='a')]`. Nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from typing import Any
+
+_SPACE = re.compile(r"\s*")
+_STRING = re.compile(r"""[uU]?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_NAME = re.compile(r"[A-Za-z_][\w.]*|<NA>")
+_WORDS = {
+    "True": True, "False": False, "true": True, "false": False, "None": None, "null": None,
+    "nan": None, "NaN": None, "NA": None, "<NA>": None, "NaT": None,
+}  # fmt: skip
+"""Words that stand for a value; all marks of missing values are null."""
+_CLOSING = {"[": "]", "(": ")", "{": "}"}
+MAX_DEPTH = 100
+"""Lists within each other; the parser calls itself for each."""
+
+
+class LiteralError(ValueError):
+    """A text that is no literal.
+
+    Attributes:
+        at: The first character that does not fit.
+    """
+
+    def __init__(self, at: int, problem: str) -> None:
+        super().__init__(f"{problem} at character {at + 1}")
+        self.at = at
+
+
+def parse_literal(text: str, number: Callable[[str], Any] = float) -> Any:
+    """Return the value that a text is as Python or numpy prints it; tuples and sets are lists.
+
+    Args:
+        text: The whole text, which may span several lines.
+        number: Makes a value of a numeral.
+
+    Raises:
+        LiteralError: The text is something else, or more than one value.
+    """
+    parser = _Parser(text, number)
+    value = parser.value(0)
+    parser.skip_space()
+    if parser.at < len(text):
+        raise LiteralError(parser.at, f"unexpected {text[parser.at]!r} after the end")
+    return value
+
+
+class _Parser:
+    def __init__(self, text: str, number: Callable[[str], Any]) -> None:
+        self.text, self.at, self._number = text, 0, number
+
+    def skip_space(self) -> None:
+        found = _SPACE.match(self.text, self.at)
+        assert found is not None  # it matches an empty text
+        self.at = found.end()
+
+    def value(self, depth: int) -> Any:
+        self.skip_space()
+        if depth > MAX_DEPTH:
+            raise LiteralError(self.at, "nested too deeply")
+        start = self.text[self.at : self.at + 1]
+        if start in ("[", "("):
+            return self._items(_CLOSING[start], depth)
+        if start == "{":
+            return self._braces(depth)
+        if found := _STRING.match(self.text, self.at):
+            self.at = found.end()
+            return self._string(found[1])
+        if found := _NUMBER.match(self.text, self.at):
+            self.at = found.end()
+            return self._number(found[0])
+        if found := _NAME.match(self.text, self.at):
+            self.at = found.end()
+            if self.text[self.at : self.at + 1] == "(":
+                return self._call(depth)
+            if found[0] in _WORDS:
+                return _WORDS[found[0]]
+            self.at = found.start()
+        raise self._unexpected()
+
+    def _unexpected(self) -> LiteralError:
+        shown = repr(self.text[self.at]) if self.at < len(self.text) else "end"
+        return LiteralError(self.at, f"unexpected {shown}")
+
+    def _string(self, quoted: str) -> str:
+        try:
+            return str(ast.literal_eval(quoted if "\n" not in quoted else _escaped(quoted)))
+        except (ValueError, SyntaxError):
+            raise LiteralError(self.at, "broken escape in a text that ends") from None
+
+    def _items(self, closing: str, depth: int) -> list[Any]:
+        """Read items between commas, or numpy's between blanks."""
+        self.at += 1
+        items: list[Any] = []
+        while True:
+            before = self.at
+            self.skip_space()
+            if self.text.startswith(closing, self.at):
+                self.at += 1
+                return items
+            if items:
+                if self.text.startswith(",", self.at):
+                    self.at += 1
+                    self.skip_space()
+                    if self.text.startswith(closing, self.at):
+                        continue
+                elif self.at == before:
+                    # 'a''b' may be one text in which a quotation mark was doubled
+                    raise self._unexpected()
+            items.append(self.value(depth + 1))
+
+    def _braces(self, depth: int) -> Any:
+        """Read an object, or a set."""
+        start = self.at
+        self.at += 1
+        self.skip_space()
+        if self.text.startswith("}", self.at):
+            self.at += 1
+            return {}
+        first = self.value(depth + 1)
+        self.skip_space()
+        if not self.text.startswith(":", self.at):
+            self.at = start
+            return self._items("}", depth)
+        found = {str(first): self._after(":", depth)}
+        while not self._ends("}"):
+            key = self.value(depth + 1)
+            found[str(key)] = self._after(":", depth)
+        return found
+
+    def _call(self, depth: int) -> Any:
+        """Read what is printed as a call: a value in it, such as a list, or fields by name."""
+        self.at += 1
+        values: list[Any] = []
+        fields: dict[str, Any] = {}
+        while not self._ends(")", is_first=not values and not fields):
+            self.skip_space()
+            name = _NAME.match(self.text, self.at)
+            if name is not None and self.text[name.end() : name.end() + 1] == "=":
+                self.at = name.end()
+                if name[0] == "dtype":
+                    self._skip_dtype()
+                else:
+                    fields[name[0]] = self._after("=", depth)
+            else:
+                values.append(self.value(depth + 1))
+        if len(values) == 1 and not fields:
+            return values[0]
+        if fields and not values:
+            return fields
+        raise self._unexpected()
+
+    def _skip_dtype(self) -> None:
+        found = re.compile(r"=\s*(?:[\w.]+|'[^']*')").match(self.text, self.at)
+        if found is None:
+            raise self._unexpected()
+        self.at = found.end()
+
+    def _after(self, mark: str, depth: int) -> Any:
+        self.skip_space()
+        if not self.text.startswith(mark, self.at):
+            raise self._unexpected()
+        self.at += 1
+        return self.value(depth + 1)
+
+    def _ends(self, closing: str, *, is_first: bool = False) -> bool:
+        """Step over a comma, or over the end, and return whether it was the end."""
+        self.skip_space()
+        if not is_first and self.text.startswith(",", self.at):
+            self.at += 1
+            self.skip_space()
+            is_first = True  # a comma may stand before the end
+        if self.text.startswith(closing, self.at):
+            self.at += 1
+            return True
+        if not is_first:
+            raise self._unexpected()
+        return False
+
+
+def _escaped(quoted: str) -> str:
+    """Return a quoted text that Python reads, though it has line breaks."""
+    return quoted.replace("\\\n", "").replace("\r", "\\r").replace("\n", "\\n")

@@ -1,0 +1,78 @@
+"""Which of two texts people prefer, as published data write it: `A>B`, `model_b`, `tie`, 2.
+
+A preference is 1 for the first text, 0 for the second, 0.5 for neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from textassay.lazy import lazy_pattern
+from textassay.runtime.data.cells import FieldError
+
+_SIDE = lazy_pattern(
+    r"(?:the )?(?:(?:model|response|output|answer|assistant|system|summary|text|completion|option"
+    r"|candidate|translation)[ _-]?)?(?:(?P<first>a|1|one)|(?P<second>b|2|two))"
+    r"|(?P<former>first|1st)|(?P<latter>second|2nd)"
+)
+_VERB = lazy_pattern(r"\s+(?:is (?:much |slightly )?better|wins?|won|is preferred)$")
+_RELATION = lazy_pattern(r"(.+?)\s*([<>=≻≺≈~]+)\s*(.+)")
+_NEITHER = frozenset({
+    "tie", "tied", "ties", "draw", "equal", "equally good", "same", "both", "both good",
+    "both bad", "bothbad", "neither", "no preference", "tie bothbad", "tie both bad",
+})  # fmt: skip
+
+
+def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
+    """Return the preference that a word says; `None` if it says none.
+
+    Args:
+        word: Such as `A>B`, `[[A]]`, `model_a`, `response_B is better` or `tie`.
+        sides: Further names of the texts, in lower case, such as those of their systems.
+    """
+    plain = word.strip().strip("[]()\"'").casefold().strip()
+    if plain in sides:
+        return sides[plain]
+    plain = _VERB.sub("", plain)
+    if plain.replace("_", " ").replace("(", "").replace(")", "") in _NEITHER:
+        return 0.5
+    if (found := _SIDE.fullmatch(plain)) is not None:
+        return 1.0 if found["first"] or found["former"] else 0.0
+    if (relation := _RELATION.fullmatch(plain)) is None:
+        return None
+    left, sign, right = relation.groups()
+    first = read_preference(left, sides)
+    if first is None or read_preference(right, sides) != 1 - first:
+        return None
+    if set(sign) <= set(">≻"):
+        return first
+    return 1 - first if set(sign) <= set("<≺") else 0.5
+
+
+class PreferenceReader:
+    """Reads the ratings of comparisons; numbers of 1 and 2 name the texts, unless others occur."""
+
+    def __init__(self) -> None:
+        self._scale: dict[str, str] = {}  # "0 to 1", "1 to 2" or another, by what was rated
+
+    def preference(self, name: str, value: Any, sides: Mapping[str, float]) -> Any:
+        """Return a rating as a preference; what says none stays as it is.
+
+        Raises:
+            FieldError: The number is on another scale than those of other rows.
+        """
+        if isinstance(value, str):
+            return value if (found := read_preference(value, sides)) is None else found
+        if type(value) not in (int, float) or value == 1:
+            return value
+        scale = "0 to 1" if 0 <= value < 1 else "1 to 2" if 1 < value <= 2 else "another"
+        if (known := self._scale.setdefault(name, scale)) != scale and "1 to 2" in (known, scale):
+            if known == "another":
+                return value
+            raise FieldError(
+                f"human.{name}",
+                f"is {value!r}, and a number from {known} in another row; write 1 if the first text"
+                " is better, 0 if the second is, and 0.5 for neither",
+            )
+        return 2 - value if scale == "1 to 2" else value
