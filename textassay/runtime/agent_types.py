@@ -80,8 +80,11 @@ def signature_of(agent: Callable[..., Awaitable[Any]]) -> Signature:
 
 
 def _function_of(agent: Callable[..., Any]) -> Callable[..., Any]:
-    while isinstance(agent, functools.partial):
-        agent = agent.func
+    while isinstance(agent, functools.partial) or not inspect.isroutine(agent):
+        inner = agent.func if isinstance(agent, functools.partial) else _wrapped_by(agent)
+        if inner is None:
+            break
+        agent = inner
     if inspect.isroutine(agent):
         return agent
     if isinstance(agent, type) or not callable(agent):
@@ -90,6 +93,11 @@ def _function_of(agent: Callable[..., Any]) -> Callable[..., Any]:
             "__call__`"
         )
     return type(agent).__call__
+
+
+def _wrapped_by(agent: Any) -> Callable[..., Any] | None:
+    """Return the agent inside of an object that calls it, such as `once(agent)`."""
+    return getattr(agent, "__dict__", {}).get("__wrapped__")
 
 
 def _plain(hint: Any) -> Any:
