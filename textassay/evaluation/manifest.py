@@ -221,7 +221,9 @@ def _difference(before: Any, after: Any, where: str) -> str | None:
     if where == "data":
         return "the data have changed"
     if where.startswith(CODE) and before is not None and after is not None:
-        return f"the code of node {where.removeprefix(CODE)!r}, or a value that it uses, has changed"
+        return (
+            f"the code of node {where.removeprefix(CODE)!r}, or a value that it uses, has changed"
+        )
     return f"its {where} changed from {before!r} to {after!r}"
 
 
