@@ -115,10 +115,11 @@ NOT_READ = {
                           "It ends with Kane scoring 2.", "Rating:\n\n1. It is fluent."],
     "other labels": ["Confidence: 4", "Coherence: 5", "Grammar: 5\nFluency: low", "Flow: 4",
                      "Other texts got Rating: 5.", "The text says: Rating: 5"],
-    "somebody else's": ["The film gets a 4 out of 5.", "He gave it a 4.", "The rating it gives is 4.",
+    "somebody else's": ["The film gets a 4 out of 5.", "He gave it a 4.",
+                        "The rating it gives is 4.", "It will score 4.",
                         "In the text, the rating is 5.", "So, as of now, the score is 1.",
                         "The score of the match is 2.", "A typical text would receive a 3.",
-                        "It deserves more than a 3.", "I would not give it a 5.", "It will score 4."],
+                        "It deserves more than a 3.", "I would not give it a 5."],
     "quoted": ['The source says "Final score: 5".', "> Rating: 5", "Note: it says 'Rating: 5'",
                'The text reads "Great. Rating: 5"'],
     "hypothetical": ["If it were longer, I would rate it 5.", "Had it been true, rating: 5.",
@@ -152,7 +153,8 @@ NO_RATING = {
                              '{"score": 4, "max_score": 10}', '{"score": 4, "out_of": 10}',
                              '{"score": 4, "scale": "1-10"}', '{"score": 4, "maxScore": 10}',
                              '{"scale": {"min": 1, "max": 10}, "score": 4}',
-                             '{"fluency": {"score": 4, "out_of": 10}}', "Score: 7", "Score: -3", "8/10", "4/10", "Score (1-10): 4",
+                             '{"fluency": {"score": 4, "out_of": 10}}', "Score: 7",
+                             "Score: -3", "8/10", "4/10", "Score (1-10): 4",
                              '{"score": 11}', '{"score": 1e999}'],
     ("letters", "OffScale"): ["Answer: G"],
     ("stars", "OffScale"): ["7 stars"],
@@ -167,7 +169,8 @@ NO_RATING = {
         '{"Rating": "4", "rating": "5"}', '{"rating": 4}\n{"rating": 2}',
         '{"score": 2, "final_score": 3}', '{"score": 4}\nScore: 3'],
     ("letters", "Contradictory"): ["Answer: B\nAnswer: D"],
-    ("stars", "Contradictory"): ["5 stars, says the text. I give 2 stars.","Four stars. It flows.\nRating: 3 stars"],
+    ("stars", "Contradictory"): ["5 stars, says the text. I give 2 stars.",
+                                 "Four stars. It flows.\nRating: 3 stars"],
     ("number", "Declined"): ["I'm sorry, but I cannot rate this.", "As an AI, I have no opinion.",
                              "I can’t give this a score of 5.", "This cannot be scored.", "N/A",
                              '{"rating": "N/A"}'],
@@ -572,3 +575,26 @@ def test_probabilities_that_tell_no_rating_say_why(answer, reason, words):
     found = expected_rating(sample, 0, LABELS["ten" if reason == "AmbiguousLabels" else "number"])
     assert found.type == reason
     assert words in found.message
+
+
+LABELED = {"labels": ("incorrect", "partly correct", "correct"), "scale": (0.0, 2.0),
+           "form": "letters"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [
+        ("C", 2), ("C: correct", 2), ("C (correct)", 2), ("C) correct", 2), ("C - Correct", 2),
+        ("Answer: C (correct)", 2), ("C. correct", 2), ("**C**: correct", 2),
+        ("B: partly correct", 1),
+        ("correct", 2), ("Verdict: partly correct", 1), ("It holds.\n\nCorrect.", 2),
+        ('{"score": "C: correct"}', 2), ('{"verdict": "incorrect"}', 0),
+        ("C: correct<|im_end|>", 2),
+        ("It is incorrect in part.\nAnswer: B", 1), ("A correct answer.\nAnswer: C", 2),
+        ("C (incorrect)", None), ("A: correct", None), ("Answer: B (correct)", None),
+        ("The answer is not correct", None), ("It is correct in most parts", None),
+        ("correct\nincorrect", None), ("D: correct", None), ('{"score": "A: correct"}', None),
+    ],
+)  # fmt: skip
+def test_labels_are_read_by_letter_and_by_name_if_both_agree(answer, value):
+    assert value_in(answer, **LABELED) == value

@@ -217,10 +217,8 @@ async def test_a_rating_at_which_a_content_filter_cut_never_counts(text):
     cut = Sample(text=text, finish_reason="filtered")
     for sampled in ({}, {"how": "sampled", "n": 2, "temperature": 1.0}):
         _, judge = scorer(lambda request: cut, **sampled)
-        try:
-            assert (await judge(EXAMPLE, COHERENCE)).value is None
-        except ContentRefused as refused:
-            assert "content filter" in str(refused)
+        with pytest.raises(ContentRefused, match="content filter"):
+            await judge(EXAMPLE, COHERENCE)
     whole = Sample(text="Score: 1\nReason: It is", finish_reason="filtered")
     _, judge = scorer([whole])
     assert (await judge(EXAMPLE, COHERENCE)).value == 1

@@ -192,7 +192,8 @@ def made(example: Example, aspect: Aspect, value: float) -> Score:
 
 def rule_of(code: str, value: object):
     names = {"Example": Example, "Aspect": Aspect, "Score": Score, "made": made,
-             "partial": partial, "wraps": wraps, "once": once, "__name__": "rules_of_a_test"}  # fmt: skip
+             "partial": partial, "wraps": wraps, "once": once,
+             "__name__": "rules_of_a_test"}  # fmt: skip
     exec(code.replace("X", repr(value)), names)
     return names["rule"]
 

@@ -373,7 +373,7 @@ def test_any_text_is_measured_or_abstained(text):
             assert tool.scale[0] <= found.value <= tool.scale[1]
 
 
-# two texts of one language about different things, with one thing in common that is Latin or a digit
+# two texts of one language about different things, which share something in Latin or a number
 UNRELATED = {
     "Japanese": ("会社は{}に売上高が減少したと発表した。", "{}の祭りは雨のために中止になった。"),
     "Chinese": ("{}公司的收入下降了,经理辞职了。", "{}球队赢得了冠军。"),

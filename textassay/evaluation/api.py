@@ -360,7 +360,7 @@ class GraphMethod(TaskMethod):
         return hashlib.sha256(drawn.encode()).hexdigest()[:6]
 
     def describe(self) -> dict[str, Any]:
-        """Return graph, digests of its agents' code, the models that they hold, task and aspects."""
+        """Return graph, digests of its agents' code, the models in them, task and aspects."""
         return {
             "name": self.name,
             "graph": self.graph.to_mermaid(),

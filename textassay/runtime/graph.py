@@ -489,7 +489,7 @@ class Wiring:
         return Input(edge.parameter, end.index, fetch, here, () if all(inside) else tuple(inside))
 
     def _given(self, node: Node, edge: Edge) -> tuple[Any, list[tuple[str, bool]]]:
-        """Return the type that comes over the wire, and the fields: name, and whether it is a key."""
+        """Return the type that comes over the wire, and its fields: name, whether it is a key."""
         given, so_far = self._outputs[edge.source].type, edge.source
         steps = list[tuple[str, bool]]()
         for name in edge.path.split(".") if edge.path else ():

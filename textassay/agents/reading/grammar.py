@@ -70,7 +70,7 @@ _VALUES: dict[Form, str] = {
 
 NOUN = (
     r"(?:scor(?:e|ing)|rating|grade|mark|verdict|result|answer|value|judge?ment|assessment"
-    r"|evaluation|decision|conclusion)s?"
+    r"|evaluation|decision)s?"
 )
 _KIND = r"(?:an?|the|my|our|this|its|your|final|overall|total|assigned|resulting|numeric(?:al)?)"
 _TEXTS = (
@@ -89,12 +89,14 @@ _MODAL = (
 )
 _GIVE = (
     r"(?:giv(?:e|ing|en)|gave|rat(?:e|ed|ing)|scor(?:e|ed|ing)|assign(?:ed|ing)?|award(?:ed|ing)?"
-    r"|grad(?:e|ed|ing)|assess(?:ed)?|evaluat(?:e|ed)|judged?|mark(?:ed)?|say|choose|pick|select|put|place|call)"
+    r"|grad(?:e|ed|ing)|assess(?:ed)?|evaluat(?:e|ed)|judged?|mark(?:ed)?|say|choose|pick"
+    r"|select|put|place|call)"
 )
 _GET = (
-    rf"(?:receiv(?:es?|ing)|earn(?:s|ing)?|deserv(?:es?|ing)|get(?:s|ting)?|scor(?:es?|ing)"
+    r"(?:receiv(?:es?|ing)|earn(?:s|ing)?|deserv(?:es?|ing)|get(?:s|ting)?|scor(?:es?|ing)"
     r"|merit(?:s|ing)?|warrant(?:s|ing)?|achiev(?:es?|ing)|rates|obtain(?:s|ing)?"
-    rf"|(?:(?:is|be|being)\s)?(?:{_MODAL}\s)?(?:given|rated|scored|graded|assigned|awarded|judged|assessed))"
+    rf"|(?:(?:is|be|being)\s)?(?:{_MODAL}\s)?"
+    r"(?:given|rated|scored|graded|assigned|awarded|judged|assessed))"
 )
 _LEAD_TO = (
     r"(?:resulting|leading|giving|earning|making|yielding|indicating|suggesting|justifying"
@@ -109,7 +111,8 @@ _BE = r"(?:is|be|would\sbe|should\sbe|comes\s(?:out\s)?(?:to|at)|equals|['’]s)
 _SO = (
     r"(?:and|so|thus|hence|therefore|then|but|overall|ultimately|finally|accordingly"
     r"|consequently|altogether|all\sin\sall|all\sthings\sconsidered|on\s(?:balance|the\swhole)"
-    r"|to\s(?:sum\sup|conclude|summari[sz]e)|in\sthe\send|as\s(?:a\sresult|such)|for\s(?:this|these|that)\sreasons?"
+    r"|to\s(?:sum\sup|conclude|summari[sz]e)|in\sthe\send|as\s(?:a\sresult|such)"
+    r"|for\s(?:this|these|that)\sreasons?"
     r"|in\s(?:conclusion|summary|total|short|sum|general|my\s(?:opinion|view|judge?ment))"
     r"|(?:based|given|considering|taking)(?:\son)?\s(?:all\s)?(?:the\s)?(?:this|that|these|above"
     r"|everything)(?:\sinto\s(?:account|consideration))?)"
@@ -166,9 +169,12 @@ def grammar_of(own: str) -> Grammar:
     noun += rf"{NOUN}(?:\s(?:for|on)\s{text})?(?:\s?(?:of|at|as|to\sbe|:)){{1,2}}(?:\s{_MANNER})?"
     number = rf"(?:{noun}|{_MANNER}|)"
     so = rf"(?:{_SO}\s?,?\s?)*"
-    prefix = rf"(?:(?:{_KIND}\s)*(?:{NOUN}|final|overall|summary)\s?[:：]\s?)?"
+    verdict = rf"(?:(?:{_KIND}\s)*(?:{NOUN}|final|overall)\s?[:：]\s?)?"
+    # a section of an essay, unless a whole phrase follows
+    prefix = rf"(?:{verdict}|(?:summary|conclusion)\s?[:：]\s?)"
     giving = (
-        rf"(?:i|we)(?:['’](?:d|ll|m|ve))?(?:\s{_MODAL})*\s(?:{_GIVE}|go(?:ing)?\swith|settle\s(?:on|for))"
+        rf"(?:i|we)(?:['’](?:d|ll|m|ve))?(?:\s{_MODAL})*"
+        rf"\s(?:{_GIVE}|go(?:ing)?\swith|settle\s(?:on|for))"
         rf"(?:\s{text}){{0,2}}(?:\s(?:as|at|with|to\sbe|is))?(?:\s{number})?"
         rf"(?:\s(?:to|for)\s{text}(?:\sof)?)?\s?:?"
     )
@@ -176,11 +182,18 @@ def grammar_of(own: str) -> Grammar:
         rf"(?:(?:i|we)(?:['’]d)?(?:\s{_MODAL})*\s(?:think|believe|feel|find|say|conclude|consider)"
         r"(?:\sthat)?\s)?"
     )
-    getting = rf"{think}{text}(?:\s(?!will\b|can\b|must\b){_MODAL})*\s{_GET}(?:\s(?:as|at|with))?\s?{number}"
-    which = rf"(?:\s(?:that\s)?(?:i|we)(?:['’](?:d|ll))?(?:\s{_MODAL})*\s{_GIVE}(?:\s(?:to\s)?{text})?)?"
+    getting = (
+        rf"{think}{text}(?:\s(?!will\b|can\b|must\b){_MODAL})*\s{_GET}(?:\s(?:as|at|with))?"
+        rf"\s?{number}"
+    )
+    which = (
+        rf"(?:\s(?:that\s)?(?:i|we)(?:['’](?:d|ll))?(?:\s{_MODAL})*\s{_GIVE}"
+        rf"(?:\s(?:to\s)?{text})?)?"
+    )
     being = rf"{think}{name}{which}\s?(?:{_MODAL}\s)*{_BE}(?:\s{_MODAL})*\s?[,:]?\s?{number}"
     signed = rf"{name}\s?{_SIGN}{{1,3}}\s?(?:{number}|{giving}|{getting})?"
-    begun = rf"{so}(?:(?:for|as\sfor|in\sterms\sof|on|regarding|with\s(?:regards?|respect)\sto)\s{text}\s?,\s?{so})?"
+    concerning = r"(?:for|as\sfor|in\sterms\sof|on|regarding|with\s(?:regards?|respect)\sto)"
+    begun = rf"{so}(?:{concerning}\s{text}\s?,\s?{so})?"
     return Grammar(
         re.compile(rf"{prefix}{begun}(?:{signed}|{being}|{giving}|{getting})\s?"),
         re.compile(rf"{prefix}{so}{name}\s?"),
@@ -198,22 +211,27 @@ def grammar_of(own: str) -> Grammar:
         ),
         re.compile(rf"{begun}{text}\b"),
         re.compile(
-            rf"{prefix}{begun}{think}(?:{_LEAD_TO}\s)?(?:(?:this|that|which)\s{_LEADS_TO}\s(?:{text}\s)?"
+            rf"{verdict}{begun}{think}(?:{_LEAD_TO}\s)?"
+            rf"(?:(?:this|that|which)\s{_LEADS_TO}\s(?:{text}\s)?"
             rf"|{text}\s?(?:{_MODAL}\s)*(?:is|['’]s)"
-            rf"(?:\srated|\sscored)?\s|(?:rated|scored|scoring|graded)\s)?(?:{_MANNER}\s?)?"
+            rf"(?:\srated|\sscored)?\s?|(?:rated|scored|scoring|graded)\s?)?(?:{_MANNER}\s?)?"
         ),
         re.compile(rf"{begun}{think}(?:(?:this|it)\s?(?:is|['’]s)\s)?(?:{_MANNER}\s?)?"),
         re.compile(
             r"[ \t]+(?:for|in|on|of|to|regarding|concerning|with\s(?:respect|regards?)\sto"
             rf"|in\sterms\sof|when\sit\scomes\sto)\s{_ABOUT}(?:{_TEXT}"
-            + (rf"|(?:[\w'’-]{{1,20}}\s){{0,4}}?\w{{0,4}}{own}" if own else "")
+            + (
+                rf"|(?P<own>(?:[\w'’-]{{1,20}}\s){{0,4}}?\w{{0,4}}{own})"
+                if own
+                else "|(?P<own>(?!))"
+            )
             + r")(?!\w)"
         ),
         re.compile(
-            r"(?:if|were|had|when|once|unless|should|until|suppose|with(?!\sre(?:gard|spect))|without"
-            r"|as(?!\san?\b|\sfor\b)"
+            r"(?:if|were|had|when|once|unless|should|until|suppose|without"
+            r"|with(?!\sre(?:gard|spect))|as(?!\san?\b|\sfor\b)"
             r"|to|according|at|during|from"
-            rf"|in(?!\sterms|\s(?:conclusion|summary|total|short|sum|general|my|light|contrast)\b)"
+            r"|in(?!\sterms|\s(?:conclusion|summary|total|short|sum|general|my|light|contrast)\b)"
             rf"|for(?!\s(?:{text}|this|these|that|the\sreason)\b)"
             r"|on(?!\s(?:balance|the\swhole|this|reflection|a\b)\b))\b"
         ),
@@ -225,7 +243,8 @@ _ABOUT = r"(?:(?:the|its|overall|their)\s)?"
 _GOES_ON = (
     r"(?:because|as|since|due|given|but|which|while|although|though|based|considering|indicating"
     r"|reflecting|meaning|showing|suggesting|where|so|however|overall|here|and|with|mainly|primarily"
-    r"|(?:from|for)\sme|in\smy\s(?:opinion|view)|rather\sthan|instead\sof|is\smy|is\s(?:appropriate|warranted|justified|fair|fitting|deserved|suitable|reasonable))"
+    r"|(?:from|for)\sme|in\smy\s(?:opinion|view)|rather\sthan|instead\sof|is\smy"
+    r"|is\s(?:appropriate|warranted|justified|fair|fitting|deserved|suitable|reasonable))"
 )
 # Score: 4 Explanation: It reads well.
 _EXPLANATION = (
@@ -233,8 +252,11 @@ _EXPLANATION = (
     r"|notes?)\s?[:：]"
 )
 _CLOSES = lazy_pattern(
-    r"(?i)(?P<end>[ \t]*(?=\Z|\n(?![ \t]*(?-i:[a-z])))|[ \t]*[.!;。](?=[\s\"”’)\]]|\Z))"
-    r"|(?P<mark>,(?=\s)|(?:[ \t]*[–—](?=[ \t]|[A-Za-z])|[ \t]+--?(?=\s)|--?(?=[ \t]))(?!\s{0,3}\d)|[ \t]*[:：](?=\s)"
+    # a next line that goes on in lower case is the same sentence, unless it is `reason: ...`
+    r"(?i)(?P<end>[ \t]*(?=\Z|\n(?![ \t]*(?-i:[a-z])(?![\w ]{0,30}[:=])))"
+    r"|[ \t]*[.!;。](?=[\s\"”’)\]]|\Z))"
+    r"|(?P<mark>,(?=\s)|[ \t]*[:：](?=\s)"
+    r"|(?:[ \t]*[–—](?=[ \t]|[A-Za-z])|[ \t]+--?(?=\s)|--?(?=[ \t]))(?!\s{0,3}\d)"
     r"|[ \t]*\||[)\]\"”])"
     rf"|(?P<word>[ \t]+(?={_GOES_ON}\b))"
     rf"|(?P<label>[ \t]+(?={_EXPLANATION}))"
@@ -361,13 +383,14 @@ def _states(
     if after is None:
         return False
     clause = _clause(plain, line, begin)
-    strong = bool(match["top"]) or "stars" in match[0].lower()
+    strong = bool(match["top"]) or "stars" in match[0].lower() or after.about
     leads = _leads(plain, match, clause, grammar, line, begin, strong=strong, listed=after.dot)
     if (leads == "unsigned" and not after.ends) or (leads == "noun" and after.sign):
         return False
-    if not leads:
-        leads = _stands_alone(plain, match, clause, grammar, after, line, begin, first, last, form)
-    return bool(leads) and _is_settled(plain, after.at, form)
+    stated = bool(leads) or _stands_alone(
+        plain, match, clause, grammar, after, line, begin, first, last, form
+    )
+    return stated and _is_settled(plain, after.at, form)
 
 
 def _is_quoted(plain: str, line: int, at: int) -> bool:
@@ -391,13 +414,16 @@ class _After(NamedTuple):
     """Whether a colon, a dash or a bar follows."""
     word: bool
     """Whether a word goes on, such as `because`."""
+    about: bool
+    """Whether it says that it is a rating of the aspect."""
 
 
 def _after(plain: str, at: int, grammar: Grammar) -> _After | None:
     """Return how a value that ends here is closed; `None` if it counts something."""
+    of_aspect = False
     for _ in range(4):
         if about := grammar.about.match(plain, at):
-            at = about.end()
+            at, of_aspect = about.end(), of_aspect or about["own"] is not None
             continue
         closed = _CLOSES.match(plain, at)
         if closed is None:
@@ -413,7 +439,7 @@ def _after(plain: str, at: int, grammar: Grammar) -> _After | None:
         ends = closed["end"] is not None or closed["label"] is not None
         dot = ends and closed[0].strip() == "." and bool(_REST.match(plain, closed.end()))
         sign = (closed["mark"] or ",").strip() != ","
-        return _After(closed.end(), ends, dot, sign, closed["word"] is not None)
+        return _After(closed.end(), ends, dot, sign, closed["word"] is not None, of_aspect)
     return None
 
 
@@ -517,7 +543,7 @@ def _stands_alone(
     last: int,
     form: Form,
 ) -> bool:
-    """Return whether a value without a name is the first line, the last one or the last sentence."""
+    """Return whether a value without a name is the first or last line, or the last sentence."""
     if not grammar.alone.fullmatch(clause.text):
         return False
     if clause.text.endswith((" a", "the", "is")) and _SPOKEN.match(clause.text):
@@ -580,7 +606,9 @@ _NO_NOUN = (
     r"|minus|plus)"
 )
 _COUNTS = re.compile(
-    rf"(?i)[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|[ \t]?of\s(?!\d)|(?:(?<=[ -])(?!{_NO_NOUN}\b)[^\W\d_]))"
+    rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
+    r"[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|[ \t]?of\s(?!\d)"
+    rf"|(?:(?<=[ -])(?!{_NO_NOUN}\b)[^\W\d_]))"
 )
 # sentence 3, step 2: numbers of what is counted through
 _NUMBERED = lazy_pattern(

@@ -233,7 +233,7 @@ def _entry(name: str, held: list[str], by_key: dict[str, Aspect], form: Form, ab
     first, below = held[0].strip(" \t|*_"), "\n".join(held[1:]).strip()
     rating = parse_rating(first, scale=scale, form=form)
     if isinstance(rating, NoRating) and not first:
-        rating = parse_rating(below, scale=scale, form=form, aspect=aspect and aspect.name)
+        rating = parse_rating(below, scale=scale, form=form, aspect=aspect.name if aspect else None)
     if isinstance(rating, Rating) and aspect is not None:
         # `Fluency (1-10): 4` is out of 10, and so is all below `I use a scale of 1 to 10`
         beside = name if name.strip(" *#") not in aspect.name else ""

@@ -139,9 +139,12 @@ _parse_again = lru_cache(maxsize=1024)(_parse)
 
 # **4**   __4__   `4`   \boxed{4}: signs that only emphasize
 _MARKUP = lazy_pattern(
-    r"[*_`\u2600-\u2604\u2607-\u27bf\U0001f300-\U0001f31e\U0001f320-\U0001faff]|\$?\\boxed\{(?P<boxed>[^{}\n]{1,20})\}\$?|</?(?:b|i|u|em|strong|mark|p|span|div)>|<br\s?/?>"
+    # pictures, but for stars
+    r"[*_`\u2600-\u2604\u2607-\u27bf\U0001f300-\U0001f31e\U0001f320-\U0001faff]"
+    r"|\${0,2}\\boxed\{(?P<boxed>[^{}\n]{1,20})\}\${0,2}"
+    r"|</?(?:b|i|u|em|strong|mark|p|span|div)>|<br\s?/?>"
 )
-# <|im_end|>   <｜end▁of▁sentence｜>   </s>   <end_of_turn>   [/INST]: what some servers leave in
+# <|im_end|>   </s>   DeepSeek's with wide bars   <end_of_turn>: what some servers leave in
 _SPECIAL = lazy_pattern(
     r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|eot)>|<(?:start|end)_of_turn>|\[/?INST\]"
 )
@@ -158,8 +161,7 @@ def plain_text(text: str) -> str:
         text = _SPECIAL.sub(lambda match: "\n" + " " * (len(match[0]) - 1), text)
         # before the tags: `<b>` is one
         text = _MARKUP.sub(_blanked, text)
-        text = _TAG.sub(_as_name, text)
-        return text
+        return _TAG.sub(_as_name, text)
     return _MARKUP.sub(_blanked, text)
 
 
@@ -296,7 +298,7 @@ def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonO
 _SCORE_KEYS = frozenset({"score", "rating", "Score", "Rating"})
 # an assessment or an evaluation is as often a text as a number
 _IN_WORDS = lazy_pattern(
-    r"(?:.* )?(?:answer|verdict|result|value|judge?ment|assessment|evaluation|decision|conclusion)s?"
+    r"(?:.* )?(?:answer|verdict|result|value|judge?ment|assessment|evaluation|decision)s?"
 )
 
 
@@ -479,11 +481,16 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
                 continue
             if (of_hundred and scale[1] != 100) or not _is_scale(numbers, scale):
                 return plain, " ".join(match[0].split())
-            spans.append(match.span("inside" if inside else 0))
+            start, end = match.span("inside" if inside else 0)
+            # `On a scale of 1 to 5: 4`
+            if not inside and not plain[plain.rfind("\n", 0, start) + 1 : start].strip():
+                end += len(_PAUSE.match(plain, end)[0])  # type: ignore[index]
+            spans.append((start, end))
         plain = _without(plain, spans)
     return plain, ""
 
 
+_PAUSE = lazy_pattern(r"(?:\s?[,:])?")
 _ALONE = lazy_pattern(rf"(?i)[(\[]{{1,2}}\s?(?:{NUMBER})\s?[)\]]{{1,2}}")
 
 
@@ -495,7 +502,12 @@ def _without_label_names(plain: str, labels: Sequence[str]) -> str | NoRating:
     names = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
     spans = list[tuple[int, int]]()
     last = chr(ord("A") + len(labels) - 1)
-    pattern = rf"(?<![\w])(?P<letter>[A-{last}])(?P<named>[)\].]?\s?[:=–(\[\"-]?\s?[\"“]?(?P<name>(?i:{names})))(?!\w)(?P<close>[)\]\"”]*)"
+    # a sign between them, for `A good answer` begins with an article
+    sign = r"(?:[)\].]\s?[:=–(\[\"-]?|\s?[:=–(\[\"-])"
+    pattern = (
+        rf"(?<!\w)(?P<letter>[A-{last}])(?P<named>{sign}\s?[\"“]?(?P<name>(?i:{names})))"
+        r"(?!\w)(?P<close>[)\]\"”]*)"
+    )
     for match in re.finditer(pattern, plain):
         if match["name"].lower() != labels[ord(match["letter"]) - ord("A")].lower():
             return NoRating(
