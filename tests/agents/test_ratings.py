@@ -34,6 +34,28 @@ NUMBERS = {
                   "1. It is clear.\n2. It is short.\nScore: 4",
                   'The text says "Rating: 5", which I ignore.\n\nRating: 4',
                   "> Rating: 5\n\nRating: 4", "Confidence: 5\nRating: 4"],
+    "before more words": ["Score: 4 (good)", "Score: 4 - it flows, with 2 slips", "4 - It flows.",
+                          "Logical flow: 4. It reads well.", "Score: 4\n\nIt reads well.",
+                          "4/5\nSentence 3 is long.", "Score: 4, as it has one typo.",
+                          "Score: 4 because 2 of 3 sentences are fine.", "4. It flows.",
+                          "Score: 4\n\nReasons:\n1. It is clear.\n2. It is short.",
+                          "Score: 4\nReason: It falls short of a 5.", "Score: 4. Why not a 5?"],
+    "in the judge's words": ["I'd give this summary a solid 4.", "I rate its logical flow as 4.",
+                             "In conclusion, I would assign a score of 4 to this text.",
+                             "On a scale of 1 to 5, this text deserves a 4.",
+                             "For logical flow, I'd go with a 4.", "I think this is a 4.",
+                             "The score I would give is 4.", "It earns a 4 for its logical flow."],
+    "in words about the text": ["The text receives a score of 4 out of 5, as it is clear.",
+                                "It flows (score: 4).", "It flows (4/5).", "It flows well. 4/5",
+                                "The logical flow of the text is rated 4 out of 5.",
+                                "The text is clear and earns a 4.", "It flows, which makes it a 4.",
+                                "Given the two slips, the final score is 4."],
+    "trained judges": ["Feedback: It flows. [RESULT] 4", "**Reasoning:** So.\n\n**Result:** 4",
+                       "<feedback>It has 2 slips.</feedback>\n<score>4</score>",
+                       "<score>\n4\n</score>", "1. Clear.\n2. Short.\nDecision: Rating: [[4]]"],
+    "end-of-turn tokens": ["Rating: 4<|im_end|>", "Rating: 4</s>", "4<|eot_id|>",
+                           "Rating: 4<end_of_turn>\n", "Score: 4<｜end▁of▁sentence｜>",
+                           '{"score": 4}<|endoftext|>', "<|im_start|>assistant\nScore: 4"],
     "before its explanation": ["Rating: 4\nRationale: A score of 3 asks for more.",
                                "Score: 4 Explanation: 5 facts are right.",
                                "4\n\nReasoning: It flows.", "**Score: 4**\n\n**Reason:** Clear."],
@@ -48,7 +70,10 @@ NUMBERS = {
              '{"logical_flow": 4}', '{"Logical Flow": 4, "Fluency": 5}', '{"final_score": 4}',
              '{"reason": "a score of 2 would be harsh", "score": 4, "confidence": 5}',
              '```json\n{"reason": "ok", "score": 4}\n```', 'Here it is:\n{"score": 4}',
-             '{"score": 4}\nReason: It flows.'],
+             '{"score": 4}\nReason: It flows.', '{"score": 4, "max_score": 5}',
+             '{"logical flow": {"score": 4, "reason": "2 slips"}}', '{"scale": "1-5", "score": 4}',
+             '[{"aspect": "Logical flow", "score": 4}, {"aspect": "Style", "score": 2}]',
+             '{"score": "4 (good)", "finalScore": 4}'],
 }  # fmt: skip
 LETTERS = ["D", "d", "(D)", "**D**", "D.", "Answer: D", "It flows.\n\nD", "Rating: D\nReason: so",
            "It flows. Answer: D.", '{"score": "D", "reason": "not E"}', "[[D]]",
@@ -71,20 +96,17 @@ def test_the_clear_forms_are_read(form, answers):
 
 NOT_READ = {
     "nothing": ["", " \n", "Yes", "Good", "?", "-", "Rating:", "Rating: good", "null", "½", "④"],
-    "another scale": ["Rating: 4 (out of 10)", "On a scale of 1-10, rating: 4", "Rating: 4 percent",
-                      "Score: 4 points out of 20", "Rating: 4 von 10", "Rating: 4（满分10）",
-                      "Rating: 40%", "Score (1-100): 4%"],
+    "another scale": ["Rating: 4 (out of 10)", "Rating: 4 percent", "Rating: 4 von 10",
+                      "Rating: 4（满分10）", "Rating: 40%"],
     "several": ["4, 5", "4;5", "5 5 1", "Rating: 4, 5", "Rating: 4 5", "Rating: 4 / 5 / 3",
                 "Rating: 4 for style, 2 for grammar", "Style: 4. Grammar: 2.", "[3, 4]",
-                "<rating>4</rating><rating>2</rating>", "| 4 | 5 |"],
+                "| 4 | 5 |"],
     "a range or a bound": ["3-4", "Rating: 3 to 4", "Rating: 3–4", "Rating: >4", "Rating: ≥3",
                            "Rating: at least 3", "Rating: about 4?", "Rating: 5?", "5?"],
     "a sum": ["Rating: 5 - 1 = 4", "Rating: (4+2)/2 = 3", "Rating: 5 - 2", "Rating: 2*2",
               "Rating: 2^2", "Rating: 3 1/2", "Rating: .4", "Rating: 4.9.2", "Rating: 4e1"],
-    "taken back": ["Rating: 4\nWait, that is wrong. It should be 2.", "Rating: 2\nActually 4.",
-                   "Rating: 5 is too high; 3", "I considered 5 but settled on 3.",
-                   '{"rating": 4}\nNo, it should be 2.'],
-    "the task repeated": ["1: poor\n2: fair\n5: excellent", "Maximum rating: 5", "Max score: 5",
+    "taken back": ["Rating: 5 is too high; 3", "I considered 5 but settled on 3."],
+    "the task repeated": ["Maximum rating: 5", "Max score: 5",
                           "Rating scale: 5", "5 = excellent", "Rating: 1 to 5", "Rating (1-5):",
                           "The user asked for a rating of 5.", 'I was told to say "5".'],
     "shares and counts": ["3 out of 5 claims are wrong.", "4/5 sentences are good.", "Page 4 of 5",
@@ -93,6 +115,11 @@ NOT_READ = {
                           "It ends with Kane scoring 2.", "Rating:\n\n1. It is fluent."],
     "other labels": ["Confidence: 4", "Coherence: 5", "Grammar: 5\nFluency: low", "Flow: 4",
                      "Other texts got Rating: 5.", "The text says: Rating: 5"],
+    "somebody else's": ["The film gets a 4 out of 5.", "He gave it a 4.",
+                        "The rating it gives is 4.", "It will score 4.",
+                        "In the text, the rating is 5.", "So, as of now, the score is 1.",
+                        "The score of the match is 2.", "A typical text would receive a 3.",
+                        "It deserves more than a 3.", "I would not give it a 5."],
     "quoted": ['The source says "Final score: 5".', "> Rating: 5", "Note: it says 'Rating: 5'",
                'The text reads "Great. Rating: 5"'],
     "hypothetical": ["If it were longer, I would rate it 5.", "Had it been true, rating: 5.",
@@ -118,26 +145,39 @@ def test_what_only_looks_like_a_rating_is_none(answers):
 
 
 NO_RATING = {
-    ("number", "OffScale"): ["Score: 7", "Score: -3", "8/10", "4/10", "Score (1-10): 4",
+    ("number", "OffScale"): ["On a scale of 1-10, rating: 4", "Score: 4 points out of 20",
+                             "I use a scale from 1 to 10. It flows. Score: 4", "Score: 4\nMax: 10",
+                             "Score: 4. The maximum is 10.", "Score: 4\n(scale 1-10)",
+                             "My scale goes up to 10. Score: 4",
+                             "Using a 10-point scale.\nScore: 4", "Score: 4 [1-10]",
+                             '{"score": 4, "max_score": 10}', '{"score": 4, "out_of": 10}',
+                             '{"score": 4, "scale": "1-10"}', '{"score": 4, "maxScore": 10}',
+                             '{"scale": {"min": 1, "max": 10}, "score": 4}',
+                             '{"fluency": {"score": 4, "out_of": 10}}', "Score: 7",
+                             "Score: -3", "8/10", "4/10", "Score (1-10): 4",
                              '{"score": 11}', '{"score": 1e999}'],
     ("letters", "OffScale"): ["Answer: G"],
     ("stars", "OffScale"): ["7 stars"],
     ("number", "Contradictory"): [
+        "Rating: 4\nWait, that is wrong. It should be 2.", "Rating: 2\nActually 4.",
+        '{"rating": 4}\nNo, it should be 2.', "Fluency: 4\nActually, make that 3.",
+        "Rating: 5\n\nThat is kind, so 3.", "<rating>4</rating><rating>2</rating>",
+        "1: poor\n2: fair\n5: excellent", "Rating: 4<|im_end|>\n<|im_start|>user\nRating: 2",
         "Rating: 4\nRating: 5", "4\n2", "Rating: 4/10\nRating: 4", "Score: 4\n\nFinal score: 3",
         "Rating: 2. Rating: 5.", "I rate it 2. I rate it 5.", "Fluency: 4\nScore: 2",
         "Rating: 4\nReason: It is not clear. Rating: 3.", '{"rating": 4, "rating": 2}',
         '{"Rating": "4", "rating": "5"}', '{"rating": 4}\n{"rating": 2}',
         '{"score": 2, "final_score": 3}', '{"score": 4}\nScore: 3'],
     ("letters", "Contradictory"): ["Answer: B\nAnswer: D"],
-    ("stars", "Contradictory"): ["Four stars. It flows.\nRating: 3 stars"],
+    ("stars", "Contradictory"): ["5 stars, says the text. I give 2 stars.",
+                                 "Four stars. It flows.\nRating: 3 stars"],
     ("number", "Declined"): ["I'm sorry, but I cannot rate this.", "As an AI, I have no opinion.",
                              "I can’t give this a score of 5.", "This cannot be scored.", "N/A",
                              '{"rating": "N/A"}'],
     ("letters", "Declined"): ["I am unable to choose."],
     ("letters", "NoScoreFound"): ["A good summary of the text", "4", "A. It flows", '{"score": 4}'],
     ("number", "NoScoreFound"): ["D", "4 stars", "★★★★"],
-    ("stars", "NoScoreFound"): ["****", "☆☆☆☆☆", "It names a five star hotel.",
-                                "5 stars, says the text. I give 2 stars."],
+    ("stars", "NoScoreFound"): ["****", "☆☆☆☆☆", "It names a five star hotel."],
 }  # fmt: skip
 
 
@@ -251,10 +291,62 @@ def test_a_labeled_last_line_is_read_whatever_stands_before_it(before, label, va
 
 
 @given(label=labels, value=st.integers(1, 5), after=remarks)
-def test_a_rating_with_more_behind_it_is_asked_for_again(label, value, after):
-    assert isinstance(
-        parse_rating(f"{label}: {value}\n{after}", scale=FIVE, aspect="coherence"), NoRating
-    )
+def test_a_labeled_first_line_is_read_with_remarks_behind_it(label, value, after):
+    """They count, quote and turn down numbers; none is given."""
+    found = parse_rating(f"{label}: {value}\n{after}", scale=FIVE, aspect="coherence")
+    assert isinstance(found, Rating), (after, found)
+    assert found.value == value
+
+
+taken_back = st.sampled_from(
+    ["Actually, {}.", "No, {}.", "Make that {}.", "On reflection it should be {}.", "{} is right.",
+     "That is too kind, so {}.", "{} overall.", "I change it to {}", "Rather {}"]
+)  # fmt: skip
+
+
+@given(label=labels, value=st.integers(1, 5), other=st.integers(1, 5), back=taken_back)
+def test_a_rating_is_not_read_where_another_number_may_take_it_back(label, value, other, back):
+    answer = f"{label}: {value}\n{back.format(other)}"
+    found = parse_rating(answer, scale=FIVE, aspect="coherence")
+    assert getattr(found, "value", value) == value
+    assert value == other or isinstance(found, NoRating)
+
+
+STATED = (
+    "Score: {}", "{}", "{}/{top}", "I would rate this text {}.", "It earns a score of {}.",
+    "Coherence: {} out of {top}", "It flows, resulting in a score of {}.", "The score is {}.",
+    "Rating: {} (fine)", "[RESULT] {}", "<score>{}</score>", '{{"score": {}}}', "It flows. {}",
+)  # fmt: skip
+stated_scales = st.sampled_from([(1, 3), (1, 5), (0, 10), (1, 10), (0, 100), (-2, 2), (0, 1)])
+
+
+@given(stated_scales, st.sampled_from(STATED), st.data())
+def test_every_statement_is_read_on_every_scale_and_never_on_another(scale, stated, data):
+    value = data.draw(st.integers(*scale) | st.floats(*scale).map(lambda x: round(x, 1)))
+    answer = stated.format(value, top=scale[1])
+    found = parse_rating(answer, scale=scale, aspect="coherence")
+    assert isinstance(found, Rating), answer
+    assert found.value == value
+    for other in (f"Scale: {scale[0]}-{scale[1] * 7 + 1}", f"Maximum: {scale[1] * 7 + 1}"):
+        beside = parse_rating(f"{other}\n{answer}", scale=scale, aspect="coherence")
+        assert isinstance(beside, NoRating), (other, answer)
+
+
+@given(st.sampled_from(STATED), st.integers(1, 5))
+def test_a_statement_inside_of_a_quotation_is_nobodys(stated, value):
+    said = stated.format(value, top=5)
+    found = parse_rating(f'The text ends with "So. {said}" and no more.', scale=FIVE)
+    assert isinstance(found, NoRating) or said.startswith("{")
+
+
+@given(
+    st.sampled_from(["sentences", "verbs", "errors", "minutes", "people"]),
+    st.sampled_from(STATED[:1] + STATED[3:6]),
+    st.integers(1, 5),
+)
+def test_a_number_with_a_noun_behind_it_counts_the_noun(noun, stated, value):
+    answer = stated.format(value, top=5).rstrip(".") + f" {noun}."
+    assert isinstance(parse_rating(answer, scale=FIVE, aspect="coherence"), NoRating)
 
 
 @given(values=st.lists(st.integers(1, 5), min_size=2, max_size=4), label=labels, remark=remarks)
@@ -343,9 +435,6 @@ FILES = (
     "topical_chat/predictions_gpt35_llm_eval_no_cot.jsonl.gz",
     "topical_chat/predictions_gpt35_rate_explain.jsonl.gz",
 )
-LEAST = {"llm_eval_no_cot": 0.985, "rts": 0.975, "altrts": 0.985}
-"""Least share that is read of the answers to one prompt, where it is not .995: half of the first
-kind's rest are opinions behind a number (`2. The response ...`), which lists begin with, too."""
 
 
 def value_in(answer, **asked):
@@ -354,7 +443,7 @@ def value_in(answer, **asked):
 
 
 def test_recorded_ratings_are_read_as_recorded():
-    """99.5 % of all; three of them better than by the recorders, as their last lines show."""
+    """99.9 % of all, three of them better than by the recorders, as their last lines show."""
     counted: Counter[str] = Counter()
     lost: Counter[str] = Counter()
     different = list[str]()
@@ -370,9 +459,9 @@ def test_recorded_ratings_are_read_as_recorded():
                     different.append(answer.splitlines()[-1])
     assert different == ["2", "Answer: 3", "Score: 1"]
     assert counted.total() > 140_000
-    assert lost.total() <= 0.005 * counted.total()
+    assert lost.total() <= 0.0015 * counted.total()
     shares = {prompt: 1 - lost[prompt] / counted[prompt] for prompt in counted}
-    assert {p: s for p, s in shares.items() if s < LEAST.get(p, 0.995)} == {}
+    assert {prompt: share for prompt, share in shares.items() if share < 0.997} == {}
 
 
 def test_recorded_choices_are_read_as_recorded():
@@ -394,9 +483,9 @@ def test_recorded_choices_are_read_as_recorded():
 
 
 def test_no_rating_is_invented():
-    """Ranges, other scales, sums, quotations, corrections, other aspects, half JSON."""
-    rows = benchmark("nasty-answers/answers.jsonl")
-    assert len(rows) >= 180
+    """Ranges, other scales, sums, quotations, corrections, other aspects, half JSON, matches."""
+    rows = benchmark("nasty-answers/answers.jsonl") + benchmark("nasty-answers/traps.jsonl")
+    assert len(rows) >= 414
     values = {
         row["id"]: value_in(row["answer"], scale=(1.0, 5.0), aspect="fluency") for row in rows
     }
@@ -486,3 +575,26 @@ def test_probabilities_that_tell_no_rating_say_why(answer, reason, words):
     found = expected_rating(sample, 0, LABELS["ten" if reason == "AmbiguousLabels" else "number"])
     assert found.type == reason
     assert words in found.message
+
+
+LABELED = {"labels": ("incorrect", "partly correct", "correct"), "scale": (0.0, 2.0),
+           "form": "letters"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [
+        ("C", 2), ("C: correct", 2), ("C (correct)", 2), ("C) correct", 2), ("C - Correct", 2),
+        ("Answer: C (correct)", 2), ("C. correct", 2), ("**C**: correct", 2),
+        ("B: partly correct", 1),
+        ("correct", 2), ("Verdict: partly correct", 1), ("It holds.\n\nCorrect.", 2),
+        ('{"score": "C: correct"}', 2), ('{"verdict": "incorrect"}', 0),
+        ("C: correct<|im_end|>", 2),
+        ("It is incorrect in part.\nAnswer: B", 1), ("A correct answer.\nAnswer: C", 2),
+        ("C (incorrect)", None), ("A: correct", None), ("Answer: B (correct)", None),
+        ("The answer is not correct", None), ("It is correct in most parts", None),
+        ("correct\nincorrect", None), ("D: correct", None), ('{"score": "A: correct"}', None),
+    ],
+)  # fmt: skip
+def test_labels_are_read_by_letter_and_by_name_if_both_agree(answer, value):
+    assert value_in(answer, **LABELED) == value

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.work import grows_linearly
+from textassay.agents.reading.joint import parse_joint
 from textassay.agents.reading.json_in_prose import JsonObject, find_json
 from textassay.agents.reading.lists import (
     ListItem,
@@ -18,7 +19,7 @@ from textassay.agents.reading.lists import (
     parse_plan,
     parse_statements,
 )
-from textassay.agents.reading.ratings import NoRating, parse_joint
+from textassay.agents.reading.ratings import NoRating
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect
 

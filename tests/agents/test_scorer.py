@@ -132,10 +132,11 @@ async def test_a_cut_answer_is_asked_for_once_more_with_more_room(cut):
 async def test_one_rule_for_cut_answers_whether_one_sample_is_asked_for_or_several():
     """A rating at which an answer was cut counts in neither; the whole ones are the score."""
     cut = Sample(text="Score: 4", finish_reason="length")
-    answer = Response(samples=(cut, Sample(text="Score: 2"), cut))
-    _, judge = scorer([answer], n=3, temperature=1.0, how="sampled")
-    assert (await judge(EXAMPLE, COHERENCE)).value == 2
-    _, judge = scorer([Response(samples=(cut, cut, cut))] * 2, n=3, temperature=1.0, how="sampled")
+    whole, sampled = Sample(text="Score: 2"), {"n": 3, "temperature": 1.0, "how": "sampled"}
+    _, judge = scorer([Response(samples=(cut, whole, whole)), cut], **sampled)
+    score = await judge(EXAMPLE, COHERENCE)
+    assert (score.value, score.samples) == (2, 2)
+    _, judge = scorer([Response(samples=(cut, cut, cut)), *[cut] * 3], **sampled)
     assert (await judge(EXAMPLE, COHERENCE)).outcome == "invalid"
     _, judge = scorer([cut] * 2, parse_retries=0)
     assert (await judge(EXAMPLE, COHERENCE)).outcome == "invalid"
@@ -169,7 +170,9 @@ async def test_json_is_asked_for_where_the_model_follows_a_schema():
 
 async def test_samples_are_averaged_and_unusable_ones_left_out_and_counted():
     answers = iter(["4", "5", "?", "4", "none"])
-    model, judge = scorer(lambda request: next(answers), how="sampled", n=5, temperature=1.0)
+    model, judge = scorer(
+        lambda request: next(answers), how="sampled", n=5, temperature=1.0, parse_retries=0
+    )
     score = await judge(EXAMPLE, COHERENCE)
     assert score.value == pytest.approx(13 / 3)
     assert score.samples == 3
@@ -177,6 +180,48 @@ async def test_samples_are_averaged_and_unusable_ones_left_out_and_counted():
     assert score.evidence[0]["unusable"] == {"NoScoreFound": 2}
     assert score.evidence[0]["ratings"] == [4, 5, 4]
     assert (len(model.requests), model.requests[0].n) == (1, 5)
+
+
+async def test_a_sample_without_a_rating_is_asked_for_once_more_in_its_chat():
+    """What cannot be read is rated otherwise than the rest, so the mean would shift without it."""
+    first = Response(
+        samples=tuple(
+            Sample(text=text) for text in ["4", "Hm.", "4", "Hm.", "I cannot rate this."]
+        ),
+        usage=Usage(calls=1),
+    )
+    model, judge = scorer([first, "1", "Well."], how="sampled", n=5, temperature=1.0)
+    score = await judge(EXAMPLE, COHERENCE)
+    assert (score.value, score.samples) == (3, 3)
+    assert sorted(score.evidence[0]["ratings"]) == [1, 4, 4]
+    assert score.evidence[0]["unusable"] == {"NoScoreFound": 1, "Declined": 1}
+    again = model.requests[1:]
+    assert [request.messages[-2].content for request in again] == ["Hm.", "Hm."]
+    assert len({request.draw for request in again}) == 2  # a cache answers each by itself
+    assert score.usage.calls == 3
+
+
+@pytest.mark.parametrize(("readable", "outcome"), [(5, "scored"), (4, "invalid"), (0, "invalid")])
+async def test_fewer_than_half_of_the_samples_are_no_score(readable, outcome):
+    answers = iter(["4"] * readable + ["Hm."] * (10 - readable))
+    _, judge = scorer(
+        lambda request: next(answers), how="sampled", n=10, temperature=1.0, parse_retries=0
+    )
+    score = await judge(EXAMPLE, COHERENCE)
+    assert (score.outcome, score.samples) == (outcome, readable)
+
+
+@pytest.mark.parametrize("text", ["Score: 1", "It flows.\nScore: 1 ", '{"score": 1'])
+async def test_a_rating_at_which_a_content_filter_cut_never_counts(text):
+    """`1` may have become `10`; a rating with more behind it is whole."""
+    cut = Sample(text=text, finish_reason="filtered")
+    for sampled in ({}, {"how": "sampled", "n": 2, "temperature": 1.0}):
+        _, judge = scorer(lambda request: cut, **sampled)
+        with pytest.raises(ContentRefused, match="content filter"):
+            await judge(EXAMPLE, COHERENCE)
+    whole = Sample(text="Score: 1\nReason: It is", finish_reason="filtered")
+    _, judge = scorer([whole])
+    assert (await judge(EXAMPLE, COHERENCE)).value == 1
 
 
 async def test_a_server_with_a_most_of_samples_is_asked_for_the_rest_at_once():

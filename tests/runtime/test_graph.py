@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Generic, NamedTuple, NotRequired, TypedDict, TypeVar
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.waiting import HANGS_AFTER
 from tests.work import opcodes
+from textassay.runtime.agent_types import fits
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import AuthenticationFailed, BudgetReached, GraphError, StorageError
 from textassay.runtime.graph import Graph, Node, each, fixed
@@ -652,3 +653,112 @@ def test_a_node_of_a_linear_graph_costs_few_instructions() -> None:
         return opcodes(lambda: asyncio.run(graph.run(Text(text="a"))))
 
     assert (instructions(13) - instructions(3)) / 10 < 350
+
+
+T = TypeVar("T")
+
+
+class State(TypedDict):
+    """The usual state of other frameworks; two fields are called like methods of dict."""
+
+    text: str
+    items: list[str]
+    copy: NotRequired[str]
+
+
+class Outer(TypedDict, Generic[T]):
+    inner: State
+    held: T
+
+
+class Point(NamedTuple):
+    text: str
+    count: int
+
+
+@dataclass
+class Plain:
+    text: str
+    inner: State
+
+
+async def shout(text: str) -> str:
+    return text.upper()
+
+
+async def state_of(text: str) -> State:
+    return {"text": text, "items": [text, text]}
+
+
+STATE: State = {"text": "a", "items": ["a", "b"], "copy": "c"}
+
+
+@pytest.mark.parametrize(
+    ("input_type", "wire", "message", "result"),
+    [
+        (State, "text", STATE, "A"),
+        (State, "input.copy", STATE, "C"),
+        (State, each("items"), STATE, ["A", "B"]),
+        (Outer[int], "inner.text", {"inner": STATE, "held": 1}, "A"),
+        (Outer[int], each("inner.items"), {"inner": STATE, "held": 1}, ["A", "B"]),
+        (Plain, "inner.copy", Plain("x", STATE), "C"),
+        (State | Point, "text", STATE, "A"),
+        (State | Point, "text", Point("p", 1), "P"),
+        (Point, "text", Point("p", 1), "P"),
+    ],
+)
+async def test_fields_of_typed_dicts_are_keys(input_type, wire, message, result):
+    graph = Graph("g", input=input_type, nodes=[Node("upper", shout, text=wire)], output="upper")
+    assert await graph.run(message) == result
+
+
+async def test_a_node_that_yields_a_typed_dict_passes_its_fields_on():
+    nodes = [Node("state", state_of, text="text"), Node("all", shout, text=each("state.items"))]
+    graph = Graph("g", input=State, nodes=nodes, output="all")
+    assert await graph.run(STATE) == ["A", "A"]
+
+
+async def test_a_key_that_is_left_out_is_a_failure_with_its_name():
+    graph = Graph("g", input=State, nodes=[Node("upper", shout, text="copy")], output="upper")
+    failure = await graph.run({"text": "a", "items": []})
+    assert isinstance(failure, Failure)
+    assert "'copy'" in failure.message
+
+
+@pytest.mark.parametrize("wire", ["keys", "missing", "text.length", "items", each("text")])
+def test_a_wire_to_no_field_of_a_typed_dict_is_refused_when_the_graph_is_built(wire):
+    with pytest.raises(GraphError, match=r"node 'upper'|'upper' expects|each\(\) of 'upper'"):
+        Graph("g", input=State, nodes=[Node("upper", shout, text=wire)], output="upper")
+
+
+async def test_an_input_or_a_result_that_is_no_dict_is_not_taken_for_a_typed_dict():
+    graph = Graph("g", input=State, nodes=[Node("upper", shout, text="text")], output="upper")
+    with pytest.raises(GraphError, match="expects State"):
+        await graph.run("a")
+
+    async def wrong(text: str) -> State:
+        return text  # type: ignore[return-value]
+
+    nodes = [Node("state", wrong, text="text"), Node("upper", shout, text="state.text")]
+    failure = await Graph("g", input=State, nodes=nodes, output="upper").run(STATE)
+    assert isinstance(failure, Failure)
+    assert failure.node == "state"
+
+
+def test_typed_dicts_fit_by_their_fields():
+    class Longer(State):
+        more: int
+
+    class Other(TypedDict):
+        text: int
+
+    assert fits(Longer, State)
+    assert not fits(State, Longer)
+    assert not fits(Other, State)
+    assert fits(State, dict)
+    assert not fits(str, State)
+
+
+def test_a_list_for_a_single_item_names_each():
+    with pytest.raises(GraphError, match=r"each\(\.\.\.\)"):
+        Graph("g", input=State, nodes=[Node("upper", shout, text="items")], output="upper")

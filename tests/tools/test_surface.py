@@ -7,6 +7,7 @@ import math
 import random
 import subprocess
 import sys
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -370,3 +371,75 @@ def test_any_text_is_measured_or_abstained(text):
         found = tool.compute(Example(output=text or "x", source=text[::-1] or "x"))
         if isinstance(found, Measurement) and tool.scale:
             assert tool.scale[0] <= found.value <= tool.scale[1]
+
+
+# two texts of one language about different things, which share something in Latin or a number
+UNRELATED = {
+    "Japanese": ("会社は{}に売上高が減少したと発表した。", "{}の祭りは雨のために中止になった。"),
+    "Chinese": ("{}公司的收入下降了,经理辞职了。", "{}球队赢得了冠军。"),
+    "Korean": ("{} 회사의 매출이 감소했다고 발표했다.", "{} 축제는 비 때문에 취소되었다."),
+    "Arabic": ("في {} انخفضت إيرادات الشركة", "في {} فاز الفريق بالكأس"),
+    "Hebrew": ("בשנת {} ירדו הכנסות החברה", "בשנת {} זכתה הקבוצה בגביע"),
+    "Russian": ("В {} году выручка компании упала", "В {} команда выиграла кубок"),
+    "Greek": ("Το {} τα έσοδα της εταιρείας μειώθηκαν", "Το {} η ομάδα κέρδισε το κύπελλο"),
+    "Hindi": ("{} में कंपनी की आय घट गई", "{} में टीम ने कप जीता"),
+    "Thai": ("ปี {} รายได้ของบริษัทลดลง", "ปี {} ทีมชนะเลิศถ้วยรางวัล"),
+    "Georgian": ("{} წელს კომპანიის შემოსავალი შემცირდა", "{} წელს გუნდმა თასი მოიგო"),
+}
+
+
+@pytest.mark.parametrize("variant", ["rouge1", "rouge2", "rougeL", "rougeLsum"])
+@pytest.mark.parametrize("shared", ["2024", "iPhone 15", "www.example.org", ""])
+@pytest.mark.parametrize("language", UNRELATED)
+async def test_rouge_abstains_on_scripts_that_it_drops_whatever_the_texts_share(
+    language, shared, variant
+):
+    output, reference = (text.format(shared) for text in UNRELATED[language])
+    score = await Rouge(variant=variant).score(
+        Example(id="x", output=output, references=[reference])
+    )
+    assert (score.value, score.error.type) == (None, "UnsupportedScript")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["L'élève était déjà très gêné à l'école", "Þórður fór út á götuna og sá þá að það var kalt",
+     "Zażółć gęślą jaźń, chrząszcz brzmi w trzcinie", "He met 安倍晋三 in Tokyo in 2019."],
+)  # fmt: skip
+async def test_rouge_measures_languages_with_accents_and_names_in_other_scripts(text):
+    assert (await Rouge().score(Example(id="x", output=text, references=[text]))).value == 1
+
+
+async def test_a_reference_in_another_script_is_left_out():
+    """The output shares its year with the Chinese one, and nothing else."""
+    references = ["2024年球队赢得了冠军。", "In 2024 sales fell."]
+    example = Example(id="x", output="In 2024 sales fell.", references=references)
+    assert (await Rouge().score(example)).value == 1
+    only = example.model_copy(update={"references": tuple(references[:1])})
+    assert (await Rouge().score(only)).value is None
+
+
+@pytest.mark.parametrize("tool", [Bleu(), Ter()])
+@pytest.mark.parametrize("language", ["Japanese", "Chinese", "Thai"])
+async def test_tools_that_cut_at_spaces_abstain_on_scripts_without_them(tool, language):
+    text = UNRELATED[language][0].format("2024")
+    score = await tool.score(Example(id="x", output=text, references=[text]))
+    assert (score.value, score.error.type) == (None, "UnsupportedScript")
+
+
+@pytest.mark.parametrize("tool", [Rouge(), Bleu(), Chrf(), Ter(), Coverage(), Novelty(n=1)])
+async def test_two_encodings_of_an_accent_are_one_word(tool):
+    """The first is composed, the second is a letter and a mark."""
+    composed = "La niña comió piñas"
+    marked = normalize("NFD", composed)
+    same = Example(id="x", output=composed, source=composed, references=[composed])
+    mixed = same.model_copy(update={"source": marked, "references": (marked,)})
+    assert (await tool.score(mixed)).value == (await tool.score(same)).value
+
+
+async def test_signs_of_vowels_belong_to_their_word():
+    """Cut at them, any two texts in Hindi would be made of the same consonants."""
+    output, source = "कंपनी की आय घट गई", "टीम ने कप जीता और गाना गाया"
+    example = Example(id="x", output=output, source=source)
+    assert (await Coverage().score(example)).value == 0
+    assert (await Novelty(n=1).score(example)).value == 1

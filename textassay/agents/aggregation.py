@@ -32,6 +32,9 @@ from textassay.runtime.rubric import Criterion, share_of_points, with_prerequisi
 
 EMPTY = ScoreError(type="EmptyOutput", message="there is no text to judge")
 """Why a blank output has no score."""
+REQUIRED_SAMPLES = 0.5
+"""Share of several samples that must be usable, as of the parts of an average: recorded judges rate
+what cannot be read otherwise than what can, so that the mean of a minority says little."""
 MAX_QUOTED_SAMPLES = 3
 """Unusable samples that a score quotes; the rest are counted."""
 
@@ -81,15 +84,19 @@ def from_samples(
     /,
     evidence: tuple[Json, ...] = (),
     labels: Sequence[str] = (),
+    required: float = REQUIRED_SAMPLES,
     **fields: Any,
 ) -> Score:
     """Return the score for the usable samples; the others are left out and counted.
+
+    If too few of them are usable, there is no score.
 
     Args:
         samples: What the judge wrote.
         ratings: What was read in each of them.
         evidence: What stands before the ratings in the score's evidence.
         labels: Names of labels without an order, which are voted on; empty for the mean.
+        required: Share of the samples that must be usable.
         fields: The score's other fields; they win over those that are made here.
     """
     values = [rating.value for rating in ratings if isinstance(rating, Rating)]
@@ -102,6 +109,12 @@ def from_samples(
             f"none of {len(samples)} samples contains a usable rating; the first says: {text!r}"
         )
         return Score.unscored(DECLINED if declined else "NoScoreFound", message, **fields)
+    if len(values) < required * len(samples):
+        message = (
+            f"only {len(values)} of {len(samples)} samples contain a usable rating, and those that"
+            " contain none may differ from them"
+        )
+        return Score.unscored("TooFewSamples", message, **fields)
     if labels:
         return voted(values, labels, **fields)
     # The mean of equal ratings must be that rating, whatever rounding does.

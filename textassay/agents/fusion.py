@@ -30,8 +30,9 @@ from textassay.agents.ask import (
     truncation_note,
 )
 from textassay.agents.prompt_template import Prompt
+from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.lists import parse_plan
-from textassay.agents.reading.ratings import DECLINED, JointAnswer, NoRating, Rating, parse_joint
+from textassay.agents.reading.ratings import DECLINED, NoRating, Rating
 from textassay.agents.scorer import whole_lines
 from textassay.meta.correlation import pearson
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -585,7 +586,7 @@ class LLMFuser:
         usable = [at for at, rating in enumerate(ratings) if isinstance(rating, Rating)]
         single: dict[str, Any] = {}
         if self.ask.n == 1:
-            single = {"samples": None, "spread": None}
+            single = {"samples": None, "spread": None, "required": 0.0}
             # The first answer that rates this aspect counts; earlier ones are quoted as unusable.
             if usable:
                 ratings, samples = ratings[: usable[0] + 1], samples[: usable[0] + 1]

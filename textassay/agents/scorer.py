@@ -36,6 +36,8 @@ from textassay.agents.ask import (
     truncation_note,
 )
 from textassay.agents.prompt_template import BoundPrompt, Prompt
+from textassay.agents.reading.grammar import Form
+from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.json_in_prose import object_schema
 from textassay.agents.reading.labels import (
     MIN_MASS,
@@ -53,13 +55,11 @@ from textassay.agents.reading.labels import (
 from textassay.agents.reading.ratings import (
     DECLINED,
     MAX_QUOTED,
-    Form,
-    JointAnswer,
     NoRating,
     Rating,
-    parse_joint,
     parse_rating,
 )
+from textassay.lazy import lazy_pattern
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ConfigurationError
 from textassay.runtime.labels import slug
@@ -100,8 +100,8 @@ class Scorer:
         how: How the value is obtained; `sampled` needs `ask.n` above 1, the others 1. Scores of
             `auto` say which of both ways it was.
         form: How the rating is asked for.
-        parse_retries: How often an unusable answer is asked for again (not for `sampled`, since
-            the other samples stand in).
+        parse_retries: How often an unusable answer is asked for again; each of several samples
+            once at most, unless this is 0.
         structured: Whether to ask for JSON by a schema; `None` if the model is known to be able
             and `how` is `text`.
         labels_prompt: Prompt for aspects with labels; `None` if it is that of `ask`.
@@ -325,16 +325,26 @@ class Scorer:
         return from_text(last.samples[0], rating, **about)
 
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
-        form = form_for(aspect, self.form)
-        rating = parse_rating(sample.text, scale=aspect.scale, form=form, aspect=aspect.name)
+        rating = self._rating(sample, aspect)
         if isinstance(rating, NoRating):
             refuse_filtered(sample, "the answer before its rating")
+        elif _ends_at(sample, rating):  # "1" may have become "10"
+            refuse_filtered(sample, "the answer at its rating")
         return rating
+
+    def _rating(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
+        form, labels = form_for(aspect, self.form), tuple(aspect.labels)
+        return parse_rating(
+            sample.text, scale=aspect.scale, form=form, aspect=aspect.name, labels=labels
+        )
 
     def _read_whole(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         """Read one of several samples; a rating at which it was cut may not be whole."""
-        rating = self._read(sample, aspect)
-        if isinstance(rating, Rating) and self._is_cut(sample, rating):
+        rating = self._rating(sample, aspect)
+        if isinstance(rating, Rating) and (
+            self._is_cut(sample, rating)
+            or (sample.finish_reason == "filtered" and _ends_at(sample, rating))
+        ):
             return NoRating("NoScoreFound", "the answer was cut at its rating")
         return rating
 
@@ -344,7 +354,7 @@ class Scorer:
         if isinstance(rating, NoRating):
             return True
         # "4" may have become "4.5"
-        return self.how != "logprob" and not sample.text[rating.span[1] :].strip()
+        return self.how != "logprob" and _ends_at(sample, rating)
 
     def _from_labels(
         self, sample: Sample, rating: Rating, aspect: Aspect, about: dict[str, Any]
@@ -369,17 +379,54 @@ class Scorer:
         return Score(value=value, mass=expected.mass, **about)
 
     async def _from_samples(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
-        answer = await self.ask.answer(
-            prompt,
-            partial(self._read_whole, aspect=aspect),
-            n=self.ask.n,
-            is_cut=never_cut,
-            **self._constants(aspect).request,
-        )
+        read = partial(self._read_whole, aspect=aspect)
+        request = self._constants(aspect).request
+        answer = await self.ask.answer(prompt, read, n=self.ask.n, is_cut=never_cut, **request)
+        if all(sample.finish_reason == "filtered" for sample in answer.samples) and not any(
+            isinstance(rating, Rating) for rating in answer.read
+        ):
+            refuse_filtered(answer.samples[0], "every sample before its rating")
+        samples, ratings, usage = list(answer.samples), list(answer.read), answer.usage
+        notes = list[Json]()
+        # What is not read differs from the rest, so that leaving it out would shift the mean.
+        unread = [at for at, rating in enumerate(ratings) if _is_worth_asking(rating)]
+        if not self.parse_retries:
+            unread = []
+        asked = [self._again(prompt, samples[at], at, read, aspect) for at in unread]
+        for at, again in zip(unread, await gather(asked), strict=True):
+            usage += again.usage
+            notes.append(
+                {"text": samples[at].text.strip()[:MAX_QUOTED], "problem": "it was asked again"}
+            )
+            samples[at], ratings[at] = again.samples[0], again.read[0]
         voted = tuple(aspect.labels) if aspect.is_nominal else ()
-        score = from_samples(answer.samples, answer.read, labels=voted, usage=answer.usage, **about)
-        notes = (*truncation_note(answer.truncated_tokens), *thought_note(answer.samples))
+        score = from_samples(samples, ratings, labels=voted, usage=usage, **about)
+        notes += (
+            *truncation_note(answer.truncated_tokens),
+            *thought_note(samples),
+        )
         return score.model_copy(update={"evidence": (*score.evidence, *notes)}) if notes else score
+
+    async def _again(
+        self,
+        prompt: Prompt,
+        sample: Sample,
+        place: int,
+        read: Callable[[Sample], Rating | NoRating],
+        aspect: Aspect,
+    ) -> Parsed[Rating | NoRating]:
+        """Ask once more, in the chat, for the rating of a sample in which none could be read."""
+        constants = self._constants(aspect)
+        chat = prompt.followed_by(
+            sample.text.strip(),
+            REMINDER,
+            form=form_for(aspect, self.form),
+            labels=constants.labels,
+        )
+        # equal samples are asked for again one by one: a cache must not answer for both
+        return await self.ask.answer(
+            chat, read, repeat=place, is_cut=never_cut, **constants.request
+        )
 
     def _has_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> bool:
         return (
@@ -387,6 +434,16 @@ class Scorer:
             and len(points) <= MAX_LABELS
             and (aspect.scale[0] >= 0 or form_for(aspect, self.form) == "letters")
         )
+
+
+def _ends_at(sample: Sample, rating: Rating) -> bool:
+    """Return whether an answer ends with its rating."""
+    return not sample.text[rating.span[1] :].strip()
+
+
+def _is_worth_asking(rating: Rating | NoRating) -> bool:
+    """Return whether a sample has no rating, though the judge did not decline."""
+    return isinstance(rating, NoRating) and rating.reason != DECLINED
 
 
 def _rating_in(answer: Parsed[Rating | NoRating]) -> Rating | NoRating:
@@ -652,8 +709,16 @@ class JointScorer:
 
 
 def whole_lines(sample: Sample) -> str:
-    """Return an answer without the line at which it was cut: `4` may have become `4.5`."""
+    """Return an answer without the place at which it was cut: `4` may have become `4.5`.
+
+    That is the last line if it was too long, and the last word if a filter ended it.
+    """
+    if sample.finish_reason == "filtered":
+        return _LAST_WORD.sub("", sample.text)
     return sample.text.rpartition("\n")[0] if sample.finish_reason == "length" else sample.text
+
+
+_LAST_WORD = lazy_pattern(r"[^\s:]*\s*\Z")
 
 
 class _ShownAspect(NamedTuple):

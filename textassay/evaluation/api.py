@@ -22,6 +22,7 @@ from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node
+from textassay.runtime.graph_code import code_digests, models_in
 from textassay.runtime.messages import Aspect, Assignment, How, Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings, strict_keywords, takes_arguments_of
@@ -288,15 +289,17 @@ def _by_role(model: ModelsByRole | None) -> tuple[dict[str, str], dict[str, Mode
 
 
 class _Signed(Graph):
-    """A graph with agents of the user's own, which may change texts or scores.
+    """A graph of the user's, which signs the scores that it yields.
 
-    Scores that carry the signature of a built-in agent get the graph's beside it, or they would
-    pass for scores of that agent alone.
+    Scores without a signature get that of the whole graph. If code of the user's takes part, which
+    may change texts or scores, those with the signature of a built-in agent get the graph's digest
+    beside it, or they would pass for scores of that agent alone.
     """
 
-    def __init__(self, graph: Graph, digest: str) -> None:
+    def __init__(self, graph: Graph, signature: str, digest: str) -> None:
         super().__init__(graph.name, input=graph.input, nodes=graph.nodes, output=graph.output)
-        self._digest = digest
+        self._whole, self._digest = signature, digest
+        self._is_foreign = any(map(_is_foreign, graph.nodes))
 
     async def run(self, input: Any) -> Any:
         """Run the graph and sign what it yields."""
@@ -304,7 +307,11 @@ class _Signed(Graph):
         return [self._signed(one) for one in result] if isinstance(result, list) else result
 
     def _signed(self, yielded: object) -> object:
-        if not isinstance(yielded, Score) or not yielded.signature.startswith("method:"):
+        if not isinstance(yielded, Score):
+            return yielded
+        if not yielded.signature:
+            return yielded.model_copy(update={"signature": self._whole})
+        if not self._is_foreign or not yielded.signature.startswith("method:"):
             return yielded
         return yielded.model_copy(update={"signature": f"{yielded.signature}|graph:{self._digest}"})
 
@@ -335,8 +342,9 @@ class GraphMethod(TaskMethod):
                 " 'input.example' and each('input.aspects')"
             )
         self.graph, self._task = graph, task
-        if any(map(_is_foreign, graph.nodes)):
-            self.graph = _Signed(graph, self._digest)
+        # once, as agents may keep what they learn of the first examples
+        self._code, self._models = code_digests(graph), models_in(graph)
+        self.graph = _Signed(graph, self.signature, self._digest)
 
     @property
     def name(self) -> str:
@@ -345,15 +353,22 @@ class GraphMethod(TaskMethod):
 
     @property
     def signature(self) -> str:
-        """Names the graph and its shape; what its agents do is theirs to sign."""
+        """Names the graph, its shape and its code."""
         return f"method:{self.name}|graph:{self._digest}|task:{self._task.digest}|v:{__version__}"
 
     @property
     def _digest(self) -> str:
         # the drawing names every node and edge, so a graph that is wired differently has another
-        # signature
-        return hashlib.sha256(self.graph.to_mermaid().encode()).hexdigest()[:6]
+        # signature, and so has one whose agents do something else
+        drawn = f"{self.graph.to_mermaid()}{self._code}"
+        return hashlib.sha256(drawn.encode()).hexdigest()[:6]
 
     def describe(self) -> dict[str, Any]:
-        """Return graph, task and aspects."""
-        return {"name": self.name, "graph": self.graph.to_mermaid(), **self.described_task()}
+        """Return graph, digests of its agents' code, the models in them, task and aspects."""
+        return {
+            "name": self.name,
+            "graph": self.graph.to_mermaid(),
+            "code": self._code,
+            "models": list(self._models),
+            **self.described_task(),
+        }

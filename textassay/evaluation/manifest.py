@@ -201,6 +201,10 @@ def _comparable(what: str, value: Any) -> Any:
     return value
 
 
+CODE = "method code "
+"""Where a manifest has the digests of what the nodes of an own graph do."""
+
+
 def _difference(before: Any, after: Any, where: str) -> str | None:
     """Describe the first place where two JSON values differ; `None` if they do not."""
     if before == after:
@@ -213,6 +217,10 @@ def _difference(before: Any, after: Any, where: str) -> str | None:
         return next((change for change in changed if change is not None), None)
     if where == "data":
         return "the data have changed"
+    if where.startswith(CODE) and before is not None and after is not None:
+        return (
+            f"the code of node {where.removeprefix(CODE)!r}, or a value that it uses, has changed"
+        )
     return f"its {where} changed from {before!r} to {after!r}"
 
 

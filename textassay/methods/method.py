@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkabl
 from pydantic import Field, ValidationError
 
 from textassay.agents.prompt_template import Layout, Task
-from textassay.agents.reading.ratings import Form
+from textassay.agents.reading.grammar import Form
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph
 from textassay.runtime.messages import Aspect, Example, How

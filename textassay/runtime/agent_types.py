@@ -80,8 +80,11 @@ def signature_of(agent: Callable[..., Awaitable[Any]]) -> Signature:
 
 
 def _function_of(agent: Callable[..., Any]) -> Callable[..., Any]:
-    while isinstance(agent, functools.partial):
-        agent = agent.func
+    while isinstance(agent, functools.partial) or not inspect.isroutine(agent):
+        inner = agent.func if isinstance(agent, functools.partial) else _wrapped_by(agent)
+        if inner is None:
+            break
+        agent = inner
     if inspect.isroutine(agent):
         return agent
     if isinstance(agent, type) or not callable(agent):
@@ -90,6 +93,11 @@ def _function_of(agent: Callable[..., Any]) -> Callable[..., Any]:
             "__call__`"
         )
     return type(agent).__call__
+
+
+def _wrapped_by(agent: Any) -> Callable[..., Any] | None:
+    """Return the agent inside of an object that calls it, such as `once(agent)`."""
+    return getattr(agent, "__dict__", {}).get("__wrapped__")
 
 
 def _plain(hint: Any) -> Any:
@@ -170,8 +178,9 @@ def field_of(hint: Any, name: str) -> Any:
             types.append(Any)
             continue
         owner = get_origin(member) or member
-        attribute = inspect.getattr_static(owner, name, None)
         source, key = owner, name
+        # a field of a typed dict may be called like a method of dict
+        attribute = None if is_typed_dict(owner) else inspect.getattr_static(owner, name, None)
         if isinstance(attribute, property | functools.cached_property):
             source, key = (
                 attribute.fget if isinstance(attribute, property) else attribute.func,
@@ -182,6 +191,11 @@ def field_of(hint: Any, name: str) -> Any:
         except (KeyError, NameError, TypeError) as error:
             raise AttributeError(name) from error
     return Union[tuple(types)]  # noqa: UP007
+
+
+def is_typed_dict(hint: Any) -> bool:
+    """Return whether a type is a `TypedDict`, whose fields are keys."""
+    return isinstance(hint, type) and issubclass(hint, dict) and hasattr(hint, "__total__")
 
 
 def fits(given: Any, expected: Any) -> bool:
@@ -209,6 +223,8 @@ def _fits(given: Any, expected: Any) -> bool:
     if hasattr(given, "__supertype__"):
         return fits(given.__supertype__, expected)
     given_class, wanted_class = get_origin(given) or given, get_origin(expected) or expected
+    if is_typed_dict(wanted_class):
+        return _has_fields_of(given_class, wanted_class)
     if wanted_class is float and given_class is int:
         return True
     if not isinstance(given_class, type) or not isinstance(wanted_class, type):
@@ -220,6 +236,17 @@ def _fits(given: Any, expected: Any) -> bool:
     except TypeError:
         return True
     return _arguments_fit(given_class, get_args(given), wanted_class, get_args(expected))
+
+
+def _has_fields_of(given: Any, expected: Any) -> bool:
+    """Return whether a value may be passed as a typed dict; a plain `dict` is taken on trust."""
+    if not is_typed_dict(given):
+        return given is dict
+    held, wanted = get_type_hints(given), get_type_hints(expected)
+    required = expected.__required_keys__
+    if not required <= given.__required_keys__:
+        return False
+    return all(fits(held[key], wanted[key]) for key in held.keys() & wanted.keys())
 
 
 def _arguments_fit(
@@ -254,10 +281,12 @@ def classes_of(hint: Any) -> tuple[type, ...]:
             classes.update(type(value) for value in get_args(member))
             continue
         owner = get_origin(member) or member
+        if is_typed_dict(owner):
+            owner = dict
         try:
             # The only way to find out whether a type can be checked is to try it.
             isinstance(None, owner)
-        except TypeError:  # Any, a protocol of attributes, a typed dict
+        except TypeError:  # Any, a protocol of attributes
             return (object,)
         classes.update({float, int} if owner is float else {owner})
     return (object,) if object in classes else tuple(classes)

@@ -23,7 +23,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, get_origin
 
 from textassay.runtime.agent_types import (
     UNANNOTATED,
@@ -32,6 +32,7 @@ from textassay.runtime.agent_types import (
     contents_of,
     field_of,
     fits,
+    is_typed_dict,
     item_of,
     members,
     signature_of,
@@ -468,7 +469,7 @@ class Wiring:
         return annotation
 
     def _connect(self, node: Node, edge: Edge, expected: Any) -> Input:
-        end, given = self._outputs[edge.source], self._given(node, edge)
+        end, (given, steps) = self._outputs[edge.source], self._given(node, edge)
         # A field of a message holds no failures: a failed node yields a `Failure` and has no
         # fields.
         depth = 0 if edge.path else end.failure_depth
@@ -483,28 +484,52 @@ class Wiring:
                 )
             given, says, depth = item, f"the items of {where!r} are", max(depth - 1, 0)
         self._check_fit(says, given, node, edge.parameter, expected)
-        fetch = operator.attrgetter(edge.path) if edge.path else None
+        fetch = _fetcher(edge.path, steps)
         here, *inside = _takes_failure(expected, depth)
         return Input(edge.parameter, end.index, fetch, here, () if all(inside) else tuple(inside))
 
-    def _given(self, node: Node, edge: Edge) -> Any:
-        """Return the type that comes over the wire."""
+    def _given(self, node: Node, edge: Edge) -> tuple[Any, list[tuple[str, bool]]]:
+        """Return the type that comes over the wire, and its fields: name, whether it is a key."""
         given, so_far = self._outputs[edge.source].type, edge.source
+        steps = list[tuple[str, bool]]()
         for name in edge.path.split(".") if edge.path else ():
             try:
+                owners = [get_origin(member) or member for member in members(given)]
                 given, so_far = field_of(given, name), f"{so_far}.{name}"
+                steps.append((name, any(map(is_typed_dict, owners))))
             except AttributeError:
                 at = f"{so_far!r} yields {type_name(given)}, which has no annotated field {name!r}"
                 hint = f"; nodes: {', '.join(self._nodes)}" if so_far == INPUT else ""
                 raise self._error(
                     f"wire {edge.parameter!r} of node {node.name!r}: {at}{hint}"
                 ) from None
-        return given
+        return given, steps
 
     def _check_fit(self, says: str, given: Any, node: Node, parameter: str, expected: Any) -> None:
         if not fits(given, expected):
             wants = f"{node.name!r} expects {type_name(expected)} for its parameter {parameter!r}"
-            raise self._error(f"{says} {type_name(given)}, but {wants}")
+            item = item_of(given)
+            goes_through = item is not None and fits(item, expected)
+            hint = "; each(...) around the wire passes its items one by one" if goes_through else ""
+            raise self._error(f"{says} {type_name(given)}, but {wants}{hint}")
+
+
+def _fetcher(path: str, steps: Sequence[tuple[str, bool]]) -> Callable[[Any], Any] | None:
+    """Return what takes a field out of a message; `None` for the whole message."""
+    if not any(is_key for _, is_key in steps):
+        return operator.attrgetter(path) if path else None
+
+    def fetch(value: Any) -> Any:
+        for name, is_key in steps:
+            if is_key and isinstance(value, dict):
+                if name not in value:
+                    raise KeyError(f"the message has no key {name!r}")
+                value = value[name]
+            else:
+                value = getattr(value, name)
+        return value
+
+    return fetch
 
 
 def _takes_failure(expected: Any, depth: int) -> tuple[bool, ...]:

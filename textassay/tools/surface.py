@@ -26,6 +26,7 @@ from importlib.metadata import version
 from threading import Lock
 from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, Literal
+from unicodedata import normalize
 
 from pydantic import Field
 
@@ -102,14 +103,22 @@ class Rouge(Computed):
     def compute(self, example: Example) -> Measurement | Abstention:
         """Score against the best, or the first, reference."""
         texts = example.output, *references(example)[: 1 if self.refs == "first" else None]
+        texts = tuple(normalize("NFC", text) for text in texts)
         output, *targets = map(_tokenizer(self.stemmer).tokenize, texts)
-        # rouge-score silently ignores all other characters, and would give 0 to any Chinese text.
-        if not output or not any(targets):
+        # rouge-score silently ignores all other characters: any two Chinese texts would be nothing,
+        # and those that share a year would be the same.
+        readable = [
+            (tokens, text)
+            for tokens, text in zip(targets, texts[1:], strict=True)
+            if tokens and _is_latin(text)
+        ]
+        if not output or not _is_latin(texts[0]) or not readable:
             return Abstention(
                 type="UnsupportedScript",
                 message=f"{self.name} reads a-z and 0-9 only, and the output or every reference has"
-                " none",
+                " none, or too many other letters; chrf reads any script",
             )
+        targets, texts = [one for one, _ in readable], (texts[0], *(text for _, text in readable))
         if self.variant == "rougeL":
             # Not by the library: its table in Python takes minutes for long texts; the value is
             # the same.
@@ -130,6 +139,19 @@ class Rouge(Computed):
         return Measurement(
             value={"f": best.fmeasure, "p": best.precision, "r": best.recall}[self.measure_]
         )
+
+
+LEAST_LATIN = 0.6
+"""Share of the letters of a text that must be a-z for ROUGE. Sentences full of accents have more
+(French .67, Icelandic .64); texts in another script have what names and brands in them have."""
+_LETTER, _LATIN_LETTER = re.compile(r"[^\W\d_]"), re.compile(r"[A-Za-z]")
+
+
+@lru_cache(maxsize=4096)
+def _is_latin(text: str) -> bool:
+    """Return whether a text is one that rouge-score's tokenizer reads."""
+    letters = len(_LETTER.findall(text))
+    return len(_LATIN_LETTER.findall(text)) >= LEAST_LATIN * letters
 
 
 def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
@@ -187,6 +209,8 @@ class SacreBleu(Computed):
     """Arguments of the library's class."""
     signed: Mapping[str, object]
     """The same in the signature, but for case."""
+    needs_spaces = False
+    """Whether words are found by the spaces between them."""
 
     def settings(self) -> Mapping[str, object]:
         """The library's settings and version."""
@@ -195,10 +219,11 @@ class SacreBleu(Computed):
 
     def compute(self, example: Example) -> Measurement | Abstention:
         """Score against the references."""
+        if self.needs_spaces and is_unspaced(example.output):
+            return _unspaced(self.name, "bleu?tokenize=char and chrf do without")
         metric = _sacrebleu(self.metric, **self.options)
-        return Measurement(
-            value=metric.sentence_score(example.output, list(references(example))).score
-        )
+        output, *targets = (normalize("NFC", one) for one in (example.output, *references(example)))
+        return Measurement(value=metric.sentence_score(output, targets).score)
 
 
 class Bleu(SacreBleu):
@@ -227,6 +252,7 @@ class Bleu(SacreBleu):
         max_order: int = 4,
     ) -> None:
         self.name, self.lowercase = name, lowercase
+        self.needs_spaces = tokenize not in ("zh", "char")
         self.options = {
             "lowercase": lowercase,
             "tokenize": tokenize,
@@ -287,6 +313,7 @@ class Ter(SacreBleu):
     kind: ClassVar[str] = "ter"
     metric: ClassVar[str] = "TER"
     scale, higher_is_better = None, False
+    needs_spaces = True
 
     def __init__(
         self, name: str = "ter", *, lowercase: bool = True, normalized: bool = False
@@ -298,6 +325,26 @@ class Ter(SacreBleu):
             "TER: edits (including moved blocks) that turn the output into the closest reference,"
             " per 100 words of reference; 0 is equal, above 100 is possible, lower is better."
         )
+
+
+# kana, Han, Thai, Lao, Myanmar, Khmer: scripts without spaces between words
+_UNSPACED = re.compile(
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
+)
+
+
+def is_unspaced(text: str) -> bool:
+    """Return whether most letters of a text belong to scripts that put no spaces between words."""
+    found = len(_UNSPACED.findall(text))
+    return found > 0 and 2 * found > len(_LETTER.findall(text))
+
+
+def _unspaced(name: str, instead: str) -> Abstention:
+    return Abstention(
+        type="UnsupportedScript",
+        message=f"{name} finds words by the spaces between them, which the output's script does"
+        f" without; {instead}",
+    )
 
 
 @lru_cache(maxsize=16)
@@ -337,13 +384,17 @@ class Meteor(Computed):
         if load:
             self._wordnet()
 
-    def compute(self, example: Example) -> Measurement:
+    def compute(self, example: Example) -> Measurement | Abstention:
         """Score against every reference and keep the best."""
+        if is_unspaced(example.output):
+            return _unspaced(self.name, "chrf does without")
         meteor = need("nltk.translate.meteor_score", extra="nltk", what=self.name)
         # Treebank rules only: `word_tokenize` would want NLTK's Punkt data as well.
         tokenizer = need("nltk.tokenize", extra="nltk", what=self.name).NLTKWordTokenizer()
-        words = tokenizer.tokenize(example.output)
-        targets = [tokenizer.tokenize(text) for text in references(example)]
+        words, *targets = (
+            tokenizer.tokenize(normalize("NFC", text))
+            for text in (example.output, *references(example))
+        )
         score = meteor.meteor_score(targets, words, wordnet=self._wordnet())
         return Measurement(value=float(score))
 

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Protocol
+from unicodedata import category, normalize
 
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools.tool import need
@@ -61,8 +62,13 @@ _LAST_WORD = re.compile(r"[^\s(\[{\"'\u2018\u201c]+$")
 _HARD_WRAP = range(40, 121)
 # kana, CJK with its first extension, compatibility ideographs
 _HAN_KANA = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-# don't   state-of-the-art   2024   日
-_WORD = re.compile(rf"[{_HAN_KANA}]|[^\W_{_HAN_KANA}]+(?:['\u2019\-][^\W_{_HAN_KANA}]+)*")
+# vowel signs and accents of any script, which belong to the word that they stand in
+_MARKS = "".join(
+    char for code in range(0x300, 0xFE30) if category(char := chr(code)) in ("Mn", "Mc")
+)
+_LETTERS = rf"(?:[^\W_{_HAN_KANA}][{_MARKS}]*)+"
+# don't   state-of-the-art   2024   日   हिन्दी
+_WORD = re.compile(rf"[{_HAN_KANA}]|{_LETTERS}(?:['\u2019\-]{_LETTERS})*")
 Count = Callable[[str], int]
 """Tokens of a text, without special ones."""
 
@@ -185,8 +191,8 @@ def words(text: str) -> list[str]:
 
 
 def folded_words(text: str) -> list[str]:
-    """Return the words of a text without regard to case."""
-    return _WORD.findall(text.casefold())
+    """Return the words of a text without regard to case or to how accents are encoded."""
+    return _WORD.findall(normalize("NFC", text).casefold())
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:

@@ -1,41 +1,33 @@
-r"""Reads the rating, several, or the choice between two texts, out of what a judge said.
+r"""Reads the rating, or the choice between two texts, out of what a judge said.
 
-A rating is read where an answer gives it in one of a few clear forms, once, on the scale that was
-asked:
-
-1. a field `score`, `rating` or the aspect's name of a JSON object that begins a line;
-2. a line of its own: `Score: 4`, `**Final rating:** 4/5`, `- Fluency (1-5): 4`, `4`;
-3. the same with a label as the last sentence: `It is clear. Final score: 4.`;
-4. the end of the last sentence: `..., resulting in a score of 4 out of 5 for fluency.`;
-5. where stars were asked for, the beginning: `Four stars. It is clear.`
-
-Nothing may follow it but an explanation under a label of its own (`Rating: 4\nRationale: ...`).
-Everything else is no rating, and is asked for again with a reminder of the form: patterns for more
-of what judges may say, which has no end, would take more numbers for ratings that are none. Of the
-ratings in 143,000 recorded answers of real judges these forms read 99.5 %
-(`tests/agents/test_ratings.py`).
-
-Several ratings of one answer are each read by the name beside it, never by its position: from a
-JSON object with the aspects' names as keys, or from lines, `Name: rating` or the name alone with
-`Score: rating` below it. An aspect that the answer leaves out has no rating, a name that was not
-requested is reported, and an aspect that is rated twice and differently has none.
+A rating is read where an answer states it, once, on the scale that was asked: in a field `score`,
+`rating` or the aspect's name of a JSON object, or in prose, by the grammar of `grammar.py`. Several
+statements must agree, and no other number of the scale may stand by itself behind them: that may
+take a rating back. An answer that names another scale, in a field beside the score or in words, has
+none of ours. Everything else is no rating, and is asked for again with a reminder of the form.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from textassay.agents.reading.json_in_prose import JsonObject, find_json
+from textassay.agents.reading.grammar import (
+    NOUN,
+    NUMBER,
+    WINDOW,
+    Form,
+    Statement,
+    bare_numbers,
+    number_in,
+    statement_of,
+    statements_in,
+    value_pattern,
+)
+from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
 from textassay.lazy import lazy_pattern
-from textassay.runtime.labels import slug
-from textassay.runtime.messages import Aspect
-from textassay.runtime.model import Json
-
-Form = Literal["number", "letters", "stars"]
-"""How ratings are asked for."""
 
 Reason = Literal["NoScoreFound", "OffScale", "Declined", "Contradictory"]
 """Why there is no rating: the answer holds none in a clear form, holds one that the scale does not
@@ -46,6 +38,10 @@ DECLINED: Reason = "Declined"
 """Problem of an answer in which the judge refuses to rate; it is not asked for again."""
 MAX_QUOTED = 200
 """Characters of an unusable answer that errors and evidence quote."""
+MAX_ANSWER = 40_000
+"""Characters of a longer answer that are read, at its end."""
+_SHORT = 40
+"""Characters of an answer that is likely to be given again."""
 
 
 class Rating(NamedTuple):
@@ -66,64 +62,6 @@ class NoRating(NamedTuple):
     """What is wrong with the answer, for people."""
 
 
-class _Statement(NamedTuple):
-    """A rating that an answer states, on the scale or not."""
-
-    value: float
-    top: float | None
-    """What it is out of, if the answer says so."""
-    span: tuple[int, int]
-    counts: bool
-    """Whether it stands where the answer's own rating stands, and is not followed by more."""
-
-
-_WORDS = {
-    word: float(value)
-    for value, word in enumerate(
-        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-    )
-}
-_NUMBER = rf"[-+−]?\d{{1,4}}(?:\.\d{{1,20}}|,\d{{1,2}})?|{'|'.join(_WORDS)}"
-_TOP = rf"(?:\s{{0,3}}/\s{{0,3}}|\s{{1,3}}(?:out\s)?of\s)(?P<top>{_NUMBER})"
-_VALUES: dict[Form, str] = {
-    "number": rf"(?P<open>[(\[\"]{{1,2}})?(?P<value>{_NUMBER})(?:{_TOP})?(?(open)[)\]\"]{{0,2}})",
-    "letters": r"(?P<open>[(\[\"]{1,2})?(?P<value>[A-Za-z])(?P<top>)(?(open)[)\]\"]{0,2})",
-    "stars": (
-        rf"(?:(?P<value>{_NUMBER})(?:{_TOP})?(?P<unit>[\s-]?stars?)?"
-        r"|(?P<glyphs>(?:[★⭐🌟]\ufe0f?){1,10})☆{0,10})"
-    ),
-}
-_OF = rf"(?:an? )?(?:(?:score|rating) of )?{_VALUES['number']}"
-# The ends of sentences in which judges give ratings. Words of each kind are those of the recorded
-# answers; `a rating of 5` alone may be what the text under evaluation asks for.
-_CLAUSES = (
-    rf"(?<=,\s)(?:resulting in|earning|receiving) a (?:score|rating) of {_VALUES['number']}",
-    rf"\b(?:so|therefore) (?:it (?:scores|receives)|the score is) {_OF}",
-    rf"(?<=,\s)scoring (?:an? )?(?P<value>{_NUMBER}){_TOP}",
-    rf"(?:\A|(?<=[.!?;\"”]\s)|\bso |\btherefore,? )I (?:would )?(?:give|rate) (?:it|this) {_OF}",
-)
-# Score   Final rating   My overall score
-_LABEL = r"(?:(?:final|overall|my)\s){0,2}(?:score|rating|answer)"
-# (1-5)   (out of 5)   (1 to 5): which of them is the scale that was asked is looked at later
-_SCALE = r"(?:\s{0,4}[(\[](?:(?P<low>\d{1,4})\s?(?:-|–|to)\s?|out of )(?P<high>\d{1,4})[)\]])"
-_SCALE_AT_END = lazy_pattern(rf"{_SCALE}\W*\Z")
-_BULLET = r"(?:(?:[-•+|]|#{1,6}|\d{1,2}[.)])[ \t]{1,4})?"
-_EXPLANATION = (
-    r"(?:[-•]\s{1,4})?(?:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?)"
-    r"\s{0,3}[:：]"
-)
-_FOLLOWED = lazy_pattern(rf"(?i)\s*(?:\Z|{_EXPLANATION})")
-# **4**   __4__   `4`   \boxed{4}: signs that only emphasize
-_MARKUP = lazy_pattern(r"[*_`]|\$?\\boxed\{(?P<boxed>[^{}\n]{1,20})\}\$?")
-_END = lazy_pattern(r"\s?\.?\s*\Z")
-# If it were longer, it would ...
-_HYPOTHETICAL = lazy_pattern(r"(?i)\b(?:if|would)\b[^.!?]*\Z")
-MAX_ANSWER = 40_000
-"""Characters of a longer answer that are read, at its end."""
-_SHORT = 40
-"""Characters of an answer that is likely to be given again."""
-_SENTENCE = 300
-"""Characters before a rating that are searched for what makes its sentence hypothetical."""
 # I'm sorry / cannot be rated / N/A
 _DECLINED = lazy_pattern(
     r"(?i)\b(?:I|we)(?:['’]m| am| are)?\s{1,3}(?:really |so )?(?:sorry|unable|cannot|can['’]t"
@@ -137,7 +75,12 @@ _OPENING = 200
 
 
 def parse_rating(
-    text: str, *, scale: tuple[float, float], form: Form = "number", aspect: str | None = None
+    text: str,
+    *,
+    scale: tuple[float, float],
+    form: Form = "number",
+    aspect: str | None = None,
+    labels: tuple[str, ...] = (),
 ) -> Rating | NoRating:
     """Return the rating that `text` gives, or why there is none.
 
@@ -149,54 +92,98 @@ def parse_rating(
         form: How the rating was asked for. A letter answers only `letters`, a number only the other
             two.
         aspect: Name of the judged aspect, which may label the rating.
+        labels: Names of the letters from A on, which may stand beside or in place of them.
     """
     if len(text) <= _SHORT:
-        return _parse_again(text, scale, form, aspect)
+        return _parse_again(text, scale, form, aspect, labels)
     left_out = max(0, len(text) - MAX_ANSWER)
-    found = _parse(text[left_out:], scale, form, aspect)
+    found = _parse(text[left_out:], scale, form, aspect, labels)
     if isinstance(found, Rating):
         return Rating(found.value, (found.span[0] + left_out, found.span[1] + left_out))
     return found
 
 
 def _parse(
-    text: str, scale: tuple[float, float], form: Form, aspect: str | None
+    text: str,
+    scale: tuple[float, float],
+    form: Form,
+    aspect: str | None,
+    labels: tuple[str, ...],
 ) -> Rating | NoRating:
-    plain = _without_markup(text)
-    patterns = _patterns(form, _own_name(aspect))
-    statements = list[_Statement]()
-    for field in _json_fields(text, plain, scale, form, patterns.label):
-        if isinstance(field, NoRating):
-            return field
-        statements.append(field)
-    statements += patterns.lines(plain, scale)
-    statements += patterns.sentences(plain, scale)
-    return _settled(plain, statements, scale, form)
+    own, whole = own_name(aspect), plain_text(text)
+    fields = _json_fields(whole, scale, form, own, labels)
+    if isinstance(fields, NoRating):
+        return fields
+    plain = _without(whole, [(field.start, field.end) for field in fields])
+    other = next((field.other for field in fields if field.other), "")
+    if form == "letters" and labels:
+        named = _without_label_names(plain, labels)
+        if isinstance(named, NoRating):
+            return named
+        plain = named
+    plain, said = without_scales(plain, scale, own)
+    stated = [field for field in fields if field.statement is not None]
+    prose = list(statements_in(plain, form, own, scale[0]))
+    if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
+        return rating
+    statements = [*(f.statement for f in stated if f.statement), *prose]
+    if not prose and not any(field.counts for field in stated):
+        return _missing(whole, statements)
+    end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
+    return _settled(plain, statements, end, scale, form, other or said)
 
 
 # A judge who says no more than `4` or `Rating: 4` says it many times.
 _parse_again = lru_cache(maxsize=1024)(_parse)
 
 
-def labeled_rating(
-    text: str, *, scale: tuple[float, float], form: Form, aspect: str | None
-) -> Rating | NoRating:
-    """Return the rating of a part of an answer that is about one aspect: it stands on any line."""
-    plain = _without_markup(text)
-    lines = _patterns(form, _own_name(aspect)).lines(plain, scale)
-    return _settled(plain, [line._replace(counts=True) for line in lines], scale, form)
+# **4**   __4__   `4`   \boxed{4}: signs that only emphasize
+_MARKUP = lazy_pattern(
+    # pictures, but for stars
+    r"[*_`\u2600-\u2604\u2607-\u27bf\U0001f300-\U0001f31e\U0001f320-\U0001faff]"
+    r"|\${0,2}\\boxed\{(?P<boxed>[^{}\n]{1,20})\}\${0,2}"
+    r"|</?(?:b|i|u|em|strong|mark|p|span|div)>|<br\s?/?>"
+)
+# <|im_end|>   </s>   DeepSeek's with wide bars   <end_of_turn>: what some servers leave in
+_SPECIAL = lazy_pattern(
+    r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|eot)>|<(?:start|end)_of_turn>|\[/?INST\]"
+)
+# <score>4</score>   [RESULT] 4
+_TAG = lazy_pattern(rf"(?i)<(?P<close>/?)[a-z][\w -]{{0,30}}>|\[{NOUN}\](?!\()")
 
 
-def rating_of_field(value: object, scale: tuple[float, float], form: Form) -> float | None:
-    """Return the number in a JSON field, on the scale or not: `4`, `"4/5"`, `"C"`; else `None`."""
-    if isinstance(value, str):
-        match = _patterns(form, "").whole.fullmatch(value.strip())
-        held = None if match is None else _statement(match, scale, counts=True)
-        return None if held is None or held.top not in (None, scale[1]) else held.value
-    # `true` is a number to Python, and no rating.
-    if isinstance(value, bool) or not isinstance(value, int | float) or form == "letters":
-        return None
-    return float(value)
+def plain_text(text: str) -> str:
+    """Return the text with emphasis as spaces and tags as names on lines of their own.
+
+    Every character stays at its place.
+    """
+    if "<" in text or "[" in text:
+        text = _SPECIAL.sub(lambda match: "\n" + " " * (len(match[0]) - 1), text)
+        # before the tags: `<b>` is one
+        text = _MARKUP.sub(_blanked, text)
+        return _TAG.sub(_as_name, text)
+    return _MARKUP.sub(_blanked, text)
+
+
+def _as_name(match: re.Match[str]) -> str:
+    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    if line[-WINDOW:].count('"') % 2:  # quoted
+        return match[0]
+    inner = match[0][1:-1]
+    return "\n" + (" " * (len(inner) + 1) if match["close"] else f"{inner}:")
+
+
+def _blanked(match: re.Match[str]) -> str:
+    boxed = match["boxed"]
+    if boxed is None:
+        return " " * len(match[0])
+    before = match.start("boxed") - match.start()
+    return " " * before + boxed + " " * (match.end() - match.end("boxed"))
+
+
+def own_name(aspect: str | None) -> str:
+    """Return the pattern of an aspect's name, in any case and with spaces, `-` or `_` in it."""
+    return r"[\s-]{1,3}".join(map(re.escape, re.findall(r"[^\s_*`-]+", (aspect or "").lower())))
 
 
 def declines(text: str) -> bool:
@@ -204,123 +191,190 @@ def declines(text: str) -> bool:
     return _DECLINED.search(text[:_OPENING]) is not None
 
 
-class _Patterns(NamedTuple):
-    """How a rating is written in one form, for an aspect of one name."""
-
-    whole: re.Pattern[str]
-    """The rating alone."""
-    label: re.Pattern[str]
-    """The name of a rating, as in `Final score`."""
-    line: re.Pattern[str]
-    """A rating on a line of its own."""
-    labeled: re.Pattern[str]
-    """A label with its rating at the beginning of a line or of a sentence, whatever follows it."""
-    clauses: tuple[re.Pattern[str], ...]
-    """Clauses that give a rating, at the end of a sentence or not."""
-    opening: re.Pattern[str] | None
-    """Stars at the beginning of an answer."""
-
-    def lines(self, text: str, scale: tuple[float, float]) -> Iterator[_Statement]:
-        """Yield the ratings on lines of their own, and the stars at the beginning."""
-        if self.opening is not None and (match := self.opening.match(text)):
-            yield _statement(match, scale, counts=True)
-        for match in self.line.finditer(text):
-            counts = _FOLLOWED.match(text, match.end()) is not None
-            yield _statement(match, scale, counts=counts)
-
-    def sentences(self, text: str, scale: tuple[float, float]) -> Iterator[_Statement]:
-        """Yield the ratings in sentences; only one that ends the answer counts."""
-        for match in self.labeled.finditer(text):
-            yield _statement(match, scale, counts=_END.match(text, match.end()) is not None)
-        for clause in self.clauses:
-            for match in clause.finditer(text):
-                at = match.start()
-                if not _HYPOTHETICAL.search(text, max(0, at - _SENTENCE), at):
-                    counts = _END.match(text, match.end()) is not None
-                    yield _statement(match, scale, counts=counts)
-
-
-@lru_cache(maxsize=256)
-def _patterns(form: Form, own: str) -> _Patterns:
-    """Return the patterns for a form and for an aspect's name, which is a pattern itself."""
-    value = _VALUES[form]
-    label = rf"(?:{_LABEL}|{own}(?:\s(?:score|rating))?)" if own else _LABEL
-    head = rf"{label}{_SCALE}?\s{{0,8}}[:：=|]\s{{0,12}}"
-    # Without a label not below a name that is none: `Errors:\n3` is no rating.
-    bare = r"(?<![:：]\n)(?<![:：]\n\n)[ \t]{0,8}(?:[-•][ \t]{1,4})?"
-    line = (
-        rf"(?im)^(?:[ \t]{{0,8}}{_BULLET}{head}|{bare}){value}[ \t]{{0,8}}[.;|]?[ \t\r]*"
-        rf"(?:$|(?={_EXPLANATION}))"
-    )
-    begins = rf"(?:^[ \t]{{0,8}}{_BULLET}|(?<=[.!?;\"”])\s{{1,4}})"
-    about = rf"(?:\sfor(?:\s\w{{1,20}})?\s\w{{0,3}}{own})?" if own else ""
-    clauses = _CLAUSES if form == "number" else ()
-    return _Patterns(
-        re.compile(rf"(?i){value}\.?"),
-        re.compile(rf"(?i){label}"),
-        re.compile(line),
-        re.compile(rf"(?im){begins}{head}{value}(?![\w/])"),
-        tuple(re.compile(rf"(?i){clause}{about}(?![\w/])") for clause in clauses),
-        re.compile(rf"(?i)\A\s*{value}(?(unit)|(?!))[ \t]*[.:;!]") if form == "stars" else None,
+@lru_cache(maxsize=8)
+def _whole_value(form: Form) -> re.Pattern[str]:
+    """Return the pattern of a JSON field's text: the value, and words about it without a number."""
+    return re.compile(
+        rf"(?i)[\s(\[\"*]{{0,4}}{value_pattern(form).pattern[4:]}[)\]\"]{{0,2}}\.?"
+        r"(?:\s?[(:–—-]\s?[^\W\d]\D{0,200}|\.\s\D{0,200})?"
+        if form != "stars"
+        else rf"(?i)[\s(\[\"*]{{0,4}}(?:{value_pattern(form).pattern[4:]})\.?"
     )
 
 
-def _own_name(aspect: str | None) -> str:
-    """Return the pattern of an aspect's name, in any case and with spaces, `-` or `_` in it."""
-    return r"[\s-]{1,3}".join(map(re.escape, re.findall(r"[^\s_*`-]+", aspect or "")))
+def rating_of_field(
+    value: object, scale: tuple[float, float], form: Form, labels: Sequence[str] = ()
+) -> float | None:
+    """Return the number in a JSON field, on the scale or not: `4`, `"4/5"`, `"C"`; else `None`."""
+    if isinstance(value, str):
+        said = value.strip()
+        for index, label in enumerate(labels):
+            letter = chr(ord("A") + index)
+            if re.fullmatch(
+                rf"(?i)(?:{letter}\s?[:.)(–-]{{1,2}}\s?)?{re.escape(label)}[).]?", said
+            ):
+                return scale[0] + index
+        match = _whole_value(form).fullmatch(said)
+        if match is None or (labels and len(said) > match.end("value") + 1):
+            return None
+        held = statement_of(match, scale[0])
+        return None if held.top not in (None, scale[1]) else held.value
+    # `true` is a number to Python, and no rating.
+    if isinstance(value, bool) or not isinstance(value, int | float) or form == "letters":
+        return None
+    return float(value)
 
 
-def _statement(match: re.Match[str], scale: tuple[float, float], *, counts: bool) -> _Statement:
-    held = match.groupdict()
-    if held.get("glyphs"):
-        stars = sum(sign != "\ufe0f" for sign in held["glyphs"])
-        return _Statement(float(stars), None, match.span("glyphs"), counts)
-    label = held["value"]
-    if label.isalpha() and len(label) == 1:
-        value = scale[0] + ord(label.upper()) - ord("A")
-    else:
-        value = _number(label)
-    # `Score (1-10): 4` is out of 10, too.
-    top = held["top"] or held.get("high")
-    return _Statement(value, _number(top) if top else None, match.span("value"), counts)
+class _Field(NamedTuple):
+    """A JSON value of an answer, and the rating in it."""
 
-
-def _number(text: str) -> float:
-    word = _WORDS.get(text.lower())
-    return float(text.replace(",", ".").replace("−", "-")) if word is None else word
-
-
-def _without_markup(text: str) -> str:
-    """Return the text with signs of emphasis replaced by spaces, so that places stay valid."""
-    return _MARKUP.sub(_blanked, text)
-
-
-def _blanked(match: re.Match[str]) -> str:
-    boxed = match["boxed"]
-    if boxed is None:
-        return " "
-    before = match.start("boxed") - match.start()
-    return " " * before + boxed + " " * (match.end() - match.end("boxed"))
+    start: int
+    end: int
+    statement: Statement | None = None
+    counts: bool = False
+    """Whether it begins a line, as an answer's own object does."""
+    other: str = ""
+    """Another scale that the object names; empty for none."""
 
 
 def _json_fields(
-    text: str, plain: str, scale: tuple[float, float], form: Form, label: re.Pattern[str]
-) -> Iterator[_Statement | NoRating]:
-    """Yield what the rating fields of JSON objects say, up to one that holds no rating."""
-    for part in find_json(text) if "{" in text else ():
-        if not isinstance(part.value, JsonObject):
+    plain: str, scale: tuple[float, float], form: Form, own: str, labels: Sequence[str]
+) -> list[_Field] | NoRating:
+    """Return what JSON says; `NoRating` for a field of a rating that holds none."""
+    fields = list[_Field]()
+    for part in find_json(plain) if "{" in plain else ():
+        fields.append(_Field(part.start, part.end))
+        before = plain[plain.rfind("\n", 0, part.start) + 1 : part.start].strip()
+        held = part.value if isinstance(part.value, list) else [part.value]
+        objects = [one for one in held if isinstance(one, JsonObject)]
+        about = [one for one in objects if subject_of(one) is not None]
+        if about:
+            objects = [one for one in about if re.fullmatch(own, subject_of(one) or "")]
+        elif len(objects) > 1:
+            objects = []
+        for one in objects:
+            for key, value, holder in _rating_fields(one, own):
+                number = rating_of_field(value, scale, form, labels)
+                if number is None:
+                    return _no_rating_in(key, value)
+                span = _place(plain, key, part.start, part.end)
+                fields.append(
+                    _Field(
+                        part.start,
+                        part.end,
+                        Statement(number, None, span, part.end),
+                        before.lower() in ("", "json"),
+                        other_scale_in(holder, scale) or other_scale_in(one, scale),
+                    )
+                )
+    return fields
+
+
+_SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category"})
+
+
+def subject_of(held: JsonObject) -> str | None:
+    """Return the name of the aspect that an object says it is about; `None` if it does not say."""
+    for key, value in held.items():
+        if normalized_key(key) in _SUBJECT and isinstance(value, str):
+            return re.sub(r"[\s_*`-]+", " ", value).strip().lower()
+    return None
+
+
+def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonObject]]:
+    """Yield key, value and object of each field that is named like a rating."""
+    named = re.compile(rf"(?:(?:final|overall|my|the|total) )*(?:{NOUN}|{own or NOUN}(?: {NOUN})?)")
+    for key, value in [*held.items(), *held.contradicted.items()]:
+        name = normalized_key(_CAMEL.sub("_", key)).replace("_", " ")
+        if not named.fullmatch(name):
             continue
-        begins_line = not plain[plain.rfind("\n", 0, part.start) + 1 : part.start].strip()
-        counts = begins_line and _FOLLOWED.match(plain, part.end) is not None
-        for key, held in [*part.value.items(), *part.value.contradicted.items()]:
-            if not label.fullmatch(re.sub(r"[\s_-]+", " ", key.strip())):
-                continue
-            value = rating_of_field(held, scale, form)
-            if value is None:
-                yield _no_rating_in(key, held)
-                return
-            span = _place(text, key, part.start, part.end)
-            yield _Statement(value, None, span, counts)
+        inside = value.keys() & _SCORE_KEYS if isinstance(value, JsonObject) else ()
+        if inside and own and re.fullmatch(own, name):
+            yield from ((inner, value[inner], value) for inner in sorted(inside))
+        elif not isinstance(value, str) or not _IN_WORDS.fullmatch(name) or _is_short(value):
+            yield key, value, held
+
+
+_SCORE_KEYS = frozenset({"score", "rating", "Score", "Rating"})
+# an assessment or an evaluation is as often a text as a number
+_IN_WORDS = lazy_pattern(
+    r"(?:.* )?(?:answer|verdict|result|value|judge?ment|assessment|evaluation|decision)s?"
+)
+
+
+def _is_short(text: str) -> bool:
+    return len(text) <= _SHORT
+
+
+_SCALE_WORDS = frozenset(
+    [
+        "max",
+        "maximum",
+        "highest",
+        "top",
+        "best",
+        "upper",
+        "scale",
+        "range",
+        "out",
+        "possible",
+        "denominator",
+        "total",
+        "full",
+        "min",
+        "minimum",
+        "lowest",
+        "bound",
+        "point",
+        "points",
+    ]
+)
+_BESIDE_SCALE = frozenset(["score", "rating", "value", "mark", "marks", "of", "the", "grading"])
+
+
+# maxScore, finalRating
+_CAMEL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
+
+
+def other_scale_in(held: JsonObject, scale: tuple[float, float]) -> str:
+    """Return the field of an object that names another scale than the one asked; empty for none."""
+    for key, value in held.items():
+        words = set(normalized_key(_CAMEL.sub("_", key)).split("_"))
+        if not words & _SCALE_WORDS or words - _SCALE_WORDS - _BESIDE_SCALE:
+            continue
+        numbers = _numbers_of(value)
+        is_low = words & {"min", "minimum", "lowest"}
+        if numbers and not _is_scale(numbers, (scale[0], scale[0]) if is_low else scale):
+            return f"{key}: {value}"
+    return ""
+
+
+def _numbers_of(value: object) -> list[float]:
+    if isinstance(value, bool):
+        return []
+    if isinstance(value, int | float):
+        return [float(value)]
+    if isinstance(value, str):
+        return [number_in(found) for found in _NUMBERS.findall(_JOINED.sub(" - ", value))]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [n for one in value for n in _numbers_of(one)] if isinstance(value, list) else []
+
+
+# 1-5 holds no -5
+_JOINED = lazy_pattern(r"(?<=\w)[-–—](?=\w)")
+
+
+def _is_scale(numbers: Sequence[float], scale: tuple[float, float]) -> bool:
+    """Return whether numbers that name a scale are its top, or both of its ends."""
+    return (
+        bool(numbers)
+        and max(numbers) == scale[1]
+        and (len(numbers) == 1 or min(numbers) == scale[0])
+    )
+
+
+_NUMBERS = re.compile(rf"(?i){NUMBER}")
 
 
 def _no_rating_in(key: str, held: Any) -> NoRating:
@@ -339,23 +393,181 @@ def _place(text: str, key: str, start: int, end: int) -> tuple[int, int]:
     return found[-1].span("value") if found else (start, end)
 
 
+def _without(plain: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return the text with spaces in place of spans, which are in order; lines stay."""
+    pieces, at = list[str](), 0
+    for start, end in spans:
+        if start >= at:
+            pieces += plain[at:start], re.sub(r"[^\n]", " ", plain[start:end])
+            at = end
+    return "".join([*pieces, plain[at:]])
+
+
+# 1-5   1 to 5   1 (worst) to 5 (best)   between 0 and 10
+_RANGE = (
+    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s?(?:-|–|—|to|through|and)\s?"
+    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\))?"
+)
+_A = r"(?:(?:on|in|using|with|from|by)\s)?(?:(?:an?|the|my|our)\s)?"
+_SCALES = (
+    # on a scale of 1 to 5, using the range 1-5, rated from 0 to 10
+    (
+        ("scale", "rang", " from", " between"),
+        rf"{_A}(?:\w{{1,12}}\s)?(?:scales?|ranges?|ranging"
+        r"|(?:rated|graded|scored?|rating)\s(?:from|between))\b"
+        r"(?:\s?(?:is|of|from|goes|runs|ranging|between|was|used|[:(=]))*"
+        rf"\s?(?P<numbers>{_RANGE})",
+    ),
+    # on a 1-5 scale, on a 10-point scale
+    (
+        ("scale", "range"),
+        rf"{_A}(?P<numbers>{_RANGE})[\s-](?:point\s)?(?:likert\s)?(?:rating\s)?(?:scale|range)\b",
+    ),
+    (
+        ("scale",),
+        rf"{_A}(?P<numbers>{NUMBER})[\s-]?points?\s(?:likert\s)?(?:rating\s)?scale\b",
+    ),
+    # the maximum is 10, best possible score: 10
+    (
+        ("max", "highest", "best", "top", "full", "perfect"),
+        r"\b(?:max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
+        r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s?(?:is|would\sbe|of|[:=])"
+        rf"\s?(?P<numbers>{NUMBER})",
+    ),
+    # max 10
+    (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})"),
+    # Out of: 10
+    (("out",), rf"(?:\A|(?<=[\n(]))[ \t]*out\s?of\s?:?\s?(?P<numbers>{NUMBER})"),
+    # my scale goes up to 10
+    (
+        ("scale", "range"),
+        r"\b(?:scale|range)\s(?:\w{1,12}\s){0,2}?(?:of|is|up\sto|to|out\sof|:)"
+        rf"\s?(?P<numbers>{NUMBER})",
+    ),
+    # Score: 4 [1-10]
+    (("(", "["), rf"(?<=\d)\s?[(\[]\s?(?P<numbers>{_RANGE})\s?[)\]]"),
+)
+_SCALE_WORDING = tuple((words, re.compile(rf"(?i){pattern}(?!\w)")) for words, pattern in _SCALES)
+
+
+@lru_cache(maxsize=256)
+def _beside_name(own: str) -> re.Pattern[str]:
+    """Return the pattern of brackets with a number between the name of a rating and its value."""
+    name = rf"(?:{NOUN}{rf'|{own}' if own else ''})"
+    return re.compile(
+        rf"(?i){name}\s?(?P<inside>[(\[](?P<numbers>[^()\[\]\n]{{0,40}})[)\]])"
+        r"(?=\s?(?:[:：=|→–-]|is\b|\d))"
+    )
+
+
+def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[str, str]:
+    """Return the text without mentions of the scale that was asked, and another one that it names.
+
+    `(1-5)` behind a name and `on a scale of 1 to 5` are no numbers of the rating.
+    """
+    lower = plain.lower()
+    beside = (("(", "["), _beside_name(own))
+    for words, pattern in (*_SCALE_WORDING, beside):
+        if not any(word in lower for word in words):
+            continue
+        spans = list[tuple[int, int]]()
+        for match in pattern.finditer(plain):
+            said = match["numbers"]
+            inside = "inside" in match.re.groupindex
+            numbers = _numbers_of(said)
+            of_hundred = inside and ("percent" in said.lower() or "%" in said)
+            # `Score [4]`, `Score (four)`: the rating itself
+            if not of_hundred and inside and (not numbers or _ALONE.fullmatch(match["inside"])):
+                continue
+            if (of_hundred and scale[1] != 100) or not _is_scale(numbers, scale):
+                return plain, " ".join(match[0].split())
+            start, end = match.span("inside" if inside else 0)
+            # `On a scale of 1 to 5: 4`
+            if not inside and not plain[plain.rfind("\n", 0, start) + 1 : start].strip():
+                end += len(_PAUSE.match(plain, end)[0])  # type: ignore[index]
+            spans.append((start, end))
+        plain = _without(plain, spans)
+    return plain, ""
+
+
+_PAUSE = lazy_pattern(r"(?:\s?[,:])?")
+_ALONE = lazy_pattern(rf"(?i)[(\[]{{1,2}}\s?(?:{NUMBER})\s?[)\]]{{1,2}}")
+
+
+def _without_label_names(plain: str, labels: Sequence[str]) -> str | NoRating:
+    """Return the text with the name behind a label's letter left out: `C: correct`, `C (correct)`.
+
+    A letter with the name of another label chooses neither.
+    """
+    names = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
+    spans = list[tuple[int, int]]()
+    last = chr(ord("A") + len(labels) - 1)
+    # a sign between them, for `A good answer` begins with an article
+    sign = r"(?:[)\].]\s?[:=–(\[\"-]?|\s?[:=–(\[\"-])"
+    pattern = (
+        rf"(?<!\w)(?P<letter>[A-{last}])(?P<named>{sign}\s?[\"“]?(?P<name>(?i:{names})))"
+        r"(?!\w)(?P<close>[)\]\"”]*)"
+    )
+    for match in re.finditer(pattern, plain):
+        if match["name"].lower() != labels[ord(match["letter"]) - ord("A")].lower():
+            return NoRating(
+                "Contradictory",
+                f"the answer names the letter {match['letter']} and the label {match['name']!r}",
+            )
+        spans.append((match.start("named"), match.end("close")))
+    return _without(plain, spans)
+
+
+def _label_alone(
+    plain: str, labels: Sequence[str], scale: tuple[float, float]
+) -> Rating | NoRating | None:
+    """Return the label whose name is the first or the last line: `correct`, `Verdict: correct`."""
+    lines = [line for line in plain.split("\n") if line.strip()]
+    found = dict[int, tuple[int, int]]()
+    for line in {0: lines[0], -1: lines[-1]}.values() if lines else ():
+        for index, label in enumerate(labels):
+            pattern = (
+                rf"(?i)\W{{0,8}}(?:(?:(?:final|overall|my|the)\s)*{NOUN}\s{{0,3}}(?:[:=]|is)\W{{0,6}})?"
+                rf"(?P<name>{re.escape(label)})\W{{0,6}}"
+            )
+            if match := re.fullmatch(pattern, line):
+                start = plain.rindex(line)
+                found[index] = (start + match.start("name"), start + match.end("name"))
+    if len(found) > 1:
+        return NoRating("Contradictory", "the answer states more than one rating")
+    return next((Rating(scale[0] + index, span) for index, span in found.items()), None)
+
+
 def _settled(
-    plain: str, statements: list[_Statement], scale: tuple[float, float], form: Form
+    plain: str,
+    statements: list[Statement],
+    end: int,
+    scale: tuple[float, float],
+    form: Form,
+    other: str,
 ) -> Rating | NoRating:
-    """Return the one rating that is stated where a rating stands, or why there is none."""
-    rating = next((one for one in reversed(statements) if one.counts), None)
-    if rating is None:
-        return _missing(plain, statements)
+    """Return the one rating that is stated, or why there is none."""
+    rating = statements[-1]
     low, high = scale
     if len({(one.value, one.top or high) for one in statements}) > 1:
         return NoRating("Contradictory", "the answer states more than one rating")
-    start, end = rating.span
+    start, stop = rating.span
+    if other:
+        return NoRating(
+            "OffScale",
+            f"the answer names another scale ({other:.60}) than {_scale_in_words(scale, form)}",
+        )
     if rating.top not in (None, high) or not low <= rating.value <= high:
-        shown = plain[start:end] if form == "letters" else f"{rating.value:g}"
+        shown = plain[start:stop] if form == "letters" else f"{rating.value:g}"
         out_of = f" out of {rating.top:g}" if rating.top is not None else ""
         return NoRating(
             "OffScale", f"the rating {shown}{out_of} is off {_scale_in_words(scale, form)}"
         )
+    for number in bare_numbers(plain[end:], form, low):
+        if low <= number <= high and number != rating.value:
+            return NoRating(
+                "Contradictory", f"{number:g} follows the rating {rating.value:g} by itself"
+            )
     return Rating(rating.value, rating.span)
 
 
@@ -365,12 +577,12 @@ def _scale_in_words(scale: tuple[float, float], form: Form) -> str:
     return f"the scale from {scale[0]:g} to {scale[1]:g}"
 
 
-def _missing(plain: str, statements: list[_Statement]) -> NoRating:
+def _missing(plain: str, statements: list[Statement]) -> NoRating:
     if not plain.strip():
         return NoRating("NoScoreFound", "the answer is empty")
     if not statements and declines(plain):
         return NoRating(DECLINED, "the judge declined to rate")
-    return NoRating("NoScoreFound", "the answer contains no rating in the form that was asked for")
+    return NoRating("NoScoreFound", "the answer contains no rating in a form that is read")
 
 
 # Output (a)   [[B]]   Text A.   Response b
@@ -387,7 +599,7 @@ PREFERENCE = {"A": 1.0, "B": 0.0, "C": 0.5}
 
 def parse_choice(text: str, *, ties: bool = False) -> float | NoRating:
     """Return how much better the first text is: 1, 0, or 0.5 for equal; or why that is open."""
-    letters = "ABC" if ties else "AB"
+    letters, text = "ABC" if ties else "AB", _SPECIAL.sub("", text)
     if only := _ONLY_CHOICE.match(text) or _MARKED_CHOICE.search(text):
         letter = only["letter"].upper()
         if len({letter, *_MARKS.findall(text)}) > 1:
@@ -399,189 +611,3 @@ def parse_choice(text: str, *, ties: bool = False) -> float | NoRating:
     if isinstance(rating, NoRating):
         return rating
     return PREFERENCE[letters[int(rating.value) - 1]]
-
-
-QUOTED = 120
-
-
-class JointAnswer(NamedTuple):
-    """What one answer says of several aspects."""
-
-    ratings: tuple[float | NoRating, ...]
-    """For each aspect that was asked for, in that order."""
-    invented: tuple[Json, ...] = ()
-    """`{text, problem}` for each rated name that was not requested."""
-    texts: tuple[str, ...] = ()
-    """What stands beside and below each aspect's name, its rating among it; empty if it is left
-    out."""
-
-
-_LEFT_OUT = NoRating("NoScoreFound", "the answer leaves this aspect out")
-_REFUSED = NoRating(DECLINED, "the judge declined to rate")
-_ANY_NUMBER = (-1e6, 1e6)
-"""The scale of what nobody asked for."""
-# Fluency (1-3): 2
-_PARENTHESES = lazy_pattern(r"\([^()]{0,60}\)")
-
-
-def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -> JointAnswer:
-    """Return the rating of each aspect. Never raises; the first 40,000 characters are read."""
-    reply = text[:MAX_ANSWER]
-    by_key = _by_key(aspects)
-    read: dict[str, list[Rating | NoRating]] = {aspect.id: [] for aspect in aspects}
-    texts: dict[str, str] = {}
-    invented: list[Json] = []
-    for name, beside, rating in _from_json(reply, by_key, form) or _blocks(reply, by_key, form):
-        aspect = by_key.get(_key(name, by_key))
-        if aspect is not None:
-            read[aspect.id].append(rating)
-            texts.setdefault(aspect.id, beside)
-        elif isinstance(rating, Rating):
-            shown = f"{name.strip()}: {beside}"[:QUOTED]
-            invented.append({"text": shown, "problem": "it was not requested"})
-    missing = _REFUSED if not any(read.values()) and declines(reply) else _LEFT_OUT
-    return JointAnswer(
-        tuple(_agreed(read[aspect.id], missing) for aspect in aspects),
-        tuple(invented),
-        tuple(texts.get(aspect.id, "") for aspect in aspects),
-    )
-
-
-def _by_key(aspects: tuple[Aspect, ...]) -> dict[str, Aspect]:
-    """Return the aspects by slug, and by that without parentheses if no other one has it."""
-    by_key = {slug(aspect.name): aspect for aspect in aspects}
-    short = [slug(_PARENTHESES.sub(" ", aspect.name)) for aspect in aspects]
-    return {k: a for k, a in zip(short, aspects, strict=True) if short.count(k) == 1} | by_key
-
-
-def _agreed(read: list[Rating | NoRating], missing: NoRating) -> float | NoRating:
-    """Return the one rating of an aspect; several that differ are none."""
-    values = {item.value for item in read if isinstance(item, Rating)}
-    if len(values) > 1:
-        listed = " and ".join(f"{value:g}" for value in sorted(values))
-        return NoRating(
-            "Contradictory", f"the answer rates this aspect more than once, as {listed}"
-        )
-    if values:
-        return values.pop()
-    return next((item for item in read if isinstance(item, NoRating)), missing)
-
-
-# score-of-fluency, fluency-score: slugs of "Score of fluency" and "Fluency score"
-_AFFIX = lazy_pattern(r"\A(?:(?:score|rating)-(?:of|for)-)|(?:-(?:score|rating))\Z")
-
-
-def _key(name: str, by_key: dict[str, Aspect]) -> str:
-    # "## 1. **Fluency" -> "Fluency"
-    plain = re.sub(r"\A[\s#>*_`|(\[•–-]*(?:\(?\d{1,3}[.):]\s*)?", "", name)
-    # Judges copy "(1-3)" from the prompt, or leave it out.
-    key = slug(_PARENTHESES.sub(" ", plain))
-    # parentheses that belong to the name
-    if key not in by_key and (whole := slug(plain)) in by_key:
-        return whole
-    return key if key in by_key else _AFFIX.sub("", key)
-
-
-class _Entry(NamedTuple):
-    """What an answer says under one name."""
-
-    name: str
-    text: str
-    """What stands beside and below the name."""
-    rating: Rating | NoRating
-
-
-def _from_json(text: str, by_key: dict[str, Aspect], form: Form) -> list[_Entry]:
-    """Return what JSON objects say; a value may be an object with a `score` or `rating`."""
-    entries = list[_Entry]()
-    for part in find_json(text):
-        if not isinstance(part.value, JsonObject):
-            continue
-        # A name that stands twice with different ratings has none.
-        for name, held in [*part.value.items(), *part.value.contradicted.items()]:
-            if isinstance(held, dict):
-                held = held.get("score", held.get("rating"))
-            aspect = by_key.get(_key(name, by_key))
-            scale = aspect.scale if aspect else _ANY_NUMBER
-            entries.append(_Entry(name, str(held), _field(held, scale, form)))
-    return entries
-
-
-def _field(held: object, scale: tuple[float, float], form: Form) -> Rating | NoRating:
-    value = rating_of_field(held, scale, form)
-    if value is None:
-        return NoRating("NoScoreFound", f"the answer gives it {str(held)[:QUOTED]!r}")
-    if not scale[0] <= value <= scale[1]:
-        return NoRating("OffScale", f"the rating {value:g} is off the scale")
-    return Rating(value, (0, 0))
-
-
-# "1. **Fluency" up to the colon (or the bar of a table) before its rating
-_HEAD = lazy_pattern(
-    r"^(?P<name>[^:：=\n]{1,90}?)\s{0,3}(?:[:：=]|(?<=[^\s|])\s{0,20}\|)(?P<rest>.*)$"
-)
-# "Score: 3", "Reasoning: 2 facts are wrong" name no aspect
-_NEUTRAL = lazy_pattern(
-    r"(?i)\A[\W\d]*(?:final |overall )?(?:score|rating|reason(?:ing)?|rationale|explanation"
-    r"|justification|comments?|definition|note|evidence|analysis|answer)\W*\Z"
-)
-# Score: 3   - **Rating:** 4
-_SCORE_LABEL = lazy_pattern(r"(?i)\A\W{0,12}(?:score|rating)\W{0,6}(?=\d)")
-### Engagement   Engagement:
-_TITLE = lazy_pattern(r"\A[\s#>*_`]{0,12}[^\W\d_][^:：.!?,;\n]{0,60}[:：]?[\s*_]{0,6}\Z")
-
-
-def _blocks(text: str, by_key: dict[str, Aspect], form: Form) -> Iterator[_Entry]:
-    """Yield names with what stands beside and below them, up to the next name."""
-    name, held = "", list[str]()
-    lines = text.splitlines()
-    for at, line in enumerate(lines):
-        head = _head(line, by_key, form) or _title(lines, at)
-        if head is None:
-            held.append(line)
-            continue
-        if name:
-            yield _entry(name, held, by_key, form)
-        name, held = head[0], [head[1]]
-    if name:
-        yield _entry(name, held, by_key, form)
-
-
-def _entry(name: str, held: list[str], by_key: dict[str, Aspect], form: Form) -> _Entry:
-    aspect = by_key.get(_key(name, by_key))
-    scale = aspect.scale if aspect else _ANY_NUMBER
-    first, below = held[0].strip(" \t|*_"), "\n".join(held[1:]).strip()
-    rating = parse_rating(first, scale=scale, form=form)
-    if isinstance(rating, NoRating) and not first:
-        rating = labeled_rating(
-            below, scale=scale, form=form, aspect=aspect.name if aspect else None
-        )
-    beside = _SCALE_AT_END.search(name)
-    if isinstance(rating, Rating) and beside and aspect and beside["high"] not in aspect.name:
-        # `Fluency (1-10): 4` is out of 10
-        stated = _Statement(rating.value, float(beside["high"]), rating.span, counts=True)
-        rating = _settled(first or below, [stated], scale, form)
-    return _Entry(name, f"{first}\n{below}".strip(), rating)
-
-
-def _head(line: str, by_key: dict[str, Aspect], form: Form) -> tuple[str, str] | None:
-    """Return name and rest of a line that begins what is said of one aspect, else `None`."""
-    match = _HEAD.match(line)
-    if match is None:
-        return (line, "") if _key(line, by_key) in by_key else None
-    name, rest = match["name"], match["rest"].strip()
-    if _key(name, by_key) in by_key:
-        return name, rest
-    rated = isinstance(parse_rating(rest.strip(" |*_"), scale=_ANY_NUMBER, form=form), Rating)
-    is_name = re.search(r"[^\W\d_]", name) and not _NEUTRAL.match(name)
-    return (name, rest) if rated and is_name else None
-
-
-def _title(lines: list[str], at: int) -> tuple[str, str] | None:
-    """Return a line right above `Score: 3` as the name of an aspect that was not requested."""
-    alone = at == 0 or not lines[at - 1].strip()
-    if not alone or at + 1 == len(lines) or not _TITLE.match(lines[at]):
-        return None
-    if _NEUTRAL.match(lines[at]) or not _SCORE_LABEL.match(lines[at + 1]):
-        return None
-    return lines[at].strip(" \t#>*_`:："), ""

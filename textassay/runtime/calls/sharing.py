@@ -146,7 +146,8 @@ class CalledOnce(Generic[P, R]):
     """Calls an agent once for equal arguments and remembers the result, but no failure."""
 
     def __init__(self, agent: Callable[P, Awaitable[R]]) -> None:
-        self._agent = agent
+        # whose annotations a graph reads
+        self._agent = self.__wrapped__ = agent
         self._results: dict[Hashable, R] = {}
         self._shared: SharedCalls[R] = SharedCalls()
 

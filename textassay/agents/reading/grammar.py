@@ -1,0 +1,677 @@
+r"""The grammar of ratings in prose: where a number is the answer's own rating, and where it is not.
+
+A number is a rating if the clause that leads up to it speaks of nothing but the rating, and what
+follows closes it. A clause begins at a line, a sentence, a comma, a dash or a parenthesis, and is
+one of a few phrases over small closed sets of words, with the aspect's name among them:
+
+1. a name, with a sign or a verb: `Score: 4`, `The fluency score is 4`, `Rating - a solid 4`;
+2. the judge who gives it: `I would therefore rate this summary as a 4`;
+3. the text that gets it: `The response deserves a score of 4`, `It is a 4 out of 5`;
+4. what follows from a clause before it: `..., earning a score of 4`, `... (4/5)`;
+5. the value by itself: the first line, the last line, or the last sentence.
+
+It is closed by an end, a mark, a parenthesis, a conjunction, or by what it is a rating of (`for
+fluency`), never by a noun: `Fluency: 4 sentences lack a verb` counts sentences. No other number may
+stand by itself in the rest of its sentence, the sentence asks nothing and sets no condition, and
+none of it is quoted. An end-of-turn token that a server left in ends a line; a tag or a sign in
+brackets, in which trained judges answer (`<score>4</score>`, `[RESULT] 4`), is a name.
+
+Everything is looked for in a window of fixed length around a number, so time is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from textassay.lazy import lazy_pattern
+
+Form = Literal["number", "letters", "stars"]
+"""How ratings are asked for."""
+
+
+class Statement(NamedTuple):
+    """A rating that an answer states, on the scale or not."""
+
+    value: float
+    top: float | None
+    """What it is out of, if the answer says so."""
+    span: tuple[int, int]
+    """Start and end of the value in the answer, in characters."""
+    end: int
+    """Where the value ends with all that belongs to it, such as `out of 5`."""
+
+
+NUMBER_WORDS = {
+    word: float(value)
+    for value, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    )
+}
+_DIGITS = r"\d{1,4}(?:\.\d{1,20}|,\d{1,2})?(?![.,]?\d)"
+NUMBER = rf"(?:(?:(?<![\w)])[-+−])?{_DIGITS}|(?:{'|'.join(NUMBER_WORDS)}))(?!\w)"
+_UNIT = r"(?:[ \t-]?(?:points?|stars?|marks?))?"
+# 4/5   4 out of 5   4 points out of a possible 10   4 of the 5
+_TOP = (
+    rf"(?:\s{{0,3}}/\s{{0,3}}|{_UNIT}\s{{1,3}}(?:out\s{{1,3}})?of\s{{1,3}}"
+    rf"(?:(?:an?|the)\s)?(?:(?:possible|maximum|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
+)
+_VALUES: dict[Form, str] = {
+    "number": rf"(?<![\w.,%$€£])(?P<value>{NUMBER})(?:{_TOP}{_UNIT}|\s(?:points?|marks?)(?!\w))?",
+    # an `I` by itself is the judge more often than the ninth letter
+    "letters": r"(?<![\w.,'’])(?P<value>[A-Za-z])(?![\w'’])(?P<top>)",
+    "stars": (
+        rf"(?<![\w.,%$€£])(?P<value>{NUMBER})(?:{_TOP})?{_UNIT}(?!\w)"
+        r"|(?P<glyphs>(?:[★⭐🌟]\ufe0f?){1,10})☆{0,10}"
+    ),
+}
+
+NOUN = (
+    r"(?:scor(?:e|ing)|rating|grade|mark|verdict|result|answer|value|judge?ment|assessment"
+    r"|evaluation|decision)s?"
+)
+_KIND = r"(?:an?|the|my|our|this|its|your|final|overall|total|assigned|resulting|numeric(?:al)?)"
+_TEXTS = (
+    r"(?:summary|text|response|output|answer|reply|translation|story|dialogue|conversation|essay"
+    r"|passage|statement|sentence|completion|continuation|generation|candidate|submission|work"
+    r"|piece|explanation|question|paraphrase|caption|headline|headlines?|description|document"
+    r"|utterance|message|paragraph|review|article|code|solution|title)"
+)
+_TEXT = (
+    r"(?:(?:the|this|that)(?:\s(?:given|generated|provided|candidate|model|system|ai|assistant)"
+    rf"(?:['’]s)?)?\s{_TEXTS}(?:['’]s)?|this\sone|it|this|that)"
+)
+_MODAL = (
+    r"(?:would|will|can|must|should|shall|am|are|have|do|therefore|thus|hence|so|only|just|now|also"
+    r"|overall|personally|then|finally|consequently|accordingly|ultimately)"
+)
+_GIVE = (
+    r"(?:giv(?:e|ing|en)|gave|rat(?:e|ed|ing)|scor(?:e|ed|ing)|assign(?:ed|ing)?|award(?:ed|ing)?"
+    r"|grad(?:e|ed|ing)|assess(?:ed)?|evaluat(?:e|ed)|judged?|mark(?:ed)?|say|choose|pick"
+    r"|select|put|place|call)"
+)
+_GET = (
+    r"(?:receiv(?:es?|ing)|earn(?:s|ing)?|deserv(?:es?|ing)|get(?:s|ting)?|scor(?:es?|ing)"
+    r"|merit(?:s|ing)?|warrant(?:s|ing)?|achiev(?:es?|ing)|rates|obtain(?:s|ing)?"
+    rf"|(?:(?:is|be|being)\s)?(?:{_MODAL}\s)?"
+    r"(?:given|rated|scored|graded|assigned|awarded|judged|assessed))"
+)
+_LEAD_TO = (
+    r"(?:resulting|leading|giving|earning|making|yielding|indicating|suggesting|justifying"
+    r"|warranting|landing|with|for|hence|thus|therefore|so)"
+)
+# this results in a score of 4, which earns it a 4
+_LEADS_TO = (
+    r"(?:results?\sin|leads?\sto|gives?|earns?|makes?|yields?|warrants?|justif(?:y|ies)|merits?)"
+)
+_BE = r"(?:is|be|would\sbe|should\sbe|comes\s(?:out\s)?(?:to|at)|equals|['’]s)"
+# in conclusion / based on that / overall: what may stand before any of the phrases
+_SO = (
+    r"(?:and|so|thus|hence|therefore|then|but|overall|ultimately|finally|accordingly"
+    r"|consequently|altogether|all\sin\sall|all\sthings\sconsidered|on\s(?:balance|the\swhole)"
+    r"|to\s(?:sum\sup|conclude|summari[sz]e)|in\sthe\send|as\s(?:a\sresult|such)"
+    r"|for\s(?:this|these|that)\sreasons?"
+    r"|in\s(?:conclusion|summary|total|short|sum|general|my\s(?:opinion|view|judge?ment))"
+    r"|(?:based|given|considering|taking)(?:\son)?\s(?:all\s)?(?:the\s)?(?:this|that|these|above"
+    r"|everything)(?:\sinto\s(?:account|consideration))?)"
+)
+_SIGN = r"[:：=|→>–—-]"
+# a solid   an overall   a near-perfect: one word of any kind beside a noun, of a few without it
+_MANNER = (
+    r"(?:an?|the)(?:\s(?:solid|strong|clear|full|perfect|high|low|good|fair|moderate|decent|weak"
+    r"|firm|generous|respectable|flat|straight|maximum|minimum|top|final|overall|total))?"
+)
+
+
+class Grammar(NamedTuple):
+    """The phrases that lead up to a rating, for an aspect of one name."""
+
+    named: re.Pattern[str]
+    """A name with a sign or a verb after it, or the judge, or the text: at any boundary."""
+    unsigned: re.Pattern[str]
+    """A name with nothing after it: the value must end the line or the sentence."""
+    heading: re.Pattern[str]
+    """A name that is a line of its own above the value."""
+    noun: re.Pattern[str]
+    """`a score of`: no colon may follow, as it does in the description of a scale."""
+    weak: re.Pattern[str]
+    """`the score is`: behind a comma it may speak of a match."""
+    consequence: re.Pattern[str]
+    """What goes on from a clause before a comma or a dash."""
+    subject: re.Pattern[str]
+    """The beginning of a sentence about the text."""
+    share: re.Pattern[str]
+    """What may stand before `4 out of 5` without a name."""
+    alone: re.Pattern[str]
+    """What may stand before a value that is a sentence of its own."""
+    about: re.Pattern[str]
+    """What a rating is of, behind it."""
+    opening: re.Pattern[str]
+    """The beginning of a sentence that sets a condition or speaks of something inside a text."""
+
+
+@lru_cache(maxsize=256)
+def grammar_of(own: str) -> Grammar:
+    """Return the phrases for an aspect whose name is the pattern `own`, empty for none."""
+    # the score of the text may be told in it: `of` belongs to the aspect alone
+    mine = rf"|{own}(?:\s{NOUN})?(?:\sof\s{_TEXT})?|{NOUN}\s(?:of|in)\s{own}" if own else ""
+    scale = r"(?:\s?[(\[][^()\[\]\n]{0,40}[)\]])?"
+    its_own = rf"|(?:(?:the|its|their)\s)?(?:overall\s)?{own}(?:\sof\s{_TEXT})?" if own else ""
+    text = rf"(?:{_TEXT}{its_own})"
+    # my overall rating for this summary   the fluency score   evaluation score
+    name = (
+        rf"(?:{_KIND}\s)*(?:{NOUN}(?:\s{NOUN})?{mine}){scale}"
+        rf"(?:\s(?:for|on)\s{text}){{0,2}}{scale}"
+    )
+    noun = rf"(?:{_MANNER}|an?\s[\w-]{{1,20}})?\s?(?:(?:final|overall|total|{own or 'final'})\s)*"
+    noun += rf"{NOUN}(?:\s(?:for|on)\s{text})?(?:\s?(?:of|at|as|to\sbe|:)){{1,2}}(?:\s{_MANNER})?"
+    number = rf"(?:{noun}|{_MANNER}|)"
+    so = rf"(?:{_SO}\s?,?\s?)*"
+    verdict = rf"(?:(?:{_KIND}\s)*(?:{NOUN}|final|overall)\s?[:：]\s?)?"
+    # a section of an essay, unless a whole phrase follows
+    prefix = rf"(?:{verdict}|(?:summary|conclusion)\s?[:：]\s?)"
+    giving = (
+        rf"(?:i|we)(?:['’](?:d|ll|m|ve))?(?:\s{_MODAL})*"
+        rf"\s(?:{_GIVE}|go(?:ing)?\swith|settle\s(?:on|for))"
+        rf"(?:\s{text}){{0,2}}(?:\s(?:as|at|with|to\sbe|is))?(?:\s{number})?"
+        rf"(?:\s(?:to|for)\s{text}(?:\sof)?)?\s?:?"
+    )
+    think = (
+        rf"(?:(?:i|we)(?:['’]d)?(?:\s{_MODAL})*\s(?:think|believe|feel|find|say|conclude|consider)"
+        r"(?:\sthat)?\s)?"
+    )
+    getting = (
+        rf"{think}{text}(?:\s(?!will\b|can\b|must\b){_MODAL})*\s{_GET}(?:\s(?:as|at|with))?"
+        rf"\s?{number}"
+    )
+    which = (
+        rf"(?:\s(?:that\s)?(?:i|we)(?:['’](?:d|ll))?(?:\s{_MODAL})*\s{_GIVE}"
+        rf"(?:\s(?:to\s)?{text})?)?"
+    )
+    being = rf"{think}{name}{which}\s?(?:{_MODAL}\s)*{_BE}(?:\s{_MODAL})*\s?[,:]?\s?{number}"
+    signed = rf"{name}\s?{_SIGN}{{1,3}}\s?(?:{number}|{giving}|{getting})?"
+    concerning = r"(?:for|as\sfor|in\sterms\sof|on|regarding|with\s(?:regards?|respect)\sto)"
+    begun = rf"{so}(?:{concerning}\s{text}\s?,\s?{so})?"
+    return Grammar(
+        re.compile(rf"{prefix}{begun}(?:{signed}|{being}|{giving}|{getting})\s?"),
+        re.compile(rf"{prefix}{so}{name}\s?"),
+        re.compile(rf"{begun}{name}\s?(?:{_BE}\s?)?{_SIGN}?\s?"),
+        re.compile(rf"{begun}{think}(?:(?:this|that|it)\s(?:all\s)?{_LEADS_TO}\s)?{noun}\s?"),
+        re.compile(
+            rf"(?:and\s)?(?:the|its|a)?\s?(?:final\s|total\s)?{NOUN}\s?{_BE}\s?(?:{number})?\s?"
+        ),
+        re.compile(
+            rf"(?:and\s)?{so}(?:(?:which|this|that|it)\s{_LEADS_TO}\s)?(?:{_LEAD_TO}\s)?"
+            rf"(?:{_GET}\s|{_LEAD_TO}\s)?(?:(?:in|to|at|as)\s)?(?:{text}\s)?{noun}\s?"
+            rf"|(?:and\s)?{so}(?:{text}\s)?(?:{_GET}|(?:giving|earning|making)\s{text}"
+            rf"|landing\sat|which\s(?:gives|earns|makes)\s{text})"
+            rf"\s(?:{_MANNER})?\s?|{NOUN}\s?"
+        ),
+        re.compile(rf"{begun}{text}\b"),
+        re.compile(
+            rf"{verdict}{begun}{think}(?:{_LEAD_TO}\s)?"
+            rf"(?:(?:this|that|which)\s{_LEADS_TO}\s(?:{text}\s)?"
+            rf"|{text}\s?(?:{_MODAL}\s)*(?:is|['’]s)"
+            rf"(?:\srated|\sscored)?\s?|(?:rated|scored|scoring|graded)\s?)?(?:{_MANNER}\s?)?"
+        ),
+        re.compile(rf"{begun}{think}(?:(?:this|it)\s?(?:is|['’]s)\s)?(?:{_MANNER}\s?)?"),
+        re.compile(
+            r"[ \t]+(?:for|in|on|of|to|regarding|concerning|with\s(?:respect|regards?)\sto"
+            rf"|in\sterms\sof|when\sit\scomes\sto)\s{_ABOUT}(?:{_TEXT}"
+            + (
+                rf"|(?P<own>(?:[\w'’-]{{1,20}}\s){{0,4}}?\w{{0,4}}{own})"
+                if own
+                else "|(?P<own>(?!))"
+            )
+            + r")(?!\w)"
+        ),
+        re.compile(
+            r"(?:if|were|had|when|once|unless|should|until|suppose|without"
+            r"|with(?!\sre(?:gard|spect))|as(?!\san?\b|\sfor\b)"
+            r"|to|according|at|during|from"
+            r"|in(?!\sterms|\s(?:conclusion|summary|total|short|sum|general|my|light|contrast)\b)"
+            rf"|for(?!\s(?:{text}|this|these|that|the\sreason)\b)"
+            r"|on(?!\s(?:balance|the\swhole|this|reflection|a\b)\b))\b"
+        ),
+    )
+
+
+_ABOUT = r"(?:(?:the|its|overall|their)\s)?"
+# what may follow a rating and go on: never a noun, which the number would count
+_GOES_ON = (
+    r"(?:because|as|since|due|given|but|which|while|although|though|based|considering|indicating"
+    r"|reflecting|meaning|showing|suggesting|where|so|however|overall|here|and|with|mainly|primarily"
+    r"|(?:from|for)\sme|in\smy\s(?:opinion|view)|rather\sthan|instead\sof|is\smy"
+    r"|is\s(?:appropriate|warranted|justified|fair|fitting|deserved|suitable|reasonable))"
+)
+# Score: 4 Explanation: It reads well.
+_EXPLANATION = (
+    r"(?:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?|feedback|evidence"
+    r"|notes?)\s?[:：]"
+)
+_CLOSES = lazy_pattern(
+    # a next line that goes on in lower case is the same sentence, unless it is `reason: ...`
+    r"(?i)(?P<end>[ \t]*(?=\Z|\n(?![ \t]*(?-i:[a-z])(?![\w ]{0,30}[:=])))"
+    r"|[ \t]*[.!;。](?=[\s\"”’)\]]|\Z))"
+    r"|(?P<mark>,(?=\s)|[ \t]*[:：](?=\s)"
+    r"|(?:[ \t]*[–—](?=[ \t]|[A-Za-z])|[ \t]+--?(?=\s)|--?(?=[ \t]))(?!\s{0,3}\d)"
+    r"|[ \t]*\||[)\]\"”])"
+    rf"|(?P<word>[ \t]+(?={_GOES_ON}\b))"
+    rf"|(?P<label>[ \t]+(?={_EXPLANATION}))"
+    r"|[ \t]*[(\[](?P<gloss>[^()\[\]\n]{0,200})[)\]]"
+)
+_SENTENCE_END = lazy_pattern(r"[.!?;。！？](?=[\s\"”’)\]]|\Z)|\n")
+# the beginning of a clause, last of all, or of a sentence
+_BOUNDARY = lazy_pattern(
+    r"(?P<hard>[.!?;。！？][\"”’')\]]{0,2}\s+|[。！？])"
+    r"|(?P<soft>,[\"”’']?\s+|\sand\s+|\s(?:--|[-–—])\s|—|[(\[]|…\s?)"
+)
+_BULLET = lazy_pattern(r"[ \t]{0,8}(?:(?:[-•+|*]|#{1,6}|\d{1,2}[.)])[ \t|]{1,4}){0,2}")
+_CONDITION = lazy_pattern(r"\b(?:if|unless)\b")
+_ABBREVIATED = lazy_pattern(
+    r"(?i)\b(?:no|nr|vol|figs?|secs?|ch|pp?|ca|approx|art|eq|ver|vs?|cf|e\.g|i\.e|pts?|[nptv])\.\s+\Z"
+)
+WINDOW = 240
+"""Characters before a number in which the clause that leads up to it begins, and behind it in which
+its sentence ends; a sentence that is longer has no rating at that place."""
+
+
+class _Clause(NamedTuple):
+    """What leads up to a number."""
+
+    text: str
+    """In lower case, with single spaces."""
+    kind: Literal["line", "sentence", "soft"]
+    """What it begins at."""
+    before: str
+    """The rest of the sentence before it."""
+
+
+def statements_in(plain: str, form: Form, own: str, low: float) -> Iterator[Statement]:
+    """Yield the ratings that a text states, in order; equal to `plain` in length and places.
+
+    Args:
+        plain: The answer without markup.
+        form: How the ratings were asked for.
+        own: Pattern of the aspect's name; empty for none.
+        low: The lowest rating, which the letter A stands for.
+    """
+    grammar = grammar_of(own)
+    first, last = _first_and_last_line(plain)
+    for match in value_pattern(form).finditer(plain):
+        start, end = match.span()
+        opened = _opened(plain, start)
+        closed = _closing(plain, end, opened)
+        for begin, stop in dict.fromkeys([(start - len(opened), closed), (start, end)]):
+            if closed == end and opened and begin < start:
+                continue
+            if _states(plain, match, begin, stop, form, grammar, first, last):
+                yield statement_of(match, low)
+                break
+
+
+@lru_cache(maxsize=8)
+def value_pattern(form: Form) -> re.Pattern[str]:
+    """Return the pattern of a value in a form, with the groups `value` (or `glyphs`) and `top`."""
+    return re.compile(rf"(?i){_VALUES[form]}")
+
+
+def statement_of(match: re.Match[str], low: float) -> Statement:
+    """Return the statement of a matched value."""
+    held = match.groupdict()
+    if held.get("glyphs"):
+        stars = sum(sign != "\ufe0f" for sign in held["glyphs"])
+        return Statement(float(stars), None, match.span("glyphs"), match.end())
+    label = held["value"]
+    if label.isalpha() and len(label) == 1:
+        value = low + ord(label.upper()) - ord("A")
+    else:
+        value = number_in(label)
+    top = held["top"]
+    return Statement(value, number_in(top) if top else None, match.span("value"), match.end())
+
+
+def number_in(text: str) -> float:
+    """Return the number that digits or a word stand for."""
+    word = NUMBER_WORDS.get(text.lower())
+    return float(text.replace(",", ".").replace("−", "-")) if word is None else word
+
+
+def _first_and_last_line(plain: str) -> tuple[int, int]:
+    """Return where the first line with text begins, and where the last one does."""
+    first = len(plain) - len(plain.lstrip())
+    stripped = plain.rstrip()
+    return plain.rfind("\n", 0, first) + 1, stripped.rfind("\n") + 1
+
+
+def _opened(plain: str, start: int) -> str:
+    """Return the brackets or quotes that stand directly before a value."""
+    match = _OPENED.search(plain, max(0, start - 3), start)
+    return match[0] if match else ""
+
+
+_OPENED = lazy_pattern(r"[(\[\"“]{1,2}\s?\Z")
+_PAIRS = {"(": ")", "[": "]", '"': '"', "“": "”"}
+
+
+def _closing(plain: str, end: int, opened: str) -> int:
+    """Return where the brackets around a value end; `end` if they are not closed behind it."""
+    wanted = "".join(_PAIRS[sign] for sign in reversed(opened.strip()))
+    at = end + (plain[end : end + 1] == " " and bool(wanted))
+    return at + len(wanted) if wanted and plain.startswith(wanted, at) else end
+
+
+def _states(
+    plain: str,
+    match: re.Match[str],
+    begin: int,
+    stop: int,
+    form: Form,
+    grammar: Grammar,
+    first: int,
+    last: int,
+) -> bool:
+    """Return whether a value is stated as the rating."""
+    line = plain.rfind("\n", max(0, begin - WINDOW), begin) + 1
+    if line == 0 and begin > WINDOW:
+        line = begin - WINDOW  # the line began long before
+    if plain[line : line + 8].lstrip().startswith(">") or _is_quoted(plain, line, begin):
+        return False
+    after = _after(plain, stop, grammar)
+    if after is None:
+        return False
+    clause = _clause(plain, line, begin)
+    strong = bool(match["top"]) or "stars" in match[0].lower() or after.about
+    leads = _leads(plain, match, clause, grammar, line, begin, strong=strong, listed=after.dot)
+    if (leads == "unsigned" and not after.ends) or (leads == "noun" and after.sign):
+        return False
+    stated = bool(leads) or _stands_alone(
+        plain, match, clause, grammar, after, line, begin, first, last, form
+    )
+    return stated and _is_settled(plain, after.at, form)
+
+
+def _is_quoted(plain: str, line: int, at: int) -> bool:
+    """Return whether a place lies inside quotation marks that opened on its line."""
+    before = plain[line:at]
+    if before.count("“") > before.count("”") or before.count("«") > before.count("»"):
+        return True
+    return before.count('"') % 2 == 1 and '"' in plain[at : at + WINDOW]
+
+
+class _After(NamedTuple):
+    """How a rating is closed."""
+
+    at: int
+    """Where what follows goes on."""
+    ends: bool
+    """Whether its line or sentence ends with it."""
+    dot: bool
+    """Whether it ends with a full stop and its line goes on."""
+    sign: bool
+    """Whether a colon, a dash or a bar follows."""
+    word: bool
+    """Whether a word goes on, such as `because`."""
+    about: bool
+    """Whether it says that it is a rating of the aspect."""
+
+
+def _after(plain: str, at: int, grammar: Grammar) -> _After | None:
+    """Return how a value that ends here is closed; `None` if it counts something."""
+    of_aspect = False
+    for _ in range(4):
+        if about := grammar.about.match(plain, at):
+            at, of_aspect = about.end(), of_aspect or about["own"] is not None
+            continue
+        closed = _CLOSES.match(plain, at)
+        if closed is None:
+            return None
+        if (gloss := closed["gloss"]) is not None:
+            if any(bare_numbers(gloss, "number")):
+                return None
+            at = closed.end()
+            continue
+        if closed["mark"] is not None and closed["mark"].strip() in (")", "]", '"', "”"):
+            at = closed.end()
+            continue
+        ends = closed["end"] is not None or closed["label"] is not None
+        dot = ends and closed[0].strip() == "." and bool(_REST.match(plain, closed.end()))
+        sign = (closed["mark"] or ",").strip() != ","
+        return _After(closed.end(), ends, dot, sign, closed["word"] is not None, of_aspect)
+    return None
+
+
+_REST = lazy_pattern(r"[ \t]+\S")
+
+
+def _clause(plain: str, line: int, begin: int) -> _Clause:
+    """Return the clause that ends before a value."""
+    indent = _BULLET.match(plain, line, begin)
+    at: int = indent.end() if indent else line
+    kind: Literal["line", "sentence", "soft"] = "line"
+    sentence = at
+    for boundary in _BOUNDARY.finditer(plain, at, begin):
+        hard = boundary["hard"] is not None
+        if hard and _ABBREVIATED.search(plain, max(line, boundary.start() - 8), boundary.end()):
+            continue
+        rest = plain[boundary.end() : begin]
+        # a dash or a bracket behind a name belongs to it: `Rating - 4`, `Score (1-5): 4`
+        if not hard and not rest.strip() and boundary[0].strip() not in ("(", "[", ","):
+            continue
+        if not hard and boundary[0].strip() in ("(", "[") and re.search(r"[)\]]", rest):
+            continue
+        # `therefore, the score is 4` is one clause
+        if not hard and (said := _words(plain[at : boundary.start()])) and _ONLY_SO.fullmatch(said):
+            continue
+        at, kind = boundary.end(), "sentence" if hard else "soft"
+        if hard:
+            sentence = at
+    return _Clause(_words(plain[at:begin]), kind, _words(plain[sentence:at]))
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split()).lower()
+
+
+def _leads(
+    plain: str,
+    match: re.Match[str],
+    clause: _Clause,
+    grammar: Grammar,
+    line: int,
+    begin: int,
+    *,
+    strong: bool,
+    listed: bool,
+) -> str:
+    """Return how a clause leads up to a rating; empty if it does not."""
+    said = clause.text
+    if clause.kind == "soft":
+        only_so = _ONLY_SO.fullmatch(clause.before)
+        if not only_so and grammar.opening.match(clause.before):
+            return ""
+        if not strong and not only_so and grammar.weak.fullmatch(said):
+            return "named" if _REASON.match(clause.before) else ""
+        if said and grammar.consequence.fullmatch(said) and not only_so:
+            goes_on = plain[max(0, begin - WINDOW) : begin].lower()
+            by_and = goes_on.rstrip().endswith(f"and {said}")
+            return "named" if not by_and or grammar.subject.match(clause.before) else ""
+    if said and grammar.named.fullmatch(said):
+        return "named"
+    if strong and not _COUNTED.search(said) and grammar.share.fullmatch(said):
+        return "named"
+    if said and clause.kind != "soft" and grammar.noun.fullmatch(said):
+        return "noun"
+    if said and clause.kind != "soft" and grammar.unsigned.fullmatch(said):
+        return "unsigned"
+    if not said and clause.kind == "line":
+        return "" if listed else _below_a_name(plain, line, grammar)
+    # a whole sentence with a comma in it: `Therefore, for fluency, I rate it 4`
+    if clause.kind == "soft":
+        whole = _words(f"{clause.before} {said}")
+        return "named" if grammar.named.fullmatch(whole) else ""
+    return ""
+
+
+_ONLY_SO = re.compile(rf"(?:{_SO}\s?,?\s?)*")
+_REASON = re.compile(
+    r"(?:based|given|considering|taking|because|since|although|though|while|despite|due|overall)\b"
+)
+# summary 2 out of 5 is one of five summaries
+_COUNTED = re.compile(rf"\b{_TEXTS}\s?\Z")
+
+
+def _below_a_name(plain: str, line: int, grammar: Grammar) -> str:
+    """Return whether the last line with text above a line is the name of a rating."""
+    above = plain[max(0, line - WINDOW) : line].rstrip()
+    named = above[above.rfind("\n") + 1 :]
+    named = _words(_BULLET.sub("", named, count=1))
+    return "unsigned" if named and grammar.heading.fullmatch(named) else ""
+
+
+def _stands_alone(
+    plain: str,
+    match: re.Match[str],
+    clause: _Clause,
+    grammar: Grammar,
+    after: _After,
+    line: int,
+    begin: int,
+    first: int,
+    last: int,
+    form: Form,
+) -> bool:
+    """Return whether a value without a name is the first or last line, or the last sentence."""
+    if not grammar.alone.fullmatch(clause.text):
+        return False
+    if clause.text.endswith((" a", "the", "is")) and _SPOKEN.match(clause.text):
+        return after.ends or after.word
+    at_end = not plain[after.at :].strip()
+    if clause.kind == "sentence":
+        return at_end and _LONG_ENOUGH.search(plain, line, begin) is not None
+    if clause.kind == "soft":
+        return False
+    if line <= first and not plain[line:begin].strip()[:1].isdigit():
+        # `1. It is ...` begins a list, and nothing else does
+        if after.dot:
+            single = "\n" not in plain.strip() and form != "letters"
+            return single and (form == "stars" or number_in(match["value"]) != 1)
+        return True
+    above = plain[max(0, line - WINDOW) : line].rstrip()
+    return (
+        not plain[line:begin].strip()[:1].isdigit()
+        and line >= last
+        and at_end
+        and not above.endswith((":", "："))
+    )
+
+
+# it is a 4; I think this is a 4
+_SPOKEN = lazy_pattern(r"(?:.*\s)?(?:this|it)\s?(?:is|['’]s)\b|(?:.*\s)?(?:i|we)\b")
+_LONG_ENOUGH = lazy_pattern(r"\w{2,}[^.!?\n]*[.!?。][\"”’)\]]{0,2}\s+\W{0,3}\Z|[。]\W{0,3}\Z")
+
+
+_LABEL = lazy_pattern(rf"(?i){_EXPLANATION}")
+
+
+def _is_settled(plain: str, at: int, form: Form) -> bool:
+    """Return whether the rest of a sentence adds no number, no condition and no question."""
+    labeled = _LABEL.match(plain, at)
+    ended = (
+        labeled
+        or plain[at - 1 : at] in (".", "!", ";", "。", "\n")
+        or plain[at : at + 1] in ("\n", "")
+    )
+    if ended:
+        return True
+    end = _SENTENCE_END.search(plain, at)
+    stop = len(plain) if end is None else end.start()
+    if end is not None and end[0] == "?":
+        return False
+    rest = plain[at : min(stop, at + 4 * WINDOW)]
+    condition = _CONDITION.search(rest.lower())
+    if condition and not re.search(r"[(–—;]|\s-\s", rest[: condition.start()]):
+        return False
+    return not any(bare_numbers(rest, form, strict=True))
+
+
+# words behind a number that is no count: not the noun that would be counted
+_NO_NOUN = (
+    r"(?:is|are|was|were|be|been|would|could|should|may|might|will|can|for|or|and|at|in|on|by|to"
+    r"|with|as|than|but|not|if|because|since|so|though|overall|instead|rather|here|now|then|again"
+    r"|too|out|from|due|given|while|that|which|it|i|we|you|the|an?|this|stars?|marks?|(?<=\d\s)points?|seems?"
+    r"|feels?|fits|looks|sounds|makes|remains|stands|better|best|actually|maybe|perhaps|vs?|versus"
+    r"|minus|plus)"
+)
+_COUNTS = re.compile(
+    rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
+    r"[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|[ \t]?of\s(?!\d)"
+    rf"|(?:(?<=[ -])(?!{_NO_NOUN}\b)[^\W\d_]))"
+)
+# sentence 3, step 2: numbers of what is counted through
+_NUMBERED = lazy_pattern(
+    r"(?i)(?:[$€£#]|:\d|\d:|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
+    r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
+    r"|document|passage|summary|response|output|text|number|no\.?|reference)s?\s?"
+    r"|\b(?:this|that|the|no|each|every|which|another|any|only)\s(?=one\b))\Z"
+)
+# why not a 5?   rather than a 5   not enough for a 5   to get a 5
+_REJECTED = lazy_pattern(
+    r"(?i)(?:\b(?:rather|instead|short|other|more|less|lower|higher)\s(?:than|of)"
+    r"|\b(?:enough|needed|required|qualify)\sfor"
+    r"|\b(?:to|from)\s(?:be(?:ing)?|get(?:ting)?|earn(?:ing)?|reach(?:ing)?|deserv(?:e|ing)"
+    r"|merit(?:ing)?|scor(?:e|ing)|receiv(?:e|ing)|warrant(?:ing)?|achiev(?:e|ing)"
+    r"|justify(?:ing)?))\s(?:it\s)?(?:an?\s|the\s)?(?:[\w-]{1,12}\s)?"
+    r"(?:(?:score|rating|grade|mark)\s(?:of\s)?)?\Z"
+)
+_PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
+_PAIR, _SECOND = lazy_pattern(r"[-–]\d"), lazy_pattern(r"\d[-–]\Z")
+_WIDE_PAIR, _WIDE_SECOND = lazy_pattern(r"\s?[-–]\s?\d"), lazy_pattern(r"\d\s?[-–]\s?\Z")
+# `one` is a pronoun or an article unless it is given, said to be, or stands by itself
+_VALUED = lazy_pattern(
+    r"(?i)(?:\b(?:an?|to|is|be|it|or|rather|so|that|minus|give|rate|score|than)|[:,;.–—-]|\A|\n)\s*\Z"
+)
+_DENIED = lazy_pattern(r"(?i)\bnot\s(?:quite\s)?(?:an?\s)?\Z")
+_LIST_MARK = lazy_pattern(r"(?:^|\n)[ \t]{0,8}(?:[-•*][ \t])?[(]?\Z")
+_REQUIRES = lazy_pattern(r"(?i)\s(?:would\s(?:need|require|have)|requires?|needs?|demands?)\b")
+
+
+def bare_numbers(
+    text: str, form: Form, low: float = 0.0, *, strict: bool = False
+) -> Iterator[float]:
+    """Yield the numbers that stand by themselves: they count nothing, and no one turns them down.
+
+    Args:
+        text: What follows a rating.
+        form: How the rating was asked for; letters are bare in place of numbers.
+        low: The lowest rating, which the letter A stands for.
+        strict: Whether a number with a mere `not` before it counts, too.
+    """
+    for match in value_pattern(form).finditer(text):
+        start, end = match.span()
+        before = text[max(0, start - 40) : start]
+        if _COUNTS.match(text, end) or _NUMBERED.search(before):
+            continue
+        if text[end : end + 2][:1] == ":" and text[end + 1 : end + 2].isdigit():
+            continue
+        # Halo 3, May 2; and 2-0, which is the score of a match
+        if _PROPER.search(before) or _PAIR.match(text, end) or _SECOND.search(before):
+            continue
+        if not strict and (_WIDE_PAIR.match(text, end) or _WIDE_SECOND.search(before)):
+            continue
+        if match[0].lower() == "one" and not _VALUED.search(before):
+            continue
+        if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 4]):
+            continue
+        if _REJECTED.search(before) or _REQUIRES.match(text, end):
+            continue
+        if not strict and _DENIED.search(before):
+            continue
+        if _is_quoted(text, text.rfind("\n", max(0, start - WINDOW), start) + 1, start):
+            continue
+        # articles and the judge are no letters
+        if form == "letters" and (not match["value"].isupper() or match["value"] == "I"):
+            continue
+        yield statement_of(match, low).value

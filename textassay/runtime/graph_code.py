@@ -1,0 +1,272 @@
+"""What the agents of a graph do, as a digest: their code and the values that it uses.
+
+A graph whose rule was changed gives other scores, though it is drawn the same. The digest covers,
+for every agent: the source text of functions, lambdas and classes, or the byte code where there is
+no source; defaults, values in closures, arguments of a `partial`, and attributes of objects; the
+global names that the code mentions, and so the functions of its own modules that it calls; and the
+constants on wires. Code of Python itself, of installed packages and of this one counts by name: the
+signature of a score has this package's version beside it. A model counts by its name and identity.
+
+It is equal in every process that runs the same code, and on every version of Python as long as the
+source is at hand. A comment in the source of a function changes it, too; an attribute that is
+another each time, such as the time of a start, makes it another each time.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import re
+import sysconfig
+import textwrap
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path, PurePath
+from typing import Any
+
+from pydantic import BaseModel
+
+from textassay.runtime.graph import Each, Fixed, Graph, Node
+
+_PACKAGE = Path(__file__).parents[1]
+_INSTALLED = tuple(
+    Path(path).resolve()
+    for key, path in sysconfig.get_paths().items()
+    if key in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+_SIMPLE = (bool, int, float, complex, str, type(None), type(Ellipsis), type(NotImplemented))
+
+
+def code_digests(graph: Graph) -> dict[str, str]:
+    """Return 6 hex digits for what the agent of each node does, by the node's name."""
+    return {node.name: _digest(_Describer().node(node)) for node in graph.nodes}
+
+
+def models_in(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the models that the agents of a graph hold, sorted."""
+    describer = _Describer()
+    for node in graph.nodes:
+        describer.node(node)
+    return tuple(sorted(describer.models))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+
+
+class _Describer:
+    """Describes agents and values as text, each object once."""
+
+    def __init__(self) -> None:
+        self.models: set[str] = set()
+        self._seen: dict[int, tuple[int, Any]] = {}
+        """Number by identity; the object itself is held, so that no other one takes its place."""
+
+    def node(self, node: Node) -> str:
+        """Describe a node: its agent and the wires."""
+        wires = (f"{name}={self._wire(wire)}" for name, wire in sorted(node.wires.items()))
+        return f"{node.name}: {self.value(node.agent)} ({', '.join(wires)})"
+
+    def _wire(self, wire: object) -> str:
+        if isinstance(wire, Fixed):
+            return f"fixed {self.value(wire.value)}"
+        return f"each {wire.wire}" if isinstance(wire, Each) else str(wire)
+
+    def value(self, value: Any) -> str:
+        """Describe a value by its content, or by its type if nothing else is known."""
+        if isinstance(value, Enum):
+            return f"{type(value).__qualname__}.{value.name}"
+        if isinstance(value, _SIMPLE):
+            return repr(value)
+        if isinstance(value, bytes | bytearray | PurePath | re.Pattern):
+            return str(value)
+        if id(value) in self._seen:
+            return f"#{self._seen[id(value)][0]}"
+        self._seen[id(value)] = (len(self._seen), value)
+        if isinstance(value, Mapping):
+            # in one order in every process, as the first mention of an object is its description
+            ordered = sorted(value.items(), key=lambda pair: str(pair[0]))
+            pairs = (f"{self.value(key)}: {self.value(held)}" for key, held in ordered)
+            return f"{{{', '.join(pairs)}}}"
+        if isinstance(value, set | frozenset):
+            return f"{{{', '.join(map(self.value, sorted(value, key=str)))}}}"
+        if isinstance(value, list | tuple):
+            return f"[{', '.join(map(self.value, value))}]"
+        return self._object(value)
+
+    def _object(self, value: Any) -> str:
+        if isinstance(value, Graph):
+            return f"graph {value.to_mermaid()} {' '.join(map(self.node, value.nodes))}"
+        if isinstance(value, functools.partial):
+            bound = self.value([value.func, value.args, value.keywords])
+            return f"partial {bound}"
+        if isinstance(value, types.MethodType):
+            return f"method {self.value(value.__func__)} of {self.value(value.__self__)}"
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, type):
+            return self._class(value)
+        if isinstance(value, types.ModuleType):
+            return f"module {value.__name__}"
+        if (wrapped := getattr(value, "__wrapped__", None)) is not None:
+            return f"{type(value).__qualname__} of {self.value(wrapped)}"
+        if inspect.isroutine(value):
+            return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+        name, identity = getattr(value, "name", None), getattr(value, "identity", None)
+        if isinstance(name, str) and isinstance(identity, Mapping):
+            self.models.add(name)
+            return f"model {name} {self.value(identity)}"
+        return f"{self.value(type(value))} {self._state(value)}"
+
+    def _state(self, value: Any) -> str:
+        """Describe the attributes of an object that was made by the user or by this package."""
+        if isinstance(value, BaseModel):
+            return self.value({name: getattr(value, name) for name in type(value).model_fields})
+        if is_dataclass(value):
+            return self.value({one.name: getattr(value, one.name, None) for one in fields(value)})
+        if (content := getattr(value, "tobytes", None)) is not None:  # an array
+            raw = hashlib.sha256(content()).hexdigest()
+            return f"{getattr(value, 'shape', '')} {getattr(value, 'dtype', '')} {raw}"
+        if isinstance(signature := getattr(value, "signature", None), str):
+            return signature
+        module = inspect.getmodule(type(value))
+        if module is not None and module.__name__.startswith("textassay."):
+            # such as `once(rule)`; what it remembers of calls is no part of what it does
+            held = getattr(value, "__dict__", {}).items()
+            return self.value({k: v for k, v in held if callable(v) or isinstance(v, _SIMPLE)})
+        if _is_installed(module):
+            return ""
+        names = [name for kind in type(value).__mro__ for name in _slots(kind)]
+        state = {name: getattr(value, name) for name in names if hasattr(value, name)}
+        return self.value(state | getattr(value, "__dict__", {}))
+
+    def _function(self, function: types.FunctionType) -> str:
+        named = f"{function.__module__}.{function.__qualname__}"
+        if _is_known(function.__code__.co_filename):
+            # what built-in decorators hold may still be the user's
+            held = [*_closure(function).values()] if function.__closure__ else []
+            return f"{named} {self.value(held)}" if held else named
+        uses: dict[str, Any] = {
+            "defaults": function.__defaults__,
+            "keywords": function.__kwdefaults__,
+            "closure": _closure(function),
+            "globals": self._globals(function),
+        }
+        return f"function {_source(function.__code__)} {self.value(uses)}"
+
+    def _globals(self, function: types.FunctionType) -> dict[str, Any]:
+        """Return the global values that a function mentions, and what it takes of own modules."""
+        held: dict[str, Any] = {}
+        mentioned = set(_names(function.__code__))
+        for name in mentioned & function.__globals__.keys():
+            value = function.__globals__[name]
+            held[name] = value
+            if isinstance(value, types.ModuleType) and not _is_installed(value):
+                taken = mentioned & vars(value).keys()
+                held |= {f"{name}.{attribute}": vars(value)[attribute] for attribute in taken}
+        return held
+
+    def _class(self, kind: type) -> str:
+        named = f"{kind.__module__}.{kind.__qualname__}"
+        if _is_installed(inspect.getmodule(kind)):
+            return named
+        try:
+            source = _plain(inspect.getsource(kind))
+        except (OSError, TypeError):
+            source = named
+        methods = {
+            name: _unwrapped(member)
+            for name, member in vars(kind).items()
+            if isinstance(_unwrapped(member), types.FunctionType)
+        }
+        constants = {
+            name: member
+            for name, member in vars(kind).items()
+            if isinstance(member, (*_SIMPLE, list, tuple, dict, set, frozenset))
+            and not (name.startswith("__") and name.endswith("__"))
+            and not name.startswith("_abc_")
+        }
+        bases = [base for base in kind.__bases__ if base is not object]
+        return f"class {source} {self.value([methods, constants, bases])}"
+
+
+def _unwrapped(member: Any) -> Any:
+    if isinstance(member, property):
+        return member.fget
+    return getattr(member, "__func__", getattr(member, "func", member))
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = vars(kind).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _closure(function: types.FunctionType) -> dict[str, Any]:
+    """Return the values in a function's closure by name, without cells that are still empty."""
+    held = {}
+    cells = function.__closure__ or ()
+    for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
+        try:
+            held[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return held
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Yield the global names and the attributes that code and the functions in it mention."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _source(code: types.CodeType) -> str:
+    """Return the source text of code, or the byte code where there is none."""
+    try:
+        # of the code: that of a function would be what a decorator wraps
+        return _plain(inspect.getsource(code))
+    except (OSError, TypeError):
+        return f"{code.co_name} {code.co_varnames} {code.co_code.hex()} {_constants(code)}"
+
+
+def _constants(code: types.CodeType) -> str:
+    held = (
+        _source_free(one) if isinstance(one, types.CodeType) else _constant(one)
+        for one in code.co_consts
+    )
+    return f"{code.co_names} [{', '.join(held)}]"
+
+
+def _source_free(code: types.CodeType) -> str:
+    return f"{code.co_name} {code.co_code.hex()} {_constants(code)}"
+
+
+def _constant(value: object) -> str:
+    # the order of a set of texts is another in each process
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
+
+
+def _plain(source: str) -> str:
+    """Return source text without its indent and trailing spaces."""
+    return "\n".join(line.rstrip() for line in textwrap.dedent(source).strip().splitlines())
+
+
+def _is_installed(module: types.ModuleType | None) -> bool:
+    """Return whether a module is Python's, an installed package's, or this package's."""
+    if module is None:
+        return False
+    path = getattr(module, "__file__", None)
+    return module.__name__ != "__main__" if path is None else _is_known(path)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_known(filename: str) -> bool:
+    """Return whether a file of code belongs to Python, an installed package or this package."""
+    if filename.startswith("<"):  # typed in, or made by the user
+        return filename.startswith("<frozen")
+    path = Path(filename).resolve()
+    return path.is_relative_to(_PACKAGE) or any(map(path.is_relative_to, _INSTALLED))
