@@ -36,6 +36,7 @@ from textassay.meta.records import People
 from textassay.runtime.api import connect
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import RecordedModel
+from textassay.runtime.calls.adaptation import Sampling
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.errors import (
@@ -404,14 +405,16 @@ class Assay:
         if self.judge.mode != "replay":
             return
         # a replay refuses nothing else
-        never = [one for one in run if one.error and one.error.type == RequestRefused.__name__]
-        ids = list(dict.fromkeys(one.id for one in never))
+        errors = [(one.id, one.error) for one in run if one.error is not None]
+        never = [(id_, error) for id_, error in errors if error.type == RequestRefused.__name__]
+        ids = list(dict.fromkeys(id_ for id_, _ in never))
         if ids:
             more = ", ..." if len(ids) > SHOWN else ""
             raise JudgeError(
                 f"{len(ids)} {'text was' if len(ids) == 1 else 'texts were'} never judged:"
                 f" {', '.join(map(repr, ids[:SHOWN]))}{more}; {self.judge.folder} has no answer for"
-                " them. Run pytest --textassay=record and commit that folder"
+                " them. Run pytest --textassay=record and commit that folder. The first:"
+                f" {never[0][1].message}"
             )
 
     __call__ = evaluate
@@ -537,9 +540,10 @@ class Judge:
 
     async def _opened(self, model: str | Model, settings: Settings, stack: AsyncExitStack) -> Model:
         name = model if isinstance(model, str) else model.name
+        sampling = Sampling.of(model.settings if isinstance(model, ConnectedModel) else settings)
         # in replay no backend is opened at all, so neither its package nor a key has to be there
         if self.mode == "replay" and not name.startswith("replay/"):
-            recorded = self._recorded(name, settings)
+            recorded = self._recorded(name, settings, sampling)
             stack.push_async_callback(recorded.aclose)
             return recorded
         if isinstance(model, ConnectedModel):
@@ -560,21 +564,28 @@ class Judge:
                 "give settings=Settings(price=(IN, OUT)), US dollars per million tokens"
             )
         if self.mode == "record":
-            self._remember(name, settings, connected)
+            self._remember(name, settings, connected, sampling)
         return connected
 
-    def _remember(self, name: str, settings: Settings, model: Model) -> None:
+    def _remember(self, name: str, settings: Settings, model: Model, sampling: Sampling) -> None:
+        file = self._file(name, settings)
+        try:
+            before = json.loads(read_regular(file)) if file.is_file() else {}
+        except (OSError, ValueError) as error:
+            raise StorageError(f"{file} cannot be read: {error}") from error
+        fields, settings_before = sampling.fields, before.get("sampling", [])
         entry = {
             "name": model.name,
             "identity": dict(model.identity),
             # kept beside the identity: in replay methods choose their prompts by what the model
             # can do
             "capabilities": model.capabilities.model_dump(mode="json"),
+            # of all tests: a replay says where it is asked otherwise
+            "sampling": settings_before + [fields] * (fields not in settings_before),
         }
-        file = self._file(name, settings)
         try:
             # an unchanged file is not written, so that recording again leaves no change to commit
-            if file.is_file() and json.loads(read_regular(file)) == json.loads(json.dumps(entry)):
+            if before == json.loads(json.dumps(entry)):
                 return
             # before anything else lies in the folder, for a cache refuses folders of others
             prepare(self.folder)
@@ -583,12 +594,16 @@ class Judge:
         except OSError as error:
             raise StorageError(f"{file} cannot be written: {error}") from error
 
-    def _recorded(self, name: str, settings: Settings) -> RecordedModel:
+    def _recorded(self, name: str, settings: Settings, sampling: Sampling) -> RecordedModel:
         file = self._file(name, settings)
         try:
             entry: dict[str, Any] = json.loads(read_regular(file))
             capabilities = Capabilities(**entry["capabilities"])
-            return RecordedModel(entry["name"], entry["identity"], capabilities, self.folder)
+            recorded = [Sampling(**fields) for fields in entry["sampling"]]
+            return RecordedModel(
+                entry["name"], entry["identity"], capabilities, self.folder,
+                sampling=sampling, recorded=recorded,
+            )  # fmt: skip
         except FileNotFoundError:
             raise ConfigurationError(
                 f"no answers of {name!r} are recorded in {self.folder}; run the tests once with "

@@ -487,7 +487,11 @@ def with_store(
     if isinstance(model, ConnectedModel):
         return model.build_stack(store, identity, book)
     core = model if identity is None else WithIdentity(model, identity)
-    return with_cache(core if store is None else StoringModel(core, store), store)
+    return with_cache(
+        core if store is None else StoringModel(core, store),
+        store,
+        adaptation=model.new_adaptation() if isinstance(model, Adapts) else None,
+    )
 
 
 def _walked(model: Model, rounds: BatchRounds | None) -> Model:

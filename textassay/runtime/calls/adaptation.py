@@ -804,6 +804,10 @@ class AdaptingModel(Wrapper):
             value = await self._store.fetch(self.adaptation.store_key)
             if value is not None:
                 self.adaptation.restore(value)
+            elif self.adaptation.learned != Learned():
+                # known from earlier in this process: whoever replays these answers needs it, too
+                self.adaptation.unsaved = True
+                await self.save()
             self._is_restored = True
 
     async def save(self) -> None:
