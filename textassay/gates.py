@@ -95,6 +95,7 @@ class Check:
         confidence: Confidence of the interval.
         verdict: `holds`, `fails` or `inconclusive`.
         texts: The texts with the lowest scores or largest losses, in words.
+        note: What people's ratings of the same texts say against it, in words.
     """
 
     kind: str
@@ -109,6 +110,7 @@ class Check:
     confidence: float
     verdict: GateVerdict
     texts: tuple[str, ...] = ()
+    note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without texts."""
@@ -124,7 +126,7 @@ class Check:
         sources = "" if self.groups == self.n else f" from {self.groups} sources"
         return (
             f"{what}: {self.value:.3f}, {span}, of {self.n} texts{sources}; "
-            f"at least {self.threshold:g} {self.verdict}"
+            f"at least {self.threshold:g} {self.verdict}{self.note}"
         )
 
     def raise_for_verdict(self, *, inconclusive: bool = True) -> None:
@@ -187,6 +189,9 @@ def check_at_least(
     The interval is a t-interval over sources (`group` of the data). If all sources have the same
     mean, t would give an interval of length 0 however few they are; then it is the exact binomial
     interval for how many sources may differ, taken to the ends of the scale.
+
+    A check that would hold is inconclusive if people rated some of the texts on the same scale and
+    the mean of their ratings is below the threshold: then the judge is not to be relied on here.
     """
     scores = _select_scores(run, aspect, max_unscored=max_unscored)
     examples = {example.id: example for example in run.examples()}
@@ -199,12 +204,42 @@ def check_at_least(
     # three sources that all score 5 do not prove that every other source does
     if mean.clusters > 1 and mean.variance == 0:
         interval = _unanimous(mean.value, scored[0].scale, mean.clusters, confidence)
-    verdict = _verdict_of(interval.low, interval.high, threshold)
+    verdict, note = _verdict_of(interval.low, interval.high, threshold), ""
+    if verdict == "holds" and (
+        note := _objection(list(examples.values()), aspect, scored[0].scale, threshold)
+    ):
+        verdict = "inconclusive"
     texts = () if verdict == "holds" else _worst(scored, examples, (-values).tolist())
     return Check(
         "at_least", aspect, len(scored), mean.clusters, len(scores) - len(scored), mean.value,
-        interval.low, interval.high, threshold, confidence, verdict, texts,
+        interval.low, interval.high, threshold, confidence, verdict, texts, note,
     )  # fmt: skip
+
+
+def _objection(
+    examples: Sequence[Example], aspect: str, scale: Scale | None, threshold: float
+) -> str:
+    """Return in words that the mean of people's ratings is below a threshold; empty if it is not.
+
+    Empty, too, if there are none, or they are on another scale.
+    """
+    if scale is None or not any(example.human or example.annotators for example in examples):
+        return ""
+    people = People(examples)
+    ratings = people.ratings(aspect)
+    rated = np.isfinite(ratings)
+    values = ratings[rated]
+    if not len(values) or values.min() < scale[0] or values.max() > scale[1]:
+        return ""
+    groups = people.groups_of(aspect) or [None] * len(ratings)
+    codes = group_codes(group for group, is_rated in zip(groups, rated, strict=True) if is_rated)
+    mean = mean_over_groups(values, codes).value
+    if mean >= threshold:
+        return ""
+    return (
+        f": the judge's scores reach it, and the mean of people's ratings of {len(values)} of the"
+        f" texts is {mean:.3f}; textassay estimate combines both"
+    )
 
 
 def _select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED) -> list[Score]:
