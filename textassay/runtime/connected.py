@@ -169,6 +169,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             attempts=self.settings.attempts,
             total_timeout=self.settings.total_timeout,
             on_failure=self._count,
+            gives_up=self.health.finds_no_model,
         )
         healthy: Model = HealthModel(retrying, once=once, health=self.health)
         if self._dialect is None and not self._is_local:

@@ -230,7 +230,7 @@ def with_tokens(choice: Any, *tokens: str, top: Any = (("a", -0.1),)) -> Any:
         *([{"token": "a", "logprob": value}] for value in (None, 0.5, 800.0, "x", True)),
         *(
             [{"token": "a", "logprob": -1, "top_logprobs": [{"token": "a", "logprob": value}]}]
-            for value in (None, 0.5, 800.0, "x", True)
+            for value in (0.5, 800.0, "x", True, math.nan)
         ),
     ],
 )
