@@ -219,6 +219,17 @@ async def test_what_the_user_set_is_never_left_out_in_silence(
     assert len(server.sent) <= 2
 
 
+async def test_another_model_behind_the_name_is_told_once_and_recorded(caplog) -> None:
+    names = iter(["emb", "emb", None, "other", "emb", "other", "third"])
+    server = Server(lambda request: ANSWER.model_copy(update={"model": next(names)}))
+    model = adapted(server)
+    for draw in range(7):
+        await model.generate(asked(draw=draw))
+        assert len(caplog.records) == (draw >= 3)
+    assert "before from 'emb', now from 'other'" in caplog.text
+    assert model.adaptation.described["answered_as"] == ["emb", "other", "third"]
+
+
 async def test_in_batches_one_answer_without_log_probabilities_is_asked_again() -> None:
     """Whichever of a batch comes first."""
     rated = Sample(text="4", logprobs=(TokenLogprob(token="4", logprob=-0.1),))

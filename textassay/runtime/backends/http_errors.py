@@ -280,20 +280,32 @@ def _number(value: str | None) -> float | None:
 
 
 def from_status(
-    status: int, headers: Mapping[str, str], body: bytes | str, *, where: str, secret: Secret = None
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes | str,
+    *,
+    where: str,
+    secret: Secret = None,
+    key: str = "",
 ) -> ModelError:
-    """Return the error that an unsuccessful answer stands for.
+    """Return the error that an unsuccessful answer stands for; `key` says whether one was sent.
 
     An error that would stop the run says whether the text of the request may have provoked it.
     """
-    error = _of_status(status, headers, body, where=where, secret=secret)
+    error = _of_status(status, headers, body, where=where, secret=secret, key=key)
     if isinstance(error, FatalModelError):
         error.may_be_text = status in MAY_BE_TEXT
     return error
 
 
 def _of_status(
-    status: int, headers: Mapping[str, str], body: bytes | str, *, where: str, secret: Secret
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes | str,
+    *,
+    where: str,
+    secret: Secret,
+    key: str,
 ) -> ModelError:
     if page := is_page(body):
         title = _page_title(body)
@@ -322,7 +334,7 @@ def _of_status(
         return ContentRefused(message)
     if status in (401, 403) or (status == 400 and NO_KEY.search(both)):
         return AuthenticationFailed(
-            f"{message} (check the key: api_key_env= names the variable that holds it)"
+            f"{message} (check the key: api_key_env= names the variable that holds it{key})"
         )
     if 300 <= status < 400:
         # redirects are never followed

@@ -64,6 +64,9 @@ LOGPROB_ATTEMPTS: Final = 3
 """Requests for an answer without log-probabilities of a model that sends them: gateways choose a
 provider for each request, so of one half of whose providers send none, one in eight stays."""
 
+MODELS_KEPT = 20
+"""Names of models that a run records; gateways may choose among more."""
+
 LEAST_ALLOWANCE = 64
 """Below this a thought is not shortened any more to fit into a context."""
 
@@ -165,6 +168,8 @@ class Adaptation:
         """Whether an answer without a thought has come, and none with one."""
         self.sends_logprobs = False
         """Whether an answer with log-probabilities has come."""
+        self._answered_as: list[str] = []
+        """The names of models that answers gave, in order; at most `MODELS_KEPT`."""
         self._differences: tuple[str, ...] | None = None
         self._omitted: set[str] = set()
         self._tried: set[tuple[object, ...]] = set()
@@ -444,6 +449,20 @@ class Adaptation:
         if isinstance(response, Response) and response.samples[0].finish_reason == "stop":
             self.answers_at_once = not self.learned.thinks
 
+    def note_model(self, name: str | None) -> None:
+        """Learn which model the server says that it is; warns of the first change."""
+        names = self._answered_as
+        if name is None or name in names or len(names) == MODELS_KEPT:
+            return
+        names.append(name)
+        if len(names) == 2:
+            _log.warning(
+                "the answers of %s come from another model: before from %r, now from %r; scores of"
+                " both have the same signature",
+                self.name,
+                *names,
+            )
+
     def note_logprobs(self, request: AnyRequest, response: AnyResponse) -> None:
         """Learn from an answer that the model sends log-probabilities."""
         if _reads_logprobs(request) and not self.sends_logprobs:
@@ -570,6 +589,8 @@ class Adaptation:
         Unlike `differences`, with what does not change an answer, such as tokens for thoughts.
         """
         learned = self.learned.model_dump(exclude={"kind"}, exclude_defaults=True, mode="json")
+        if len(self._answered_as) > 1:
+            learned["answered_as"] = list(self._answered_as)
         return learned | ({"omitted": sorted(self._omitted)} if self._omitted else {})
 
     @property
@@ -872,6 +893,7 @@ class _Attempts(Generic[Q]):
                 self._learn(sent, error)
         else:
             self._adaptation.note_logprobs(sent, answer)
+            self._adaptation.note_model(answer.model)
             if not self._adaptation.is_usual(answer):
                 if isinstance(answer, Response) and answer.is_unfinished:
                     self._widen(sent, answer.usage)

@@ -339,8 +339,9 @@ class Health:
         self.outage_wait, self.failure_limit = outage_wait, failure_limit
         self.answered = 0
         """Calls that were answered."""
-        self.answered_at = -math.inf
-        """When the last of them was (`time.monotonic`)."""
+        self.up_at = -math.inf
+        """When the newest of them was begun (`time.monotonic`): of calls that fail from some moment
+        on, those in flight may still be answered."""
         self.failed_in_a_row = 0
         """Calls that failed since the last answer."""
         self.outage: asyncio.Task[bool] | None = None
@@ -356,9 +357,9 @@ class HealthModel(Wrapper):
 
     - A refusal that would stop the run (a 403, an unknown model) is checked with a harmless
       request: if that is answered, the refusal is this text's own and becomes `RequestRefused`.
-    - A server that has answered before and then fails like one that is down, with no answer to
-      anybody since the first failed attempt of a call, is probed with growing pauses for up to
-      `outage_wait` seconds, while all callers wait; then everybody asks again.
+    - A server that has answered before and then fails like one that is down, with no answer to any
+      call that was begun since the first failed attempt of this one, is probed with growing pauses
+      for up to `outage_wait` seconds, while all callers wait; then everybody asks again.
     - `failure_limit` failed calls in a row, without an answer in between, stop the run, unless they
       are refusals and the harmless request is answered.
     """
@@ -375,8 +376,7 @@ class HealthModel(Wrapper):
             if health.outage is not None:
                 # Shielded: one caller that is canceled must not end the probing for all others.
                 await asyncio.shield(health.outage)
-            # If anything is answered between asking and failing, the server is up and the failure
-            # is this request's own.
+            # If anything is answered between asking and failing, the refusal is this request's own.
             answered_before, began = health.answered, time.monotonic()
             try:
                 answer = await call(request)
@@ -391,7 +391,7 @@ class HealthModel(Wrapper):
                 if isinstance(error, FatalModelError):
                     raise await self._own_refusal(error, request, answered_before) from error
                 since = began if error.failing_since is None else error.failing_since
-                down = isinstance(error, NothingListening) or health.answered_at <= since
+                down = isinstance(error, NothingListening) or health.up_at <= since
                 # Waiting only helps a server that worked before.
                 may_wait = isinstance(error, _OUTAGE) and down and health.answered
                 if not may_wait or outages >= MAX_OUTAGES:
@@ -402,7 +402,7 @@ class HealthModel(Wrapper):
                 outages += 1 if was_down else MAX_OUTAGES
             else:
                 health.answered += 1
-                health.answered_at = time.monotonic()
+                health.up_at = max(health.up_at, began)
                 health.failed_in_a_row = 0
                 return answer
 
