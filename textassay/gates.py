@@ -36,6 +36,7 @@ from textassay.meta.records import People
 from textassay.runtime.api import connect
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import RecordedModel
+from textassay.runtime.calls.adaptation import Sampling
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.errors import (
@@ -94,6 +95,7 @@ class Check:
         confidence: Confidence of the interval.
         verdict: `holds`, `fails` or `inconclusive`.
         texts: The texts with the lowest scores or largest losses, in words.
+        note: What people's ratings of the same texts say against it, in words.
     """
 
     kind: str
@@ -108,6 +110,7 @@ class Check:
     confidence: float
     verdict: GateVerdict
     texts: tuple[str, ...] = ()
+    note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without texts."""
@@ -123,7 +126,7 @@ class Check:
         sources = "" if self.groups == self.n else f" from {self.groups} sources"
         return (
             f"{what}: {self.value:.3f}, {span}, of {self.n} texts{sources}; "
-            f"at least {self.threshold:g} {self.verdict}"
+            f"at least {self.threshold:g} {self.verdict}{self.note}"
         )
 
     def raise_for_verdict(self, *, inconclusive: bool = True) -> None:
@@ -186,6 +189,9 @@ def check_at_least(
     The interval is a t-interval over sources (`group` of the data). If all sources have the same
     mean, t would give an interval of length 0 however few they are; then it is the exact binomial
     interval for how many sources may differ, taken to the ends of the scale.
+
+    A check that would hold is inconclusive if people rated some of the texts on the same scale and
+    the mean of their ratings is below the threshold: then the judge is not to be relied on here.
     """
     scores = _select_scores(run, aspect, max_unscored=max_unscored)
     examples = {example.id: example for example in run.examples()}
@@ -198,12 +204,42 @@ def check_at_least(
     # three sources that all score 5 do not prove that every other source does
     if mean.clusters > 1 and mean.variance == 0:
         interval = _unanimous(mean.value, scored[0].scale, mean.clusters, confidence)
-    verdict = _verdict_of(interval.low, interval.high, threshold)
+    verdict, note = _verdict_of(interval.low, interval.high, threshold), ""
+    if verdict == "holds" and (
+        note := _objection(list(examples.values()), aspect, scored[0].scale, threshold)
+    ):
+        verdict = "inconclusive"
     texts = () if verdict == "holds" else _worst(scored, examples, (-values).tolist())
     return Check(
         "at_least", aspect, len(scored), mean.clusters, len(scores) - len(scored), mean.value,
-        interval.low, interval.high, threshold, confidence, verdict, texts,
+        interval.low, interval.high, threshold, confidence, verdict, texts, note,
     )  # fmt: skip
+
+
+def _objection(
+    examples: Sequence[Example], aspect: str, scale: Scale | None, threshold: float
+) -> str:
+    """Return in words that the mean of people's ratings is below a threshold; empty if it is not.
+
+    Empty, too, if there are none, or they are on another scale.
+    """
+    if scale is None or not any(example.human or example.annotators for example in examples):
+        return ""
+    people = People(examples)
+    ratings = people.ratings(aspect)
+    rated = np.isfinite(ratings)
+    values = ratings[rated]
+    if not len(values) or values.min() < scale[0] or values.max() > scale[1]:
+        return ""
+    groups = people.groups_of(aspect) or [None] * len(ratings)
+    codes = group_codes(group for group, is_rated in zip(groups, rated, strict=True) if is_rated)
+    mean = mean_over_groups(values, codes).value
+    if mean >= threshold:
+        return ""
+    return (
+        f": the judge's scores reach it, and the mean of people's ratings of {len(values)} of the"
+        f" texts is {mean:.3f}; textassay estimate combines both"
+    )
 
 
 def _select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED) -> list[Score]:
@@ -404,14 +440,16 @@ class Assay:
         if self.judge.mode != "replay":
             return
         # a replay refuses nothing else
-        never = [one for one in run if one.error and one.error.type == RequestRefused.__name__]
-        ids = list(dict.fromkeys(one.id for one in never))
+        errors = [(one.id, one.error) for one in run if one.error is not None]
+        never = [(id_, error) for id_, error in errors if error.type == RequestRefused.__name__]
+        ids = list(dict.fromkeys(id_ for id_, _ in never))
         if ids:
             more = ", ..." if len(ids) > SHOWN else ""
             raise JudgeError(
                 f"{len(ids)} {'text was' if len(ids) == 1 else 'texts were'} never judged:"
                 f" {', '.join(map(repr, ids[:SHOWN]))}{more}; {self.judge.folder} has no answer for"
-                " them. Run pytest --textassay=record and commit that folder"
+                " them. Run pytest --textassay=record and commit that folder. The first:"
+                f" {never[0][1].message}"
             )
 
     __call__ = evaluate
@@ -537,9 +575,10 @@ class Judge:
 
     async def _opened(self, model: str | Model, settings: Settings, stack: AsyncExitStack) -> Model:
         name = model if isinstance(model, str) else model.name
+        sampling = Sampling.of(model.settings if isinstance(model, ConnectedModel) else settings)
         # in replay no backend is opened at all, so neither its package nor a key has to be there
         if self.mode == "replay" and not name.startswith("replay/"):
-            recorded = self._recorded(name, settings)
+            recorded = self._recorded(name, settings, sampling)
             stack.push_async_callback(recorded.aclose)
             return recorded
         if isinstance(model, ConnectedModel):
@@ -560,21 +599,28 @@ class Judge:
                 "give settings=Settings(price=(IN, OUT)), US dollars per million tokens"
             )
         if self.mode == "record":
-            self._remember(name, settings, connected)
+            self._remember(name, settings, connected, sampling)
         return connected
 
-    def _remember(self, name: str, settings: Settings, model: Model) -> None:
+    def _remember(self, name: str, settings: Settings, model: Model, sampling: Sampling) -> None:
+        file = self._file(name, settings)
+        try:
+            before = json.loads(read_regular(file)) if file.is_file() else {}
+        except (OSError, ValueError) as error:
+            raise StorageError(f"{file} cannot be read: {error}") from error
+        fields, settings_before = sampling.fields, before.get("sampling", [])
         entry = {
             "name": model.name,
             "identity": dict(model.identity),
             # kept beside the identity: in replay methods choose their prompts by what the model
             # can do
             "capabilities": model.capabilities.model_dump(mode="json"),
+            # of all tests: a replay says where it is asked otherwise
+            "sampling": settings_before + [fields] * (fields not in settings_before),
         }
-        file = self._file(name, settings)
         try:
             # an unchanged file is not written, so that recording again leaves no change to commit
-            if file.is_file() and json.loads(read_regular(file)) == json.loads(json.dumps(entry)):
+            if before == json.loads(json.dumps(entry)):
                 return
             # before anything else lies in the folder, for a cache refuses folders of others
             prepare(self.folder)
@@ -583,12 +629,16 @@ class Judge:
         except OSError as error:
             raise StorageError(f"{file} cannot be written: {error}") from error
 
-    def _recorded(self, name: str, settings: Settings) -> RecordedModel:
+    def _recorded(self, name: str, settings: Settings, sampling: Sampling) -> RecordedModel:
         file = self._file(name, settings)
         try:
             entry: dict[str, Any] = json.loads(read_regular(file))
             capabilities = Capabilities(**entry["capabilities"])
-            return RecordedModel(entry["name"], entry["identity"], capabilities, self.folder)
+            recorded = [Sampling(**fields) for fields in entry["sampling"]]
+            return RecordedModel(
+                entry["name"], entry["identity"], capabilities, self.folder,
+                sampling=sampling, recorded=recorded,
+            )  # fmt: skip
         except FileNotFoundError:
             raise ConfigurationError(
                 f"no answers of {name!r} are recorded in {self.folder}; run the tests once with "

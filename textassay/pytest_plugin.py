@@ -39,9 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--textassay-inconclusive",
-        choices=("warn", "fail"),
-        default="warn",
-        help="Result of a check whose interval spans the threshold (default: warn).",
+        choices=("fail", "pass"),
+        default="fail",
+        help=(
+            "Result of a check whose interval spans the threshold (default: fail; if nothing else "
+            "failed, the exit status is 4)."
+        ),
     )
     group.addoption(
         "--textassay-max-cost",

@@ -529,6 +529,10 @@ def expected(*tokens, at=0, labels="number"):
         ([("10", {"10": 0.5, "1": 0.5})], {"labels": "ten"}, 5.5),
         ([("1", {"1": 0.8, "9": 0.2}), ("0", {"0": 0.75, "": 0.25})], {"labels": "ten"},
          10 * 0.6 + 1 * 0.2 + 9 * 0.2),
+        # where the end is listed, and where the beginning of ten has next to no probability
+        ([("1", {"1": 0.8, "9": 0.2}), ("", {"": 0.5, "0": 0.5})], {"labels": "ten"},
+         10 * 0.4 + 1 * 0.4 + 9 * 0.2),
+        ([("9", {"9": 0.998, "1": 0.002})], {"labels": "ten"}, 9 * 0.998 + 1 * 0.002),
     ],
 )  # fmt: skip
 def test_token_probabilities_give_the_mean_over_labels(tokens, asked, value):
@@ -565,6 +569,9 @@ def malformed(logprob):
         (token("4", {"4": 0.05, "The": 0.9}), "NoLabelMass", "0.05"),
         (TokenLogprob(token="�", logprob=0.0), "NoScorePosition", ""),
         (token("9", {"1": 0.4, "9": 0.6}), "AmbiguousLabels", "n=20"),
+        # nor is it known of the last token that the server lists whether it would have gone on
+        (token("1", {"1": 0.8, "9": 0.2}), "AmbiguousLabels", "n=20"),
+        (token("▁1", {"▁1": 0.02, "9": 0.9}), "AmbiguousLabels", "n=20"),
         (malformed(-0.1), "MalformedLogprobs", "above 1"),
         *((malformed(one), "MalformedLogprobs", "") for one in (0.5, 800.0, math.nan, math.inf)),
     ],

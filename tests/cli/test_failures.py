@@ -98,14 +98,14 @@ def test_words_of_a_server_are_not_translated(data, run, said):
 
 @pytest.mark.parametrize("lack", ["refuse_logprobs", "omit_logprobs"])
 def test_g_eval_samples_a_server_without_log_probabilities_unless_told_not_to(data, run, lack):
-    """One request finds it out; `reading=logprob` stops the run there and names the way out."""
+    """Two requests find it out; `reading=logprob` stops the run there and names the way out."""
     with served(**{lack: True}) as server:
         stopped = score(data, run, server, "--set", "reading=logprob", method="g-eval")
         assert stopped.code == 2
         assert "--n 20" in stopped.err
         assert "resume" not in stopped.err  # it would stop in the same way
         assert not run.exists()
-        assert server.counters.requests == 1  # no steps were paid for
+        assert server.counters.requests == 2  # no steps were paid for
     with served(**{lack: True}) as server:
         done = score(data, run.with_name("either"), server, method="g-eval").ok()
         assert "else 20 samples" in done.err

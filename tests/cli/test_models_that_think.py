@@ -11,6 +11,8 @@ from examples import thinking_server
 from examples.thinking_server import FAMILIES, ThinkingServer
 from tests.cli.harness import Outcome, document, read_json, rows_of, textassay, write_examples
 from tests.loopback import in_thread
+from textassay import connect, evaluate
+from textassay.runtime.calls.adaptation import KNOWN
 
 METHODS = ("llm-score", "g-eval", "hd-eval", "decomp-eval", "checklist", "claims", "pairwise")
 THOUGHT = 900
@@ -214,3 +216,92 @@ def test_the_level_of_effort_that_is_sent_instead_is_told(openai, tmp_path):
     )
     (signature,) = {row["signature"] for row in rows_of(tmp_path / "run")}
     assert "|sent-effort:high" in signature
+
+
+WISHES = ((), ("--effort", "low"), ("--extra", "top_k=20"), ("--set", "thinking_tokens=500"))
+
+
+@pytest.mark.parametrize("wish", WISHES, ids=lambda wish: "".join(wish[1:]) or "plain")
+def test_a_replay_asks_as_the_run_did(openai, tmp_path, wish):
+    """Without its flags; with others it says which differ. A replay can be replayed."""
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    score(openai, data, "g-eval", tmp_path / "first", *wish).ok()
+    asked = openai.counters.requests
+    for name, earlier in (("again", "first"), ("third", "again")):
+        KNOWN.clear()  # as in another process
+        replayed = f"replay/{tmp_path / earlier}"
+        score(openai, data, "g-eval", tmp_path / name, model=replayed).ok()
+        assert verdicts(tmp_path / name) == verdicts(tmp_path / "first")
+    assert openai.counters.requests == asked
+    other = score(
+        openai, data, "g-eval", tmp_path / "other", "--effort", "high",
+        model=f"replay/{tmp_path / 'first'}",
+    )  # fmt: skip
+    assert other.code == 1
+    assert 'now with effort="high"' in other.out
+    assert ('asked with effort="low", and' in other.out) is ("low" in wish)
+
+
+def verdicts(run: Path) -> list[tuple[object, ...]]:
+    rows = [(row["id"], row["aspect"], row["value"], row["signature"]) for row in rows_of(run)]
+    return sorted(rows)
+
+
+def test_a_replay_works_for_every_family(server, tmp_path, anthropic_key):
+    """What was learned of the model is applied."""
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    score(server, data, "llm-score", tmp_path / "first").ok()
+    KNOWN.clear()
+    score(server, data, "llm-score", tmp_path / "again", model=f"replay/{tmp_path / 'first'}").ok()
+    assert verdicts(tmp_path / "again") == verdicts(tmp_path / "first")
+
+
+def test_each_run_of_a_process_can_be_replayed_in_another(openai, tmp_path):
+    """The second sends from the start what the first has learned."""
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    for name in ("first", "second"):
+        score(openai, data, "llm-score", tmp_path / name).ok()
+    KNOWN.clear()
+    replayed = f"replay/{tmp_path / 'second'}"
+    score(openai, data, "llm-score", tmp_path / "again", model=replayed).ok()
+
+
+ROLES = (
+    '[models.scorer]\neffort = "high"\n\n[models.steps]\neffort = "low"\n',
+    "[models.scorer]\ntemperature = 0.5\ntop_p = 0.9\nseed = 7\n",
+    "[models.steps]\nextra = { top_k = 3 }\n",
+)
+
+
+@pytest.mark.parametrize("roles", ROLES)
+def test_a_replay_asks_each_role_as_the_run_did(tmp_path, roles):
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    config = tmp_path / "judge.toml"
+    config.write_text(roles)
+    with in_thread(lambda: thinking_server.serve("vllm", THOUGHT)) as vllm:
+        score(vllm, data, "g-eval", tmp_path / "first", "--config", config).ok()
+    KNOWN.clear()
+    replayed = f"replay/{tmp_path / 'first'}"
+    score(vllm, data, "g-eval", tmp_path / "again", model=replayed).ok()
+    assert verdicts(tmp_path / "again") == verdicts(tmp_path / "first")
+
+
+def test_a_replay_with_other_options_names_those_of_the_run(openai, tmp_path):
+    data = write_examples(tmp_path / "data.jsonl", 1)
+    score(openai, data, "g-eval", tmp_path / "first", "--set", "steps=none").ok()
+    replayed = f"replay/{tmp_path / 'first'}"
+    other = score(openai, data, "g-eval", tmp_path / "other", model=replayed)
+    assert other.code == 1
+    assert 'the run had method=g-eval, steps="none"' in other.out
+
+
+async def test_a_replay_asks_as_a_connected_model_was_asked(openai, tmp_path):
+    """The run's own settings do not say how."""
+    rows = [{"id": "a", "source": "It rained.", "output": "It rained."}]
+    run = {"method": "llm-score", "task": "summarization", "aspects": ["fluency"]}
+    async with connect("direct/x", api_base=openai.url, effort="low") as model:
+        first = await evaluate(rows, model=model, out=tmp_path / "first", **run)
+    KNOWN.clear()
+    again = await evaluate(rows, model=f"replay/{tmp_path / 'first'}", **run)
+    assert [score.signature for score in again] == [score.signature for score in first]
+    assert [score.value for score in again] == [score.value for score in first]

@@ -40,6 +40,30 @@ def test_the_verdict_rests_on_the_interval():
         failed.raise_for_verdict()
 
 
+@pytest.mark.parametrize("how", ["human", "annotators"])
+@pytest.mark.parametrize(
+    ("ratings", "verdict"),
+    [
+        ([3, 3, 3, 4], "inconclusive"),  # their mean is below the threshold
+        ([4, 4, 3, 5], "holds"),
+        ([], "holds"),
+        ([60, 70, 55], "holds"),  # on another scale, which says nothing of this threshold
+    ],
+)
+def test_a_judge_against_whom_people_speak_proves_nothing(ratings, verdict, how):
+    run = run_of([4] * 30 + [3, 5] * 5)
+    examples = list(run.examples())
+    for at, rating in enumerate(ratings):
+        given = {"coherence": rating if how == "human" else [rating, rating]}
+        examples[at] = examples[at].model_copy(update={how: given})
+    check = check_at_least(Run(folder=None, scores=list(run), examples=examples), "coherence", 3.5)
+    assert check.verdict == verdict
+    assert ("people's ratings of 4 of the texts is 3.250" in str(check)) == (
+        verdict == "inconclusive"
+    )
+    assert check_at_least(run, "coherence", 4.5).verdict == "fails"
+
+
 def test_the_source_is_the_unit():
     one = check_at_least(run_of([3, 4, 5, 4]), "coherence", 3)
     values = [value for value in (3, 4, 5, 4) for _ in range(10)]

@@ -10,7 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 import textassay.gates  # noqa: F401 - so that no session has to import it again
+from examples import thinking_server
 from tests.cli.harness import served
+from tests.loopback import in_thread
+from textassay.runtime.calls.adaptation import KNOWN
 
 pytest_plugins = ["pytester"]
 
@@ -108,7 +111,8 @@ def test_four_outcomes(suite, monkeypatch):
         }
         assert found["test_bad"]["textassay.coherence.verdict"] == "fails"
         assert float(found["test_good"]["textassay.coherence.n"]) == 10
-    assert run(suite, "-k", "good or open", "--textassay=replay").ret == 0
+    assert run(suite, "-k", "good or open", "--textassay=replay").ret == 4
+    assert run(suite, "-k", "good or open", "--textassay-inconclusive=pass").ret == 0
     rows = [
         line for line in (suite.path / "summary.md").read_text().splitlines() if line[:1] == "|"
     ]
@@ -118,10 +122,10 @@ def test_four_outcomes(suite, monkeypatch):
 
 
 @pytest.mark.parametrize(("chosen", "status"), [("open or good", 4), ("bug or open", 1)])
-def test_inconclusive_may_fail_with_a_status_of_its_own(suite, chosen, status):
+def test_inconclusive_has_a_status_of_its_own(suite, chosen, status):
     """A pipeline can ask for more texts rather than for a repair; a real failure keeps its own."""
     suite.makepyfile(test_first="def test_a_bug():\n    assert 1 == 2\n")
-    assert run(suite, "-k", chosen, "--textassay-inconclusive=fail").ret == status
+    assert run(suite, "-k", chosen).ret == status
 
 
 def test_replay_asks_nobody(suite, monkeypatch):
@@ -178,6 +182,41 @@ def test_settings_are_arguments_of_the_marker(suite):
         suite.makepyfile(test_suite=OWN_SERVER.format(given))
         result = run(suite)
         assert result.ret == 0, result.stdout.str()
+
+
+THINKING = {
+    "plain": "openai",
+    "effort='low'": "openai",
+    "effort='none'": "vllm",
+    "extra={'top_k': 3}": "vllm",
+    "settings=Settings(roles={'scorer': {'temperature': 0.5, 'seed': 1}})": "vllm",
+    "thinking_tokens=300": "deepseek",
+}
+
+
+@pytest.mark.parametrize(("given", "family"), THINKING.items(), ids=THINKING)
+def test_judges_that_think_are_replayed(suite, given, family):
+    """With what their servers refuse, and with effort, further fields and sampling of a role."""
+    with in_thread(lambda: thinking_server.serve(family, 50)) as server:
+        address = f"api_base={server.url!r}"
+        if "settings=" in given:
+            address, given = "", given.replace("(roles", f"({address}, roles")
+        arguments = f"{address}, {given}" if given != "plain" else address
+        own = OWN_SERVER.replace("import pytest", "import pytest\nfrom textassay import Settings")
+        suite.makepyfile(test_suite=own.format(arguments.removeprefix(", ")))
+        assert run(suite, "--textassay=record").ret == 0
+        asked = server.counters.requests
+        for mode in ("replay", "record", "replay"):
+            KNOWN.clear()  # as in another process
+            result = run(suite, f"--textassay={mode}")
+            assert result.ret == 0, result.stdout.str()
+        assert server.counters.requests == asked
+        KNOWN.clear()
+        other = own.format(f"effort='high', {arguments.removeprefix(', ')}")
+        if "effort" not in given:
+            suite.makepyfile(test_suite=f"{other}\n# another size")
+            result = run(suite, "--textassay=replay")
+            result.stdout.fnmatch_lines(['*JudgeError: 3 texts were never*now with*effort="high"*'])
 
 
 @pytest.mark.parametrize(

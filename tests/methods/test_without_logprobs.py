@@ -2,6 +2,7 @@
 what is asked, what scores say of it, and what an option that was typed forbids."""
 
 import asyncio
+import json
 import math
 from contextlib import asynccontextmanager
 
@@ -18,9 +19,11 @@ from textassay.agents.ask import Ask
 from textassay.agents.questions import Answerer, AnswersInOrder, SentenceQuestions, YesNoAggregator
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.calls.adaptation import KNOWN
 from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Example
 from textassay.runtime.model import Capabilities, Sample
+from textassay.runtime.settings import Settings
 
 ROWS = [
     {"id": f"x{at}", "source": "A cat sat on a mat.", "output": f"A cat slept {at} times."}
@@ -48,6 +51,8 @@ class Judge:
 
     def __init__(self, logprobs="sent", thinks=False):
         self.logprobs, self.thinks = logprobs, thinks
+        self.only = ""  # a part of the prompts that get no log-probabilities
+        self.times = None  # or the requests, counted from 0
         self.bodies = []
         self.url = ""
 
@@ -60,19 +65,23 @@ class Judge:
         body = await request.json()
         self.bodies.append(body)
         await asyncio.sleep(0)
-        if body.get("logprobs") and self.logprobs in REFUSALS:
+        lacks = self.only in json.dumps(body["messages"])
+        if self.times is not None:
+            lacks = len(self.useless) - 1 in self.times
+        if body.get("logprobs") and lacks and self.logprobs in REFUSALS:
             status, message, parameter = REFUSALS[self.logprobs]
             error = {"message": message, "type": "invalid_request_error", "param": parameter}
             return web.json_response({"error": {**error, "code": None}}, status=status)
         prompt = body["messages"][-1]["content"]
         words = ["Yes", "Yes", "Yes", "Yes", "No"] if prompt.rstrip().endswith("?") else ["4"]
-        choices = [self._choice(body, words[at % len(words)]) for at in range(body.get("n", 1))]
+        n = body.get("n", 1)
+        choices = [self._choice(body, words[at % len(words)], lacks) for at in range(n)]
         usage = {"prompt_tokens": 50, "completion_tokens": 1 + 90 * self.thinks}
         if self.thinks:
             usage["completion_tokens_details"] = {"reasoning_tokens": 90}
         return web.json_response({"choices": choices, "usage": usage, "model": "judge"})
 
-    def _choice(self, body, word):
+    def _choice(self, body, word, lacks):
         cap = body.get("max_completion_tokens") or body.get("max_tokens") or 10_000
         message = {"role": "assistant", "content": word}
         if self.thinks:
@@ -81,11 +90,12 @@ class Judge:
                 message["content"] = ""
                 return {"index": 0, "message": message, "finish_reason": "length"}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        if body.get("logprobs") and self.logprobs != "absent":
+        how = self.logprobs if lacks else "sent"
+        if body.get("logprobs") and how != "absent":
             top = {word: -0.2, "No" if word == "Yes" else "5": math.log(1 - math.exp(-0.2))}
             given = [{"token": token, "logprob": logprob} for token, logprob in top.items()]
             token = {**given[0], "top_logprobs": given}
-            if self.logprobs == "one-candidate":
+            if how == "one-candidate":
                 token["top_logprobs"] = given[:1]
             choice["logprobs"] = {"content": [token]}
         return choice
@@ -104,9 +114,9 @@ async def serve(*how):
         yield judge
 
 
-async def scored(judge, method, **options):
+async def scored(judge, method, *, concurrency=8, cache=None, **options):
     """Return the scores of all rows on one aspect."""
-    async with connect("direct/judge", api_base=judge.url, concurrency=8) as model:
+    async with connect("direct/judge", api_base=judge.url, concurrency=concurrency) as model:
         run = await evaluate(
             ROWS,
             method=method,
@@ -114,6 +124,7 @@ async def scored(judge, method, **options):
             aspects=["consistency"],
             model=model,
             options=METHODS[method] | options,
+            settings=None if cache is None else Settings(cache=cache),
         )
     return list(run.scores)
 
@@ -121,10 +132,12 @@ async def scored(judge, method, **options):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("lack", LACKS)
 async def test_samples_take_the_place_of_log_probabilities(method, lack):
-    """One request finds it out, however many are in flight; every score says what was done."""
+    """One request finds it out and a harmless one confirms it, however many are in flight; every
+    score says what was done."""
     async with serve(lack) as judge:
         scores = await scored(judge, method)
-    assert len(judge.useless) == 1
+    assert len(judge.useless) == 2
+    assert judge.useless[1]["messages"][-1]["content"].startswith("Is water wet?")
     assert {score.outcome for score in scores} == {"scored"}
     assert all("|how:sampled|n:20|temp:1|" in score.signature for score in scores)
     if method in ("g-eval", "decomp-eval"):
@@ -140,7 +153,7 @@ async def test_fewer_samples_of_a_model_that_thinks(method):
     """A first sample shows that it does; a thought is kept as evidence and never read."""
     async with serve("refused-400", True) as judge:
         scores = await scored(judge, method)
-    assert len(judge.useless) == 1
+    assert len(judge.useless) == 2
     assert all("|how:sampled|n:5|temp:1|" in score.signature for score in scores)
     thoughts = [piece["thought"] for piece in scores[0].evidence if "thought" in piece]
     assert thoughts[:1] == ["It may be a 2, or no."]
@@ -161,11 +174,53 @@ async def test_usable_log_probabilities_are_read(method, thinks):
 @pytest.mark.parametrize("method", ["g-eval", "decomp-eval"])
 @pytest.mark.parametrize("lack", LACKS)
 async def test_what_was_asked_for_explicitly_is_never_replaced(method, lack):
-    """The run stops at the request that finds it out."""
+    """The run stops when a harmless request has confirmed it."""
     async with serve(lack) as judge:
         with pytest.raises(CapabilityError):
             await scored(judge, method, reading="logprob")
-    assert len(judge.bodies) == 1
+    assert len(judge.bodies) == 2
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 64])
+@pytest.mark.parametrize("place", [0, 2, 5])
+@pytest.mark.parametrize("lack", LACKS)
+@pytest.mark.parametrize("method", METHODS)
+async def test_answers_to_one_text_without_log_probabilities_are_an_error_of_that_text_alone(
+    method, lack, place, concurrency
+):
+    """Whatever its place, and however many calls are in flight."""
+    async with serve(lack) as judge:
+        judge.only = f"slept {place} times"
+        scores = await scored(judge, method, concurrency=concurrency)
+    assert all("how:sampled" not in score.signature for score in scores)
+    by_id = {score.id: score for score in scores}
+    bad = by_id.pop(f"x{place}")
+    assert (bad.outcome, bad.error.type) == ("error", "MalformedResponse")
+    assert "in 3 attempts" in bad.error.message
+    assert {score.outcome for score in by_id.values()} == {"scored"}
+    assert not [body for body in judge.bodies if not body.get("logprobs")]
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("lack", LACKS)
+async def test_a_single_answer_without_log_probabilities_is_asked_for_again(lack, place):
+    """As of a gateway with a provider among others that sends none."""
+    async with serve(lack) as judge:
+        judge.times = (place,)
+        scores = await scored(judge, "decomp-eval")
+    assert {(score.outcome, score.how) for score in scores} == {("scored", "logprob")}
+
+
+async def test_another_run_with_the_same_cache_reads_log_probabilities_again(tmp_path):
+    """What one text did not get is not learned of the model."""
+    async with serve("absent") as judge:
+        for cached in (0, 5):
+            KNOWN.clear()  # as in another process
+            judge.only = "slept 0 times"
+            scores = await scored(judge, "g-eval", cache=tmp_path / "cache")
+            read = [score for score in scores if score.outcome == "scored"]
+            assert [score.how for score in read] == ["logprob"] * 5
+            assert sum(score.usage.cached_calls for score in read) == cached
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from textassay.agents.prompt_template import (
     NO_PROFILE,
@@ -32,7 +32,7 @@ from textassay.agents.reading.ratings import DECLINED
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adaptation import adaptation_of
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import CapabilityError, ContentRefused
+from textassay.runtime.errors import CapabilityError, ContentRefused, MalformedResponse
 from textassay.runtime.messages import NO_USAGE, Example, Failure, How, Score, Usage
 from textassay.runtime.model import (
     ChoicesRequest,
@@ -397,23 +397,37 @@ AUTO = "|how:auto|"
 """What a method's signature says as long as nobody knows how its scores are obtained."""
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
+
+
+class HasUsage(Protocol):
+    """A score, or a reply to a question."""
+
+    @property
+    def usage(self) -> Usage:
+        """What it cost."""
+        ...
+
+
+T = TypeVar("T", bound=HasUsage)
 
 
 class LogprobsOrSamples:
-    """Reads log-probabilities until the model turns out to send none, and samples from then on."""
+    """Reads log-probabilities if the model sends usable ones, else samples: one of both in a run.
+
+    The first answer decides, so that no mean is taken over two measures.
+    """
 
     def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
         self.model, self._ability = model, ability
-        self._is_refused = False
+        self._decided: How | None = None
         self._samples: int | None = None
         self._counting = asyncio.Lock()
 
     @property
     def reads_logprobs(self) -> bool | None:
         """Whether log-probabilities are read; `None` if only the first call can tell."""
-        if self._is_refused:
-            return False
+        if self._decided is not None:
+            return self._decided == "logprob"
         able: bool | None = getattr(self.model.capabilities, self._ability)
         return able
 
@@ -424,22 +438,36 @@ class LogprobsOrSamples:
 
     def refuse(self) -> None:
         """Read samples from now on."""
-        self._is_refused = True
+        self._decided = "sampled"
 
     async def first(self, read: Callable[[], Awaitable[T]]) -> T | None:
-        """Return what `read` makes of log-probabilities; `None` if the model sends none."""
+        """Return what `read` makes of log-probabilities; `None` if samples are read in this run.
+
+        Raises:
+            MalformedResponse: This answer has no usable ones, and others had.
+        """
         if self.reads_logprobs is False:
             return None
         try:
-            return await read()
-        except CapabilityError:
-            if not self._is_refused:
+            found = await read()
+        except CapabilityError as error:
+            if self._decided == "logprob":
+                raise MalformedResponse(
+                    f"{error} (other answers had usable log-probabilities, and a run reads either"
+                    " these or samples)"
+                ) from error
+            if self._decided is None:
                 self.refuse()
                 name = self.model.name
                 _log.warning(
                     "samples take the place of log-probabilities: %s sends no usable ones", name
                 )
-        return None
+            return None
+        if self._decided == "sampled":  # by an answer that came meanwhile
+            return None
+        if found.usage.calls or found.usage.cached_calls:  # a blank text is not asked about
+            self._decided = "logprob"
+        return found
 
     async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
         """Return how many samples take their place; one shows whether the model thinks."""

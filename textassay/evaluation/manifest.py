@@ -19,6 +19,7 @@ from textassay.methods.method import Method
 from textassay.prompts import TASKS
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.backends.http_errors import public_address
+from textassay.runtime.calls.adaptation import adaptation_of
 from textassay.runtime.concurrency import in_thread
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, RunFolderError
@@ -127,7 +128,11 @@ def _absolute_option(name: str, value: Any) -> Any:
 def _record(model: Model) -> dict[str, Any]:
     # the wrappers can more than the backend, and what it was asked depends on it
     capabilities = unwrapped(model).capabilities.model_dump(mode="json")
-    return {"name": model.name, "identity": dict(model.identity), "capabilities": capabilities}
+    record = {"name": model.name, "identity": dict(model.identity), "capabilities": capabilities}
+    adaptation = adaptation_of(model)
+    sampling = {} if adaptation is None else adaptation.sampling.fields
+    # a replay asks as the run did, whether its settings or a connected model said how
+    return record | ({"sampling": sampling} if sampling else {})
 
 
 def _public(settings: Settings) -> Settings:

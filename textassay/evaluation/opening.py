@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from textassay.evaluation.request import RunRequest, in_every_role, recorded_request
 from textassay.methods.by_name import default_tools, tools_for
 from textassay.runtime.backends.by_name import load_backend
+from textassay.runtime.backends.replay import roles_of_replay, with_recorded_sampling
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.concurrency import in_thread
 from textassay.runtime.connected import ConnectedModel, connect_model, with_store
@@ -39,16 +40,18 @@ async def open_models(
 
     A role that has settings and no model has the general one, asked with these settings. Roles with
     the same name and the same settings share one model. None of them has a cache of its own; see
-    `open_store` and `with_store`.
+    `open_store` and `with_store`. A replay asks each role as its run did.
     """
+    general = models.get("")
+    recorded = roles_of_replay(general) if isinstance(general, str) else ()
     # one budget for all roles: the limit is on the run, not on each model
     budget = Budget(settings.max_cost)
     uncached = settings.model_copy(update={"cache": None})  # one cache serves all models
     opened: list[tuple[str, Settings, ConnectedModel]] = []
     by_role: dict[str, Model] = {}
-    for role, model in in_every_role(models, settings.roles).items():
+    for role, model in in_every_role(models, (*settings.roles, *recorded)).items():
         if isinstance(model, str):
-            own = uncached.for_role(role)
+            own = with_recorded_sampling(model, uncached.for_role(role), role)
             same = (known for name, how, known in opened if (name, how) == (model, own))
             connected = next(same, None)
             if connected is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from textwrap import fill
 from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
+from textassay.runtime.backends.replay import with_recorded_sampling
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, connect_model
 from textassay.runtime.model import Model
@@ -87,4 +88,6 @@ def connect(
     known = settings or Settings()
     if overrides:
         known = Settings(**{**known.model_dump(), **overrides})
+    if isinstance(model, str):
+        known = with_recorded_sampling(model, known)
     return connect_model(model, known, budget or Budget(known.max_cost))

@@ -171,6 +171,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             attempts=self.settings.attempts,
             total_timeout=self.settings.total_timeout,
             on_failure=self._count,
+            gives_up=self.health.finds_no_model,
         )
         healthy: Model = HealthModel(retrying, once=once, health=self.health)
         if not self._is_local:
@@ -440,7 +441,11 @@ def with_store(
     if isinstance(model, ConnectedModel):
         return model.build_stack(store, identity, book)
     core = model if identity is None else WithIdentity(model, identity)
-    return with_cache(core if store is None else StoringModel(core, store), store)
+    return with_cache(
+        core if store is None else StoringModel(core, store),
+        store,
+        adaptation=model.new_adaptation() if isinstance(model, Adapts) else None,
+    )
 
 
 def _walked(model: Model, rounds: BatchRounds | None) -> Model:

@@ -18,7 +18,8 @@
     |   |   |-- NothingListening  connection refused or host unknown; fatal after all retries
     |   |   |-- TimedOut          no answer within the time limit of one attempt
     |   |   `-- MalformedResponse a 200 whose body is not a usable answer
-    |   |       `-- AnswerTooLong longer than `max_answer_bytes`
+    |   |       |-- AnswerTooLong longer than `max_answer_bytes`
+    |   |       `-- PageAnswered  a web page in place of an answer
     |   |-- AnswerUnfinished      a thought used all tokens; paid for, `invalid` rather than `error`
     |   |-- RequestRefused        this request, not every request: never retried
     |   |   |-- ContextTooLong    the prompt does not fit the model's context
@@ -140,6 +141,10 @@ class ModelError(TextassayError):
     """What the failed request cost: set if the server answered it, however unusably, and may bill
     it."""
 
+    failing_since: float | None = None
+    """When the first of its attempts failed (`time.monotonic`), if it was attempted several
+    times."""
+
 
 class TransientError(ModelError):
     """May go away by itself; retried up to the configured number of attempts."""
@@ -161,7 +166,10 @@ class RateLimited(TransientError):
 
 
 class ServerFailed(TransientError):
-    """The server answered with a 5xx status; carries Retry-After as `RateLimited` does."""
+    """The server answered with a 5xx status, or with one of 4xx that means "not now".
+
+    Carries Retry-After as `RateLimited` does.
+    """
 
     def __init__(
         self, message: str, *, status: int = 500, retry_after: float | None = None
@@ -190,6 +198,10 @@ class MalformedResponse(TransientError):
 
 class AnswerTooLong(MalformedResponse):
     """An answer of more bytes than `max_answer_bytes`."""
+
+
+class PageAnswered(MalformedResponse):
+    """A web page that came with a success status; if it is the first answer, it stops the run."""
 
 
 class AnswerUnfinished(ModelError):

@@ -315,9 +315,10 @@ FAULTS: list[tuple[dict[str, Any], type[errors.TextassayError]]] = [
     ({"context": 3}, errors.ContextTooLong),
     ({"p_filter": 1}, errors.ContentRefused),
     ({"p_drop": 1}, errors.ConnectionFailed),
+    ({"p_broken": 1, "broken_style": "html"}, errors.PageAnswered),
     *(
         ({"p_broken": 1, "broken_style": style}, errors.MalformedResponse)
-        for style in ("truncated", "html", "empty", "no_choices", "null_content")
+        for style in ("truncated", "empty", "no_choices", "null_content")
     ),
 ]
 

@@ -17,9 +17,12 @@ from typing import Any
 import aiohttp
 import pytest
 
+from textassay.runtime import errors
+from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint, read_address
 from textassay.runtime.backends.http_client import LARGE, MAX_PATTERNS, HttpClient
 from textassay.runtime.errors import MalformedResponse
+from textassay.runtime.model import Request
 
 MAX_BYTES = 1000
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -260,3 +263,22 @@ async def test_the_parts_of_an_address(given, url, login, secrets):
     assert read.url == url
     assert read.login == ({} if login is None else {"Authorization": f"Basic {sent}"})
     assert set(read.secrets) == {*secrets, *filter(None, [sent])}
+
+
+@pytest.mark.parametrize(
+    ("key", "variable", "words"),
+    [
+        ("sk-abcdefghijkl", "", "it; one was sent)"),
+        (None, "", "it; none was sent)"),
+        (None, "sk-other-and-unused", "none was sent; OPENAI_API_KEY is set, but is not read"),
+    ],
+)
+async def test_a_wrong_or_missing_key_is_told_apart(mock_server, monkeypatch, key, variable, words):
+    monkeypatch.setenv("OPENAI_API_KEY", variable)
+    server = await mock_server(require_key="another-key")
+    model = DirectModel("direct/judge", api_base=server.url, api_key=key)
+    with pytest.raises(errors.AuthenticationFailed) as caught:
+        await model.generate(Request(prompt="x"))
+    await model.aclose()
+    assert words in str(caught.value)
+    assert "api_key_env= names the variable" in str(caught.value)

@@ -172,11 +172,103 @@ def test_an_error_inside_a_success(error, kind):
         ({}, "Please try again in 6m0.5s.", 360.5),
         ({}, "Please retry after 20 seconds.", 20.0),
         ({}, "no hint", None),
+        ({"llm_provider-retry-after": "60"}, "", 60.0),
+        ({"llm_provider-retry-after-ms": "250"}, "", 0.25),
+        ({"retry-after": "2", "llm_provider-retry-after": "60"}, "", 2.0),
+        ({"retry-after": "1m30s"}, "", 90.0),
+        ({"retry-after": "20s"}, "", 20.0),
+        # of all answers of OpenAI, whatever they are about
+        ({"x-ratelimit-reset-requests": "6m0s"}, "", None),
     ],
 )
 def test_waiting_times(headers, text, seconds):
     """Three forms of the header, and the words of the message."""
     assert http_errors.retry_after(headers, text, now=lambda: 30.0) == seconds
+
+
+NOW = 1_760_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"x-ratelimit-reset-requests": "6m0s"}, 360.0),
+        ({"X-RateLimit-Reset-Tokens": "120ms"}, 0.12),
+        ({"x-ratelimit-reset-tokens": "1h2m3.5s"}, 3723.5),
+        ({"x-ratelimit-reset": "17"}, 17.0),
+        ({"RateLimit-Reset": "17"}, 17.0),
+        ({"x-ratelimit-reset": f"{NOW + 40:.0f}"}, 40.0),
+        ({"x-ratelimit-reset": f"{1000 * (NOW + 40):.0f}"}, 40.0),
+        ({"anthropic-ratelimit-requests-reset": "2025-10-09T08:54:10Z"}, 50.0),
+        ({"llm_provider-x-ratelimit-reset-requests": "20s"}, 20.0),
+        ({"x-ratelimit-reset-requests": "never"}, None),
+        ({"x-ratelimit-reset-requests": "-5"}, None),
+        ({"x-ratelimit-reset": f"{NOW - 40:.0f}"}, 0.0),
+        ({"x-ratelimit-limit-requests": "20"}, None),
+        # of two limits the one that is used up; of unknown ones the first that has room
+        ({"x-ratelimit-reset-requests": "3s", "x-ratelimit-remaining-requests": "0",
+          "x-ratelimit-reset-tokens": "50s", "x-ratelimit-remaining-tokens": "9"}, 3.0),
+        ({"x-ratelimit-reset-requests": "3s", "x-ratelimit-remaining-requests": "0",
+          "x-ratelimit-reset-tokens": "50s", "x-ratelimit-remaining-tokens": "0"}, 50.0),
+        ({"x-ratelimit-reset-requests": "3s", "x-ratelimit-reset-tokens": "50s"}, 3.0),
+    ],
+)  # fmt: skip
+def test_a_rate_limit_has_room_again(headers, seconds):
+    """Durations, seconds, and times in three forms, as OpenAI, Anthropic and gateways send them."""
+    found = http_errors.limit_resets_after(headers, now=lambda: NOW)
+    assert found == (None if seconds is None else pytest.approx(seconds))
+    error = http_errors.from_status(429, headers, b"slow down", where="http://h/v1")
+    assert isinstance(error, errors.RateLimited)
+    assert (error.retry_after is None) == (seconds is None)
+    failed = http_errors.from_status(500, headers, b"oops", where="http://h/v1")
+    assert failed.retry_after is None
+
+
+PAGES = {
+    "nginx": b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center>"
+    b"<h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>",
+    "doctype": b"<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>\n 502 Bad Gateway\n"
+    b"</title></head><body><script>var a = '<b>';</script></body></html>",
+    "no title": b"<html><body><h1>502 Bad Gateway</h1></body></html>",
+    "comment": b"\xef\xbb\xbf<!-- a\n --> <!doctype HTML><TITLE>502 Bad Gateway</TITLE>",
+    "entities": b"<html><title>502&nbsp;Bad Gateway</title>",
+}
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_pages_are_quoted_by_their_title(page):
+    assert str(read(502, page.decode())) == "http://h/v1 answered 502: “502 Bad Gateway”"
+    with pytest.raises(errors.PageAnswered, match=r"“502 Bad Gateway” .*ends in /v1"):
+        http_errors.parse_json(page, where="http://h")
+
+
+def test_what_a_page_says_still_tells_errors_apart():
+    page = "<html><title>Forbidden</title><body>Your request was flagged by a <b>filter</b>."
+    assert isinstance(read(403, page), errors.ContentRefused)
+
+
+@pytest.mark.parametrize("status", [409, 425, 499])
+def test_statuses_that_mean_not_now_are_asked_again(status):
+    error = read(status, {"error": {"message": "the model is being loaded"}})
+    assert isinstance(error, errors.ServerFailed)
+    assert (error.status, isinstance(error, errors.TransientError)) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b'\xef\xbb\xbf{"a": 1}', {"a": 1}),
+        (b'{"a": -Infinity, "b": [Infinity]}', {"a": float("-inf"), "b": [float("inf")]}),
+    ],
+)
+def test_json_with_a_mark_of_byte_order_or_infinity_is_read(body, value):
+    assert http_errors.parse_json(body, where="http://h/v1") == value
+
+
+@pytest.mark.parametrize("body", [b"NaN?", b"{Infinity", b"x NaN", b""])
+def test_what_is_no_json_stays_malformed(body):
+    with pytest.raises(errors.MalformedResponse, match="no valid JSON"):
+        http_errors.parse_json(body, where="http://h/v1")
 
 
 @given(st.text(max_size=2000), st.integers(0, 600))

@@ -213,6 +213,28 @@ def test_native_messages_are_sent_only_where_functions_are_offered() -> None:
     ]
 
 
+NOTHING = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+SOME = {"prompt_tokens": 50, "completion_tokens": 1, "total_tokens": 51}
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n", None])
+@pytest.mark.parametrize(
+    ("finish", "usage"), [(None, NOTHING), ("stop", NOTHING), ("stop", None), (None, SOME)]
+)
+def test_a_blank_answer_without_a_token_is_none(text: Any, finish: Any, usage: Any) -> None:
+    """It is asked for again; before, it was the judge's last word."""
+    payload = {"choices": [message(text) | {"finish_reason": finish}], "usage": usage}
+    with pytest.raises(errors.MalformedResponse, match="no text"):
+        openai_format.read_response(payload, CHAT, None)
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_a_judge_may_answer_nothing(text: str) -> None:
+    payload = {"choices": [message(text)], "usage": SOME}
+    (sample,) = openai_format.read_response(payload, CHAT, None).samples
+    assert sample.text == text
+
+
 # ---- log-probabilities ----
 
 
@@ -220,6 +242,19 @@ def with_tokens(choice: Any, *tokens: str, top: Any = (("a", -0.1),)) -> Any:
     alternatives = [{"token": token, "logprob": logprob} for token, logprob in top]
     content = [{"token": t, "logprob": -0.5, "top_logprobs": alternatives} for t in tokens]
     return choice | {"logprobs": {"content": content}}
+
+
+@pytest.mark.parametrize("value", [None, -math.inf, -9999.0, 5e-4])
+def test_an_alternative_that_cannot_come_is_read(value: float | None) -> None:
+    """As SGLang, Python's own json module and vLLM write it; half precision goes above 0."""
+    choice = with_tokens(message("a"), "a", top=[("b", value), ("a", -0.5)])
+    (sample,) = read(choice, logprobs=2)
+    assert sample.logprobs is not None
+    expected = {"a": -0.5, "b": 0.0 if value == 5e-4 else -9999.0}
+    assert dict(sample.logprobs[0].top) == expected
+    legacy = {"tokens": ["a"], "token_logprobs": [-0.5], "top_logprobs": [{"a": -0.5, "b": value}]}
+    [token] = openai_format.read_logprobs(legacy, False, "a", follow_thought=False)
+    assert dict(token.top) == expected
 
 
 @pytest.mark.parametrize(
@@ -230,7 +265,7 @@ def with_tokens(choice: Any, *tokens: str, top: Any = (("a", -0.1),)) -> Any:
         *([{"token": "a", "logprob": value}] for value in (None, 0.5, 800.0, "x", True)),
         *(
             [{"token": "a", "logprob": -1, "top_logprobs": [{"token": "a", "logprob": value}]}]
-            for value in (None, 0.5, 800.0, "x", True)
+            for value in (0.5, 800.0, "x", True, math.nan)
         ),
     ],
 )

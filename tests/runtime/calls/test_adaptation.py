@@ -28,6 +28,7 @@ from textassay.runtime.errors import (
     CapabilityError,
     ContentRefused,
     ContextTooLong,
+    NoLogprobs,
     Refusal,
     RequestRefused,
 )
@@ -40,6 +41,7 @@ from textassay.runtime.model import (
     Request,
     Response,
     Sample,
+    TokenLogprob,
 )
 from textassay.runtime.storage.answers import DiskStore
 
@@ -217,6 +219,30 @@ async def test_what_the_user_set_is_never_left_out_in_silence(
     assert len(server.sent) <= 2
 
 
+async def test_another_model_behind_the_name_is_told_once_and_recorded(caplog) -> None:
+    names = iter(["emb", "emb", None, "other", "emb", "other", "third"])
+    server = Server(lambda request: ANSWER.model_copy(update={"model": next(names)}))
+    model = adapted(server)
+    for draw in range(7):
+        await model.generate(asked(draw=draw))
+        assert len(caplog.records) == (draw >= 3)
+    assert "before from 'emb', now from 'other'" in caplog.text
+    assert model.adaptation.described["answered_as"] == ["emb", "other", "third"]
+
+
+async def test_in_batches_one_answer_without_log_probabilities_is_asked_again() -> None:
+    """Whichever of a batch comes first."""
+    rated = Sample(text="4", logprobs=(TokenLogprob(token="4", logprob=-0.1),))
+    answer = ANSWER.model_copy(update={"samples": (rated,)})
+    lacking = iter([NoLogprobs("none")])
+    server = Server(lambda request: next(lacking, answer))
+    model = AdaptingModel(server, Adaptation(server, in_batches=True))
+    requests = (model.generate(asked(draw=i, logprobs=20)) for i in range(3))
+    answers = await asyncio.gather(*requests)
+    assert [one.samples[0].logprobs for one in answers] == [rated.logprobs] * 3
+    assert model.adaptation.learned.unsent == ()
+
+
 async def test_refused_log_probabilities_show_in_the_capabilities() -> None:
     server = Server(lambda request: refused("drop", "logprobs") if request.logprobs else ANSWER)
     model = adapted(server)
@@ -227,7 +253,7 @@ async def test_refused_log_probabilities_show_in_the_capabilities() -> None:
         await model.generate(asked(logprobs=20))
     with pytest.raises(CapabilityError):
         await model.choices(ChoicesRequest(messages=CHAT, choices={"yes": ("yes",)}))
-    assert len(server.requests) == 1
+    assert len(server.requests) == 2  # a harmless one confirms it
     await model.generate(asked())
 
 

@@ -156,6 +156,17 @@ async def test_unasked_waits_double_up_to_a_minute(failed, seed):
     assert 0 <= wait <= min(MAX_WAIT, MIN_WAIT * 2 ** min(failed - 1, 20))
 
 
+@given(st.integers())
+async def test_six_attempts_at_a_limit_that_says_nothing_take_more_than_a_minute(seed):
+    clock, model = Clock(), always(errors.RateLimited)
+    retrying = RetryingModel(model, sleep=clock.sleep, rng=random.Random(seed))
+    with pytest.raises(errors.RateLimited):
+        await retrying.generate(ASK)
+    assert len(clock.waits) == 5
+    assert clock.waits[0] <= 2, "limits by the second are tried again soon"
+    assert 60 < sum(clock.waits) < 180
+
+
 async def test_it_does_not_begin_a_wait_that_passes_the_total_time():
     clock, model = Clock(), always(errors.RateLimited, retry_after=3600.0)
     with pytest.raises(errors.RateLimited):
@@ -405,6 +416,94 @@ async def test_an_outage_without_end_stops_the_run(kind):
     assert caught.value.stops_run
     assert loop.time() - began == pytest.approx(60)
     assert len(scripted.requests) < 12, "the pauses between probes grow"
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+@pytest.mark.parametrize("calls", [2, 8, 64])
+@virtual
+async def test_calls_that_were_in_flight_when_a_gateway_began_to_fail_are_waited_for(calls, status):
+    """Though others were answered since they were begun, as new calls were refused already."""
+    loop, health = asyncio.get_running_loop(), Health()
+    began = loop.time()
+
+    async def reply(request):
+        down = 2 < loop.time() - began < 60
+        await asyncio.sleep(0.01 if down else 1.5)
+        return errors.ServerFailed(str(status), status=status) if down else "fine"
+
+    scripted = ScriptedModel(reply)
+    model = HealthModel(RetryingModel(scripted), once=scripted, health=health)
+    queue = iter(range(8 * calls))
+
+    async def work():
+        return [await outcomes(model, [f"t{n}"]) for n in queue]
+
+    found = await asyncio.gather(*(work() for _ in range(calls)))
+    assert {answer for worker in found for [answer] in worker} == {"fine"}
+    assert sum(map(len, found)) == 8 * calls
+
+
+@virtual
+async def test_a_text_that_fails_among_others_that_are_answered_is_its_own_error():
+    async def reply(request):
+        await asyncio.sleep(0.5)
+        return errors.ServerFailed("500") if POISON in request.text else "fine"
+
+    scripted = ScriptedModel(reply)
+    model = HealthModel(RetryingModel(scripted), once=scripted, health=Health())
+    texts = [["a", POISON], *([f"b{i}"] * 40 for i in range(4))]
+    found = await asyncio.gather(*(outcomes(model, one) for one in texts))
+    assert found[0] == ["fine", "ServerFailed"]
+    assert PROBE not in [request.text for request in scripted.requests]
+
+
+@virtual
+async def test_a_second_outage_is_waited_for_too():
+    """And a text that brings the server down each time is given up."""
+    loop = asyncio.get_running_loop()
+    began, crashed_at = loop.time(), [-100.0]
+
+    def reply(request):
+        now = loop.time() - began
+        if POISON in request.text:
+            crashed_at[0] = now
+        if 1 < now < 9 or 10 < now < 30 or now - crashed_at[0] < 5:
+            return errors.ServerFailed("503", status=503)
+        return "fine"
+
+    model, scripted = model_of(reply)
+    await outcomes(model, ["a"])
+    await asyncio.sleep(2)
+    assert await outcomes(model, ["b"]) == ["fine"]
+    assert await outcomes(model, [POISON, "c"]) == ["ServerFailed", "fine"]
+    assert sum(POISON in request.text for request in scripted.requests) == 4
+
+
+def test_a_page_in_place_of_a_model_stops_at_the_first():
+    """Later, a gateway may show one while what is behind it starts again."""
+    health = Health()
+    scripted = ScriptedModel(lambda r: errors.PageAnswered("a page; ends in /v1"))
+    retrying = RetryingModel(scripted, gives_up=health.finds_no_model)
+    model = HealthModel(retrying, once=scripted, health=health)
+    with pytest.raises(errors.ModelNotFound, match="/v1"):
+        asyncio.run(model.generate(Request(prompt="a")))
+    assert len(scripted.requests) == 1
+
+
+@virtual
+async def test_a_page_between_answers_is_waited_for():
+    loop, health = asyncio.get_running_loop(), Health()
+    began = loop.time()
+
+    def reply(request):
+        return errors.PageAnswered("page") if 1 < loop.time() - began < 60 else "fine"
+
+    scripted = ScriptedModel(reply)
+    retrying = RetryingModel(scripted, gives_up=health.finds_no_model)
+    model = HealthModel(retrying, once=scripted, health=health)
+    assert await outcomes(model, ["a"]) == ["fine"]
+    await asyncio.sleep(2)
+    assert await outcomes(model, ["b"]) == ["fine"]
 
 
 def test_a_text_that_makes_the_server_fail_is_no_outage():

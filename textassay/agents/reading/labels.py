@@ -238,10 +238,12 @@ def _split_longer_labels(
         # Another label was sampled, so nothing is known of what would have followed this one.
         if tokens[index].token.strip(_AROUND) != short:
             return None
+        # Nor is it where the server lists no token behind this one, not even that of the end.
+        if index + 1 == len(tokens):
+            return None
         whole = mass[short]
-        following = dict(tokens[index + 1].top) if index + 1 < len(tokens) else {}
-        if index + 1 < len(tokens):
-            following.setdefault(tokens[index + 1].token, tokens[index + 1].logprob)
+        following = dict(tokens[index + 1].top)
+        following.setdefault(tokens[index + 1].token, tokens[index + 1].logprob)
         for label in longer:
             mass[label] = whole * math.exp(following.get(label[len(short) :], -math.inf))
         mass[short] = whole - math.fsum(mass[label] for label in longer)

@@ -345,7 +345,10 @@ class Answer(NamedTuple):
 def read_answer(
     text: str | None, thought: str | None, finish: FinishReason, request: Prompted, usage: Usage
 ) -> Answer | None:
-    """Return what an answer says without its thought, or `None` if it has no text."""
+    """Return what an answer says without its thought, or `None` if it has no text.
+
+    A blank text without a token is none: servers send it in place of an answer that failed.
+    """
     inside, answer = split_thought(text, request) if text else (None, "")
     has_thought = thought is not None or inside is not None
     if inside:
@@ -353,15 +356,16 @@ def read_answer(
     if has_thought:
         answer = answer.lstrip()
     kept = bounded(thought) if thought else None
+    is_empty = text is None or not (answer.strip() or has_thought or usage.completion_tokens)
     if answer.strip() or finish not in ("stop", "length"):
-        return None if text is None else Answer(answer, kept, finish)
+        return None if is_empty else Answer(answer, kept, finish)
     schema = request.json_schema if isinstance(request, Request) else None
     # Some servers bind the thought, in place of the answer, to the schema.
     if schema is not None and thought and satisfies(thought, schema):
         return Answer(thought.strip(), None, finish, from_thought=True)
     if finish == "length" or has_thought or usage.reasoning_tokens:
         return Answer("", kept, "length")
-    return None if text is None else Answer(answer, None, finish)
+    return None if is_empty else Answer(answer, None, finish)
 
 
 def answer_tokens(tokens: Sequence[str], answer: str) -> slice:

@@ -116,7 +116,7 @@ def _replay(name: str, rest: str, settings: Settings) -> Model:
         )
     from textassay.runtime.backends.replay import RecordedModel
 
-    return RecordedModel.of_run(Path(rest))
+    return RecordedModel.of_run(Path(rest), settings)
 
 
 BACKENDS: dict[str, Callable[[str, str, Settings], Model]] = {

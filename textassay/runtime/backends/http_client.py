@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -70,6 +71,8 @@ class HttpClient:
             is_bearer = "Authorization" in headers
         headers = with_login(headers, address, endpoint, key=bool(key) and is_bearer)
         self._name, self._headers = name, {**headers, **endpoint.headers}
+        # headers from the configuration may hold one, too
+        self._has_key = bool(key or self.has_login or endpoint.secrets)
         self._proxy: str | None = None
         self._patterns: dict[tuple[object, ...], _Pattern] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -96,7 +99,10 @@ class HttpClient:
 
     def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
         """Return the error that an unsuccessful answer stands for."""
-        return http_errors.from_status(status, headers, body, where=self.base, secret=self.secrets)
+        key = "; one was sent" if self._has_key else _no_key_sent()
+        return http_errors.from_status(
+            status, headers, body, where=self.base, secret=self.secrets, key=key
+        )
 
     def failed(self, error: BaseException) -> ModelError:
         """Return our error for one of the network."""
@@ -249,6 +255,13 @@ class HttpClient:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+
+def _no_key_sent() -> str:
+    """Return in words that no key was sent, and which variable looks like the one to name."""
+    unread = "OPENAI_API_KEY"  # which litellm reads by itself
+    also = f"; {unread} is set, but is not read unless named" if os.environ.get(unread) else ""
+    return f"; none was sent{also}"
 
 
 class _Connector(aiohttp.TCPConnector):

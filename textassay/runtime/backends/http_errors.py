@@ -6,8 +6,13 @@ of requests. What a server said is quoted in part only, made printable, and free
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import email.utils
 import errno
+import html
+import json
+import operator
 import re
 import socket
 import ssl
@@ -42,6 +47,7 @@ from textassay.runtime.errors import (
     ModelError,
     ModelNotFound,
     NothingListening,
+    PageAnswered,
     QuotaExhausted,
     RateLimited,
     RequestRefused,
@@ -55,6 +61,10 @@ Secret = str | Sequence[str] | None
 MAY_BE_TEXT = (400, 403, 422)
 """Statuses by which firewalls and filters turn single texts away, and that quote them."""
 
+NOT_NOW = (409, 425, 499)
+"""Statuses that clients of OpenAI and Anthropic repeat or that proxies give: a model that is being
+loaded, a request that came too early, and one whose connection to the model was closed."""
+
 QUOTED_CHARACTERS = 300
 """Longest quotation of a server in a message."""
 
@@ -67,6 +77,22 @@ _KEY_LIKE = lazy_pattern(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
 # Request too large for gpt-4o: Limit 30000, Requested 41000. The input must be reduced.
 # OpenAI sends it with 429, but no waiting makes the request smaller.
 _TOO_LARGE = lazy_pattern(r"request too large|must be reduced", re.I)
+_BOM = b"\xef\xbb\xbf"
+_LITELLM_PREFIX = "llm_provider-"
+"""What LiteLLM's proxy puts before the headers of a provider."""
+_EPOCH = 1e8
+"""Seconds: numbers above are times since 1970, those below are waits, which are shorter than three
+years."""
+# 6m0s   1h2m3.5s   120ms   2 s
+_DURATION = lazy_pattern(
+    r"(?:(\d+(?:\.\d+)?)\s*d)?(?:(\d+(?:\.\d+)?)\s*h)?(?:(\d+(?:\.\d+)?)\s*m(?!s))?"
+    r"(?:(\d+(?:\.\d+)?)\s*s)?(?:(\d+(?:\.\d+)?)\s*ms)?"
+)
+_PAGE = lazy_pattern(
+    r"\ufeff?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S
+)
+_TITLE = lazy_pattern(r"<title[^>]*>(.*?)</title", re.I | re.S)
+_TAGS = lazy_pattern(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.I | re.S)
 # Please try again in 6m0.5s.   Please retry in 27.3s   try again in 850ms
 _WAIT_IN_TEXT = lazy_pattern(
     r"(?:try"
@@ -87,25 +113,63 @@ _RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 
 
 def whole_characters(raw: bytes) -> bytes:
-    """Return a JSON text with every escaped half of a surrogate pair replaced by U+FFFD.
+    """Return a JSON text without a mark of byte order, and U+FFFD for half surrogate pairs.
 
-    Models write them now and then. They are legal in JSON but stand for no character, and parsers
-    differ on them.
+    Models write these escapes now and then. They are legal in JSON but stand for no character, and
+    parsers differ on them.
     """
+    raw = raw.removeprefix(_BOM)
     if b"\\ud" not in raw and b"\\uD" not in raw:
         return raw
     return _ESCAPE.sub(lambda m: rb"\ufffd" if m["half"] else m[0], raw)
 
 
 def parse_json(raw: bytes, *, where: str, secret: Secret = None) -> Any:
-    """Return the JSON value of an answer."""
+    """Return the JSON value of an answer.
+
+    Raises:
+        PageAnswered: It is a web page.
+        MalformedResponse: It is no JSON.
+    """
+    raw = whole_characters(raw)
     try:
-        return orjson.loads(whole_characters(raw))
+        return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
+        if is_page(raw):
+            raise page_answered(raw, where=where, secret=secret) from error
+        # as Python's own json module writes what JSON has no word for
+        if b"Infinity" in raw or b"NaN" in raw:
+            with contextlib.suppress(ValueError):
+                return json.loads(raw)
         quoted = quote(raw, secret, limit=120)
         raise MalformedResponse(
             f"{where} answered no valid JSON: {quoted or '(nothing)'}"
         ) from error
+
+
+def is_page(body: bytes | str) -> bool:
+    """Return whether a body is a web page."""
+    text = body if isinstance(body, str) else body[:4096].decode("utf-8", "replace")
+    return _PAGE.match(text) is not None
+
+
+def page_answered(body: bytes | str, *, where: str, secret: Secret = None) -> PageAnswered:
+    """Return the error for a web page that came with a success status."""
+    return PageAnswered(
+        f"{where} answered with a web page in place of a model's answer: "
+        f"{quote(_page_title(body), secret)} (check api_base=: most often it ends in /v1)"
+    )
+
+
+def _page_title(body: bytes | str) -> str:
+    """Return the title of a web page, or its text if it has none."""
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+    title = _TITLE.search(text)
+    return html.unescape(title[1]) if title and title[1].strip() else _page_text(text)
+
+
+def _page_text(text: str) -> str:
+    return html.unescape(_TAGS.sub(" ", text))
 
 
 def quote(body: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTERS) -> str:
@@ -150,24 +214,61 @@ def retry_after(
     headers: Mapping[str, str], text: str = "", *, now: Callable[[], float] = time.time
 ) -> float | None:
     """Return the seconds that the server asks to wait, or `None` if it does not say."""
-    # Azure sends both; this one is not rounded up to whole seconds.
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    value = headers.get("retry-after")
-    if value is not None:
-        seconds = _number(value)
+    for prefix in ("", _LITELLM_PREFIX):
+        # Azure sends both; this one is not rounded up to whole seconds.
+        milliseconds = _number(headers.get(f"{prefix}retry-after-ms"))
+        if milliseconds is not None:
+            return milliseconds / 1000
+        # a header that is neither number nor date says nothing; the text still may
+        seconds = _seconds_until(headers.get(f"{prefix}retry-after", ""), now())
         if seconds is not None:
             return seconds
-        try:
-            return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now())
-        except ValueError:
-            pass  # a header that is neither number nor date says nothing; the text still may
     match = _WAIT_IN_TEXT.search(text)
     if match is None:
         return None
     minutes, amount, unit = match.groups()
     return float(minutes or 0) * 60 + float(amount) / (1000 if unit.lower().startswith("m") else 1)
+
+
+def limit_resets_after(
+    headers: Mapping[str, str], *, now: Callable[[], float] = time.time
+) -> float | None:
+    """Return the seconds until a rate limit has room again, as headers of a 429 say.
+
+    `x-ratelimit-reset-requests` and its like, beside `x-ratelimit-remaining-requests`: the longest
+    of the limits that are used up, or the shortest of all if that is not said.
+    """
+    resets: dict[str, float] = {}
+    used_up: set[str] = set()
+    for name, value in headers.items():
+        name = name.lower().removeprefix(_LITELLM_PREFIX)
+        if "ratelimit" not in name:
+            continue
+        limit = re.sub(r"-?(reset|remaining)\b", "", name)
+        if "reset" in name and (seconds := _seconds_until(value, now())) is not None:
+            resets[limit] = seconds
+        elif "remaining" in name and _number(value) == 0:
+            used_up.add(limit)
+    waits = [seconds for limit, seconds in resets.items() if limit in used_up]
+    return max(waits) if waits else min(resets.values(), default=None)
+
+
+def _seconds_until(value: str, now: float) -> float | None:
+    """Return what a header says of a time: seconds, `6m0s`, a date, or seconds since 1970."""
+    value = value.strip()
+    number = _number(value)
+    if number is not None:
+        if number < _EPOCH:
+            return number
+        return max(0.0, (number / 1000 if number > 1000 * _EPOCH else number) - now)
+    match = _DURATION.fullmatch(value)
+    if match is not None and value:
+        amounts = (float(amount or 0) for amount in match.groups())
+        return sum(map(operator.mul, amounts, (86_400, 3600, 60, 1, 0.001)))
+    for parse in (email.utils.parsedate_to_datetime, datetime.datetime.fromisoformat):
+        with contextlib.suppress(ValueError):
+            return max(0.0, parse(value).timestamp() - now)
+    return None
 
 
 def _number(value: str | None) -> float | None:
@@ -179,24 +280,41 @@ def _number(value: str | None) -> float | None:
 
 
 def from_status(
-    status: int, headers: Mapping[str, str], body: bytes | str, *, where: str, secret: Secret = None
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes | str,
+    *,
+    where: str,
+    secret: Secret = None,
+    key: str = "",
 ) -> ModelError:
-    """Return the error that an unsuccessful answer stands for.
+    """Return the error that an unsuccessful answer stands for; `key` says whether one was sent.
 
     An error that would stop the run says whether the text of the request may have provoked it.
     """
-    error = _of_status(status, headers, body, where=where, secret=secret)
+    error = _of_status(status, headers, body, where=where, secret=secret, key=key)
     if isinstance(error, FatalModelError):
         error.may_be_text = status in MAY_BE_TEXT
     return error
 
 
 def _of_status(
-    status: int, headers: Mapping[str, str], body: bytes | str, *, where: str, secret: Secret
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes | str,
+    *,
+    where: str,
+    secret: Secret,
+    key: str,
 ) -> ModelError:
+    if page := is_page(body):
+        title = _page_title(body)
+        text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+        body = _page_text(text[: 64 * QUOTED_CHARACTERS])
     detail, codes, _ = read_error(body)
     wait = retry_after(headers, detail)
-    quoted = f": {quote(detail, secret)}" if detail.strip() else " with an empty body"
+    shown = title if page else detail
+    quoted = f": {quote(shown, secret)}" if shown.strip() else " with an empty body"
     message = f"{where} answered {status}{quoted}"
     both = f"{codes} {detail}"
     # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
@@ -216,7 +334,7 @@ def _of_status(
         return ContentRefused(message)
     if status in (401, 403) or (status == 400 and NO_KEY.search(both)):
         return AuthenticationFailed(
-            f"{message} (check the key: api_key_env= names the variable that holds it)"
+            f"{message} (check the key: api_key_env= names the variable that holds it{key})"
         )
     if 300 <= status < 400:
         # redirects are never followed
@@ -227,14 +345,17 @@ def _of_status(
     if status == 408:
         return TimedOut(message)
     if status == 429:
-        is_too_large = _TOO_LARGE.search(detail) is not None
-        return RequestRefused(message) if is_too_large else RateLimited(message, retry_after=wait)
+        if _TOO_LARGE.search(detail) is not None:
+            return RequestRefused(message)
+        return RateLimited(
+            message, retry_after=limit_resets_after(headers) if wait is None else wait
+        )
     if status in (400, 413, 422) and CONTEXT.search(both):
         return ContextTooLong(message)
     # Retrying would fail for ever: the server's own code cannot take this request.
     if status == 500 and _BAD_FIELD.search(both):
         return RequestRefused(message)
-    if status >= 500:
+    if status >= 500 or status in NOT_NOW:
         return ServerFailed(message, status=status, retry_after=wait)
     return RequestRefused(message)
 

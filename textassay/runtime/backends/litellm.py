@@ -596,6 +596,8 @@ class ClientTransport(httpx.AsyncBaseTransport):
             ModelError: It is an error, of which libraries keep the outermost message only, or no
                 chat of OpenAI's format where it should be one.
         """
+        if http_errors.is_page(content):
+            raise http_errors.page_answered(content, where=self._where)
         is_chat = path.endswith("/chat/completions")
         if not is_chat and b'"error"' not in content:
             return content

@@ -49,8 +49,12 @@ from textassay.runtime.model import (
     log_sum,
 )
 
-ROUNDED_ZERO = 1e-6
-"""Log-probabilities up to this are 0 but for rounding."""
+ROUNDED_ZERO = 1e-3
+"""Log-probabilities up to this are 0 but for rounding, of servers that compute in half
+precision."""
+IMPOSSIBLE = -9999.0
+"""Log-probability of a token that cannot come, as vLLM writes it; others write null (SGLang) or
+-Infinity."""
 
 SAMPLES_INSTEAD = "use a model that sends them, or samples if the method takes them: n=20"
 """Advice for errors about missing log-probabilities."""
@@ -249,7 +253,7 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
             thought=answer.thought if answer else None,
             native=_native(message),
         )
-    if answer is None:
+    if answer is None or (reason is None and not answer.text.strip() and answer.thought is None):
         return None
     return as_sample(answer, text, choice.get("logprobs"), request, usage)
 
@@ -339,14 +343,18 @@ def read_logprobs(
     )
 
 
-def _likeliest(alternatives: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    checked = ((token, checked_logprob(logprob)) for token, logprob in alternatives)
+def _likeliest(alternatives: Iterable[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
+    checked = (
+        (token, IMPOSSIBLE if value in (None, -math.inf) else checked_logprob(value))
+        for token, value in alternatives
+    )
     return tuple(sorted(checked, key=lambda pair: -pair[1]))
 
 
 def checked_logprob(value: Any) -> float:
     """Return a reported log-probability, checked, and at most 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= ROUNDED_ZERO:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not -math.inf < value <= ROUNDED_ZERO:
         raise ValueError(f"{str(value)[:40]!a} is not a valid log-probability")
     return min(0.0, float(value))
 

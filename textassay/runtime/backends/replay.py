@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 from pydantic import ValidationError
 
+from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.calls.cache import decode_answer, identity_bytes, request_key
 from textassay.runtime.errors import (
     ConfigurationError,
@@ -25,6 +27,7 @@ from textassay.runtime.model import (
     Request,
     Response,
 )
+from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import RecordedAnswers
 from textassay.runtime.storage.run_files import ANSWERS, MANIFEST, read_manifest
 
@@ -42,13 +45,33 @@ class RecordedModel:
     """A replay costs nothing."""
 
     def __init__(
-        self, name: str, identity: Mapping[str, Any], capabilities: Capabilities, answers: Path
+        self,
+        name: str,
+        identity: Mapping[str, Any],
+        capabilities: Capabilities,
+        answers: Path,
+        *,
+        sampling: Sampling | None = None,
+        recorded: Sequence[Sampling] = (),
+        made: str = "",
     ) -> None:
+        """Keep what the model is.
+
+        Args:
+            name: Its name.
+            identity: What its answers were stored under.
+            capabilities: What it was known to do.
+            answers: The folder of its answers.
+            sampling: The settings with which it is asked now.
+            recorded: The settings with which it was asked, for messages.
+            made: By which method and options it was asked, for messages.
+        """
         self.name, self.identity, self.capabilities = name, identity, capabilities
         self._answers, self._key = RecordedAnswers(answers), identity_bytes(identity)
+        self._sampling, self._recorded, self._made = sampling or Sampling(), recorded, made
 
     @classmethod
-    def of_run(cls, folder: Path) -> Self:
+    def of_run(cls, folder: Path, settings: Settings) -> Self:
         """Return the one model that a run asked, if it kept its answers in a folder."""
         manifest = read_manifest(folder)
         try:
@@ -58,8 +81,8 @@ class RecordedModel:
                 for name, model in models.items()
             }
             identities = {name: dict(model["identity"]) for name, model in models.items()}
-            settings = manifest["settings"]
-            cache, none_kept = settings["cache"], settings["no_cache"]
+            cache = manifest["settings"]["cache"]
+            none_kept = manifest["settings"]["no_cache"]
             answers = folder / ANSWERS if cache is None else Path(cache)
         except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
             raise RunFolderError(
@@ -74,7 +97,23 @@ class RecordedModel:
                 f"replay/{folder}: the run kept no answers (no_cache=True), so none can be replayed"
             )
         (name,) = models
-        return cls(name, identities[name], capabilities[name], answers)
+        return cls(
+            name,
+            identities[name],
+            capabilities[name],
+            answers,
+            sampling=Sampling.of(settings),
+            recorded=tuple(_recorded_sampling(folder, manifest).values()),
+            made=_made_by(manifest),
+        )
+
+    def new_adaptation(self) -> Adaptation:
+        """Return how requests were adapted, with what was learned of the model."""
+        adaptation = Adaptation(self, self._sampling)
+        learned = self.value_of(adaptation.store_key)
+        if learned is not None:
+            adaptation.restore(learned)
+        return adaptation
 
     def value_of(self, key: str) -> bytes | None:
         """Return what the run kept under a key, such as what it learned of the model."""
@@ -94,10 +133,18 @@ class RecordedModel:
                 ) from error
         start = request.text[:80].encode("unicode_escape").decode("ascii")
         raise RequestRefused(
-            f"{self._answers.place} contains no answer of {self.name} to this request (it begins "
-            f"{start!r}); a replay answers only what was asked with the same prompt, sampling and "
-            "model"
+            f"{self._answers.place} contains no answer of {self.name} to this "
+            f"request{self._difference}{self._made} (it begins {start!r}); a replay answers only"
+            " what was asked with the same prompt, sampling and model"
         )
+
+    @property
+    def _difference(self) -> str:
+        """How the settings of now differ from those of the recording, in words."""
+        if not self._recorded or self._sampling in self._recorded:
+            return ""
+        there = " or ".join(dict.fromkeys(map(_in_words, self._recorded)))
+        return f": it was asked with {there}, and now with {_in_words(self._sampling)}"
 
     async def generate(self, request: Request) -> Response:
         """Return the recorded answer; refuse what the run never asked."""
@@ -114,3 +161,60 @@ class RecordedModel:
     async def aclose(self) -> None:
         """Close the files; safe to call twice."""
         await self._answers.aclose()
+
+
+def with_recorded_sampling(name: str, settings: Settings, role: str = "") -> Settings:
+    """Return settings with effort, sampling and further fields of the run that `name` replays.
+
+    What is set already stays. Other models keep their settings.
+
+    Raises:
+        RunFolderError: The manifest of that run is damaged.
+    """
+    recorded = _recorded_by_role(name)
+    if not recorded:
+        return settings
+    # a role that the run did not have is asked as the model that answered for all of them
+    fields = recorded.get(role, recorded.get("", Sampling())).fields
+    return settings.model_copy(update={**fields, **Sampling.of(settings).fields})
+
+
+def roles_of_replay(name: str) -> list[str]:
+    """Return the roles that the run which `name` replays asked in another way than the rest."""
+    recorded = _recorded_by_role(name)
+    general = recorded.get("", Sampling())
+    return [role for role, sampling in recorded.items() if sampling != general]
+
+
+def _recorded_by_role(name: str) -> dict[str, Sampling]:
+    prefix, _, folder = name.partition("/")
+    if prefix != "replay" or not folder:
+        return {}
+    return _recorded_sampling(Path(folder), read_manifest(Path(folder)))
+
+
+def _recorded_sampling(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Sampling]:
+    """Return by role how a run asked its models."""
+    try:
+        return {
+            role: Sampling(**model.get("sampling", {}))
+            for role, model in manifest["models"].items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RunFolderError(
+            f"{folder / MANIFEST} does not say how its models were asked: {error}"
+        ) from error
+
+
+def _made_by(manifest: Mapping[str, Any]) -> str:
+    """Return in words the method and options that may differ from those of now."""
+    spec = manifest.get("spec")
+    if not isinstance(spec, Mapping) or not isinstance(options := spec.get("options"), Mapping):
+        return ""
+    given = "".join(f", {name}={json.dumps(value)}" for name, value in options.items())
+    return f"; the run had method={spec.get('method')}{given}"
+
+
+def _in_words(sampling: Sampling) -> str:
+    fields = (f"{name}={json.dumps(value)}" for name, value in sampling.fields.items())
+    return ", ".join(fields) or "the settings of its method"

@@ -22,11 +22,13 @@ from typing import Any, Final, Generic, Literal, cast, get_args
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.budget import is_worth_caching
+from textassay.runtime.calls.retry import probe_like
 from textassay.runtime.errors import (
     AnswerUnfinished,
     BudgetReached,
     CapabilityError,
     ContextTooLong,
+    MalformedResponse,
     ModelError,
     NoLogprobs,
     Refusal,
@@ -57,6 +59,13 @@ ALLOWANCES: Final = (4096, 16384, 32768)
 """Tokens for a thought, beside those for the answer: from the first at low and medium effort, from
 the second at high effort; the next is for models that had too few. Published counts for short
 judgments are 50 to 1,500 tokens at low and medium effort and several thousand at high effort."""
+
+LOGPROB_ATTEMPTS: Final = 3
+"""Requests for an answer without log-probabilities of a model that sends them: gateways choose a
+provider for each request, so of one half of whose providers send none, one in eight stays."""
+
+MODELS_KEPT = 20
+"""Names of models that a run records; gateways may choose among more."""
 
 LEAST_ALLOWANCE = 64
 """Below this a thought is not shortened any more to fit into a context."""
@@ -157,6 +166,10 @@ class Adaptation:
         """Held by the request that finds out whether the model takes a parameter."""
         self.answers_at_once = False
         """Whether an answer without a thought has come, and none with one."""
+        self.sends_logprobs = False
+        """Whether an answer with log-probabilities has come."""
+        self._answered_as: list[str] = []
+        """The names of models that answers gave, in order; at most `MODELS_KEPT`."""
         self._differences: tuple[str, ...] | None = None
         self._omitted: set[str] = set()
         self._tried: set[tuple[object, ...]] = set()
@@ -436,6 +449,26 @@ class Adaptation:
         if isinstance(response, Response) and response.samples[0].finish_reason == "stop":
             self.answers_at_once = not self.learned.thinks
 
+    def note_model(self, name: str | None) -> None:
+        """Learn which model the server says that it is; warns of the first change."""
+        names = self._answered_as
+        if name is None or name in names or len(names) == MODELS_KEPT:
+            return
+        names.append(name)
+        if len(names) == 2:
+            _log.warning(
+                "the answers of %s come from another model: before from %r, now from %r; scores of"
+                " both have the same signature",
+                self.name,
+                *names,
+            )
+
+    def note_logprobs(self, request: AnyRequest, response: AnyResponse) -> None:
+        """Learn from an answer that the model sends log-probabilities."""
+        if _reads_logprobs(request) and not self.sends_logprobs:
+            is_text = isinstance(response, Response)
+            self.sends_logprobs = not is_text or bool(response.samples[0].logprobs)
+
     def note_too_long(self, request: AnyRequest) -> None:
         """Learn that the context does not hold a request, nor as many tokens beside longer ones."""
         allowance, length = request.thought_allowance, len(request.text)
@@ -556,6 +589,8 @@ class Adaptation:
         Unlike `differences`, with what does not change an answer, such as tokens for thoughts.
         """
         learned = self.learned.model_dump(exclude={"kind"}, exclude_defaults=True, mode="json")
+        if len(self._answered_as) > 1:
+            learned["answered_as"] = list(self._answered_as)
         return learned | ({"omitted": sorted(self._omitted)} if self._omitted else {})
 
     @property
@@ -640,6 +675,14 @@ def _has(request: AnyRequest, name: str) -> bool:
     if name in OPTIONAL:
         return bool(getattr(request, name, OPTIONAL[name]) != OPTIONAL[name])
     return name in ("json_schema", "functions") and bool(getattr(request, name, None))
+
+
+def _lacks_logprobs(error: RequestRefused | NoLogprobs, request: AnyRequest) -> bool:
+    """Return whether log-probabilities are refused or missing that a request reads."""
+    refusal = error.refusal
+    if refusal is None or refusal.kind != "drop" or refusal.parameter in request.extra:
+        return False
+    return refusal.parameter in ("logprobs", "top_logprobs") and _reads_logprobs(request)
 
 
 def _reads_logprobs(request: AnyRequest) -> bool:
@@ -782,6 +825,10 @@ class AdaptingModel(Wrapper):
             value = await self._store.fetch(self.adaptation.store_key)
             if value is not None:
                 self.adaptation.restore(value)
+            elif self.adaptation.learned != Learned():
+                # known from earlier in this process: whoever replays these answers needs it, too
+                self.adaptation.unsaved = True
+                await self.save()
             self._is_restored = True
 
     async def save(self) -> None:
@@ -796,7 +843,7 @@ class _Attempts(Generic[Q]):
 
     spent = NO_USAGE
     """What answers cost that had too few tokens, or no log-probabilities."""
-    _repairs = _least_allowance = 0
+    _repairs = _least_allowance = _without_logprobs = 0
 
     def __init__(self, model: AdaptingModel, request: Q) -> None:
         self._model, self._adaptation = model, model.adaptation
@@ -834,10 +881,19 @@ class _Attempts(Generic[Q]):
         except AnswerUnfinished as error:
             self._widen(sent, error.usage, error)
         except (RequestRefused, NoLogprobs) as error:
-            if error.usage is not None:  # counted: what is raised in the end tells the sum
-                self.spent, error.usage = self.spent + error.usage, None
-            self._learn(sent, error)
+            self._count(error)
+            if _lacks_logprobs(error, sent) and await self._sends_logprobs(sent, call):
+                self._without_logprobs += 1
+                if self._without_logprobs == LOGPROB_ATTEMPTS:
+                    raise MalformedResponse(
+                        f"{self._model.name} sends log-probabilities with other answers, and sent"
+                        f" none with this one in {LOGPROB_ATTEMPTS} attempts ({error})"
+                    ) from error
+            else:
+                self._learn(sent, error)
         else:
+            self._adaptation.note_logprobs(sent, answer)
+            self._adaptation.note_model(answer.model)
             if not self._adaptation.is_usual(answer):
                 if isinstance(answer, Response) and answer.is_unfinished:
                     self._widen(sent, answer.usage)
@@ -850,6 +906,28 @@ class _Attempts(Generic[Q]):
             return answer.model_copy(update={"usage": self.spent + answer.usage})
         await self._model.save()
         return None
+
+    def _count(self, error: RequestRefused | NoLogprobs) -> None:
+        """Count what an error cost here: what is raised in the end has the sum."""
+        if error.usage is not None:
+            self.spent, error.usage = self.spent + error.usage, None
+
+    async def _sends_logprobs(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> bool:
+        """Return whether the model sends log-probabilities with other answers.
+
+        A harmless question finds it out before the first such answer. So what a run reads depends
+        neither on the order of its texts nor on the number of calls in flight.
+        """
+        if not self._adaptation.sends_logprobs:
+            try:
+                question = probe_like(sent)
+                answer = await call(question)
+            except (RequestRefused, NoLogprobs) as error:
+                self._count(error)
+            else:
+                self.spent += answer.usage
+                self._adaptation.note_logprobs(question, answer)
+        return self._adaptation.sends_logprobs
 
     def _widen(self, sent: Q, usage: Usage | None, cause: Exception | None = None) -> None:
         """Give the next attempt more tokens for its thought."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -23,7 +24,10 @@ from textassay.runtime.errors import (
     FatalModelError,
     MalformedResponse,
     ModelError,
+    ModelNotFound,
     NothingListening,
+    PageAnswered,
+    RateLimited,
     RequestRefused,
     ServerFailed,
     ServerUnusable,
@@ -153,6 +157,11 @@ MIN_WAIT = 0.5
 MAX_WAIT = 60.0
 """Seconds: the longest that any wait may be drawn as, unless the server asks for longer."""
 
+LIMITED_WAITS = (2.0, 6.0, 18.0, 54.0)
+"""Seconds: the longest that the first, second, ... wait after a 429 may be drawn as whose server
+does not say how long to wait, and `MAX_WAIT` from then on. Limits are counted by the second or by
+the minute, so six attempts together must take more than a minute."""
+
 MIN_WAIT_UNREACHABLE = 0.1
 """Seconds: `MIN_WAIT` if nothing listens, which a wrong address says at once."""
 
@@ -164,7 +173,8 @@ class RetryingModel(Wrapper):
     """Repeats a request after a transient error.
 
     Waits as long as the server asks, plus up to a tenth; if it does not ask, for a random time
-    up to 0.5 s, doubled with each attempt up to 60 s. Gives up after `attempts`, or at once if
+    up to 0.5 s, doubled with each attempt up to 60 s, and of a rate limit up to 2 s, tripled with
+    each attempt. Gives up after `attempts`, or at once if
     the next wait would end after `total_timeout`, and raises the last error with the number of
     attempts in its message.
     """
@@ -176,11 +186,13 @@ class RetryingModel(Wrapper):
         attempts: int = _DEFAULTS.attempts,
         total_timeout: float = _DEFAULTS.total_timeout,
         on_failure: Callable[[ModelError], None] | None = None,
+        gives_up: Callable[[BaseException], bool] = lambda error: False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
+        """Say when to stop; `gives_up` says so of an error before that."""
         super().__init__(wrapped)
-        self.attempts = attempts
+        self.attempts, self.gives_up = attempts, gives_up
         self.total_timeout = total_timeout
         self.on_failure = on_failure
         self._sleep = sleep
@@ -194,6 +206,7 @@ class RetryingModel(Wrapper):
             return await call(request)
         except TransientError as error:
             first = error
+        failing_since = time.monotonic()
         import tenacity  # here, since most runs never need it
 
         # tenacity always begins with an attempt; the one that was made above is replayed as its
@@ -214,6 +227,8 @@ class RetryingModel(Wrapper):
             # them.
             if isinstance(error, TransientError):
                 _say_attempts(error, attempts.failed)
+            if isinstance(error, ModelError):
+                error.failing_since = failing_since
             error.usage = attempts.usage_with(error)
             raise
         if attempts.usage is not NO_USAGE:
@@ -227,6 +242,9 @@ class RetryingModel(Wrapper):
             # Every caller got the same Retry-After; without some spread they would all return at
             # once.
             return retry_after + self._rng.uniform(0, 0.1 * retry_after + 0.05)
+        if isinstance(error, RateLimited):
+            longest = LIMITED_WAITS[failed - 1] if failed <= len(LIMITED_WAITS) else MAX_WAIT
+            return self._rng.uniform(longest / 2, longest)
         shortest = MIN_WAIT_UNREACHABLE if isinstance(error, NothingListening) else MIN_WAIT
         # The exponent is bounded, since a float overflows after a thousand attempts.
         ceiling = min(MAX_WAIT, shortest * 2.0 ** min(failed - 1, 30))
@@ -267,6 +285,8 @@ class _Attempts:
         """Whether the attempt that has just failed was the last."""
         # A wait that would end too late is not begun: its caller would learn nothing new from it.
         over = time.monotonic() - self.started + state.upcoming_sleep > self.model.total_timeout
+        if self.model.gives_up(_error_of(state)):
+            return True
         return over or self.failed >= self.model.attempts
 
     def after(self, state: tenacity.RetryCallState) -> None:
@@ -306,7 +326,10 @@ FIRST_PAUSE = 1.0
 MAX_PAUSE = 30.0
 """Seconds between two probes of a server that is down: doubled from the first to the longest."""
 
-_OUTAGE = (ServerFailed, ConnectionFailed, NothingListening, TimedOut)
+MAX_OUTAGES = 3
+"""Outages that one request waits for: it may be what brings the server down."""
+
+_OUTAGE = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, PageAnswered)
 
 
 class Health:
@@ -316,10 +339,17 @@ class Health:
         self.outage_wait, self.failure_limit = outage_wait, failure_limit
         self.answered = 0
         """Calls that were answered."""
+        self.up_at = -math.inf
+        """When the newest of them was begun (`time.monotonic`): of calls that fail from some moment
+        on, those in flight may still be answered."""
         self.failed_in_a_row = 0
         """Calls that failed since the last answer."""
-        self.outage: asyncio.Task[None] | None = None
-        """Waits for the server to come back, while it is down."""
+        self.outage: asyncio.Task[bool] | None = None
+        """Waits for the server to come back, while it is down; whether it was."""
+
+    def finds_no_model(self, error: BaseException) -> bool:
+        """Return whether an error says that no model is at the address: a page comes first."""
+        return isinstance(error, PageAnswered) and not self.answered
 
 
 class HealthModel(Wrapper):
@@ -327,8 +357,9 @@ class HealthModel(Wrapper):
 
     - A refusal that would stop the run (a 403, an unknown model) is checked with a harmless
       request: if that is answered, the refusal is this text's own and becomes `RequestRefused`.
-    - A server that has answered before and then fails like one that is down is probed with growing
-      pauses for up to `outage_wait` seconds, while all callers wait; then everybody asks again.
+    - A server that has answered before and then fails like one that is down, with no answer to any
+      call that was begun since the first failed attempt of this one, is probed with growing pauses
+      for up to `outage_wait` seconds, while all callers wait; then everybody asks again.
     - `failure_limit` failed calls in a row, without an answer in between, stop the run, unless they
       are refusals and the harmless request is answered.
     """
@@ -340,14 +371,13 @@ class HealthModel(Wrapper):
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer, once the server is up."""
-        health, asked_again = self.health, False
+        health, outages = self.health, 0
         while True:
             if health.outage is not None:
                 # Shielded: one caller that is canceled must not end the probing for all others.
                 await asyncio.shield(health.outage)
-            # If anything is answered between asking and failing, the server is up and the failure
-            # is this request's own.
-            answered_before = health.answered
+            # If anything is answered between asking and failing, the refusal is this request's own.
+            answered_before, began = health.answered, time.monotonic()
             try:
                 answer = await call(request)
             except ModelError as error:
@@ -356,20 +386,23 @@ class HealthModel(Wrapper):
                     isinstance(error, RequestRefused) and error.refusal is not None
                 ):
                     raise
+                if self.health.finds_no_model(error):
+                    raise ModelNotFound(str(error)) from error
                 if isinstance(error, FatalModelError):
                     raise await self._own_refusal(error, request, answered_before) from error
-                down = isinstance(error, NothingListening) or health.answered == answered_before
-                # Waiting only helps a server that worked before. One that comes back and fails this
-                # request again fails the request: it is not waited for a second time.
-                if not (
-                    isinstance(error, _OUTAGE) and down and health.answered and not asked_again
-                ):
+                since = began if error.failing_since is None else error.failing_since
+                down = isinstance(error, NothingListening) or health.up_at <= since
+                # Waiting only helps a server that worked before.
+                may_wait = isinstance(error, _OUTAGE) and down and health.answered
+                if not may_wait or outages >= MAX_OUTAGES:
                     await self._count(error, request)
                     raise
-                await self._wait_for_server(error, request)
-                asked_again = True
+                was_down = await self._wait_for_server(error, request)
+                # A server that was up all the time and fails this request again fails the request.
+                outages += 1 if was_down else MAX_OUTAGES
             else:
                 health.answered += 1
+                health.up_at = max(health.up_at, began)
                 health.failed_in_a_row = 0
                 return answer
 
@@ -408,36 +441,40 @@ class HealthModel(Wrapper):
             return False
         return True
 
-    async def _wait_for_server(self, error: ModelError, request: AnyRequest) -> None:
-        """Wait until the server answers again, together with everybody else who waits for it."""
+    async def _wait_for_server(self, error: ModelError, request: AnyRequest) -> bool:
+        """Wait until the server answers again, together with everybody else who waits for it.
+
+        Returns whether it was down.
+        """
         health = self.health
         # One task probes for all: a server that struggles back up should not meet every caller's
         # probe.
         if health.outage is None:
             health.outage = asyncio.create_task(self._probe_until_up(error, request))
             health.outage.add_done_callback(self._outage_over)
-        await asyncio.shield(health.outage)
+        return await asyncio.shield(health.outage)
 
-    def _outage_over(self, task: asyncio.Task[None]) -> None:
+    def _outage_over(self, task: asyncio.Task[bool]) -> None:
         self.health.outage = None
         if not task.cancelled():
             task.exception()  # all who wait have it; if they were cancelled, nobody wants it
 
-    async def _probe_until_up(self, error: ModelError, request: AnyRequest) -> None:
-        loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
+    async def _probe_until_up(self, error: ModelError, request: AnyRequest) -> bool:
+        """Return whether the server was down, once it is up."""
+        loop, pause, was_down = asyncio.get_running_loop(), FIRST_PAUSE, False
         began = loop.time()
         while True:
             try:
                 # Without retries: the pauses between probes are already those of this loop.
                 await _ask(self._once, probe_like(request))
             except (*_OUTAGE, MalformedResponse) as failure:
-                error = failure  # a gateway may answer with a page of its own meanwhile
+                error, was_down = failure, True
             except ModelError as failure:
                 # It answers, and what it says of the probe need not hold for those who wait.
                 _log.debug("the server is up: the probe failed with %s", _kind(failure))
-                return
+                return was_down
             else:
-                return
+                return was_down
             left = began + self.health.outage_wait - loop.time()
             if left <= 0:
                 _log.warning(
