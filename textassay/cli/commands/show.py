@@ -66,7 +66,7 @@ def show(
     source = open_run(run)
     source.table.read_all()
     data = open_data(source, shown_examples(run, human, given))
-    joined = join_runs([source], data, dict(map_entries(aspect_map or ())))
+    joined = join_runs([source], [data], dict(map_entries(aspect_map or ())))
     if id_ is None:
         _show_run(run, source, data, joined, as_json=as_json)
     else:
@@ -121,7 +121,7 @@ def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, An
             "unscored": row.unscored,
             "human": row.people,
         }
-        for aspect in scores([run], data, [joined]) or ()
+        for aspect in scores([run], [data], [joined]) or ()
         for row in aspect.rows
     ]
 

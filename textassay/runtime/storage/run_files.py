@@ -21,6 +21,8 @@ from textassay.runtime.storage.journal import parse_row, read_lines
 FORMAT = 1
 MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.json", "answers"
 BATCHES = "batches.jsonl"
+ROWS = "rows.jsonl"
+"""The judged rows, of a run whose data came from memory."""
 _TIMING = ("started", "seconds")
 """Fields that scores of earlier versions lack."""
 _CALIBRATED = ("calibrated", "low", "high", "outside")
@@ -53,6 +55,8 @@ def score_row(score: Score) -> bytes:
     if score.started is None:
         for name in _TIMING:
             del fields[name]
+    if not score.text_digest:
+        del fields["text_digest"]
     return encode(fields, default=as_json)
 
 
