@@ -295,6 +295,7 @@ class Criterion:
     # how much the squared error grows when it is shuffled; `None` unless fitted
     importance: float | None
     weight: Markup | None
+    definition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +378,8 @@ def _in_words(graph: Graph) -> list[tuple[str, str]]:
 def _tree(run: RunSource) -> list[Criterion]:
     """Return HD-Eval's criteria, or the features of a fitted evaluator."""
     trees = run.recorded("method", "trees")
-    importance = _importance(run)
+    importance, recorded = _importance(run), run.recorded("method", "criteria")
+    definitions = recorded if isinstance(recorded, Mapping) else {}
     layers = trees.values() if isinstance(trees, Mapping) else [sorted(importance)]
     ids = [str(node) for tree in layers for node in tree]
     means = _means_of_criteria(run) if ids else {}
@@ -395,7 +397,8 @@ def _tree(run: RunSource) -> list[Criterion]:
             drawn = Interval(weight, min(0.0, weight), max(0.0, weight))
             bar = svg.interval_plot(drawn, span, mark=0.0, width=110)
         name, depth = parts[-1].replace("-", " "), len(parts) - 1
-        tree.append(Criterion(name, depth, mean, n, picture, weight, bar))
+        definition = str(definitions.get(id_) or "")
+        tree.append(Criterion(name, depth, mean, n, picture, weight, bar, definition))
     return tree
 
 

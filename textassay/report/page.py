@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -43,11 +43,19 @@ from textassay.report.overview import (
     recipe,
     scores,
 )
-from textassay.report.source import DataSource, Joined, RunSource, join, open_both, open_runs
+from textassay.report.source import (
+    DataSource,
+    Joined,
+    RunSource,
+    join,
+    open_both,
+    open_runs,
+    without_folders,
+)
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import labels_of, shares_of
 from textassay.runtime.storage.files import storage_errors, write_text
-from textassay.table import HasInterval, Interval, to_html
+from textassay.table import Cell, HasInterval, Interval, Table, to_html
 
 MAX_RUNS = 2
 """Runs on one page: a run, and another beside it."""
@@ -208,6 +216,21 @@ def fill_page(content: Content, *, packed: Packed | None = None, live: str | Non
         content=content, packed=packed, live=live, script=script, style=style, max_rows=MAX_ROWS,
         policy=policy(script, style, connect=live is not None),
     )  # fmt: skip
+
+
+def fill_tables(tables: Sequence[Table], *, title: str, note: str = "") -> str:
+    """Return a page of tables alone, such as the report of a fitted evaluator."""
+    style = asset("page.css")
+    return environment().get_template("tables.html.jinja").render(
+        title=title, note=note, style=style, policy=policy("", style, connect=False),
+        tables=[replace(table, rows=[list(map(_portable, row)) for row in table.rows])
+                for table in tables],
+    )  # fmt: skip
+
+
+def _portable(cell: Cell) -> Cell:
+    """Return a cell without the folders of paths, which say on whose machine a page was made."""
+    return without_folders(cell) if isinstance(cell, str) else cell
 
 
 def render_sections(content: Content) -> str:
