@@ -292,8 +292,9 @@ def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
                 is_other_text=is_other,
             )
             found.append((gain, change))
-    # a stable order: of equal changes the first in the run
-    found.sort(key=lambda one: one[0])
+    # of equal changes the first in the data: scores are in the order in which judges answered
+    places = {id_: place for place, id_ in enumerate(systems)}
+    found.sort(key=lambda one: (one[0], places.get(one[1].id, len(places))))
     return Changes(tuple(change for _, change in found), unchanged)
 
 
