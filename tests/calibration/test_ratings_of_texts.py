@@ -107,7 +107,9 @@ async def test_ratings_without_texts_belong_to_the_score_with_their_id(tmp_path)
     run = await judged(tmp_path, week(2))
     ratings = [{"id": row["id"], "human.fluency": 3 + i % 2} for i, row in enumerate(week(2))]
     [columns] = join_columns(read_judged(run.folder), People(ratings))
-    assert (len(columns.ids), columns.other_texts) == (12, ())
+    assert (len(columns.ids), columns.other_texts, columns.without_text) == (12, (), 12)
+    assert any("12 rated rows have no text" in note.text for note in columns.notes())
+    assert agreement_table(run, ratings).without_text == 12
 
 
 def test_scores_without_texts_belong_to_the_ratings_with_their_id(tmp_path):

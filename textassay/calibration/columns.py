@@ -24,12 +24,12 @@ from textassay.meta.records import (
     AspectMap,
     People,
     check_probability,
-    other_texts_note,
     pair_names,
     read_labels,
     read_score_lines,
     refuse_other_data,
     refuse_several_judges,
+    text_notes,
 )
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
@@ -181,6 +181,7 @@ class Columns:
         unknown: Scored ids that are not in the data.
         other_texts: Ids under which the data have another text than was judged; these rows and
             their ratings are left out.
+        without_text: Rated rows without a text, which belong to the score with their id.
     """
 
     score: str
@@ -199,6 +200,7 @@ class Columns:
     unjudged: int
     unknown: int
     other_texts: tuple[str, ...] = ()
+    without_text: int = 0
 
     @property
     def scored(self) -> Mask:
@@ -218,7 +220,7 @@ class Columns:
 
     def notes(self) -> Iterator[Note]:
         """Yield how many scores and rows have no counterpart."""
-        yield from other_texts_note(self.other_texts)
+        yield from text_notes(self.other_texts, self.without_text)
         if self.unknown:
             text = f"{self.unknown} scored ids are not in the data and were left out"
             yield Note(text, warning=True)
@@ -261,7 +263,8 @@ def join_columns(
     """
     pairs = pair_names(scores, people.aspects, aspect_map)
     scored = {id_ for judged in scores.values() for id_ in judged.values}
-    people = people.of_texts(texts_judged(scores))
+    texts = texts_judged(scores)
+    people = people.of_texts(texts)
     refuse_other_data(scored, people)
     unknown = len(scored.difference(people.ids).difference(people.other_texts))
     codes, probabilities = group_codes(people.groups), people.probabilities(plan)
@@ -300,6 +303,7 @@ def join_columns(
                 unjudged=len(people.ids) - len(ids),
                 unknown=unknown,
                 other_texts=people.other_texts,
+                without_text=people.count_without_text(texts),
             )
         )
     return tables

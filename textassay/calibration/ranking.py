@@ -40,10 +40,10 @@ from textassay.calibration.means import (
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.records import (
-    other_texts_note,
     read_score_lines,
     refuse_several_judges,
     some_ids,
+    text_notes,
 )
 from textassay.runtime.data.dataset import OTHER_SYSTEM
 from textassay.runtime.data.digests import text_digest
@@ -161,7 +161,7 @@ class Ranking(Displayed):
         ]
 
     def _notes(self) -> Iterator[Note]:
-        yield from other_texts_note(self.other_texts)
+        yield from text_notes(self.other_texts)
         yield Note(
             f"{self.aspect}: {self.flips} of {self.n} choices flipped with the order and count as"
             f" ties ({self.flips / self.n:.0%})"

@@ -544,6 +544,14 @@ class People:
         part.other_texts = (*self.other_texts, *sorted(other))
         return part
 
+    def count_without_text(self, judged: Mapping[str, str]) -> int:
+        """Return how many rated rows have no text, where the judged text is recorded."""
+        rows = zip(self._examples, self.texts, self._human, self.annotators, strict=True)
+        return sum(
+            not text and example in judged and bool(human or single)
+            for example, text, human, single in rows
+        )
+
     def _add(self, example: Example, id_: str, human: Human, annotators: Annotators) -> None:
         self.ids.append(id_)
         self._examples.append(example.id)
@@ -674,8 +682,16 @@ def refuse_other_data(scored: Iterable[str], people: People) -> None:
     )
 
 
-def other_texts_note(other_texts: Collection[str]) -> Iterator[Note]:
-    """Yield how many rows of data are left out because another text was judged under their ids."""
+def text_notes(other_texts: Collection[str], without_text: int = 0) -> Iterator[Note]:
+    """Yield how many rows are left out because another text was judged under their ids.
+
+    And how many ratings may be of any text, since their rows have none.
+    """
+    if without_text:
+        yield Note(
+            f"{without_text} rated rows have no text: that their ratings are of the judged texts is"
+            " known from the ids alone"
+        )
     if other_texts:
         yield Note(
             f"{len(other_texts)} rows of the data have other texts than were judged under their ids"

@@ -30,12 +30,12 @@ from textassay.meta.records import (
     People,
     Recorded,
     is_of_criteria,
-    other_texts_note,
     pair_names,
     read_labels,
     read_with_labels,
     recorded,
     refuse_other_data,
+    text_notes,
     texts_of,
 )
 from textassay.runtime.data.dataset import Examples
@@ -134,6 +134,7 @@ class AgreementTable(Displayed):
         rows: In order of scores, then levels.
         unknown_ids: Number of scored ids that no example has.
         other_texts: Ids of examples that were left out, since another text was judged under them.
+        without_text: Rated examples without a text, which belong to the score with their id.
         raters: Agreement among raters, one row per pairing; `None` if not asked for.
         labels: Agreement of labels, one row per pairing of labels.
         sets: Agreement of sets of labels, one row per pairing of sets.
@@ -145,6 +146,7 @@ class AgreementTable(Displayed):
     labels: tuple[LabelRow, ...] = ()
     sets: tuple[SetRow, ...] = ()
     other_texts: tuple[str, ...] = ()
+    without_text: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return `{"rows": [...]}` as JSON values.
@@ -186,7 +188,7 @@ class AgreementTable(Displayed):
 
     def _notes(self) -> Iterator[Note]:
         """Yield what is left out, what `2 (-1)` groups mean, and why intervals are missing."""
-        yield from other_texts_note(self.other_texts)
+        yield from text_notes(self.other_texts, self.without_text)
         if self.unknown_ids:
             text = f"{self.unknown_ids} scored ids are not in the data and were left out"
             yield Note(text, warning=True)
@@ -465,6 +467,7 @@ def agreement_table(
         rows=tuple(work.rows(levels)),
         unknown_ids=len(scored.difference(people.ids).difference(people.other_texts)),
         other_texts=people.other_texts,
+        without_text=people.count_without_text(texts_of(scores)),
         raters=work.rater_rows() if raters else None,
         labels=of_labels,
         sets=tuple(work.set_rows()),

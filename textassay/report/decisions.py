@@ -31,6 +31,7 @@ from textassay.calibration.compare_runs import CompareRow, compare_systems
 from textassay.calibration.estimate import EstimateRow, estimate_means
 from textassay.calibration.means import SystemDifference, difference_table
 from textassay.calibration.run_comparison import RunSide, compare_sides
+from textassay.calibration.stress_table import verdict_table
 from textassay.meta.records import People, read_scores
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource, without_folders
@@ -95,8 +96,8 @@ def decisions(
     # a growing run may have no score yet, which the file's reader refuses; and a file of a million
     # scores is read only for a section that shows something of it
     compares_systems = [1 < len(own.systems) <= _MAX_SYSTEMS for own in data]
-    wanted = several or any(pairs) or any(compares_systems)
-    is_read = wanted and all(len(run.table) for run in runs)
+    shows_scores = several or any(pairs) or any(compares_systems)
+    is_read = shows_scores and all(len(run.table) for run in runs)
     judged = [read_judged(run.folder) for run in runs] if is_read else []
     known = [own.people if own.examples and is_read else None for own in data]
     estimates: list[list[Table]] = []
@@ -266,9 +267,6 @@ def _stress(runs: Sequence[RunSource]) -> list[Table]:
     for run in runs:
         if not run.stress:
             continue
-        # with the engine that stress tests run on, which other pages do not need
-        from textassay.stress.verdicts import verdict_table
-
         try:
             table = verdict_table(run.stress)
         except (KeyError, TypeError) as error:

@@ -24,6 +24,7 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
 from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
+from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
 from textassay.runtime.model import A, ChatMessage, Model, Q, Request, Response, Wrapper
@@ -367,7 +368,7 @@ class StressRun:
         copies = answered.pop(PARAPHRASED, None)
         if copies is not None:
             answered[""].add_copies(copies)
-        sources = {one.id: one.group for one in self._originals()}
+        sources = sources_by_id(self._originals())
         joined = JoinedSessions(
             sources,
             answered[""],

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from textassay.runtime.data.dataset import OTHER_OUTPUT
 from textassay.runtime.messages import Example
+
+_OTHER_OUTPUT = "output_b"  # as data sets call the second text of a comparison
 
 
 def text_digest(example: Example) -> str:
@@ -24,7 +25,7 @@ def text_digest(example: Example) -> str:
     """
     fields = vars(example)  # attributes of a model take five times as long
     parts = [fields["output"]]
-    if isinstance(other := fields["meta"].get(OTHER_OUTPUT), str):
+    if isinstance(other := fields["meta"].get(_OTHER_OUTPUT), str):
         parts.append(other)
     for message in fields["messages"]:
         parts += [message.content, *(f"{call.name} {call.arguments}" for call in message.calls)]
