@@ -357,7 +357,7 @@ def to_latex(table: Table) -> str:
     ]  # fmt: skip
     for row in table.rows:
         named = zip(table.columns, row, strict=True)
-        lines.append(_tex_row(formatted(cell, c) for cell, c in named if c.kind != "picture"))
+        lines.append(_tex_row(formatted(cell, c) for c, cell in named if c.kind != "picture"))
     lines += [r"\bottomrule", r"\end{tabular}"]
     for note in dict.fromkeys(note.text for note in table.notes):
         lines += ["", rf"\footnotesize {_tex(note)}"]

@@ -184,7 +184,7 @@ def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]
 
 def with_kept_rows(request: RunRequest) -> RunRequest:
     """Return the request of a run for the rows that it keeps, which are examples already."""
-    read = {"fields": {}, "missing": (), "unit": None, "pair": None, "limit": None}
+    read: dict[str, Any] = {"fields": {}, "missing": (), "unit": None, "pair": None, "limit": None}
     return request.model_copy(update=read)
 
 

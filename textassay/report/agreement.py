@@ -172,15 +172,15 @@ def agreements(
     own_data = {run.name: own for run, own in zip(runs, data, strict=True)}
     found = []
     for human in humans:
-        own = [one for one in rows if one.row.human == human]
+        beside = [one for one in rows if one.row.human == human]
         named = [(at, row) for at, row in labels if row.human == human]
-        whole = [one for one in own if one.judge and one.row.agreement.level == "dataset"]
+        whole = [one for one in beside if one.judge and one.row.agreement.level == "dataset"]
         above = {
             (one.judge, one.row.aspect): _advantage(values, human, own_data[one.judge], resamples)
             for one in whole
             if resamples and (values := judged.get((one.judge, one.row.aspect))) is not None
         }
-        by_level = ([one for one in own if one.row.agreement.level == level] for level in levels)
+        by_level = ([one for one in beside if one.row.agreement.level == level] for level in levels)
         tables = [_table(human, some) for some in by_level if some]
         tables += [label_tables(row, by=runs[at].name)[0] for at, row in named]
         drawn = _plots(human, runs, joined, pairs, {(at, row.aspect) for at, row in named})

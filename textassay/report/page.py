@@ -223,14 +223,17 @@ def fill_tables(tables: Sequence[Table], *, title: str, note: str = "") -> str:
     style = asset("page.css")
     return environment().get_template("tables.html.jinja").render(
         title=title, note=note, style=style, policy=policy("", style, connect=False),
-        tables=[replace(table, rows=[list(map(_portable, row)) for row in table.rows])
-                for table in tables],
+        tables=tables,
     )  # fmt: skip
 
 
-def _portable(cell: Cell) -> Cell:
-    """Return a cell without the folders of paths, which say on whose machine a page was made."""
-    return without_folders(cell) if isinstance(cell, str) else cell
+def portable(table: Table) -> Table:
+    """Return a table without the folders of paths, which say on whose machine it was made."""
+
+    def cut(cell: Cell) -> Cell:
+        return without_folders(cell) if isinstance(cell, str) else cell
+
+    return replace(table, rows=[list(map(cut, row)) for row in table.rows])
 
 
 def render_sections(content: Content) -> str:

@@ -290,17 +290,18 @@ _FORMAT_OF = {".tex": "latex", ".csv": "csv", ".md": "markdown"}
 def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None, note: str) -> None:
     """Write the report of a fitted evaluator."""
     from textassay.fitting.report import Fit
-    from textassay.report.page import fill_tables
+    from textassay.report.page import fill_tables, portable
     from textassay.runtime.storage.files import storage_errors, write_text
     from textassay.table import to_csv, to_latex, to_markdown
 
-    tables = Fit.load(folder).tables()
+    tables = list(map(portable, Fit.load(folder).tables()))
     chosen = format_ or _FORMAT_OF.get(out.suffix.lower(), "html")
     if chosen == "html":
         text = fill_tables(tables, title=title or folder.resolve().name, note=note)
     elif chosen == "csv":
-        # one table after the other, each with its title in a line of its own
-        text = "\n".join(f"# {table.title}\n{to_csv(table)}" for table in tables)
+        # one table after the other, below their titles
+        titles = (f"# {table.title}\n" if table.title else "" for table in tables)
+        text = "\n".join(map(str.__add__, titles, map(to_csv, tables)))
     else:
         write = to_latex if chosen == "latex" else to_markdown
         text = "\n".join(map(write, tables))
