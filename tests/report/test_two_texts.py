@@ -128,3 +128,20 @@ def test_what_wrote_no_folder_is_refused_in_words(tmp_path):
 
     with pytest.raises(ConfigurationError, match=r"run\.report"):
         write_report(InMemory(), tmp_path / "page.html")
+
+
+@pytest.mark.parametrize("shared", [0, 1, 30])
+def test_systems_that_share_a_few_sources_are_compared_over_all_of_theirs(tmp_path, shared):
+    texts, values = [], []
+    for source in range(80):
+        for system in ("A", "B") if source < shared else ("A",) if source % 2 else ("B",):
+            place = {"system": system, "group": f"g{source}"}
+            texts.append({"id": f"{system}{source}", "output": f"{system} {source}.", **place})
+            values.append(1.0 + (source * 7) % 4 + (system == "A"))
+    content = content_of(write_run(tmp_path, "run", texts, values))
+    [table] = content.decisions.differences
+    [row] = table.rows
+    named = dict(zip((column.name for column in table.columns), row, strict=True))
+    assert named["n"] == 80
+    assert named.get("unpaired", 0) == 80 - shared
+    assert named["difference"].low > 0

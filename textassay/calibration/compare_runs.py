@@ -362,9 +362,21 @@ def compare_runs(
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreDifference(SystemDifference):
+    """The difference of two systems' mean scores, and on how much it rests."""
+
+    n: int = 0
+    """Sources with texts of both systems, and `unpaired`; texts if the samples are independent."""
+    unpaired: int = 0
+    """Sources of one system alone, which are compared as independent samples."""
+    left_out: int = 0
+    """Sources of one system alone that are in no figure, since the other has too few."""
+
+
 def compare_systems(
     scores: Mapping[str, Judged], people: People, systems: Sequence[str], **options: Any
-) -> list[SystemDifference]:
+) -> list[ScoreDifference]:
     """Compare each two systems of one run by its scores, with options of `compare_runs`."""
     sides = {system: of_system(scores, people, system) for system in systems}
     pairs = list(combinations(systems, 2))
@@ -374,7 +386,16 @@ def compare_systems(
         for at, aspect in enumerate(scores)
         for difference in adjust_p(
             [
-                SystemDifference(aspect, a, b, row[at].difference, row[at].p)
+                ScoreDifference(
+                    aspect,
+                    a,
+                    b,
+                    row[at].difference,
+                    row[at].p,
+                    n=row[at].n,
+                    unpaired=row[at].unpaired.total,
+                    left_out=row[at].left_out.total,
+                )
                 for (a, b), row in zip(pairs, rows, strict=True)
             ]
         )

@@ -186,13 +186,20 @@ class _OneRun:
         if not scores:
             return []
         try:
-            found = compare_systems(scores, people, systems)
+            found = compare_systems(scores, people, systems, unpaired=True)
         except TextassayError as error:
             self.section.reasons.append(f"Differences of the systems' scores: {error}")
             return []
         self.section.of_systems += [(self.letter, one) for one in found]
         self.section.assumes |= dict.fromkeys(scores, "by the judge's scores alone")
         table = difference_table(found, "differences of the judge's mean scores, by source")
+        for name, heading, numbers in (
+            ("left_out", "left out", [one.left_out for one in found]),
+            ("unpaired", "unpaired", [one.unpaired for one in found]),
+            ("n", "n", [one.n for one in found]),
+        ):
+            if name == "n" or any(numbers):
+                table = table.with_column(Column(name, heading, "count"), numbers, after="b")
         note = Note(
             "the judge's scores alone: without ratings by people nothing shows that they would"
             " agree"
