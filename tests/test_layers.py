@@ -17,7 +17,10 @@ ALLOWED = {
     "meta": {"runtime"},
     "agents": {"runtime", "prompts", "tools", "learning", "meta"},
     "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
-    "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
+    "evaluation": {
+        "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "calibration",
+        "report",
+    },
     "workers": {"runtime", "evaluation"},
     "cluster": {"runtime", "evaluation", "workers"},
     "calibration": {"runtime", "learning", "meta"},
@@ -36,7 +39,7 @@ ALLOWED = {
     },
     "annotate": {"runtime", "meta", "agents", "listening"},
     "report": {
-        "runtime", "tools", "learning", "meta", "methods", "calibration", "stress", "listening",
+        "runtime", "tools", "learning", "meta", "methods", "calibration", "listening",
     },
     "testing": {"runtime"},
     "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},

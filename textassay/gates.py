@@ -39,6 +39,7 @@ from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.adaptation import Sampling
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel
+from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import (
     ConfigurationError,
     RequestRefused,
@@ -58,6 +59,8 @@ __all__ = ["Assay", "Check", "CheckFailed", "Inconclusive", "Judge", "JudgeError
 
 SHOWN = 3
 """Texts that a message names."""
+MAX_REGRESSED = 20
+"""Ids of worse texts that a summary lists."""
 WIDTH = 160
 """Characters of a text or reason that a message shows."""
 MAX_UNSCORED = 0.05
@@ -96,6 +99,8 @@ class Check:
         verdict: `holds`, `fails` or `inconclusive`.
         texts: The texts with the lowest scores or largest losses, in words.
         note: What people's ratings of the same texts say against it, in words.
+        worse: Number of texts whose score is below the baseline's.
+        regressed: Ids of these, the largest losses first, at most `MAX_REGRESSED`.
     """
 
     kind: str
@@ -111,6 +116,8 @@ class Check:
     verdict: GateVerdict
     texts: tuple[str, ...] = ()
     note: str = ""
+    worse: int = 0
+    regressed: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without texts."""
@@ -197,8 +204,8 @@ def check_at_least(
     examples = {example.id: example for example in run.examples()}
     scored = [score for score in scores if score.value is not None]
     values = np.array([score.value for score in scored], float)
-    sources = (examples.get(score.id) for score in scored)
-    codes = group_codes(None if one is None else one.group for one in sources)
+    sources = sources_by_id(examples.values())
+    codes = group_codes(sources.get(score.id) for score in scored)
     mean = mean_over_groups(values, codes)
     interval = mean.estimate(confidence)
     # three sources that all score 5 do not prove that every other source does
@@ -359,9 +366,13 @@ def _check(
     losses = [before - (score.value or 0.0) for score, before in paired]
     now, then = [score for score, _ in paired], [before for _, before in paired]
     examples = {example.id: example for example in run.examples()}
+    # a stable order: of equal losses the first in the data
+    by_loss = sorted(range(len(losses)), key=lambda at: -losses[at])
+    worse = [now[at].id for at in by_loss if losses[at] > 0]
     return Check(
         "not_worse", row.aspect, row.n, row.groups, row.unscored, row.a - row.b, low, high, -by,
         confidence, verdict, () if verdict == "holds" else _worst(now, examples, losses, then),
+        len(worse), tuple(worse[:MAX_REGRESSED]),
     )  # fmt: skip
 
 

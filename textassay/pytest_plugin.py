@@ -198,6 +198,8 @@ class _Summary:
         terminalreporter.section("textassay")
         for node, check in self._checks:
             terminalreporter.line(f"{node}: {check['text']}")
+            if check["regressed"]:
+                terminalreporter.line(f"  worse than the baseline: {_regressed(check)}")
         if _JUDGE in self._config.stash:
             usage = self._config.stash[_JUDGE].usage
             cost = "" if not usage.cost else f", ${usage.cost:.4f}"
@@ -218,11 +220,21 @@ def _markdown(checks: list[tuple[str, dict[str, Any]]]) -> str:
         of_baseline = "" if check["kind"] == "at_least" else ", difference to baseline"
         value = Interval(check["value"], check["low"], check["high"])
         rows.append(
-            (node, f"{check['aspect']}{of_baseline}", value, check["threshold"], check["verdict"])
-        )
+            (node, f"{check['aspect']}{of_baseline}", value, check["threshold"], check["verdict"],
+             _regressed(check) or None)
+        )  # fmt: skip
     columns = (
         Column("test", "test"), Column("aspect", "aspect"),
         Column("value", "value", "interval"), Column("threshold", "at least", "number"),
-        Column("verdict", "verdict"),
+        Column("verdict", "verdict"), Column("regressed", "worse than the baseline"),
     )  # fmt: skip
-    return f"### textassay\n\n{to_markdown(Table(columns, rows))}\n"
+    table = Table(columns, rows)
+    if not any(check["regressed"] for _, check in checks):
+        table = table.without("regressed")
+    return f"### textassay\n\n{to_markdown(table)}\n"
+
+
+def _regressed(check: dict[str, Any]) -> str:
+    """Return the ids of texts that are worse than the baseline, the largest losses first."""
+    more = check["worse"] - len(check["regressed"])
+    return ", ".join([*check["regressed"], *([f"{more} more"] if more else [])])

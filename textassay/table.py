@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import RenderableType
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -117,6 +118,17 @@ class Table:
             columns=(*self.columns[:at], column, *self.columns[at:]),
             rows=[[*row[:at], cell, *row[at:]] for row, cell in zip(self.rows, cells, strict=True)],
         )
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the table as a data frame; needs pandas.
+
+        Columns have their names; an interval has two more, `NAME_low` and `NAME_high`. Pictures
+        are left out.
+        """
+        import pandas as pd  # heavy, and only this method's
+
+        names, rows = _flat(self)
+        return pd.DataFrame(rows, columns=names)
 
 
 def stacked(tables: Iterable[Table]) -> list[Table]:
@@ -311,6 +323,81 @@ def to_markdown(table: Table) -> str:
         )
     notes = [f"- {_piped(note)}" for note in dict.fromkeys(note.text for note in table.notes)]
     return "\n".join([*lines, *(["", *notes] if notes else []), ""])
+
+
+def to_csv(table: Table) -> str:
+    """Return a table as CSV with all digits; an interval has columns for its ends."""
+    import csv
+    import io
+
+    names, rows = _flat(table)
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([names, *rows])
+    return out.getvalue()
+
+
+def to_latex(table: Table) -> str:
+    """Return a table as LaTeX (booktabs), with its title as caption and its notes below."""
+    columns = [column for column in table.columns if column.kind != "picture"]
+    # definitions and other sentences are folded
+    longest = {
+        column.name: max((len(formatted(row[at], column)) for row in table.rows), default=0)
+        for at, column in enumerate(table.columns)
+    }
+    kinds = "".join(
+        "p{.5\\linewidth}" if longest[column.name] > _LONG_CELL
+        else "l" if column.kind == "text" else "r"
+        for column in columns
+    )  # fmt: skip
+    lines = [
+        r"\begin{table}", r"\centering",
+        *([rf"\caption{{{_tex(table.title)}}}"] if table.title else []),
+        rf"\begin{{tabular}}{{{kinds}}}", r"\toprule",
+        _tex_row(column.heading for column in columns), r"\midrule",
+    ]  # fmt: skip
+    for row in table.rows:
+        named = zip(table.columns, row, strict=True)
+        lines.append(_tex_row(formatted(cell, c) for c, cell in named if c.kind != "picture"))
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    for note in dict.fromkeys(note.text for note in table.notes):
+        lines += ["", rf"\footnotesize {_tex(note)}"]
+    return "\n".join([*lines, r"\end{table}", ""])
+
+
+_LONG_CELL = 60
+"""Characters from which a column of a LaTeX table is folded: more do not fit on a page."""
+_TEX = str.maketrans({
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}",
+})  # fmt: skip
+
+
+def _tex(text: str) -> str:
+    """Escape what means something in LaTeX."""
+    return " ".join(printable(text).split()).translate(_TEX)
+
+
+def _tex_row(cells: Iterable[str]) -> str:
+    return " & ".join(map(_tex, cells)) + r" \\"
+
+
+def _flat(table: Table) -> tuple[list[str], list[list[str | int | float | None]]]:
+    """Return names and cells of a table, with columns for the ends of intervals."""
+    names: list[str] = []
+    rows: list[list[str | int | float | None]] = [[] for _ in table.rows]
+    for at, column in enumerate(table.columns):
+        if column.kind == "picture":
+            continue
+        cells = [row[at] for row in table.rows]
+        has_ends = any(not isinstance(cell, str | int | float | None) for cell in cells)
+        names += [column.name, *([f"{column.name}_low", f"{column.name}_high"] * has_ends)]
+        for row, cell in zip(rows, cells, strict=True):
+            if cell is None or isinstance(cell, str | int | float):
+                row += [cell, *([None, None] * has_ends)]
+            else:
+                row += [cell.value, cell.low, cell.high]
+    return names, rows
 
 
 def _markdown_row(cells: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from tests.calibration.columns import SCALES, columns_of
 from textassay.calibration import Columns, Estimates, Scales, estimate_means, next_rows, plan_labels
-from textassay.calibration.compare_runs import CompareRow, comparison_tables
+from textassay.calibration.compare_runs import CompareRow, comparison_table
 from textassay.calibration.means import (
     Estimate,
     correct_mean,
@@ -296,7 +296,7 @@ def test_a_doubtful_p_value_of_few_sources_is_warned_of(p, groups, warned):
         difference=Estimate(0.5, 0.1, 0.9), p=p, p_holm=p, wins=9, ties=0, losses=3, unscored=0,
         signatures=("s", "s"), scales=(None, None),
     )  # fmt: skip
-    [table] = comparison_tables([row])
+    table = comparison_table([row])
     doubts = [note for note in table.notes if "cannot show" in note.text]
     assert [note.warning for note in doubts] == [True] * warned
 

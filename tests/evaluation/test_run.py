@@ -29,6 +29,7 @@ from textassay.meta.records import People
 from textassay.methods.fitted.evaluator import Evaluator
 from textassay.runtime.data import Examples
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.settings import Settings
 
 HOSTILE = "</td><script>alert(1)</script> | $x$ `code`"
 ROWS = [
@@ -196,7 +197,8 @@ async def test_a_run_read_from_its_folder_finds_its_data(tmp_path):
     await judged_late(path, out=tmp_path / "run")
     again = Run(folder=tmp_path / "run").to_pandas(wide=True)
     assert again["human.fluency"].tolist() == list(range(12))
-    await judged_late(TWELVE, out=tmp_path / "memory")
+    settings = Settings(keep_rows=False)
+    await judged_late(TWELVE, out=tmp_path / "memory", settings=settings)
     other = Run(folder=tmp_path / "memory")
     with pytest.raises(ConfigurationError, match="data="):
         other.to_pandas()

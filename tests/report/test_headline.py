@@ -15,7 +15,7 @@ from tests.report.test_accessible import color_scheme, flaws
 from textassay.meta import compare
 from textassay.report import write_report
 from textassay.report.page import build_content, join_runs
-from textassay.report.source import open_data, open_run
+from textassay.report.source import open_both, open_data, open_run
 from textassay.runtime.messages import Score
 from textassay.tools.surface import Length
 
@@ -48,7 +48,7 @@ def content_of(*folders):
     opened = [open_run(folder) for folder in folders]
     for run in opened:
         run.table.read_all()
-    data = open_data(opened[0], None)
+    data = open_both(opened, None, {})
     return build_content(opened, data, join_runs(opened, data, {}), {}, packed=0)
 
 

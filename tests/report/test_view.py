@@ -63,7 +63,7 @@ def test_news_are_those_of_the_report(run):
 
     live = LiveRun(run)
     news = live.news(0, 0)
-    joined = join_runs([live.run], live.data, {})
+    joined = join_runs([live.run], [live.data], {})
     assert news["scores"] == score_columns(live.run, joined, list(range(48)))
 
 

@@ -57,6 +57,13 @@ from textassay.calibration.means import (
     rogan_gladen,
 )
 from textassay.calibration.ranking import RankDifference, Ranking, RankRow, rank_systems
+from textassay.calibration.run_comparison import (
+    Change,
+    Changes,
+    RunComparison,
+    RunSide,
+    compare_sides,
+)
 from textassay.meta.records import People
 
 __all__ = [
@@ -65,6 +72,8 @@ __all__ = [
     "AspectCalibration",
     "Calibrated",
     "Calibration",
+    "Change",
+    "Changes",
     "Columns",
     "CompareRow",
     "Corrected",
@@ -79,6 +88,8 @@ __all__ = [
     "RankDifference",
     "RankRow",
     "Ranking",
+    "RunComparison",
+    "RunSide",
     "Scales",
     "SystemDifference",
     "agreement_difference",
@@ -86,6 +97,7 @@ __all__ = [
     "annotator_test",
     "calibrate",
     "compare_runs",
+    "compare_sides",
     "correct_mean",
     "estimate_means",
     "first_rows",

@@ -9,7 +9,7 @@ labels have been drawn by chance; every refusal says what is wrong and what to d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
@@ -27,8 +27,9 @@ from textassay.meta.records import (
     pair_names,
     read_labels,
     read_score_lines,
-    refuse_other_ids,
+    refuse_other_data,
     refuse_several_judges,
+    text_notes,
 )
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
@@ -36,6 +37,7 @@ from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.data.tables import JsonLines
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import YES_NO, LabelSets, member_name
+from textassay.runtime.messages import Score
 from textassay.table import Note
 
 RatingScale = tuple[float, float]
@@ -53,12 +55,14 @@ class Judged:
         signatures: Signatures that occur, `""` for rows without one.
         scales: Scales that occur; empty if rows have none.
         labels: Names of the labels whose numbers the values are; empty if they are none.
+        texts: Digest of the judged text by id, as far as it is recorded; see `text_digest`.
     """
 
     values: dict[str, float | None] = field(default_factory=dict)
     signatures: dict[str, None] = field(default_factory=dict)
     scales: dict[RatingScale | None, None] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
+    texts: dict[str, str] = field(default_factory=dict)
 
     @property
     def scale(self) -> RatingScale | None:
@@ -92,6 +96,8 @@ def read_judged(
         # score files are journals: a resumed run appends a new line for an id that failed before,
         # and the last line counts
         own.values[row.id] = row.value
+        if row.text:
+            own.texts[row.id] = row.text
         if row.value is None:
             continue
         own.signatures[str(row.fields.get("signature") or "")] = None
@@ -105,6 +111,25 @@ def read_judged(
             last = len(labels.get(name, YES_NO).names) - 1
             one.scales = {(0.0, float(last)): None}
     return with_labels(judged, labels)
+
+
+def judged_scores(scores: Iterable[Score], labels: LabelSets) -> dict[str, Judged]:
+    """Return scores by aspect, as `read_judged` does for a run folder."""
+    judged: dict[str, Judged] = {}
+    for score in scores:
+        own = judged.setdefault(score.aspect, Judged())
+        own.values[score.id] = score.value
+        if score.text_digest:
+            own.texts[score.id] = score.text_digest
+        if score.value is not None:
+            own.signatures[score.signature] = None
+            own.scales[score.scale] = None
+    return with_labels(judged, labels)
+
+
+def texts_judged(judged: Mapping[str, Judged]) -> dict[str, str]:
+    """Return the digest of the judged text by id, over all aspects."""
+    return {id_: text for one in judged.values() for id_, text in one.texts.items()}
 
 
 def with_labels(judged: Mapping[str, Judged], labels: LabelSets) -> dict[str, Judged]:
@@ -154,6 +179,9 @@ class Columns:
         signatures: Signatures of the scores.
         unjudged: Rows of the data without a line among the scores.
         unknown: Scored ids that are not in the data.
+        other_texts: Ids under which the data have another text than was judged; these rows and
+            their ratings are left out.
+        without_text: Rated rows without a text, which belong to the score with their id.
     """
 
     score: str
@@ -171,6 +199,8 @@ class Columns:
     signatures: tuple[str, ...]
     unjudged: int
     unknown: int
+    other_texts: tuple[str, ...] = ()
+    without_text: int = 0
 
     @property
     def scored(self) -> Mask:
@@ -190,6 +220,7 @@ class Columns:
 
     def notes(self) -> Iterator[Note]:
         """Yield how many scores and rows have no counterpart."""
+        yield from text_notes(self.other_texts, self.without_text)
         if self.unknown:
             text = f"{self.unknown} scored ids are not in the data and were left out"
             yield Note(text, warning=True)
@@ -216,7 +247,7 @@ def join_columns(
     *,
     plan: Mapping[str, float] | None = None,
 ) -> list[Columns]:
-    """Pair scores with human aspects and join them by id.
+    """Pair scores with human aspects and join them by id, where id and text are the same.
 
     Args:
         scores: From `read_judged`.
@@ -225,14 +256,17 @@ def join_columns(
         plan: Probability of being drawn for rating by id, from a label plan.
 
     Raises:
-        DataError: There are no ratings, no id occurs in both, or a rated row lacks its probability.
+        DataError: There are no ratings, no text occurs in both, or a rated row lacks its
+            probability.
         UnknownName: The map names something that does not exist.
         ConfigurationError: Nothing pairs.
     """
     pairs = pair_names(scores, people.aspects, aspect_map)
     scored = {id_ for judged in scores.values() for id_ in judged.values}
-    refuse_other_ids(scored, people.ids)
-    unknown = len(scored.difference(people.ids))
+    texts = texts_judged(scores)
+    people = people.of_texts(texts)
+    refuse_other_data(scored, people)
+    unknown = len(scored.difference(people.ids).difference(people.other_texts))
     codes, probabilities = group_codes(people.groups), people.probabilities(plan)
     tables = []
     for score, human in pairs:
@@ -268,6 +302,8 @@ def join_columns(
                 signatures=tuple(judged.signatures),
                 unjudged=len(people.ids) - len(ids),
                 unknown=unknown,
+                other_texts=people.other_texts,
+                without_text=people.count_without_text(texts),
             )
         )
     return tables

@@ -3,6 +3,21 @@
 Knows recorded scores and, if given, the data: their sources, and ratings for the difference in
 agreement. Scores are paired by text, or else by source, so what makes a source easy for both
 cancels out. Samples that share neither are compared as independent ones.
+
+Runs of which only a part is shared have two differences: D1 of what is paired, D2 of the other
+sources, as independent samples. No source is in both, so they are independent, and the estimate is
+`w D1 + (1 - w) D2` with variance `w^2 V1 + (1 - w)^2 V2`, whose degrees of freedom are
+Satterthwaite's. The weight w that makes the variance smallest is `P2 / (P1 + P2)` with the
+variances that both parts would have, given how far sources of either side vary and how well both
+sides agree on shared ones: P1 is `(sA^2 + sB^2 - 2 r sA sB) / n` for n shared sources, and P2 is
+`sA^2 / nA + sB^2 / nB`. The correlation r is taken one standard error lower (by Fisher's z), and as
+0 for fewer than four shared sources: a few that agree by chance would otherwise have all the
+weight.
+
+References:
+    Looney and Jones, "A method for comparing two normal means using combined samples of correlated
+    and uncorrelated data" (2003); Samawi and Vogel, "Notes on two sample tests for partially
+    correlated (paired) data" (2014), for weighting the two differences; Satterthwaite (1946).
 """
 
 from __future__ import annotations
@@ -11,10 +26,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import stdtr
 
 from textassay.calibration.columns import Judged, RatingScale
 from textassay.calibration.means import (
@@ -25,6 +40,7 @@ from textassay.calibration.means import (
     SystemDifference,
     Weight,
     adjust_p,
+    group_means,
     holm,
     mean_over,
 )
@@ -32,19 +48,16 @@ from textassay.learning.splits import group_codes
 from textassay.meta.agreement import Difference
 from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
+from textassay.meta.intervals import t_quantile
 from textassay.meta.labels import compare_labels
 from textassay.meta.records import (
     People,
     Recorded,
-    read_labels,
-    read_scores,
     refuse_other_labels,
     refuse_several_judges,
     some_ids,
 )
 from textassay.meta.table import measure_name
-from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import YES_NO, LabelSets, are_labels, nearest_label
 from textassay.table import Column, Interval, Note, Table
@@ -58,6 +71,7 @@ _NUMBERS_AT_ONCE = 2_000_000
 GateVerdict = Literal["holds", "fails", "inconclusive"]
 _COLUMNS = (
     Column("aspect", "aspect"), Column("n", "n", "count"), Column("sources", "sources", "count"),
+    Column("unpaired", "unpaired", "count"), Column("left_out", "left out", "count"),
     Column("a", "a", "number"), Column("b", "b", "number"),
     Column("difference", "a - b", "interval"), Column("p", "p", "p"),
     Column("p_holm", "p (Holm)", "p"), Column("wins", "wins", "count"),
@@ -191,13 +205,31 @@ PairedBy = Literal["text", "source"]
 
 
 @dataclass(frozen=True, slots=True)
+class Unpaired:
+    """Texts, or sources, of each run that have no counterpart in the other.
+
+    Attributes:
+        a: Those of the first run.
+        b: Those of the second.
+    """
+
+    a: int = 0
+    b: int = 0
+
+    @property
+    def total(self) -> int:
+        """Those of both."""
+        return self.a + self.b
+
+
+@dataclass(frozen=True, slots=True)
 class CompareRow:
     """The difference `a - b` of one aspect, with sources as the sampled unit.
 
     Attributes:
         aspect: What was judged.
-        n: Texts that both runs scored; sources with texts of both, if they are paired by source;
-            the texts of both, if they are independent.
+        n: Texts that both runs scored, or sources with texts of both if they are paired by source,
+            and `unpaired`, which have no counterpart.
         groups: Sources among them.
         a: Mean of the first run, over sources or texts as `over` says.
         b: Mean of the second.
@@ -214,6 +246,12 @@ class CompareRow:
         over: What the means are over, `sources` or `texts`.
         paired_by: Whether texts were paired by id, or the means of sources, because no id is in
             both; `None` for independent samples, which have no wins, ties and losses.
+        unpaired: Scored texts, or sources, without a counterpart that are compared as independent
+            samples; with something paired, wins, ties and losses are not of them.
+        left_out: Scored texts, or sources, without a counterpart that are in no figure, since the
+            other run has too few of them to compare with.
+        other_texts: Pairs of equal id whose texts differ, such as those of two versions of a
+            system; `None` if the texts are not recorded.
     """
 
     aspect: str
@@ -232,6 +270,9 @@ class CompareRow:
     scales: tuple[RatingScale | None, RatingScale | None]
     mean_over: Weight = "sources"
     paired_by: PairedBy | None = "text"
+    unpaired: Unpaired = Unpaired()
+    left_out: Unpaired = Unpaired()
+    other_texts: int | None = None
 
     @property
     def same_scale(self) -> bool:
@@ -242,7 +283,8 @@ class CompareRow:
         """Return JSON values."""
         content, ends = asdict(self), self.difference
         del content["difference"], content["signatures"], content["scales"]
-        about = {name: content.pop(name) for name in ("unscored", "mean_over", "paired_by")}
+        last = ("unscored", "mean_over", "paired_by", "unpaired", "left_out", "other_texts")
+        about = {name: content.pop(name) for name in last}
         return content | {"difference": ends.value, "low": ends.low, "high": ends.high} | about
 
 
@@ -274,7 +316,8 @@ def compare_runs(
 ) -> list[CompareRow]:
     """Compare two runs by aspect.
 
-    Texts are paired by id. If no id is in both runs, the means of their sources are paired.
+    Texts are paired by id. If no id is in both runs, the means of their sources are paired. What
+    has no counterpart is compared as independent samples, and both differences are combined.
 
     Args:
         a: The first run, from `read_judged`.
@@ -319,9 +362,21 @@ def compare_runs(
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreDifference(SystemDifference):
+    """The difference of two systems' mean scores, and on how much it rests."""
+
+    n: int = 0
+    """Sources with texts of both systems, and `unpaired`; texts if the samples are independent."""
+    unpaired: int = 0
+    """Sources of one system alone, which are compared as independent samples."""
+    left_out: int = 0
+    """Sources of one system alone that are in no figure, since the other has too few."""
+
+
 def compare_systems(
     scores: Mapping[str, Judged], people: People, systems: Sequence[str], **options: Any
-) -> list[SystemDifference]:
+) -> list[ScoreDifference]:
     """Compare each two systems of one run by its scores, with options of `compare_runs`."""
     sides = {system: of_system(scores, people, system) for system in systems}
     pairs = list(combinations(systems, 2))
@@ -331,7 +386,16 @@ def compare_systems(
         for at, aspect in enumerate(scores)
         for difference in adjust_p(
             [
-                SystemDifference(aspect, a, b, row[at].difference, row[at].p)
+                ScoreDifference(
+                    aspect,
+                    a,
+                    b,
+                    row[at].difference,
+                    row[at].p,
+                    n=row[at].n,
+                    unpaired=row[at].unpaired.total,
+                    left_out=row[at].left_out.total,
+                )
                 for (a, b), row in zip(pairs, rows, strict=True)
             ]
         )
@@ -367,36 +431,6 @@ def agreement_difference(
         )
         rows += [_agreement_row(name, one, both.n, getattr(both, one)) for one in COEFFICIENTS]
     return rows
-
-
-def agreement_of_runs(
-    a: Mapping[str, Judged],
-    b: Mapping[str, Judged],
-    people: People,
-    rows: Sequence[CompareRow],
-    files: tuple[str | Path | Examples, str | Path | Examples],
-    *,
-    labels: tuple[LabelSets, LabelSets] | None = None,
-    aspects: Sequence[str] | None = None,
-    seed: int = 0,
-) -> list[dict[str, Any]]:
-    """Return how much better the first of two recorded runs agrees with people, by aspect.
-
-    Coefficients of those that are paired by text in the `rows` of `compare_runs`, and measures of
-    labels. The labels are by default those of the runs' aspects.
-    """
-    by_text = [row.aspect for row in rows if row.paired_by == "text"]
-    found = agreement_difference(a, b, people, by_text, seed=seed)
-    first, second = map(read_labels, files) if labels is None else labels
-    return found + label_difference(
-        read_scores(files[0], LabelReader(first)),
-        read_scores(files[1], LabelReader(second)),
-        people,
-        first,
-        other_labels=second,
-        aspects=aspects,
-        seed=seed,
-    )
 
 
 def label_difference(
@@ -459,15 +493,12 @@ def _agreement_row(aspect: str, coefficient: str, n: int, delta: Difference) -> 
     }  # fmt: skip
 
 
-def comparison_tables(
-    rows: Sequence[CompareRow],
-    agreement: Sequence[Mapping[str, Any]] = (),
-    people: People | None = None,
-) -> list[Table]:
-    """Return what `compare_runs` and `agreement_difference` found with these data as tables."""
+def comparison_table(rows: Sequence[CompareRow], people: People | None = None) -> Table:
+    """Return what `compare_runs` found with these data as a table."""
     lines = [
-        (row.aspect, row.n, row.groups, row.a, row.b, row.difference, row.p, row.p_holm, row.wins,
-         row.ties, row.losses)
+        (row.aspect, row.n, row.groups, row.unpaired.total if row.paired_by else None,
+         row.left_out.total, row.a, row.b, row.difference, row.p, row.p_holm, row.wins, row.ties,
+         row.losses)
         for row in rows
     ]  # fmt: skip
     notes = [Note(line) for line in dict.fromkeys(MEANS_OVER[row.mean_over] for row in rows)]
@@ -475,20 +506,25 @@ def comparison_tables(
     if people is None:
         notes.append(Note(f"{own}; give DATA to pair by source"))
     elif not people.has_groups:
-        notes.append(Note(f"{own}: the data have no field 'group'"))
+        notes.append(Note(f"{own}: the data have no field 'group', and no two rows one source"))
     notes += [note for row in rows for note in _notes(row)]
-    by_text = [row.aspect for row in rows if row.paired_by == "text"]
-    unrated = [] if people is None else [name for name in by_text if name not in people.aspects]
-    if unrated:
-        names = ", ".join(unrated)
-        notes.append(Note(f"{names}: no ratings in the data, so agreement is not compared"))
-    paired = all(row.paired_by for row in rows)
-    title = "differences of a and b, " + ("paired by source" if paired else "independent samples")
-    tables = [Table(_COLUMNS, lines, tuple(notes), title)]
-    return [*tables, _agreement_table(agreement)] if agreement else tables
+    designs = [
+        "independent samples" if row.paired_by is None
+        else "paired by source, in part" if row.unpaired.total
+        else "paired by source"
+        for row in rows
+    ]  # fmt: skip
+    title = "differences of a and b, " + " or ".join(dict.fromkeys(designs))
+    table = Table(_COLUMNS, lines, tuple(notes), title)
+    needed = {
+        "unpaired": any(row.unpaired.total for row in rows if row.paired_by),
+        "left_out": any(row.left_out.total for row in rows),
+    }
+    return table.without(*(name for name, is_needed in needed.items() if not is_needed))
 
 
-def _agreement_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
+def agreement_difference_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
+    """Return what `agreement_difference` and `label_difference` found as a table."""
     lines = [
         (one["aspect"], one["coefficient"], one["n"], one["a"], one["b"],
          Interval(one["difference"], one["low"], one["high"]), one["p"])
@@ -506,13 +542,33 @@ def _agreement_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _notes(row: CompareRow) -> Iterator[Note]:
+    what = "texts" if row.paired_by == "text" else "sources"
+    paired = row.n - row.unpaired.total
     if row.paired_by == "source":
-        yield Note(f"{row.aspect}: no id is on both sides, so means of {row.n} sources are paired")
+        yield Note(f"{row.aspect}: no id is on both sides, so means of {paired} sources are paired")
     elif row.paired_by is None:
         yield Note(
             f"{row.aspect}: no id and no source is on both sides, so these are two independent"
             " samples: a difference may be one of their texts",
             warning=True,
+        )
+    if row.paired_by and row.unpaired.total:
+        yield Note(
+            f"{row.aspect}: {paired} {what} are on both sides and paired; {row.unpaired.a} of a and"
+            f" {row.unpaired.b} of b are on one side alone and compared as independent samples, and"
+            " the two differences are combined by their variances",
+            warning=True,
+        )
+    if row.left_out.total:
+        yield Note(
+            f"{row.aspect}: {row.left_out.a} {what} of a and {row.left_out.b} of b are on one side"
+            " alone, with nothing on the other to compare them with, and are in no figure",
+            warning=True,
+        )
+    if row.other_texts:
+        yield Note(
+            f"{row.aspect}: {row.other_texts} ids have another text in a than in b, so their"
+            " differences are those of the texts, too"
         )
     if row.unscored:
         text = f"{row.aspect}: {row.unscored} texts that a run left unscored are not in it"
@@ -579,20 +635,24 @@ class _Options:
     def compare(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
         for which, judged in (("first", a), ("second", b)):
             refuse_several_judges(aspect, judged.signatures, f" (those of the {which} run)")
+        if a.values.keys() & b.values.keys():
+            return replace(self._paired(aspect, a, b), other_texts=_count_other_texts(a, b))
+        first, second = _by_source(a, self.sources), _by_source(b, self.sources)
+        if first.values.keys() & second.values.keys():
+            by_source = replace(self, sources={}, weight="sources")
+            return replace(by_source._paired(aspect, first, second), paired_by="source")
+        if self.unpaired:
+            return self._independent(aspect, a, b)
+        raise DataError(
+            f"the runs share no id on {aspect!r}: the first has {some_ids(a.values)}, the "
+            f"second {some_ids(b.values)}. Versions of a system are paired if their texts have "
+            "the same ids or the same sources, so give each row an 'id' or a 'group' that names"
+            " its source"
+        )
+
+    def _paired(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
+        """Pair what has a counterpart, and compare the rest as independent samples."""
         shared = [id_ for id_ in a.values if id_ in b.values]
-        if not shared:
-            first, second = _by_source(a, self.sources), _by_source(b, self.sources)
-            if first.values.keys() & second.values.keys():
-                by_source = replace(self, sources={}, weight="sources")
-                return replace(by_source.compare(aspect, first, second), paired_by="source")
-            if self.unpaired:
-                return self._independent(aspect, a, b)
-            raise DataError(
-                f"the runs share no id on {aspect!r}: the first has {some_ids(a.values)}, the "
-                f"second {some_ids(b.values)}. Versions of a system are paired if their texts have "
-                "the same ids or the same sources, so give each row an 'id' or a 'group' that names"
-                " its source"
-            )
         # a text that one run left unscored is left out on both sides: counting it on one would
         # compare means over different texts
         both = ((id_, a.values[id_], b.values[id_]) for id_ in shared)
@@ -601,38 +661,64 @@ class _Options:
             raise DataError(
                 f"no text has a score of {aspect!r} in both runs; all are unscored in one"
             )
-        found = paired_difference(
-            np.array([x for _, x, _ in pairs]),
-            np.array([y for *_, y in pairs]),
-            group_codes(self.sources.get(id_) for id_, *_ in pairs),
-            seed=self.seed,
-            weight=self.weight,
-        )
-        return CompareRow(
+        codes = group_codes(self.sources.get(id_) for id_, *_ in pairs)
+        x, y = np.array([x for _, x, _ in pairs]), np.array([y for *_, y in pairs])
+        found = paired_difference(x, y, codes, seed=self.seed, weight=self.weight)
+        row = CompareRow(
             aspect=aspect, n=found.n, groups=found.groups, a=found.a, b=found.b,
             difference=found.estimate(self.confidence), p=found.p, wins=found.wins,
             ties=found.ties, losses=found.losses, unscored=len(shared) - len(pairs),
             **self._about(a, b),
         )  # fmt: skip
+        alone = [_scored(one, other) for one, other in ((a, b), (b, a))]
+        # texts of a source that is paired depend on it: they are no sample of their own
+        used = {source for id_, *_ in pairs if (source := self.sources.get(id_)) is not None}
+        rest = [
+            {id_: value for id_, value in one.items() if self.sources.get(id_) not in used}
+            for one in alone
+        ]
+        sides = self._means(rest) if all(rest) else None
+        if sides is None or min(sides.first.clusters, sides.second.clusters) < _FEWEST_UNPAIRED:
+            return replace(row, left_out=Unpaired(*map(len, alone)))
+        combined = _combined(found, group_means(x, codes, 0), group_means(y, codes, 0), sides)
+        unpaired = Unpaired(*map(len, rest))
+        return replace(
+            row,
+            n=row.n + unpaired.total,
+            groups=row.groups + sides.sources,
+            a=combined.weigh(found.a, sides.first.value),
+            b=combined.weigh(found.b, sides.second.value),
+            difference=combined.estimate(self.confidence),
+            p=combined.p_value(),
+            unpaired=unpaired,
+            left_out=Unpaired(*(len(i) - len(j) for i, j in zip(alone, rest, strict=True))),
+        )
+
+    def _means(self, scored: Sequence[Mapping[str, float]]) -> _Sides:
+        """Return the means of two sets of texts."""
+        codes = group_codes(self.sources.get(id_) for values in scored for id_ in values)
+        cut, count = len(scored[0]), int(codes.max()) + 1
+        values = [np.array(list(one.values())) for one in scored]
+        owns = codes[:cut], codes[cut:]
+        means = [mean_over(self.weight, *one, count) for one in zip(values, owns, strict=True)]
+        by_source = [group_means(*one, count) for one in zip(values, owns, strict=True)]
+        first, second = ([mean for mean in one if mean == mean] for one in by_source)
+        return _Sides(means[0], means[1], np.array(first), np.array(second), count)
 
     def _independent(self, aspect: str, a: Judged, b: Judged) -> CompareRow:
         """Compare means over different sources; the variances of both add up."""
-        scored = [{id_: x for id_, x in one.values.items() if x is not None} for one in (a, b)]
+        scored = _scored(a), _scored(b)
         for which, values in zip(("first", "second"), scored, strict=True):
             if not values:
                 raise DataError(f"no text of the {which} run has a score of {aspect!r}")
-        codes = group_codes(self.sources.get(id_) for values in scored for id_ in values)
-        cut, count = len(scored[0]), int(codes.max()) + 1
-        first, second = (
-            mean_over(self.weight, np.array(list(values.values())), own, count)
-            for values, own in zip(scored, (codes[:cut], codes[cut:]), strict=True)
-        )
-        difference = first.minus(second)
+        sides, unpaired = self._means(scored), Unpaired(*map(len, scored))
+        difference = sides.first.minus(sides.second)
         return CompareRow(
-            aspect=aspect, n=len(codes), groups=count, a=first.value, b=second.value,
-            difference=difference.estimate(self.confidence), p=difference.p_value(), wins=None,
-            ties=None, losses=None, unscored=len(a.values) + len(b.values) - len(codes),
-            paired_by=None, **self._about(a, b),
+            aspect=aspect, n=unpaired.total, groups=sides.sources, a=sides.first.value,
+            b=sides.second.value, difference=difference.estimate(self.confidence),
+            p=difference.p_value(), wins=None, ties=None, losses=None,
+            unscored=len(a.values) + len(b.values) - unpaired.total, paired_by=None,
+            unpaired=unpaired, **self._about(a, b),
         )  # fmt: skip
 
     def _about(self, a: Judged, b: Judged) -> dict[str, Any]:
@@ -651,11 +737,125 @@ def _if_same_scale(row: CompareRow) -> CompareRow:
     return replace(row, difference=NO_ESTIMATE, p=None, wins=None, ties=None, losses=None)
 
 
+_FEWEST_UNPAIRED = 2
+"""Sources without a counterpart that each run needs: one alone shows no variance."""
+_FEWEST_CORRELATED = 4
+"""Pairs of which a correlation has a standard error (by Fisher's z)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Means of two sets of texts that share no source, or none that matters."""
+
+    first: Linearized
+    second: Linearized
+    # the mean of each source, shape (sources,)
+    of_first: Floats
+    of_second: Floats
+    sources: int  # in both together
+
+
+@dataclass(frozen=True, slots=True)
+class _Combined:
+    """The weighted mean of two independent differences."""
+
+    weight: float  # of what is paired
+    value: float
+    variance: float
+    df: float
+
+    def weigh(self, paired: float, unpaired: float) -> float:
+        """Return the mean of two numbers with the weights of both parts."""
+        return self.weight * paired + (1 - self.weight) * unpaired
+
+    def estimate(self, confidence: float) -> Estimate:
+        """Return the difference with its t-interval."""
+        if self.variance <= NO_SPREAD:
+            return Estimate(self.value)
+        half = t_quantile(self.df, confidence) * math.sqrt(self.variance)
+        return Estimate(self.value, self.value - half, self.value + half)
+
+    def p_value(self) -> float | None:
+        """Return the two-sided p-value of the difference being 0; `None` without an interval."""
+        if self.variance <= NO_SPREAD:
+            return None
+        return min(1.0, 2 * float(stdtr(self.df, -abs(self.value) / math.sqrt(self.variance))))
+
+
+def _combined(paired: PairedDifference, a: Floats, b: Floats, rest: _Sides) -> _Combined:
+    """Combine the difference of shared sources with the difference of the others.
+
+    Args:
+        paired: The difference of what is shared.
+        a: Mean of the first run on each shared source, shape (n,).
+        b: Mean of the second, shape (n,).
+        rest: Both runs on the sources that are not shared.
+    """
+    n = len(a)
+    every = np.concatenate([a, rest.of_first]), np.concatenate([b, rest.of_second])
+    first, second = (float(np.var(one, ddof=1)) for one in every)
+    agreeing = 2 * _lower_correlation(a, b) * math.sqrt(first * second)
+    planned = (first + second - agreeing) / n
+    planned_rest = first / len(rest.of_first) + second / len(rest.of_second)
+    total = planned + planned_rest
+    weight = planned_rest / total if total > NO_SPREAD else n / (n + rest.sources)
+    # a few shared sources say little of their own variance, and it is at most what they would have
+    # if both sides did not agree at all
+    is_known = n >= _FEWEST_CORRELATED
+    variance = paired.difference.variance if is_known else (first + second) / n
+    df = paired.difference.df if is_known else len(every[0]) + len(every[1]) - 2.0
+    of_rest = rest.first.variance + rest.second.variance
+    parts = (weight**2 * variance, df), ((1 - weight) ** 2 * of_rest, _welch_df(rest))
+    whole = sum(part for part, _ in parts)
+    return _Combined(
+        weight,
+        weight * paired.difference.value + (1 - weight) * (rest.first.value - rest.second.value),
+        whole,
+        whole**2 / sum(part**2 / df for part, df in parts) if whole > NO_SPREAD else 1.0,
+    )
+
+
+def _lower_correlation(a: Floats, b: Floats) -> float:
+    """Return Pearson's correlation less one standard error, between 0 and 1."""
+    if len(a) < _FEWEST_CORRELATED or not (np.ptp(a) and np.ptp(b)):
+        return 0.0
+    found = min(float(np.corrcoef(a, b)[0, 1]), 1 - 1e-9)
+    return max(0.0, math.tanh(math.atanh(found) - 1 / math.sqrt(len(a) - 3)))
+
+
+def _welch_df(sides: _Sides) -> float:
+    """Return the degrees of freedom of the difference of two independent means."""
+    first, second = sides.first, sides.second
+    whole = first.variance + second.variance
+    if whole <= NO_SPREAD:
+        return max(first.df, second.df)
+    return whole**2 / (first.variance**2 / first.df + second.variance**2 / second.df)
+
+
+def _scored(judged: Judged, other: Judged | None = None) -> dict[str, float]:
+    """Return the scores by id, of ids that another run does not have if one is given."""
+    known = () if other is None else other.values.keys()
+    return {
+        id_: value for id_, value in judged.values.items() if value is not None and id_ not in known
+    }
+
+
+def _count_other_texts(a: Judged, b: Judged) -> int | None:
+    shared = a.texts.keys() & b.texts.keys()
+    return sum(a.texts[id_] != b.texts[id_] for id_ in shared) if shared else None
+
+
 def _by_source(judged: Judged, sources: Mapping[str, str | None]) -> Judged:
-    """Return the mean of each source's scores, under its name; texts without one are left out."""
+    """Return the mean of each source's scores, under its name."""
     scored: dict[str, list[float]] = {}
     for id_, value in judged.values.items():
         if (group := sources.get(id_)) is not None:
             scored.setdefault(group, []).extend([] if value is None else [value])
     values = {name: math.fsum(own) / len(own) if own else None for name, own in scored.items()}
-    return replace(judged, values=values)
+    # texts without a source are sources of their own
+    values |= {
+        f"\0{id_}": value
+        for id_, value in judged.values.items()
+        if sources.get(id_) is None and value is not None
+    }
+    return replace(judged, values=values, texts={})

@@ -17,7 +17,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,13 @@ from textassay.calibration.means import (
 )
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.records import read_score_lines, refuse_several_judges
+from textassay.meta.records import (
+    read_score_lines,
+    refuse_several_judges,
+    some_ids,
+    text_notes,
+)
+from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.material import OTHER_SYSTEM
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
@@ -125,6 +131,8 @@ class Ranking(Displayed):
         flips: Choices among them that flipped with the order.
         unscored: Comparisons without a score.
         has_strengths: Whether there are finite strengths; else systems are ranked by win rate.
+        other_texts: Ids of comparisons that were left out, since the data have other texts than
+            were judged under them.
     """
 
     aspect: str
@@ -134,6 +142,7 @@ class Ranking(Displayed):
     flips: int
     unscored: int
     has_strengths: bool
+    other_texts: tuple[str, ...] = ()
 
     def tables(self) -> list[Table]:
         """Return the systems, and the differences of each two."""
@@ -152,6 +161,7 @@ class Ranking(Displayed):
         ]
 
     def _notes(self) -> Iterator[Note]:
+        yield from text_notes(self.other_texts)
         yield Note(
             f"{self.aspect}: {self.flips} of {self.n} choices flipped with the order and count as"
             f" ties ({self.flips / self.n:.0%})"
@@ -195,14 +205,15 @@ def rank_systems(
             not among them.
     """
     known = read_systems(pairs)
-    judged = read_comparisons(scores, known)
+    judged, other_texts = read_comparisons(scores, known)
     names = list(dict.fromkeys(aspects)) if aspects is not None else list(judged)
     for name in names:
         if name not in judged:
             raise ConfigurationError(
                 f"{scores} has no comparisons on {name!r}; it has {', '.join(judged)}"
             )
-    return [_ranked(name, judged[name], known, confidence) for name in names]
+    rankings = [_ranked(name, judged[name], known, confidence) for name in names]
+    return [replace(ranking, other_texts=other_texts) for ranking in rankings]
 
 
 def _ranked(
@@ -313,6 +324,8 @@ class ComparedPair:
     a: str
     b: str
     group: str | None
+    text: str = ""
+    """Digest of both texts; empty if they are not known."""
 
 
 def read_systems(pairs: Iterable[Example]) -> dict[str, ComparedPair]:
@@ -329,17 +342,26 @@ def read_systems(pairs: Iterable[Example]) -> dict[str, ComparedPair]:
             )
         if one.system == other:
             raise DataError(f"the comparison {one.id!r} is of {other!r} with itself")
-        pairs_by_id[one.id] = ComparedPair(one.system, other, one.group)
+        pairs_by_id[one.id] = ComparedPair(one.system, other, one.group, text_digest(one))
     return pairs_by_id
 
 
-def read_comparisons(scores: str | Path, known: Mapping[str, ComparedPair]) -> dict[str, Choices]:
-    """Read a run of comparisons, aspect by aspect; ids that are not known are left out."""
+def read_comparisons(
+    scores: str | Path, known: Mapping[str, ComparedPair]
+) -> tuple[dict[str, Choices], tuple[str, ...]]:
+    """Read a run of comparisons, aspect by aspect, and ids that were judged with other texts.
+
+    The latter are left out, like ids that are not known.
+    """
     judged: dict[str, Choices] = {}
+    other_texts: dict[str, None] = {}
     seen = None
     for row in read_score_lines(scores):
         seen = row.id
         if row.id not in known:
+            continue
+        if row.text and known[row.id].text not in ("", row.text):
+            other_texts[row.id] = None
             continue
         if row.value is not None and not 0 <= row.value <= 1:
             raise ConfigurationError(
@@ -357,13 +379,18 @@ def read_comparisons(scores: str | Path, known: Mapping[str, ComparedPair]) -> d
                 own.flipped.add(row.id)
     if seen is None:
         raise DataError(f"{scores} contains no scores")
+    if not judged and other_texts:
+        raise DataError(
+            f"the data have other texts than were compared under all {len(other_texts)} ids of both"
+            f" ({some_ids(other_texts)}); give the data that were judged"
+        )
     if not judged:
         shown = next(iter(known), "nothing")
         raise DataError(
             f"no id occurs in both scores and data: the scores have {seen!r}, the data {shown!r}; "
             "a run with pair=system needs it here too unless it is a run folder"
         )
-    return judged
+    return judged, tuple(other_texts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def shown_example(layout: DemoFolder) -> dict[str, ShownScore]:
         run = open_run(layout.run(layout.tasks[0], name))
         row, data = run.table.read_all().row(EXAMPLE, ASPECT), open_data(run, None)
         assert row is not None  # the demo has scored all of its texts
-        found[name] = show(run, data, join_runs([run], data, {}), row)
+        found[name] = show(run, data, join_runs([run], [data], {}), row)
     return found
 
 

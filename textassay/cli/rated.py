@@ -10,19 +10,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textassay.cli.console import say
+from textassay.cli.console import say, warn
 from textassay.cli.flags import cells_of, read_scales, with_config
-from textassay.evaluation.request import recorded_request
+from textassay.evaluation.request import RunRequest, recorded_request, with_kept_rows
 from textassay.runtime.data.dataset import Examples, Paired
+from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, WithRatings
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
 from textassay.runtime.messages import Example
+from textassay.runtime.storage.kept_rows import kept_rows
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 if TYPE_CHECKING:
     from textassay.calibration.columns import Columns, Judged
     from textassay.calibration.maps import Scales
+    from textassay.calibration.run_comparison import RunSide
     from textassay.meta.records import People
     from textassay.table import Note
 
@@ -55,8 +58,7 @@ class Rated:
         self._given = given
         self._picked, self._reading = picked, cells_of(flags)
         self._ratings, self._task = tuple(flags.get("ratings") or ()), flags.get("task")
-        is_run = (scores / MANIFEST).is_file()
-        self._run = recorded_request(read_manifest(scores)) if is_run else None
+        self._run = _recorded_request(scores) if (scores / MANIFEST).is_file() else None
 
     @cached_property
     def declared(self) -> LabelSets:
@@ -91,10 +93,48 @@ class Rated:
         return People(self._read[1])
 
     @property
+    def left_out(self) -> dict[str, int]:
+        """The number of rows with other texts than were judged, for JSON; empty if there are none.
+
+        They and their ratings are in no figure.
+        """
+        from textassay.calibration.columns import texts_judged
+
+        other = self.people.of_texts(texts_judged(self.judged)).other_texts
+        return {"other_texts": len(other)} if other else {}
+
+    @property
     def own_data(self) -> Path | None:
         """The file that a run was made of, if it is still there."""
         data = None if self._run is None or self._run.data is None else Path(self._run.data)
         return data if data is not None and data.is_file() else None
+
+    @property
+    def knows_data(self) -> bool:
+        """Whether there are data: those that were given, or those of the run."""
+        is_given = self.data is not None or bool(self._given.keys() - {"task"})
+        return is_given or self.own_data is not None
+
+    def side(self, labels: LabelSets | None = None) -> RunSide:
+        """Return the scores and their data for a comparison.
+
+        `labels` are those of the other side, whose words for labels are numbered there.
+        """
+        from textassay.calibration.columns import read_judged
+        from textassay.calibration.run_comparison import RunSide, lower_is_better
+        from textassay.meta.records import read_scores
+
+        people = self.people if self.knows_data else None
+        own = self.declared if people is None else self.labels
+        own = own if labels is None else {**labels, **self.declared}
+        reader = LabelReader(own)
+        return RunSide(
+            read_judged(self.source(reader), reader),
+            read_scores(self.source(reader), LabelReader(own)),
+            people,
+            own,
+            lower_is_better({} if self._run is None else read_manifest(self.scores)),
+        )
 
     @cached_property
     def _read(self) -> tuple[dict[str, Judged], Examples, LabelSets]:
@@ -217,6 +257,15 @@ class Rated:
         )
 
 
+def _recorded_request(run: Path) -> RunRequest:
+    """Return the request of a run, whose data are the rows in its folder if they were in memory."""
+    request = recorded_request(read_manifest(run))
+    rows = kept_rows(run) if request.data is None else None
+    if rows is None:
+        return request
+    return with_kept_rows(request).model_copy(update={"data": str(rows)})
+
+
 def with_ratings(
     examples: Examples,
     paths: Iterable[Path | str],
@@ -224,12 +273,37 @@ def with_ratings(
     missing: Sequence[str] = (),
     labels: LabelReader | None = None,
 ) -> Examples:
-    """Return examples with the ratings of files, joined by id; as they are if no file is given."""
+    """Return examples with the ratings of files, joined by id; as they are if no file is given.
+
+    Ratings of another text than the data have under that id are left out, and counted.
+    """
     files = {
-        str(path): Examples(path, needs_output=False, missing=missing, labels=labels)
+        str(path): list(Examples(path, needs_output=False, missing=missing, labels=labels))
         for path in paths
     }
-    return Examples(WithRatings(examples, files), labels=labels) if files else examples
+    if not files:
+        return examples
+    if any(one.output for rows in files.values() for one in rows):
+        texts = {example.id: text_digest(example) for example in examples}
+        files = {path: list(_of_texts(path, rows, texts)) for path, rows in files.items()}
+    return Examples(WithRatings(examples, files), labels=labels)
+
+
+def _of_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -> Iterator[Example]:
+    """Yield the rated rows whose text, if they have one, is that of the data."""
+    other = []
+    for row in rows:
+        if not row.output or not texts.get(row.id) or texts[row.id] == text_digest(row):
+            yield row
+        else:
+            other.append(row.id)
+    if other:
+        from textassay.meta.records import some_ids
+
+        warn(
+            f"{len(other)} rows of {path} have other texts than the data under the same ids"
+            f" ({some_ids(other)}): their ratings are left out"
+        )
 
 
 def shown_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Examples | None:

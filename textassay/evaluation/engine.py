@@ -35,6 +35,7 @@ from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.concurrency import run_workers
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import left_out
+from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.material import is_running_text
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
 from textassay.runtime.graph import WATCH, RunObserver
@@ -59,7 +60,10 @@ NODE = "scores"
 
 
 def checked(
-    yielded: object, example_id: str, aspect: str, timing: Mapping[str, Any] = MappingProxyType({})
+    yielded: object,
+    example_id: str,
+    aspect: str,
+    of_session: Mapping[str, Any] = MappingProxyType({}),
 ) -> Score | Failure:
     """Return the score as it can be journaled, or the failure that stands for it.
 
@@ -78,7 +82,7 @@ def checked(
             f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
             f"{yielded.id!r} on {yielded.aspect!r}",
         )
-    fields = {**vars(yielded), **timing}
+    fields = {**vars(yielded), **of_session}
     # what a score is made of may be a copy, too, that was never checked
     for name in ("usage", "error"):
         part = fields.get(name)
@@ -278,8 +282,12 @@ class EvaluationEngine:
             self._ledger.add(usage)
         if result is None:
             return assignment.example, []
-        timing = {"started": started, "seconds": round((time.monotonic() - began) * 1e6) / 1e6}
-        scores = complete(result, assignment, ledger.usages, self._method, timing)
+        of_session = {
+            "started": started,
+            "seconds": round((time.monotonic() - began) * 1e6) / 1e6,
+            "text_digest": text_digest(assignment.example),
+        }
+        scores = complete(result, assignment, ledger.usages, self._method, of_session)
         if suffix := self._signature_suffix():
             scores = [
                 score.model_copy(update={"signature": score.signature + suffix}) for score in scores
@@ -368,7 +376,7 @@ def complete(
     assignment: Assignment,
     usages: list[Usage],
     method: Method,
-    timing: Mapping[str, Any],
+    of_session: Mapping[str, Any],
 ) -> list[Score]:
     """Turn what a graph yields into one score for every aspect that was asked for.
 
@@ -385,9 +393,9 @@ def complete(
     notes = _shortening(example, method) if example.messages else ()
     scores = []
     for item, aspect in zip(items, aspects, strict=True):
-        score = checked(item, example.id, aspect.label, timing)
+        score = checked(item, example.id, aspect.label, of_session)
         if isinstance(score, Failure):
-            score = failed(example, aspect, score, method).model_copy(update=timing)
+            score = failed(example, aspect, score, method).model_copy(update=of_session)
         elif notes:
             score = score.model_copy(update={"evidence": (*score.evidence, *notes)})
         scores.append(score)

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from textassay.evaluation.data import select_examples
 from textassay.evaluation.engine import unmet_needs
-from textassay.evaluation.request import RunRequest, recorded_request
+from textassay.evaluation.request import RunRequest, recorded_request, with_kept_rows
 from textassay.evaluation.session import open_session
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.data.dataset import Examples
@@ -32,6 +32,7 @@ from textassay.runtime.model import (
     Wrapper,
 )
 from textassay.runtime.settings import Settings
+from textassay.runtime.storage.kept_rows import kept_rows
 from textassay.runtime.storage.run_files import ANSWERS, read_manifest
 
 
@@ -117,6 +118,8 @@ def exchanges_of_run(
     manifest = read_manifest(folder)
     request = recorded_request(manifest)
     source = request.data if data is None else data
+    if source is None and (source := kept_rows(folder)) is not None:
+        request = with_kept_rows(request)
     if source is None:
         raise ConfigurationError(f"{folder}: the run's data came from memory; give them as data=")
     recorded = Settings(**manifest["settings"])

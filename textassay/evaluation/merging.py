@@ -51,7 +51,9 @@ def is_divided(run: Path) -> bool:
     return not (run / MANIFEST).exists() and bool(shard_folders(run))
 
 
-_OWN = re.compile(r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|answers|\..*")
+_OWN = re.compile(
+    r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|rows\.jsonl|answers|\..*"
+)
 """What every run folder has; further files are the method's, such as a plan."""
 
 

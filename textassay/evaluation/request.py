@@ -185,6 +185,12 @@ def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]
     return {**models, **{role: models.get(role, general) for role in roles}}
 
 
+def with_kept_rows(request: RunRequest) -> RunRequest:
+    """Return the request of a run for the rows that it keeps, which are examples already."""
+    read: dict[str, Any] = {"fields": {}, "missing": (), "unit": None, "pair": None, "limit": None}
+    return request.model_copy(update=read)
+
+
 def recorded_request(manifest: Mapping[str, Any]) -> RunRequest:
     """Read the request back from a manifest, without settings and folder."""
     try:

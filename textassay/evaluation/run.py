@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.data import open_examples
@@ -14,6 +16,7 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.storage.files import encode
+from textassay.runtime.storage.kept_rows import keep_rows, kept_rows
 from textassay.runtime.storage.run_files import (
     SUMMARY,
     RunSummary,
@@ -21,16 +24,20 @@ from textassay.runtime.storage.run_files import (
     read_manifest,
     read_summary,
 )
+from textassay.runtime.storage.run_folder import RunFolder
 from textassay.table import MAX_ROWS, Column, Displayed, Table, more_rows
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+    from textassay.calibration.means import Weight
+    from textassay.calibration.run_comparison import Changes, RunComparison, RunSide
+
 
 _TEXTS = (
-    "id", "aspect", "outcome", "how", "explanation", "evidence", "signature", "started", "system",
-    "group",
+    "id", "aspect", "outcome", "how", "explanation", "evidence", "signature", "text_digest",
+    "started", "system", "group",
 )  # fmt: skip
 Rows = tuple[list[str], list[dict[str, Any]]]
 """Names of the columns, and the rows."""
@@ -143,22 +150,23 @@ class Run(Displayed):
 
     def __init__(
         self,
+        folder: str | Path | None = None,
         *,
-        folder: Path | None,
         scores: Sequence[Score] = (),
         progress: Progress | None = None,
         examples: Iterable[Example] | None = None,
         labels: LabelSets | None = None,
+        manifest: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store where the scores are; of a run without a folder, the scores and their labels.
+        """Store where the scores are; of a run without a folder, the scores and its manifest.
 
         Raises:
             RunFolderError: The folder holds no run.
         """
         # fails now, for a folder without a run, and not on the first look at the scores
-        manifest = {} if folder is None else read_manifest(folder)
-        self.labels = labels_of(manifest) or labels or {}
-        self.folder, self.progress = folder, progress
+        self._manifest = (manifest or {}) if folder is None else read_manifest(folder)
+        self.labels = labels_of(self._manifest) or labels or {}
+        self.folder, self.progress = None if folder is None else Path(folder), progress
         self._scores, self._examples = scores, examples
 
     @property
@@ -192,13 +200,151 @@ class Run(Displayed):
             ConfigurationError: The run's data came from memory and are gone.
         """
         if self._examples is None:
-            spec = recorded_request(read_manifest(self.folder)) if self.folder is not None else None
-            if spec is None or spec.data is None:
-                raise ConfigurationError(
-                    "the run does not record where its data are; give them as to_pandas(data=...)"
-                )
-            self._examples = open_examples(spec.data, spec)
+            self._examples = self._open_examples()
         return iter(self._examples)
+
+    def _open_examples(self) -> Examples:
+        spec = recorded_request(self._manifest) if self.folder is not None else None
+        if spec is not None and spec.data is not None:
+            return open_examples(spec.data, spec)
+        rows = None if self.folder is None else kept_rows(self.folder)
+        if rows is None:
+            raise ConfigurationError(
+                "the run does not record where its data are; give them as to_pandas(data=...)"
+            )
+        return Examples(rows, labels=self.labels)
+
+    def compare(
+        self,
+        other: Run | str | Path,
+        *,
+        aspects: str | Iterable[str] | None = None,
+        human: Any = None,
+        fields: Mapping[str, str] | None = None,
+        confidence: float = 0.95,
+        weight: Weight = "sources",
+        seed: int = 0,
+    ) -> RunComparison:
+        """Compare this run (a) with another one (b): differences `a - b` by aspect.
+
+        Texts are paired by id, or else by source; what has no counterpart is compared as
+        independent samples. Each run has its own data and ratings. The result is shown as tables,
+        and has `rows`, `agreement`, `changes`, `to_pandas()` and `as_dict()`.
+
+        Args:
+            other: The other run, or its folder.
+            aspects: What to compare; all that both runs judged if left out.
+            human: Data with ratings for both runs, in place of their own.
+            fields: Field map of `human`.
+            confidence: Confidence of the intervals.
+            weight: What the means are over: `sources`, each counting the same however many texts it
+                has, or `texts`.
+            seed: Seed of sign flips and bootstrap.
+
+        Raises:
+            UnknownName: An aspect is not in both runs.
+            DataError: The runs share no aspect, or nothing to pair by.
+            ConfigurationError: One run was judged by several judges, or their labels differ.
+        """
+        # here, since runs that are only made need no statistics
+        from textassay.calibration.run_comparison import compare_sides
+
+        second = other if isinstance(other, Run) else Run(other)
+        a, b = (run._side(human, fields) for run in (self, second))
+        return compare_sides(
+            a, b, unpaired=a.people is not None and b.people is not None,
+            aspects=[aspects] if isinstance(aspects, str) else aspects, confidence=confidence,
+            seed=seed, weight=weight,
+        )  # fmt: skip
+
+    def changes(self, other: Run | str | Path) -> Changes:
+        """Return the texts whose scores differ from another run's, the largest losses first.
+
+        Only texts with the same id in both runs. The result is shown as a table, is a sequence of
+        `Change`, and has `worse`, `better` and `to_pandas()`.
+
+        Args:
+            other: The earlier run, or its folder: `worse` says that this run's score is worse.
+        """
+        from textassay.calibration.run_comparison import changes_between
+
+        second = other if isinstance(other, Run) else Run(other)
+        a, b = self._side(), second._side()
+        return changes_between(a, b, [name for name in a.judged if name in b.judged])
+
+    def report(
+        self,
+        path: str | Path,
+        other: Run | str | Path | None = None,
+        *,
+        human: Any = None,
+        fields: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Path:
+        """Write one HTML file that shows this run, or both side by side; return its path.
+
+        Args:
+            path: The file to write.
+            other: A second run, or its folder.
+            human: Data with texts and ratings: a path, a data frame, or examples or dicts; by
+                default the data that each run judged.
+            fields: Field map of `human`.
+            options: Further options of `textassay.report.write_report`, such as `title` and `note`.
+
+        Raises:
+            ConfigurationError: The data cannot be read, or an option does not fit.
+            StorageError: The file cannot be written.
+        """
+        from textassay.report import write_report
+
+        with ExitStack() as stack:
+            runs = [self] if other is None else [self, other]
+            folders = [
+                stack.enter_context(run._stored(f"run {letter}")) if isinstance(run, Run) else run
+                for run, letter in zip(runs, "AB", strict=False)
+            ]
+            write_report(folders, path, human=human, fields=fields, **options)
+        return Path(path)
+
+    @contextmanager
+    def _stored(self, name: str) -> Iterator[Path]:
+        """Return the run folder; of a run in memory one that is there inside the block."""
+        if self.folder is not None:
+            yield self.folder
+            return
+        with TemporaryDirectory() as place, closing(RunFolder.create(Path(place) / name)) as folder:
+            folder.write_manifest(self._manifest)
+            folder.append(self)
+            folder.write_summary()
+            if self._examples is not None:
+                keep_rows(folder.path, self._examples)
+            yield folder.path
+
+    def _side(self, human: Any = None, fields: Mapping[str, str] | None = None) -> RunSide:
+        """Return the scores and their data for a comparison."""
+        from textassay.calibration.columns import judged_scores
+        from textassay.calibration.run_comparison import RunSide, lower_is_better
+        from textassay.meta.records import People, recorded
+
+        people = None
+        if human is not None:
+            people = People(Examples(human, fields=fields, needs_output=False, labels=self.labels))
+        elif self._knows_data:
+            people = People(self._open_data())
+        judged = judged_scores(self, self.labels)
+        return RunSide(judged, recorded(self), people, self.labels, lower_is_better(self._manifest))
+
+    @property
+    def _knows_data(self) -> bool:
+        if self._examples is not None or self.folder is None:
+            return self._examples is not None
+        path = recorded_request(self._manifest).data
+        return Path(path).is_file() if path is not None else kept_rows(self.folder) is not None
+
+    def _open_data(self) -> Examples:
+        self.examples()
+        assert self._examples is not None
+        return self._examples if isinstance(self._examples, Examples) else Examples(self._examples)
 
     def to_pandas(self, *, wide: bool = False, data: Any = None) -> pd.DataFrame:
         """Return the scores as a table in the order of the data; needs pandas.

@@ -50,6 +50,7 @@ from textassay.runtime.messages import Aspect, Example, Score, Usage, labels_of_
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.kept_rows import keep_rows
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool, prepare_tools
 
@@ -291,6 +292,9 @@ async def bind(
     """Write what a new run does, or check that a resumed one does the same on the same data."""
     if not resume:
         folder.write_manifest(manifest)
+        # data from memory are gone with the process, and the scores alone say nothing of texts
+        if manifest["data"]["path"] is None and manifest["settings"]["keep_rows"]:
+            await in_thread(lambda: keep_rows(folder.path, judged))
         return
     check_same_run(folder.manifest, manifest)
     labels = [aspect.label for aspect in aspects]
@@ -406,6 +410,7 @@ async def finish(session: Session) -> Run:
         progress=session.engine.progress,
         examples=session.examples,
         labels=labels_of_aspects(session.method.aspects),
+        manifest=None if path is not None else session.manifest(),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textassay.fitting.learn import FeatureTable, Parts
 from textassay.fitting.request import FitRequest
@@ -20,6 +21,9 @@ from textassay.runtime.model import Json
 from textassay.runtime.storage.files import storage_errors, write_json, write_text
 from textassay.table import Cell, Column, Displayed, Interval, Note, Table, more_rows, to_text
 from textassay.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
 _SHOWN = 15
@@ -81,6 +85,8 @@ def report_tables(report: Json) -> list[Table]:
     if "alignment" in report:
         tables += [_layer(one) for one in report["alignment"]]
     tables += [*_held_out(report["held_out"]), _importance(report["importance"])]
+    if report.get("criteria"):
+        tables.append(_criteria(report["criteria"]))
     if "data_efficiency" in report:
         tables += [_data_curve(report), _criteria_curve(report), _ablations(report)]
         tables += [_ranking(report)]
@@ -182,6 +188,13 @@ def _layer(layer: Json) -> Table:
     if layer["agreement"]["pearson"] is not None:
         title += f", held-out Pearson / Spearman {_both(layer['agreement'])}"
     return Table(columns, rows, title=title)
+
+
+def _criteria(criteria: Json) -> Table:
+    """Return what each criterion of the tree means."""
+    columns = Column("criterion", "criterion"), Column("definition", "definition")
+    rows = [(id_, one["definition"]) for id_, one in criteria.items()]
+    return Table(columns, rows, title="criteria, as the judge is shown them")
 
 
 def _held_out(held_out: Json) -> Iterator[Table]:
@@ -369,9 +382,41 @@ class Fit(Displayed):
         return found
 
     @property
+    def document(self) -> Json:
+        """The report with the tree's criteria, by id; `report.json` of the folder."""
+        criteria = {
+            node.id: {"name": node.name, "definition": node.definition, "parent": node.parent}
+            for node in self.evaluator.tree or ()
+        }
+        return {**self.report, "criteria": criteria} if criteria else self.report
+
+    @property
     def text(self) -> str:
         """The report in words; `report.txt` of the folder."""
-        return report_text(self.report)
+        return report_text(self.document)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the agreement on held-out rows; needs pandas.
+
+        One row per aspect and evaluator, feature or trivial measure, with each coefficient and the
+        ends of its interval (`pearson`, `pearson_low`, `pearson_high`, ...). `tables()` has the
+        whole report; each table has a `to_pandas`, too.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # heavy, and only this method's
+
+        rows = []
+        for aspect, one in self.report["held_out"]["aspects"].items():
+            for name, row in one["agreement"].items():
+                found: dict[str, object] = {"aspect": aspect, "name": name, "n": one["n"]}
+                found["feature"] = row.get("feature")
+                for c in COEFFICIENTS if "failed" not in row else ():
+                    low, high = row["ci"][c] or (None, None)
+                    found |= {c: row[c], f"{c}_low": low, f"{c}_high": high}
+                rows.append(found)
+        return pd.DataFrame(rows)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the evaluator folder, and make it this one's `folder`.
@@ -384,7 +429,7 @@ class Fit(Displayed):
         folder = Path(folder)
         with storage_errors(f"cannot write the evaluator to {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
-            write_json(folder / REPORT, self.report)
+            write_json(folder / REPORT, self.document)
             write_text(folder / TEXT, self.text)
             save(self.evaluator, folder)
         self.folder = folder
@@ -417,4 +462,4 @@ class Fit(Displayed):
 
     def tables(self) -> list[Table]:
         """Return the report as tables."""
-        return report_tables(self.report)
+        return report_tables(self.document)

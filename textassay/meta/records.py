@@ -11,7 +11,10 @@ import json
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from itertools import compress
+from operator import not_
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -21,6 +24,7 @@ from textassay.meta.correlation import Floats, Level
 from textassay.meta.raters import rating_table
 from textassay.runtime.data.cells import FieldError, finite
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.digests import source_digest, source_names, text_digest
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader
 from textassay.runtime.data.tables import JsonLines, open_table
 from textassay.runtime.errors import (
@@ -43,6 +47,7 @@ from textassay.runtime.labels import (
 from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
+from textassay.table import Note
 
 _log = logging.getLogger(__name__)
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
@@ -52,11 +57,27 @@ CRITERIA = "criteria"
 
 Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""
+
+
+class RecordedScores(Recorded):
+    """Values by aspect and id that were read, with what is known of the texts they are of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[str, str] = {}
+        """Digest of the judged text by id, as far as it is recorded; see `text_digest`."""
+
+
+def texts_of(scores: object) -> Mapping[str, str]:
+    """Return the digest of the judged text by id; empty for values that somebody put together."""
+    return scores.texts if isinstance(scores, RecordedScores) else {}
+
+
 AspectMap = Iterable[str] | Mapping[str, str]
 """Which human aspects scores are held against: texts `SCORE=HUMAN`, or a mapping."""
 
 
-def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) -> Recorded:
+def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) -> RecordedScores:
     """Read the scores of a run folder or of a JSON Lines file, which may be gzip (`.gz`).
 
     A later line for the same id and aspect replaces the earlier. A run is read by the rules of its
@@ -76,19 +97,23 @@ def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) 
         RunFolderError: A folder that holds no scores, or a run of a newer format.
         DataError: The file cannot be read, or a line is unusable; names file, line and field.
     """
-    scores: Recorded = {}
+    scores = RecordedScores()
     for row in read_score_lines(path, labels):
         scores.setdefault(row.aspect, {})[row.id] = row.value
+        if row.text:
+            scores.texts[row.id] = row.text
     return scores
 
 
-def read_judge(path: str | Path | Examples, labels: LabelReader | None = None) -> Recorded:
+def read_judge(path: str | Path | Examples, labels: LabelReader | None = None) -> RecordedScores:
     """Read scores as `read_scores` does, and refuse an aspect that several judges scored."""
-    scores: Recorded = {}
+    scores = RecordedScores()
     # by id, because the line of another judge may have been replaced since
     signatures: dict[str, dict[str, str]] = {}
     for row in read_score_lines(path, labels):
         scores.setdefault(row.aspect, {})[row.id] = row.value
+        if row.text:
+            scores.texts[row.id] = row.text
         _add_criteria(scores, row.id, row.fields.get("evidence") or ())
         own = signatures.setdefault(row.aspect, {})
         own.pop(row.id, None)
@@ -140,6 +165,7 @@ class RecordedRow:
     id: str  # which example
     value: float | None  # the score, of a label its number; `None` if unscored
     fields: dict[str, Any]  # the whole line, such as `outcome`, `scale` and `signature` in a run
+    text: str = ""  # digest of the text; empty if it is not known
 
 
 def read_score_lines(
@@ -158,8 +184,9 @@ def read_score_lines(
             path = Examples(path, needs_output=False, labels=labels)
     if isinstance(path, Examples):
         for example in path:
+            text = text_digest(example) if example.metrics else ""
             for name, value in example.metrics.items():
-                yield RecordedRow(name, example.id, value, {})
+                yield RecordedRow(name, example.id, value, {}, text)
         return
     folder = path if path.is_dir() else path.parent
     is_run = path.name == SCORES or path.is_dir()
@@ -189,8 +216,9 @@ def read_score_lines(
             )
         except FieldError as error:
             raise DataError(f"{where}, {error}") from None
+        text = str(row.get("text_digest") or "")
         for name, value in read.items():
-            yield RecordedRow(name, id_, _number(value, where), row)
+            yield RecordedRow(name, id_, _number(value, where), row, text)
 
 
 def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
@@ -301,9 +329,11 @@ def recorded(
         return read_judge(scores, labels)
     if isinstance(scores, Mapping):
         return scores
-    columns: Recorded = {}
+    columns = RecordedScores()
     for score in scores.scores:
         columns.setdefault(score.aspect, {})[score.id] = score.value
+        if score.text_digest:
+            columns.texts[score.id] = score.text_digest
         _add_criteria(columns, score.id, score.evidence)
     return columns
 
@@ -493,8 +523,11 @@ class People:
     Attributes:
         ids: Id of each row, length n.
         systems: Who made each row, length n.
-        groups: The source of each row, length n.
+        groups: The source of each row, length n: its group, or else the source text that it shares
+            with other rows (`source_names`); `None` for a row that is a source of its own.
         words: Number of words of each output, length n.
+        texts: Digest of each text, length n; empty for a row without one. See `text_digest`.
+        other_texts: Ids of rows that were left out, since another text was judged under them.
         annotators: Single ratings of each row by aspect, length n.
         aspects: All human aspects.
     """
@@ -505,12 +538,19 @@ class People:
         self.systems: list[str | None] = []
         self.groups: list[str | None] = []
         self.words: list[int] = []
+        self.texts: list[str] = []
+        self.other_texts: tuple[str, ...] = ()
         self.annotators: list[Annotators] = []
+        self._examples: list[str] = []  # id of each row's example, of which criteria are rows, too
         self._human: list[Human] = []
         self._probabilities: list[float | None] = []
         examples = data if isinstance(data, Examples) else Examples(data, needs_output=False)
         self._reader = examples.labels
+        groups: list[str | None] = []
+        sources: dict[str, str | None] = {}
         for example in examples:
+            groups.append(example.group)
+            sources[example.id] = source_digest(example)
             human, annotators = dict(example.human), dict(example.annotators)
             _add_members(human, annotators, examples.labels.declared)
             self._add(example, example.id, human, annotators)
@@ -519,15 +559,49 @@ class People:
                 if verdict is not None:
                     own: Human = dict.fromkeys(criterion_names(criterion.tags), verdict)
                     self._add(example, criterion_id(example.id, criterion.id), own, {})
+        named = dict(zip(sources, source_names(groups, list(sources.values())), strict=True))
+        self.groups = [named[example] for example in self._examples]
         names = [name for human in self._human for name in human]
         names += [name for annotators in self.annotators for name in annotators]
         self.aspects = tuple(dict.fromkeys(names))
 
+    def of_texts(self, judged: Mapping[str, str]) -> People:
+        """Return the rows that belong to scores: all but those of other texts under the same ids.
+
+        Rows without a text, and rows whose judged text is not recorded, belong to the score with
+        their id.
+
+        Args:
+            judged: Digest of the judged text by id, as `texts_of` returns it.
+        """
+        kept = [
+            not text or judged.get(example, text) == text
+            for example, text in zip(self._examples, self.texts, strict=True)
+        ]
+        if all(kept):
+            return self
+        part = copy(self)
+        columns = ("ids", "systems", "groups", "words", "texts", "annotators")
+        for name in (*columns, "_examples", "_human", "_probabilities"):
+            setattr(part, name, list(compress(getattr(self, name), kept)))
+        other = set(compress(self._examples, map(not_, kept)))
+        part.other_texts = (*self.other_texts, *sorted(other))
+        return part
+
+    def count_without_text(self, judged: Mapping[str, str]) -> int:
+        """Return how many rated rows have no text, where the judged text is recorded."""
+        rows = zip(self._examples, self.texts, self._human, self.annotators, strict=True)
+        return sum(
+            not text and example in judged and bool(human or single)
+            for example, text, human, single in rows
+        )
+
     def _add(self, example: Example, id_: str, human: Human, annotators: Annotators) -> None:
         self.ids.append(id_)
+        self._examples.append(example.id)
         self.systems.append(example.system)
-        self.groups.append(example.group)
         self.words.append(len(example.output.split()))
+        self.texts.append(text_digest(example))
         self._human.append(human)
         self.annotators.append(annotators)
         drawn = example.meta.get(SAMPLING_PROBABILITY)
@@ -535,7 +609,7 @@ class People:
 
     @property
     def has_groups(self) -> bool:
-        """Whether any row says what its source is."""
+        """Whether any row says what it has in common with others."""
         return any(group is not None for group in self.groups)
 
     def groups_of(self, aspect: str) -> list[str | None] | None:
@@ -636,12 +710,37 @@ def check_probability(id_: str, value: Any) -> float | None:
     return number
 
 
-def refuse_other_ids(scored: Iterable[str], known: Iterable[str]) -> None:
-    """Raise unless some id is in both: nearly always these are two files of different data."""
-    if not {*scored} & {*known}:
+def refuse_other_data(scored: Iterable[str], people: People) -> None:
+    """Raise unless some text is in both: nearly always these are two files of different data."""
+    if {*scored} & {*people.ids}:
+        return
+    if people.other_texts:
         raise DataError(
-            f"no id occurs in both scores and data: the scores have {some_ids(scored)}, the data"
-            f" {some_ids(known)}; give the data that were scored"
+            f"the data have other texts than were judged: {len(people.other_texts)} rows have ids"
+            f" of the scores ({some_ids(people.other_texts)}), and none of them has the text that"
+            " was judged, so their ratings are of something else; give the data that were judged"
+        )
+    raise DataError(
+        f"no id occurs in both scores and data: the scores have {some_ids(scored)}, the data"
+        f" {some_ids(people.ids)}; give the data that were scored"
+    )
+
+
+def text_notes(other_texts: Collection[str], without_text: int = 0) -> Iterator[Note]:
+    """Yield how many rows are left out because another text was judged under their ids.
+
+    And how many ratings may be of any text, since their rows have none.
+    """
+    if without_text:
+        yield Note(
+            f"{without_text} rated rows have no text: that their ratings are of the judged texts is"
+            " known from the ids alone"
+        )
+    if other_texts:
+        yield Note(
+            f"{len(other_texts)} rows of the data have other texts than were judged under their ids"
+            f" ({some_ids(other_texts)}); they and their ratings were left out",
+            warning=True,
         )
 
 

@@ -34,7 +34,9 @@ from textassay.meta.records import (
     read_labels,
     read_with_labels,
     recorded,
-    refuse_other_ids,
+    refuse_other_data,
+    text_notes,
+    texts_of,
 )
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import LabelReader
@@ -131,6 +133,8 @@ class AgreementTable(Displayed):
     Attributes:
         rows: In order of scores, then levels.
         unknown_ids: Number of scored ids that no example has.
+        other_texts: Ids of examples that were left out, since another text was judged under them.
+        without_text: Rated examples without a text, which belong to the score with their id.
         raters: Agreement among raters, one row per pairing; `None` if not asked for.
         labels: Agreement of labels, one row per pairing of labels.
         sets: Agreement of sets of labels, one row per pairing of sets.
@@ -141,16 +145,19 @@ class AgreementTable(Displayed):
     raters: tuple[RaterRow, ...] | None = None
     labels: tuple[LabelRow, ...] = ()
     sets: tuple[SetRow, ...] = ()
+    other_texts: tuple[str, ...] = ()
+    without_text: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return `{"rows": [...]}` as JSON values.
 
-        With `labels`, `sets` and `raters` if there are any; rows of labels have their measures,
-        too.
+        With `labels`, `sets` and `raters` if there are any, and `other_texts`, the number of rows
+        that were left out; rows of labels have their measures, too.
         """
         rows = _flat_rows((row.as_dict() for row in self.rows), self.labels)
         parts = {"labels": self.labels or None, "sets": self.sets or None, "raters": self.raters}
-        return {"rows": rows} | {
+        left_out = {"other_texts": len(self.other_texts)} if self.other_texts else {}
+        return {"rows": rows, **left_out} | {
             name: [row.as_dict() for row in part]
             for name, part in parts.items()
             if part is not None
@@ -180,7 +187,8 @@ class AgreementTable(Displayed):
                 yield draw(own)
 
     def _notes(self) -> Iterator[Note]:
-        """Yield what `2 (-1)` groups mean, and why intervals are missing."""
+        """Yield what is left out, what `2 (-1)` groups mean, and why intervals are missing."""
+        yield from text_notes(self.other_texts, self.without_text)
         if self.unknown_ids:
             text = f"{self.unknown_ids} scored ids are not in the data and were left out"
             yield Note(text, warning=True)
@@ -440,10 +448,10 @@ def agreement_table(
         labels,
         aspect_map,
     )
-    people = People(opened, criteria=True)
+    people = People(opened, criteria=True).of_texts(texts_of(scores))
     scored = {id_ for name, values in scores.items() if not is_of_criteria(name) for id_ in values}
     # checked before pairing: files of other data usually share names of aspects but no id
-    refuse_other_ids(scored, people.ids)
+    refuse_other_data(scored, people)
     pairs = pair_names(scores, people.aspects, aspect_map)
     # before any coefficient, so that a missing field names the example and not a row number
     people.check_levels(levels)
@@ -457,7 +465,9 @@ def agreement_table(
         )
     return AgreementTable(
         rows=tuple(work.rows(levels)),
-        unknown_ids=len(scored.difference(people.ids)),
+        unknown_ids=len(scored.difference(people.ids).difference(people.other_texts)),
+        other_texts=people.other_texts,
+        without_text=people.count_without_text(texts_of(scores)),
         raters=work.rater_rows() if raters else None,
         labels=of_labels,
         sets=tuple(work.set_rows()),

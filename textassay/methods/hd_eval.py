@@ -217,11 +217,15 @@ class HDEval(RatingMethod):
         return super().how if self.options.output == "nodes" else "fused"
 
     def describe(self) -> dict[str, Any]:
-        """Return options, task, prompt digest and the trees that are known before the run."""
+        """Return options, task, prompt digest and the trees that are known before the run.
+
+        With the definition of each criterion.
+        """
         trees_given = {
             root: [node.id for node in branch.tree] for root, branch in self._given.items()
         }
-        return super().describe() | {"trees": trees_given}
+        criteria = {n.id: n.definition for branch in self._given.values() for n in branch.tree}
+        return super().describe() | {"trees": trees_given, "criteria": criteria}
 
 
 def decomposer_for(

@@ -47,6 +47,7 @@ class _Compared(NamedTuple):
 
     judge: str  # the run; empty for a trivial measure, which looks at the surface alone
     row: TableRow
+    on: str = ""  # whose texts a trivial measure looked at, if the runs judged different ones
 
 
 class Advantage(NamedTuple):
@@ -113,7 +114,7 @@ class AspectAgreement:
 
 def agreements(
     runs: Sequence[RunSource],
-    data: DataSource,
+    data: Sequence[DataSource],
     joined: Sequence[Joined],
     paired: Sequence[Mapping[str, str]],
     *,
@@ -126,13 +127,12 @@ def agreements(
     pairs = {run.name: own for run, own in zip(runs, paired, strict=True)}
     if not any(pairs.values()):
         return None
-    examples = [example for example in data.examples.values() if example.human]
-    levels = _levels(examples)
+    levels = _levels(data)
     humans = list(dict.fromkeys(human for matched in pairs.values() for human in matched.values()))
     rows: list[_Compared] = []
     labels: list[tuple[int, LabelRow]] = []
     judged: dict[tuple[str, str], Mapping[str, float | None]] = {}
-    for at, run in enumerate(runs):
+    for at, (run, own) in enumerate(zip(runs, data, strict=True)):
         if not pairs[run.name]:
             continue
         scores, of_jurors = _recorded(run, pairs[run.name]), _of_jurors(run, pairs[run.name])
@@ -140,14 +140,11 @@ def agreements(
         mapped = {**pairs[run.name], **{score: human for score, (human, _) in of_jurors.items()}}
         table = agreement_table(
             scores | {score: values for score, (_, values) in of_jurors.items()},
-            data.examples.values(), levels=levels, bootstrap=resamples, aspect_map=mapped,
+            own.examples.values(), levels=levels, bootstrap=resamples, aspect_map=mapped,
             labels=labels_of(run.manifest),
         )  # fmt: skip
         rows += [_Compared(run.name, row) for row in table.rows]
         labels += [(at, row) for row in table.labels]
-    # trivial measures depend on the texts alone: a live page renews its sections without them
-    if not data.surface:
-        data.surface.update(trivial(examples))
     # labels without an order correlate with nothing
     unordered = {
         human
@@ -155,24 +152,35 @@ def agreements(
         for score, human in pairs.get(run.name, {}).items()
         if score in without_order(run.manifest)
     }
-    rated = [human for human in humans if human not in unordered]
-    for name, measured in data.surface.items() if rated else ():
-        table = agreement_table(
-            {name: measured}, data.examples.values(), levels=levels,
-            aspect_map=[f"{name}={human}" for human in rated], bootstrap=resamples,
-        )  # fmt: skip
-        rows += [_Compared("", row) for row in table.rows]
+    several = len({id(own) for own in data}) > 1
+    for at, (run, own) in enumerate(zip(runs, data, strict=True)):
+        rated = [h for h in dict.fromkeys(pairs[run.name].values()) if h not in unordered]
+        if not several:
+            rated = [human for human in humans if human not in unordered]
+        if not rated or (at and not several):
+            continue
+        # trivial measures depend on the texts alone: a live page renews its sections without them
+        if not own.surface:
+            own.surface.update(trivial([one for one in own.examples.values() if one.human]))
+        for name, measured in own.surface.items():
+            table = agreement_table(
+                {name: measured}, own.examples.values(), levels=levels,
+                aspect_map=[f"{name}={human}" for human in rated], bootstrap=resamples,
+            )  # fmt: skip
+            on = f" on the texts of {'AB'[at]}" if several else ""
+            rows += [_Compared("", row, on) for row in table.rows]
+    own_data = {run.name: own for run, own in zip(runs, data, strict=True)}
     found = []
     for human in humans:
-        own = [one for one in rows if one.row.human == human]
+        beside = [one for one in rows if one.row.human == human]
         named = [(at, row) for at, row in labels if row.human == human]
-        whole = [one for one in own if one.judge and one.row.agreement.level == "dataset"]
+        whole = [one for one in beside if one.judge and one.row.agreement.level == "dataset"]
         above = {
-            (one.judge, one.row.aspect): _advantage(values, human, data, resamples)
+            (one.judge, one.row.aspect): _advantage(values, human, own_data[one.judge], resamples)
             for one in whole
             if resamples and (values := judged.get((one.judge, one.row.aspect))) is not None
         }
-        by_level = ([one for one in own if one.row.agreement.level == level] for level in levels)
+        by_level = ([one for one in beside if one.row.agreement.level == level] for level in levels)
         tables = [_table(human, some) for some in by_level if some]
         tables += [label_tables(row, by=runs[at].name)[0] for at, row in named]
         drawn = _plots(human, runs, joined, pairs, {(at, row.aspect) for at, row in named})
@@ -245,9 +253,16 @@ def _of_jurors(
     return found
 
 
-def _levels(examples: Sequence[Example]) -> list[Level]:
+def _levels(data: Sequence[DataSource]) -> list[Level]:
+    """Return the levels for which all data have what they need."""
+    each = [_levels_of(own) for own in data if any(one.human for one in own.examples.values())]
+    return [level for level in each[0] if all(level in other for other in each)]
+
+
+def _levels_of(data: DataSource) -> list[Level]:
+    examples = [example for example in data.examples.values() if example.human]
     levels: list[Level] = ["dataset"]
-    groups = {example.group for example in examples}
+    groups = {data.sources[example.id] for example in examples}
     systems = {example.system for example in examples}
     # groups of one text each have no coefficient
     if None not in groups and 1 < len(groups) < len(examples):
@@ -264,7 +279,7 @@ def _advantage(
     examples = list(data.examples.values())
     ratings = [example.human.get(human) for example in examples]
     scores = [judge.get(example.id) for example in examples]
-    groups = [example.group for example in examples]
+    groups = [data.sources[example.id] for example in examples]
     found: list[tuple[float, str, Interval]] = []
     for name, values in data.surface.items():
         measured = [values.get(example.id) for example in examples]
@@ -294,7 +309,7 @@ def _judges(
 ) -> list[JudgeAgreement]:
     """Return the agreement of the runs' scores: of labels by kappa, of others by rho."""
     found: dict[tuple[str, str], JudgeAgreement] = {}
-    for judge, row in rows:
+    for judge, row, _ in rows:
         own, key = row.agreement, (judge, row.aspect)
         found[key] = JudgeAgreement(
             *key, "Spearman's rho", _rho(own), own.n, own.groups, above.get(key)
@@ -326,7 +341,7 @@ def _above_table(human: str, above: Mapping[tuple[str, str], Advantage | None]) 
 def _table(human: str, rows: Sequence[_Compared]) -> Table:
     """Return the table of `textassay meta`, with who judged and a picture of Spearman's rho."""
     found = [one.row.agreement for one in rows]
-    judges = [one.judge or "a trivial measure" for one in rows]
+    judges = [one.judge or f"a trivial measure{one.on}" for one in rows]
     kinds = ["judge" if one.judge else "other" for one in rows]
     pictures = [
         svg.interval_plot(_rho(agreement), (-1.0, 1.0), mark=0.0, kind=kind)

@@ -27,19 +27,16 @@ from textassay.calibration.columns import (
     read_judged,
     scales_of,
 )
-from textassay.calibration.compare_runs import (
-    CompareRow,
-    agreement_of_runs,
-    compare_runs,
-    compare_systems,
-    comparison_tables,
-)
+from textassay.calibration.compare_runs import CompareRow, compare_systems
 from textassay.calibration.estimate import EstimateRow, estimate_means
 from textassay.calibration.means import SystemDifference, difference_table
-from textassay.meta.records import People
+from textassay.calibration.run_comparison import RunSide, compare_sides
+from textassay.calibration.stress_table import verdict_table
+from textassay.meta.records import People, read_scores
 from textassay.report import svg
-from textassay.report.source import DataSource, RunSource
+from textassay.report.source import DataSource, RunSource, without_folders
 from textassay.runtime.errors import RunFolderError, TextassayError
+from textassay.runtime.labels import labels_of
 from textassay.table import Column, Note, Table, stacked
 
 _DOTS = 600
@@ -89,7 +86,7 @@ class Decisions:
 
 def decisions(
     runs: Sequence[RunSource],
-    data: DataSource,
+    data: Sequence[DataSource],
     pairs: Sequence[Mapping[str, str]],
     calibration: str | Path | None,
 ) -> Decisions:
@@ -98,15 +95,16 @@ def decisions(
     several = len(runs) > 1
     # a growing run may have no score yet, which the file's reader refuses; and a file of a million
     # scores is read only for a section that shows something of it
-    compares_systems = 1 < len(data.systems) <= _MAX_SYSTEMS
-    is_read = (several or any(pairs) or compares_systems) and all(len(run.table) for run in runs)
+    compares_systems = [1 < len(own.systems) <= _MAX_SYSTEMS for own in data]
+    shows_scores = several or any(pairs) or any(compares_systems)
+    is_read = shows_scores and all(len(run.table) for run in runs)
     judged = [read_judged(run.folder) for run in runs] if is_read else []
-    people = data.people if data.examples and is_read else None
+    known = [own.people if own.examples and is_read else None for own in data]
     estimates: list[list[Table]] = []
     tests: list[list[Table]] = []
-    for at, scores in enumerate(judged):
+    for at, (scores, people) in enumerate(zip(judged, known[: len(judged)], strict=True)):
         if people is None:
-            break
+            continue
         # labels without an order have no mean to estimate
         own = {name: one for name, one in pairs[at].items() if name in scores}
         tables = join_columns({name: scores[name] for name in own}, people, own) if own else []
@@ -116,16 +114,17 @@ def decisions(
         estimates.append(stacked(run.each(tables, "Estimate", run.estimate)))
         rated = [columns for columns in tables if columns.raters.shape[1]]
         tests.append(stacked(run.each(rated, STAND_IN, run.test_against_raters)))
-        if compares_systems:
+        if compares_systems[at]:
             unrated = {name: one for name, one in scores.items() if name not in own}
-            section.differences += run.compare_scores(unrated, people, data.systems)
-    if calibration is not None and people is None:
+            section.differences += run.compare_scores(unrated, people, data[at].systems)
+    if calibration is not None and known[0] is None:
         section.curves.extend(_curves(runs[0], [], load_calibration(calibration)))
     section.estimates.extend(_of_runs(estimates))
     section.stand_ins.extend(_of_runs(tests))
     section.differences = _of_runs([[one] for one in section.differences])
     if several and is_read:
-        _compare(runs, judged, people, section)
+        _compare(runs, judged, known, section)
+    section.reasons = list(map(without_folders, section.reasons))
     return section
 
 
@@ -187,13 +186,20 @@ class _OneRun:
         if not scores:
             return []
         try:
-            found = compare_systems(scores, people, systems)
+            found = compare_systems(scores, people, systems, unpaired=True)
         except TextassayError as error:
             self.section.reasons.append(f"Differences of the systems' scores: {error}")
             return []
         self.section.of_systems += [(self.letter, one) for one in found]
         self.section.assumes |= dict.fromkeys(scores, "by the judge's scores alone")
         table = difference_table(found, "differences of the judge's mean scores, by source")
+        for name, heading, numbers in (
+            ("left_out", "left out", [one.left_out for one in found]),
+            ("unpaired", "unpaired", [one.unpaired for one in found]),
+            ("n", "n", [one.n for one in found]),
+        ):
+            if name == "n" or any(numbers):
+                table = table.with_column(Column(name, heading, "count"), numbers, after="b")
         note = Note(
             "the judge's scores alone: without ratings by people nothing shows that they would"
             " agree"
@@ -236,23 +242,28 @@ def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
 def _compare(
     runs: Sequence[RunSource],
     judged: Sequence[Mapping[str, Judged]],
-    people: People | None,
+    known: Sequence[People | None],
     section: Decisions,
 ) -> None:
-    (first, second), files = judged, (runs[0].folder, runs[1].folder)
+    a, b = (
+        RunSide(scores, read_scores(run.folder), people, labels_of(run.manifest))
+        for run, scores, people in zip(runs, judged, known, strict=True)
+    )
+    ids = [set() if people is None else set(people.ids) for people in known]
+    texts = {id_ for one in b.judged.values() for id_ in one.values}
     try:
-        rows = compare_runs(first, second, people)
-        agreement = [] if people is None else agreement_of_runs(first, second, people, rows, files)
+        found = compare_sides(a, b, unpaired=texts <= ids[0] | ids[1])
     except TextassayError as error:
         section.reasons.append(f"Comparison of the runs: {error}")
         return
+    rows = found.rows
     section.of_runs.extend(rows)
-    section.of_agreement.extend(agreement)
+    section.of_agreement.extend(found.agreement)
     ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end]
     # one axis for all aspects, symmetric around 0, so that the pictures can be compared
     most = max([*ends, *(abs(row.difference.value or 0.0) for row in rows)], default=1.0) or 1.0
     pictures = [svg.interval_plot(row.difference, (-most, most), mark=0.0) for row in rows]
-    differences, *others = comparison_tables(rows, agreement, people)
+    differences, *others = found.tables()
     column = Column("picture", "around 0", "picture")
     section.compared.append(differences.with_column(column, pictures, after="difference"))
     section.compared.extend(others)
@@ -263,9 +274,6 @@ def _stress(runs: Sequence[RunSource]) -> list[Table]:
     for run in runs:
         if not run.stress:
             continue
-        # with the engine that stress tests run on, which other pages do not need
-        from textassay.stress.verdicts import verdict_table
-
         try:
             table = verdict_table(run.stress)
         except (KeyError, TypeError) as error:

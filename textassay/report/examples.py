@@ -26,6 +26,7 @@ import numpy as np
 from textassay.meta.correlation import Floats, number_or_none
 from textassay.report.source import OUTCOMES, DataSource, Joined, Rows, RunSource
 from textassay.runtime.conversation import Part, browser_piece, left_out, readable_parts
+from textassay.runtime.data.digests import text_digest
 from textassay.runtime.images import Image, for_page, size_of
 from textassay.runtime.labels import labels_of
 from textassay.runtime.messages import Example, Score
@@ -310,7 +311,9 @@ class ShownScore:
     gap: float | None  # judge minus people
     unit: str  # what the gap is counted in
     other: float | None  # value in the second run
-    change: float | None  # second run minus first
+    change: float | None  # first run minus second
+    # what the second run judged under this id, if that is another text
+    other_example: Example | None
     flips: bool  # whether that crosses the middle of the scale
     obtained: str
     evidence: list[tuple[str, list[Line]]]  # lines by heading
@@ -329,13 +332,13 @@ class ExamplesSection:
 
 
 def examples(
-    run: RunSource, data: DataSource, joined: Joined, *, packed: int
+    run: RunSource, data: Sequence[DataSource], joined: Joined, *, packed: int
 ) -> ExamplesSection | None:
     """Return the scores that a reader should look at first, or `None` while there are none."""
     if not len(run.table):
         return None
     order, rows = first_rows(joined)
-    shown = [show(run, data, joined, row) for row in rows[:PRINTED].tolist()]
+    shown = [show(run, data[0], joined, row, data[-1]) for row in rows[:PRINTED].tolist()]
     return ExamplesSection(order, shown, len(run.table), packed)
 
 
@@ -359,8 +362,13 @@ def first_rows(joined: Joined) -> tuple[str, Rows]:
     return "scores without a value, then the lowest", np.argsort(lowest, kind="stable")
 
 
-def show(run: RunSource, data: DataSource, joined: Joined, row: int) -> ShownScore:
-    """Return one score with its example and evidence."""
+def show(
+    run: RunSource, data: DataSource, joined: Joined, row: int, second: DataSource | None = None
+) -> ShownScore:
+    """Return one score with its example and evidence.
+
+    `second` are the data of a second run, which may have judged another text.
+    """
     score = run.table.score(row)
     scale = labels_of(run.manifest).get(score.aspect)
     example = data.examples.get(score.id)
@@ -373,11 +381,20 @@ def show(run: RunSource, data: DataSource, joined: Joined, row: int) -> ShownSco
         unit=joined.units.get(score.aspect, "points"),
         other=number_or_none(joined.other[row]),
         change=number_or_none(joined.changes[row]),
+        other_example=_other(example, second, score.id),
         flips=bool(joined.flips[row]),
         obtained=obtained(score),
         evidence=grouped(evidence_lines(score)),
         labels=() if scale is None else scale.names,
     )
+
+
+def _other(example: Example | None, second: DataSource | None, id_: str) -> Example | None:
+    """Return what the second run judged under an id, unless it is the same text."""
+    other = None if second is None else second.examples.get(id_)
+    if other is None or other is example:
+        return None
+    return None if example and text_digest(example) == text_digest(other) else other
 
 
 def _known(column: Floats) -> Floats:
@@ -395,14 +412,17 @@ class Packed:
 
 
 def pack_rows(
-    run: RunSource,
-    data: DataSource,
+    runs: Sequence[RunSource],
+    both: Sequence[DataSource],
     joined: Joined,
-    second: RunSource | None,
     *,
     max_rows: int = MAX_ROWS,
 ) -> Packed:
-    """Return the scores of a run, or `max_rows` of them, as compressed columns and blocks."""
+    """Return the scores of a run, or `max_rows` of them, as compressed columns and blocks.
+
+    A second run, with its own data, stands beside the first.
+    """
+    run, data, second = runs[0], both[0], runs[1] if len(runs) > 1 else None
     rows = selected(joined, len(run.table), max_rows)
     by_example = _by_example(run, data, rows)
     order = [row for _, rows_of in by_example for row in rows_of]
@@ -415,10 +435,12 @@ def pack_rows(
         **score_columns(run, joined, order, places=places),
     }
     found = [data.examples.get(example_id) for example_id, _ in by_example]
+    if both[-1] is not data:
+        found += [both[-1].examples.get(example_id) for example_id, _ in by_example]
     limit, pictures = _limit(found), _pictures(found)
     return Packed(
         _compressed(index),
-        tuple(_blocks(run, data, second, by_example, limit, pictures)),
+        tuple(_blocks(run, both, second, by_example, limit, pictures)),
         len(rows),
         len(run.table),
     )
@@ -519,13 +541,23 @@ def detail(
     limit: int,
     texts: dict[str, int],
     pictures: frozenset[str] | None = None,
+    *,
+    other: Example | None = None,
 ) -> dict[str, Any]:
-    """Return what is shown of one example: its texts, ratings and the evidence of its scores."""
+    """Return what is shown of one example: its texts, ratings and the evidence of its scores.
+
+    `other` is what a second run judged under the same id, if that is another text.
+    """
     shown: dict[str, Any] = {
         "scores": [
             {visible(score.aspect): _words(score, limit) for score in each} for each in scores
         ]
     }
+    if other is not None:
+        shown["other"] = clipped(other.output, limit)
+        given = [_part(part, other, limit, texts) for part in parts_of(other, limit)]
+        if example is None or parts_of(example, limit) != parts_of(other, limit):
+            shown["other_given"] = given
     if example is None:
         return shown
     shown["output"] = clipped(example.output, limit)
@@ -602,7 +634,7 @@ def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str,
 
     def place(at: int) -> tuple[int, int]:
         example = data.examples.get(table.ids[at])
-        group = None if example is None else example.group
+        group = None if example is None else data.sources[example.id]
         # the NUL keeps the key of an example without a group apart from names of groups
         return (groups.setdefault(group if group is not None else f"\0{at}", len(groups)), at)
 
@@ -611,7 +643,7 @@ def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str,
 
 def _blocks(
     run: RunSource,
-    data: DataSource,
+    data: Sequence[DataSource],
     second: RunSource | None,
     by_example: Sequence[tuple[str, list[int]]],
     limit: int,
@@ -624,8 +656,9 @@ def _blocks(
             scores = [list(run.table.scores(rows))]
             if second is not None:
                 scores.append(list(second.table.scores(second.table.rows_of(example_id))))
-            example = data.examples.get(example_id)
-            details.append(detail(example, scores, limit, texts, pictures))
+            example = data[0].examples.get(example_id)
+            other = _other(example, data[-1], example_id)
+            details.append(detail(example, scores, limit, texts, pictures, other=other))
         yield _compressed({"texts": list(texts), "examples": details})
 
 

@@ -24,7 +24,14 @@ from textassay.meta.correlation import Floats
 from textassay.methods.by_name import build
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.report import svg
-from textassay.report.source import OUTCOMES, DataSource, Joined, Rows, RunSource
+from textassay.report.source import (
+    OUTCOMES,
+    DataSource,
+    Joined,
+    Rows,
+    RunSource,
+    without_folders,
+)
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph import Graph
@@ -71,11 +78,22 @@ class Overview:
     runs: list[RunFacts]
     data: str
     missing: str | None  # why texts are absent; `None` if they are there
+    left_out: list[str]  # sentences about rows of other texts, which are in no figure
 
 
-def overview(runs: Sequence[RunSource], data: DataSource) -> Overview:
+def overview(runs: Sequence[RunSource], data: Sequence[DataSource]) -> Overview:
     """Return the facts, outcomes and errors of each run."""
-    return Overview([_run_facts(run) for run in runs], data.name, data.missing)
+    reasons: dict[str, None] = {one.missing: None for one in data if one.missing is not None}
+    left_out = [
+        f"{len(own.other_texts):,} rows of {own.name} have other texts than"
+        f" {'AB'[at] if len(runs) > 1 else 'the run'} judged under their ids, so they and their"
+        " ratings are left out."
+        for at, own in enumerate(data)
+        if own.other_texts
+    ]
+    return Overview(
+        [_run_facts(run) for run in runs], data[0].name, "; ".join(reasons) or None, left_out
+    )
 
 
 def _run_facts(run: RunSource) -> RunFacts:
@@ -84,7 +102,7 @@ def _run_facts(run: RunSource) -> RunFacts:
         (name, count, REASONS[name]) for name in OUTCOMES if (count := summary["outcomes"][name])
     ]
     # not every run has all facts, and an empty row would look like a fault
-    facts = [(label, value) for label, value in _all_facts(run, summary) if value]
+    facts = [(label, without_folders(value)) for label, value in _all_facts(run, summary) if value]
     return RunFacts(
         name=run.name,
         facts=[fact for fact in facts if fact[0] not in _MORE],
@@ -92,7 +110,7 @@ def _run_facts(run: RunSource) -> RunFacts:
         outcomes=outcomes,
         bar=svg.shares((name, count) for name, count, _ in outcomes) if outcomes[1:] else None,
         errors=sorted(summary["errors"].items(), key=lambda item: (-item[1], item[0])),
-        signatures=list(run.table.signatures.items()),
+        signatures=[(without_folders(s), count) for s, count in run.table.signatures.items()],
     )
 
 
@@ -172,7 +190,7 @@ class AspectScores:
 
 
 def scores(
-    runs: Sequence[RunSource], data: DataSource, joined: Sequence[Joined]
+    runs: Sequence[RunSource], data: Sequence[DataSource], joined: Sequence[Joined]
 ) -> list[AspectScores] | None:
     """Return means by aspect and system, or `None` while there are no scores."""
     # labels without an order have no mean
@@ -183,23 +201,23 @@ def scores(
 
 
 def _aspect(
-    name: str, runs: Sequence[RunSource], data: DataSource, joined: Sequence[Joined]
+    name: str, runs: Sequence[RunSource], data: Sequence[DataSource], joined: Sequence[Joined]
 ) -> AspectScores:
     judged = [
-        (letter, run, beside)
-        for letter, run, beside in zip("AB", runs, joined, strict=False)
+        (letter, run, beside, own)
+        for letter, run, beside, own in zip("AB", runs, joined, data, strict=False)
         if name in run.table.aspects
     ]
     first = judged[0][1]
-    scales = {run.table.scales[run.table.aspects.index(name)] for _, run, _ in judged}
-    known = np.concatenate([beside.values[run.table.rows_on(name)] for _, run, beside in judged])
+    scales = {run.table.scales[run.table.aspects.index(name)] for _, run, *_ in judged}
+    known = np.concatenate([beside.values[run.table.rows_on(name)] for _, run, beside, _ in judged])
     known = known[~np.isnan(known)]
     # two runs on different scales share an axis that has room for both
     ends = [end for scale in scales if scale is not None for end in scale]
     if None in scales:
         ends += [float(known.min()), float(known.max())] if len(known) else []
     span = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    lines = [row for one in judged for row in _of_run(name, *one, data, span)]
+    lines = [row for one in judged for row in _of_run(name, *one, span)]
     # systems in the order of the first run, each beside its row of the second
     order = {row.system: at for at, row in reversed(list(enumerate(lines)))}
     lines.sort(key=lambda row: order[row.system])
@@ -222,7 +240,7 @@ def _of_run(
     table, rows = run.table, run.table.rows_on(name)
     values, human = joined.values[rows], joined.human[rows]
     examples = [data.examples.get(table.ids[table.example[row]]) for row in rows]
-    groups = [None if one is None else one.group for one in examples]
+    groups = [data.sources.get(table.ids[table.example[row]]) for row in rows]
     systems = [None if one is None else one.system for one in examples]
     scale = table.scales[table.aspects.index(name)]
 
@@ -279,6 +297,7 @@ class Criterion:
     # how much the squared error grows when it is shuffled; `None` unless fitted
     importance: float | None
     weight: Markup | None
+    definition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +324,7 @@ def recipe(run: RunSource) -> RecipeSection:
         picture, steps = _drawn(graph), _in_words(graph)
         fans_out = any(edge.fans_out for edge in graph.edges)
     except TextassayError as error:
-        reason = str(error)
+        reason = without_folders(str(error))
     tree = _tree(run)
     fitted = any(node.importance is not None for node in tree)
     return RecipeSection(
@@ -361,7 +380,8 @@ def _in_words(graph: Graph) -> list[tuple[str, str]]:
 def _tree(run: RunSource) -> list[Criterion]:
     """Return HD-Eval's criteria, or the features of a fitted evaluator."""
     trees = run.recorded("method", "trees")
-    importance = _importance(run)
+    importance, recorded = _importance(run), run.recorded("method", "criteria")
+    definitions = recorded if isinstance(recorded, Mapping) else {}
     layers = trees.values() if isinstance(trees, Mapping) else [sorted(importance)]
     ids = [str(node) for tree in layers for node in tree]
     means = _means_of_criteria(run) if ids else {}
@@ -379,7 +399,8 @@ def _tree(run: RunSource) -> list[Criterion]:
             drawn = Interval(weight, min(0.0, weight), max(0.0, weight))
             bar = svg.interval_plot(drawn, span, mark=0.0, width=110)
         name, depth = parts[-1].replace("-", " "), len(parts) - 1
-        tree.append(Criterion(name, depth, mean, n, picture, weight, bar))
+        definition = str(definitions.get(id_) or "")
+        tree.append(Criterion(name, depth, mean, n, picture, weight, bar, definition))
     return tree
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -43,12 +43,19 @@ from textassay.report.overview import (
     recipe,
     scores,
 )
-from textassay.report.source import DataSource, Joined, RunSource, join, open_data, open_runs
-from textassay.runtime.data.dataset import Examples
+from textassay.report.source import (
+    DataSource,
+    Joined,
+    RunSource,
+    join,
+    open_both,
+    open_runs,
+    without_folders,
+)
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import labels_of, shares_of
 from textassay.runtime.storage.files import storage_errors, write_text
-from textassay.table import HasInterval, Interval, to_html
+from textassay.table import Cell, HasInterval, Interval, Table, to_html
 
 MAX_RUNS = 2
 """Runs on one page: a run, and another beside it."""
@@ -83,11 +90,21 @@ class Content:
     examples: ExamplesSection | None
 
 
+class HasFolder(Protocol):
+    """What was written to a run folder, such as `textassay.Run`."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The run folder; `None` for a run that wrote nothing."""
+
+
 def write_report(
-    runs: Sequence[str | Path],
+    runs: str | Path | HasFolder | Sequence[str | Path | HasFolder],
     out: str | Path,
     *,
-    human: str | Path | Examples | None = None,
+    human: Any = None,
+    fields: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
     calibration: str | Path | None = None,
     aspect_map: Iterable[str] | Mapping[str, str] = (),
     title: str | None = None,
@@ -97,9 +114,13 @@ def write_report(
     """Write one HTML file that shows a run, or two runs side by side.
 
     Args:
-        runs: One run folder, or two whose differences are shown.
+        runs: A run or its folder, or two whose differences are shown.
         out: The file to write.
-        human: Data with texts and ratings; by default the data that the first run judged.
+        human: Data with texts and ratings: a path, a table such as a pandas data frame, or examples
+            or dicts; by default the data that each run judged. Ratings of other texts than a run
+            judged are left out, and counted.
+        fields: Field map of `human`, from its names to ours.
+        missing: Cells of `human` that are missing values.
         calibration: Calibration folder whose curves and intervals are shown.
         aspect_map: Which human aspect a score is compared with, as in `textassay meta`.
         title: Heading of the page; by default the names of the runs.
@@ -109,22 +130,24 @@ def write_report(
 
     Raises:
         ConfigurationError: A folder holds no run, the data cannot be read, there are too many
-            runs, or `max_rows` is negative.
+            runs, a run wrote no folder, or `max_rows` is negative.
         StorageError: The file cannot be written.
     """
-    if not 1 <= len(runs) <= MAX_RUNS:
-        raise ConfigurationError(f"a report shows one run or two, not {len(runs)}")
+    folders = [_folder(run) for run in (runs if isinstance(runs, Sequence) else [runs])]
+    if isinstance(runs, str):
+        folders = [_folder(runs)]
+    if not 1 <= len(folders) <= MAX_RUNS:
+        raise ConfigurationError(f"a report shows one run or two, not {len(folders)}")
     if max_rows < 0:
         raise ConfigurationError(f"max_rows= must be at least 0, not {max_rows}")
-    opened = open_runs(list(runs))
+    opened = open_runs(folders)
     for run in opened:
         run.table.read_all()
-    data = open_data(opened[0], human)
+    reading = {"fields": fields, "missing": missing} if human is not None else {}
+    data = open_both(opened, human, reading)
     mapping = dict(map_entries(aspect_map))
     joined = join_runs(opened, data, mapping)
-    packed = pack_rows(
-        opened[0], data, joined, opened[1] if len(opened) > 1 else None, max_rows=max_rows
-    )
+    packed = pack_rows(opened, data, joined, max_rows=max_rows)
     content = build_content(
         opened, data, joined, mapping, packed=packed.shown, calibration=calibration, title=title,
         note=note,
@@ -133,15 +156,27 @@ def write_report(
         write_text(Path(out), fill_page(content, packed=packed))
 
 
-def join_runs(runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]) -> Joined:
+def _folder(run: str | Path | HasFolder) -> str | Path:
+    if isinstance(run, str | Path):
+        return run
+    if run.folder is None:
+        raise ConfigurationError(
+            f"{run!r} wrote no run folder; write its page with run.report(path), or judge with out="
+        )
+    return run.folder
+
+
+def join_runs(
+    runs: Sequence[RunSource], data: Sequence[DataSource], aspect_map: Mapping[str, str]
+) -> Joined:
     """Return the first run's scores beside ratings and the second run."""
-    pairs = pairs_of(runs[0], data, aspect_map)
-    return join(runs[0], data, pairs, runs[1] if len(runs) > 1 else None)
+    pairs = pairs_of(runs[0], data[0], aspect_map)
+    return join(runs[0], data[0], pairs, runs[1] if len(runs) > 1 else None)
 
 
 def build_content(
     runs: Sequence[RunSource],
-    data: DataSource,
+    data: Sequence[DataSource],
     joined: Joined,
     aspect_map: Mapping[str, str],
     *,
@@ -151,9 +186,10 @@ def build_content(
     title: str | None = None,
     note: str = "",
 ) -> Content:
-    """Return all sections."""
-    pairs = [pairs_of(run, data, aspect_map) for run in runs]
-    beside = [joined, *(join(run, data, own) for run, own in zip(runs[1:], pairs[1:], strict=True))]
+    """Return all sections of runs, each with its own data."""
+    pairs = [pairs_of(run, own, aspect_map) for run, own in zip(runs, data, strict=True)]
+    rest = zip(runs[1:], data[1:], pairs[1:], strict=True)
+    beside = [joined, *(join(run, own, paired) for run, own, paired in rest)]
     about, of_scores = overview(runs, data), scores(runs, data, beside)
     agreement = agreements(runs, data, beside, pairs, resamples=resamples)
     decided = decisions(runs, data, pairs, calibration)
@@ -180,6 +216,24 @@ def fill_page(content: Content, *, packed: Packed | None = None, live: str | Non
         content=content, packed=packed, live=live, script=script, style=style, max_rows=MAX_ROWS,
         policy=policy(script, style, connect=live is not None),
     )  # fmt: skip
+
+
+def fill_tables(tables: Sequence[Table], *, title: str, note: str = "") -> str:
+    """Return a page of tables alone, such as the report of a fitted evaluator."""
+    style = asset("page.css")
+    return environment().get_template("tables.html.jinja").render(
+        title=title, note=note, style=style, policy=policy("", style, connect=False),
+        tables=tables,
+    )  # fmt: skip
+
+
+def portable(table: Table) -> Table:
+    """Return a table without the folders of paths, which say on whose machine it was made."""
+
+    def cut(cell: Cell) -> Cell:
+        return without_folders(cell) if isinstance(cell, str) else cell
+
+    return replace(table, rows=[list(map(cut, row)) for row in table.rows])
 
 
 def render_sections(content: Content) -> str:
@@ -396,6 +450,7 @@ def _missing(runs: Sequence[RunSource], overview: Overview, decisions: Decisions
             )
     if overview.missing is not None:
         yield f"Texts, systems and ratings are not available: {overview.missing}."
+    yield from overview.left_out
     if decisions.reasons:
         count = len(decisions.reasons)
         what = "One result" if count == 1 else f"{count} results"

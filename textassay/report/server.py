@@ -53,11 +53,12 @@ class LiveRun:
         self, folder: Path, *, name: str | None = None, data: Path | Examples | None = None
     ) -> None:
         self.run: RunSource = open_run(folder, name=name)
-        self.data: DataSource = open_data(self.run, data)
         self._lines = array("l")
         self._lock = threading.Lock()
         self._sections: tuple[int, bool, str] | None = None
         self._renew_at = 0.0
+        self._read()  # which texts were judged
+        self.data: DataSource = open_data(self.run, data)
 
     def page(self, address: str) -> str:
         """Return the page without scores, which it asks for at `address`."""
@@ -113,7 +114,7 @@ class LiveRun:
         with self._lock:
             self._read()
             rows = list(range(len(self.run.table)))
-            joined = join_runs([self.run], self.data, {})
+            joined = join_runs([self.run], [self.data], {})
             return {"rows": rows, "scores": score_columns(self.run, joined, rows)}
 
     def detail(self, example: int) -> dict[str, Any] | None:
@@ -145,9 +146,9 @@ class LiveRun:
         return "running" if quiet < 30 else f"no new score for {quiet:.0f} s"
 
     def _content(self) -> Any:
-        joined = join_runs([self.run], self.data, {})
+        joined = join_runs([self.run], [self.data], {})
         return build_content(
-            [self.run], self.data, joined, {}, packed=len(self.run.table),
+            [self.run], [self.data], joined, {}, packed=len(self.run.table),
             resamples=RESAMPLES if self.finished else 0,
         )  # fmt: skip
 

@@ -8,11 +8,13 @@ nothing. Knows nothing of HTML.
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,16 +23,30 @@ from scipy import stats
 from textassay.meta.correlation import Floats
 from textassay.meta.records import People, refuse_other_labels
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.digests import sources_by_id, text_digest
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.labels import labels_of, without_order
+from textassay.runtime.labels import LabelSets, labels_of, without_order
 from textassay.runtime.messages import Example, Outcome, Scale, Score
 from textassay.runtime.storage.files import storage_errors
+from textassay.runtime.storage.kept_rows import kept_rows
 from textassay.runtime.storage.run_files import SCORES, RunSummary, parse_score, read_manifest
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 _BLOCK = 4 << 20
 """Bytes that one step of `read_more` takes from the file."""
+
+
+_ABSOLUTE = re.compile(r"""(?:(?<![\w./:])|(?<=\w/))/(?:[^\s/:'"|,]+/)+([^\s/:'"|,]+)""")
+
+
+def without_folders(text: str) -> str:
+    """Return a text of ours with absolute paths cut to the names of their files.
+
+    A page is passed on, and paths say on whose machine it was made.
+    """
+    return _ABSOLUTE.sub(r"\1", text)
 
 
 class ScoreTable:
@@ -52,6 +68,7 @@ class ScoreTable:
         self._rows: dict[tuple[int, int], int] = {}
         self._id_index: dict[str, int] = {}
         self._aspect_index: dict[str, int] = {}
+        self._texts = array("Q")  # digest of the text of each example; 0 if it is not recorded
         self.read_to, self._line = 0, 0  # bytes and lines of the file that were read
 
     def __len__(self) -> int:
@@ -118,6 +135,18 @@ class ScoreTable:
         rows = (self._rows.get((at, aspect)) for aspect in range(len(self.aspects)))
         return [row for row in rows if row is not None]
 
+    def knows(self, example_id: str) -> bool:
+        """Return whether there is a score of an example."""
+        return example_id in self._id_index
+
+    def judged(self, example: Example) -> bool:
+        """Return whether the run may have judged this text; false if it judged another one."""
+        at = self._id_index.get(example.id)
+        if at is None or not self._texts[at]:
+            return True
+        digest = text_digest(example)
+        return not digest or int(digest, 16) == self._texts[at]
+
     def rows_on(self, aspect: str) -> Rows:
         """Return the rows of an aspect."""
         return np.flatnonzero(np.array(self.aspect, int) == self.aspects.index(aspect))
@@ -138,6 +167,9 @@ class ScoreTable:
         example = self._id_index.setdefault(score.id, len(self.ids))
         if example == len(self.ids):
             self.ids.append(score.id)
+            self._texts.append(0)
+        if score.text_digest:
+            self._texts[example] = int(score.text_digest, 16)
         aspect = self._aspect_index.setdefault(score.aspect, len(self.aspects))
         if aspect == len(self.aspects):
             self.aspects.append(score.aspect)
@@ -214,6 +246,8 @@ class DataSource:
     name: str
     examples: dict[str, Example]  # by id; empty if the data could not be found
     missing: str | None = None  # why there are none, for readers of the page; `None` if there are
+    # ids whose text in the data is another one than was judged: they and their ratings are left out
+    other_texts: tuple[str, ...] = ()
 
     # trivial measures of the texts by name and id, once somebody has asked for them
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
@@ -227,6 +261,11 @@ class DataSource:
     def people(self) -> People:
         """The ratings as the decisions take them; read once, since a live page asks again."""
         return People(list(self.examples.values()))
+
+    @cached_property
+    def sources(self) -> dict[str, str | None]:
+        """The source of each example by id, as intervals take it; see `source_names`."""
+        return sources_by_id(self.examples.values())
 
     @property
     def systems(self) -> list[str]:
@@ -262,12 +301,66 @@ def open_runs(folders: list[str | Path]) -> list[RunSource]:
     return runs
 
 
-def open_data(run: RunSource, data: str | Path | Examples | None) -> DataSource:
-    """Read the examples that a run judged."""
+def open_data(
+    run: RunSource, data: Any = None, *, reading: Mapping[str, Any] = EMPTY
+) -> DataSource:
+    """Read the examples that a run judged, whose scores have been read as far as they are there.
+
+    Of other data than its own, rows with other texts than the run judged are left out, with their
+    ratings; in their place are those of the run's own data, if these are still there.
+
+    Args:
+        run: The run.
+        data: Other data: a path, a table, or examples.
+        reading: How they are read, such as `fields`.
+    """
     labels = labels_of(run.manifest)
-    if data is not None:
-        given = data if isinstance(data, Examples) else Examples(data, labels=labels)
-        return DataSource(Path(given.name).name, _by_id(given))
+    if data is None:
+        return _own_data(run, labels)
+    given = data if isinstance(data, Examples) else Examples(data, labels=labels, **reading)
+    examples = _by_id(given)
+    other = tuple(id_ for id_, example in examples.items() if not run.table.judged(example))
+    if other:
+        own = _own_data(run, labels).examples
+        for id_ in other:
+            del examples[id_]
+        examples |= {id_: own[id_] for id_ in other if id_ in own}
+    return DataSource(Path(given.name).name, examples, other_texts=other)
+
+
+def open_both(runs: Sequence[RunSource], data: Any, reading: Mapping[str, Any]) -> list[DataSource]:
+    """Return the data of each run; one object for all of them if the runs judged the same texts."""
+    found = [open_data(runs[0], data, reading=reading)]
+    for run in runs[1:]:
+        first = found[0]
+        if _same_data(runs[0], run) or not run.recorded("data", "digest"):
+            found.append(first)
+            continue
+        own = open_data(run, data, reading=reading)
+        if not own.examples:
+            # what the first run judged is of use where the second judged the same texts
+            same = {i: e for i, e in first.examples.items() if run.table.judged(e)}
+            own = (
+                first
+                if len(same) == len(first.examples)
+                else replace(own, examples={i: e for i, e in same.items() if run.table.knows(i)})
+            )
+        found.append(first if own.examples == first.examples else own)
+    return found
+
+
+def _same_data(a: RunSource, b: RunSource) -> bool:
+    """Return whether two runs judged one data set, read in one way."""
+    return all(
+        a.recorded(*keys) == b.recorded(*keys)
+        for keys in (("data", "digest"), ("data", "path"), ("spec", "fields"), ("spec", "missing"))
+    )
+
+
+def _own_data(run: RunSource, labels: LabelSets) -> DataSource:
+    rows = kept_rows(run.folder)
+    if rows is not None:
+        return DataSource("data from memory", _by_id(Examples(rows, labels=labels)))
     path = run.recorded("data", "path")
     if not path:
         return DataSource("", {}, "the run judged data from memory; name the file of data")
@@ -354,8 +447,8 @@ class Joined:
     sizes: Floats
     units: dict[str, str]  # what a gap is counted in, by aspect
     other: Floats  # value in the second run; NaN without one
-    # second run minus first; NaN if either is missing or their scales differ, and of labels without
-    # an order
+    # first run minus second, as everywhere; NaN if either is missing or their scales differ, and of
+    # labels without an order
     changes: Floats
     # whether a change crosses the middle of the scale
     flips: np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -433,7 +526,7 @@ def _changes(
         scale = first.table.scales[at]
         if scales.get(name, scale) != scale or name in without_order(first.manifest):
             continue  # a difference of points on two scales means nothing
-        changes[rows] = other[rows] - values[rows]
+        changes[rows] = values[rows] - other[rows]
         if scale is not None:
             middle = (scale[0] + scale[1]) / 2
             flips[rows] = (values[rows] - middle) * (other[rows] - middle) < 0

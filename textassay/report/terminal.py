@@ -38,7 +38,7 @@ def run_parts(
 ) -> Iterator[RenderableType]:
     """Yield what was judged, the scores by system, and the scores to look at first."""
     yield _facts(run, data)
-    tables = [aspect.table() for aspect in scores([run], data, [joined]) or ()]
+    tables = [aspect.table() for aspect in scores([run], [data], [joined]) or ()]
     tables += [_first(run, data, joined)] if len(run.table) else []
     for table in tables:
         yield Group(Text(), to_terminal(table, width))
@@ -53,7 +53,7 @@ def example_parts(shown: Sequence[ShownScore]) -> RenderableType:
 
 
 def _facts(run: RunSource, data: DataSource) -> RenderableType:
-    summary = overview([run], data)
+    summary = overview([run], [data])
     facts = summary.runs[0]
     table = plain_table("", "", left=2)
     for label, value in facts.facts + facts.more:
@@ -65,6 +65,7 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
     parts: list[RenderableType] = [_safe(run.name, "bold"), indented(table)]
     if summary.missing is not None:
         parts.append(_safe(f"Texts and ratings are not available: {summary.missing}.", "yellow"))
+    parts += [_safe(sentence, "yellow") for sentence in summary.left_out]
     return Group(*parts)
 
 

@@ -556,6 +556,9 @@ class Score(Message):
     applied."""
     signature: str = ""
     """Names method, model, prompt digest, sampling and version; equal signatures are comparable."""
+    text_digest: str = ""
+    """Digest of the judged text, by which ratings of another text with the same id are told from
+    ratings of this one; empty if it is not recorded."""
     started: AwareDatetime | None = None
     """When work on the example began (UTC); `None` in scores that no run has made."""
     seconds: float | None = Field(default=None, ge=0)

@@ -259,6 +259,9 @@ class Settings(EndpointSettings):
     """Seed of the sampling of the model of one role."""
     keep_thoughts: bool = True
     """Whether the thoughts of models are kept with their answers."""
+    keep_rows: bool = True
+    """Whether a run of data from memory keeps its rows in the run folder, for reports and for
+    comparing runs."""
     attempts: int = Field(default=6, ge=1)
     """Maximum attempts per call."""
     timeout: Positive | None = None

@@ -23,6 +23,7 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
 from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
+from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
 from textassay.runtime.model import A, ChatMessage, Model, Q, Request, Response, Wrapper
@@ -301,7 +302,7 @@ class StressRun:
         for test, turned in self._turned.items():
             if not any(model.changed for model in turned) and test not in before:
                 answered.pop(test, None)  # the prompts show nothing that could be turned around
-        sources = {one.id: one.group for one in self._originals()}
+        sources = sources_by_id(self._originals())
         joined = JoinedSessions(
             sources,
             answered[""],

@@ -26,6 +26,7 @@ from textassay.calibration.means import (
     holm,
     mean_over_groups,
 )
+from textassay.calibration.stress_table import verdict_table
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.messages import Aspect, Score
@@ -41,7 +42,7 @@ from textassay.stress.edits import (
     expected,
     variant_id,
 )
-from textassay.table import Alert, Column, Displayed, Interval, Note, Table
+from textassay.table import Displayed, Note, Table
 
 Verdict = Literal["holds", "fails", "inconclusive"]
 
@@ -51,13 +52,6 @@ points."""
 MIN_SOURCES = 5
 """Fewer sources hold nothing: they may agree by chance."""
 _MUST_FALL = ("lower", "higher")
-_COLUMNS = (
-    Column("test", "test"), Column("family", "family"), Column("aspect", "aspect"),
-    Column("expects", "expects"), Column("n", "n", "count"),
-    Column("sources", "sources", "count"), Column("shift", "shift", "interval"),
-    Column("noise", "noise", "number"), Column("moved", "moved", "share"),
-    Column("flips", "flips", "share"), Column("verdict", "verdict"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -564,24 +558,6 @@ class StressResult(Displayed):
             "untested": list(self.untested),
             "summary": self.summary,
         }
-
-
-def verdict_table(document: Mapping[str, Any]) -> Table:
-    """Return the verdicts of a stress run from its JSON values, as in `stress.json`."""
-    rows = [
-        (row["test"], row["family"], row["aspect"], row["expects"], row["n"], row["groups"],
-         Interval(row["shift"], row["low"], row["high"]), row["noise"], row["moved"],
-         row["flip_rate"], Alert("fails") if row["verdict"] == "fails" else row["verdict"])
-        for row in document["tests"]
-    ]  # fmt: skip
-    notes = []
-    if untested := document.get("untested"):
-        text = "not tested, because the data or the method do not allow it"
-        notes.append(Note(f"{text}: {', '.join(untested)}"))
-    if unscored := sum(row.get("unscored", 0) for row in document["tests"]):
-        text = f"{unscored} pairs are missing a score and are left out of the shifts"
-        notes.append(Note(text, warning=True))
-    return Table(_COLUMNS, rows, tuple(notes), title=document.get("summary", "verdicts"))
 
 
 def counted(rows: Sequence[StressRow]) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -17,11 +16,8 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.table import Note
 
 if TYPE_CHECKING:
-    from textassay.calibration.columns import Judged
+    from textassay.calibration.run_comparison import RunSide
     from textassay.meta.correlation import Level
-    from textassay.meta.records import People
-    from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.labels import LabelSets
 
 
 @command("compare", panel=DECIDING)
@@ -46,6 +42,12 @@ def compare(
     aspects: Annotated[
         list[str] | None, flags.option("A,B", "Aspects to compare; may repeat.", "--aspects", "-a")
     ] = None,
+    listed: Annotated[
+        int | None,
+        flags.option(
+            "N", "Also list the N largest losses of A and as many gains, with ids.", "--list", min=1
+        ),
+    ] = None,
     fail_below: Annotated[
         float | None,
         flags.option(
@@ -60,109 +62,73 @@ def compare(
 ) -> int:
     """Compare two runs or two systems: differences A - B by source, with intervals and tests.
 
-    Texts are paired by id, or else by source. Two runs that share neither, such as those of two
-    weeks of traffic, are compared as independent samples.
+    Texts are paired by id, or else by source; what has no counterpart, such as the texts of two
+    weeks of traffic, is compared as independent samples.
 
     Examples:
         textassay compare runs/new runs/old
+        textassay compare runs/new runs/old --list 20
         textassay compare runs/new runs/old --fail-below -0.1
         textassay compare runs/first --systems M13 M17
     """
-    from textassay.calibration.compare_runs import (
-        agreement_of_runs,
-        compare_runs,
-        comparison_tables,
-        gate,
-    )
+    from textassay.calibration.compare_runs import gate
     from textassay.calibration.means import weight_named
+    from textassay.calibration.run_comparison import compare_sides
 
     over, names = weight_named(weight), flags.typed_names(aspects)
     flags.check_confidence(confidence)
     if systems is None:
         if run_b is None:
             raise ConfigurationError("compare takes two runs, or one run and --systems A B")
-        sides = _runs(run_a, run_b, data, given)
+        a, b = _runs(run_a, run_b, data, given)
     elif data is not None:
         raise ConfigurationError("compare --systems takes one run and, if need be, its DATA")
     else:
-        sides = _systems(run_a, run_b, systems, given)
-    rows = compare_runs(
-        sides.a, sides.b, sides.people, other_people=sides.other, unpaired=sides.known,
-        aspects=names, confidence=confidence, seed=seed, weight=over,
+        a, b = _systems(run_a, run_b, systems, given)
+    known = {id_ for side in (a, b) if side.people is not None for id_ in side.people.ids}
+    judged = {id_ for one in b.judged.values() for id_ in one.values}
+    found = compare_sides(
+        # with all texts in the data, their sources are known
+        a, b, unpaired=judged <= known, aspects=names, confidence=confidence, seed=seed,
+        weight=over, with_agreement=systems is None,
     )  # fmt: skip
-    agreement = []
-    if sides.people is not None and sides.files is not None:
-        agreement = agreement_of_runs(
-            sides.a, sides.b, sides.people, rows, sides.files,
-            labels=sides.labels, aspects=names, seed=seed,
-        )  # fmt: skip
-    document: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
+    document, tables = found.as_dict(), found.tables()
+    if listed is not None:
+        document["changes"] = found.changes.as_dicts(most=listed)
+        tables.append(found.changes.table(most=listed))
     if systems is not None:
         document["systems"] = list(systems)
     print_tables(
-        comparison_tables(rows, agreement, sides.people),
+        tables,
         document,
         as_json=as_json,
         notes=[] if systems is None else [Note(f"a is {systems[0]}, b is {systems[1]}")],
     )
     if fail_below is None:
         return 0
-    verdict = gate(rows, fail_below)
+    verdict = gate(found.rows, fail_below)
     say(f"gate: a - b of at least {fail_below:g} {verdict}")
     return GATE_STATUS[verdict]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sides:
-    """What is compared, and the data of both sides.
-
-    Attributes:
-        a: Scores of the first side.
-        b: Scores of the second.
-        people: Their data, or those of the first; `None` if they are not known.
-        other: Those of the second, if they are others.
-        known: Whether all that was judged is in the data, so that the sources are known.
-        files: What both were read from; `None` for two systems of one run, whose texts differ.
-        labels: Labels of both by name.
-    """
-
-    a: Mapping[str, Judged]
-    b: Mapping[str, Judged]
-    people: People | None
-    other: People | None
-    known: bool
-    files: tuple[Path | Examples, Path | Examples] | None = None
-    labels: tuple[LabelSets, LabelSets] | None = None
+def _runs(
+    run_a: Path, run_b: Path, data: Path | None, given: flags.Given
+) -> tuple[RunSide, RunSide]:
+    first = Rated(run_a, data, given).side()
+    return first, Rated(run_b, data, given).side(first.labels)
 
 
-def _runs(run_a: Path, run_b: Path, data: Path | None, given: flags.Given) -> _Sides:
-    from textassay.calibration.columns import read_judged
-    from textassay.runtime.data.ratings import LabelReader
-
-    first, second = Rated(run_a, data, given), Rated(run_b, data, given)
-    people = other = None
-    first_labels = first.declared
-    if data is not None or given.keys() - {"task"} or first.own_data is not None:
-        people, first_labels = first.people, first.labels
-    labels = first_labels, {**first_labels, **second.declared}
-    readers = [LabelReader(one) for one in labels]
-    files = first.source(readers[0]), second.source(readers[1])
-    a, b = map(read_judged, files, readers)
-    known = set() if people is None else set(people.ids)
-    judged = {id_ for one in b.values() for id_ in one.values}
-    if not judged <= known and second.own_data is not None:
-        task = {key: given[key] for key in given.keys() & {"task"}}
-        other = Rated(run_b, None, task).people
-        known |= set(other.ids)
-    return _Sides(a, b, people, other, judged <= known, files, labels)
-
-
-def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: flags.Given) -> _Sides:
+def _systems(
+    run: Path, data: Path | None, systems: tuple[str, str], given: flags.Given
+) -> tuple[RunSide, RunSide]:
     from textassay.calibration.compare_runs import of_system
 
     rated = Rated(run, data, given)
-    first, second = (of_system(rated.judged, rated.people, name) for name in systems)
-    return _Sides(first, second, rated.people, None, known=True)
+    side = replace(rated.side(), judged=rated.judged)
+    first, second = (
+        replace(side, judged=of_system(side.judged, rated.people, name)) for name in systems
+    )
+    return first, second
 
 
 @command("rank", panel=DECIDING)
@@ -196,10 +162,12 @@ def rank(
     pairs = Rated(scores, data, given).comparisons(pair)
     names = flags.typed_names(aspects)
     rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)
-    document = {
+    document: dict[str, Any] = {
         "rows": [row.as_dict() for one in rankings for row in one.rows],
         "differences": [delta.as_dict() for one in rankings for delta in one.differences],
     }
+    if rankings[0].other_texts:
+        document["other_texts"] = len(rankings[0].other_texts)
     print_tables(rankings, document, as_json=as_json)
 
 
@@ -311,7 +279,8 @@ def alt_test(
     flags.check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
-    scaled = Rated(scores, data, given, aspect_map, scale=scale).scaled_columns()
+    rated = Rated(scores, data, given, aspect_map, scale=scale)
+    scaled = rated.scaled_columns()
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
     tests = [
         annotator_test(columns, scales=own, rows_independent=rows_independent, **options)  # type: ignore[arg-type]
@@ -319,6 +288,6 @@ def alt_test(
     ]
     if pool and len(scaled) > 1:
         tests.append(pooled_annotator_test(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
-    document = {"rows": [one.as_dict() for one in tests]}
+    document = {"rows": [one.as_dict() for one in tests], **rated.left_out}
     notes = notes_of(columns for columns, _ in scaled)
     print_tables(tests, document, as_json=as_json, notes=notes)

@@ -97,6 +97,7 @@ def estimate(
         "rows": [row.as_dict() for one in estimates for row in one.rows],
         "differences": [delta.as_dict() for one in estimates for delta in one.differences],
         "assumes": list(dict.fromkeys(note for one in estimates for note in one.assumes)),
+        **rated.left_out,
     }
     print_tables(estimates, document, as_json=as_json, notes=notes_of(tables))
 
@@ -181,7 +182,7 @@ def label_plan(
         plan_labels(columns, half_width, scales=own, confidence=confidence, seed=seed)
         for columns, own in scaled
     ]
-    document = {"rows": [plan.as_dict() for plan in plans]}
+    document = {"rows": [plan.as_dict() for plan in plans], **rated.left_out}
     notes = notes_of(columns for columns, _ in scaled)
     print_tables(plans, document, as_json=as_json, notes=notes)
     if next_ is not None and out is not None:
@@ -310,7 +311,8 @@ def calibrate(
         sources=rated.sources(tables),
         made={"seed": seed, "method": method, "labels": labels},
     )
-    print_tables(drawn, {"out": str(out), "aspects": reports}, as_json=as_json)
+    document = {"out": str(out), "aspects": reports, **rated.left_out}
+    print_tables(drawn, document, as_json=as_json)
     say(
         f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out"
         " RUN2"

@@ -10,7 +10,7 @@ from textassay.cli import flags
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
-from textassay.evaluation.request import recorded_request
+from textassay.evaluation.request import recorded_request, with_kept_rows
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import settings_in, split_settings
 
@@ -78,6 +78,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
     """Make a command that resumes a run; flags that are given now replace the run's settings."""
     from textassay.cli.commands.score import command_of
     from textassay.evaluation.manifest import settings_to_resume
+    from textassay.runtime.storage.kept_rows import kept_rows
     from textassay.runtime.storage.run_files import read_manifest
 
     manifest = read_manifest(folder)
@@ -89,10 +90,13 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
             f"resume it there with “evaluate(..., method=GRAPH, out={str(folder)!r}, resume=True)”"
         )
     data = request.data if typed.get("data") is None else str(typed["data"])
+    # with a limit the kept rows are not all of the data, which a resumed run must have
+    if data is None and request.limit is None and (rows := kept_rows(folder)) is not None:
+        data, request = str(rows), with_kept_rows(request)
     if data is None:
         raise ConfigurationError(
-            f"{folder}: the run's data came from memory; resume it in Python with "
-            "“evaluate(examples, ..., out=..., resume=True)”"
+            f"{folder}: the run's data came from memory and were not kept; resume it in Python"
+            " with “evaluate(examples, ..., out=..., resume=True)”"
         )
     given = settings_in(flags.with_model_tables(typed, request.models))
     settings = settings_to_resume(folder, manifest, request, given)

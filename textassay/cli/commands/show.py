@@ -10,7 +10,7 @@ from contextlib import aclosing, suppress
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,7 +20,7 @@ from textassay.cli.console import results, say, warn
 from textassay.cli.exits import run_async
 from textassay.cli.rated import shown_examples
 from textassay.listening import is_loopback
-from textassay.runtime.errors import UnknownName
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.table import printable
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def show(
     source = open_run(run)
     source.table.read_all()
     data = open_data(source, shown_examples(run, human, given))
-    joined = join_runs([source], data, dict(map_entries(aspect_map or ())))
+    joined = join_runs([source], [data], dict(map_entries(aspect_map or ())))
     if id_ is None:
         _show_run(run, source, data, joined, as_json=as_json)
     else:
@@ -121,7 +121,7 @@ def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, An
             "unscored": row.unscored,
             "human": row.people,
         }
-        for aspect in scores([run], data, [joined]) or ()
+        for aspect in scores([run], [data], [joined]) or ()
         for row in aspect.rows
     ]
 
@@ -225,10 +225,23 @@ def view(
 @command("report", panel=LOOKING)
 def report(
     runs: Annotated[
-        list[Path], flags.argument("RUN...", "Run folder. A second one is compared with it.")
+        list[Path],
+        flags.argument(
+            "RUN...",
+            "Run folder. A second one is compared with it. Or a fitted evaluator's folder.",
+        ),
     ],
     *,
-    out: Annotated[Path, flags.option("FILE", "HTML file to write.", "--out", "-o")],
+    out: Annotated[Path, flags.option("FILE", "File to write.", "--out", "-o")],
+    format_: Annotated[
+        Literal["html", "latex", "csv", "markdown"] | None,
+        flags.option(
+            "",
+            "Format of a fitted evaluator's tables: by default by the ending of FILE (.tex, .csv,"
+            " .md), else html.",
+            "--format",
+        ),
+    ] = None,
     human: flags.Human = None,
     calibration: Annotated[
         Path | None, flags.option("DIR", "Calibration whose curves and intervals are shown.")
@@ -242,15 +255,56 @@ def report(
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence.
 
+    Of a fitted evaluator it shows the report of fit, also as LaTeX, CSV or Markdown.
+
     Examples:
         textassay report runs/first --out report.html
+        textassay report evaluators/first --out tables.tex
         textassay report runs/first runs/second --human ratings.jsonl --out report.html
     """
+    from textassay.methods.fitted.evaluator import is_evaluator
     from textassay.report import write_report
 
+    if is_evaluator(runs[0]):
+        if len(runs) > 1 or human or calibration or aspect_map or given:
+            raise ConfigurationError(
+                "report of a fitted evaluator takes its folder, --out, --format, --title and --note"
+            )
+        _report_fit(runs[0], out, format_, title, note)
+        return
+    if format_ not in (None, "html"):
+        raise ConfigurationError(
+            f"a run is shown as html; --format {format_} is for the folder of a fitted evaluator"
+        )
     shown = shown_examples(runs[0], human, given)
     write_report(
         runs, out, human=shown, calibration=calibration, aspect_map=aspect_map or (), title=title,
         note=note,
     )  # fmt: skip
+    say(f"wrote {out}")
+
+
+_FORMAT_OF = {".tex": "latex", ".csv": "csv", ".md": "markdown"}
+
+
+def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None, note: str) -> None:
+    """Write the report of a fitted evaluator."""
+    from textassay.fitting.report import Fit
+    from textassay.report.page import fill_tables, portable
+    from textassay.runtime.storage.files import storage_errors, write_text
+    from textassay.table import to_csv, to_latex, to_markdown
+
+    tables = list(map(portable, Fit.load(folder).tables()))
+    chosen = format_ or _FORMAT_OF.get(out.suffix.lower(), "html")
+    if chosen == "html":
+        text = fill_tables(tables, title=title or folder.resolve().name, note=note)
+    elif chosen == "csv":
+        # one table after the other, below their titles
+        titles = (f"# {table.title}\n" if table.title else "" for table in tables)
+        text = "\n".join(map(str.__add__, titles, map(to_csv, tables)))
+    else:
+        write = to_latex if chosen == "latex" else to_markdown
+        text = "\n".join(map(write, tables))
+    with storage_errors(f"{out} cannot be written"):
+        write_text(out, text)
     say(f"wrote {out}")

@@ -26,8 +26,9 @@ from pydantic import ValidationError
 
 from textassay.agents.prompt_template import Task
 from textassay.learning.aggregators import Aggregator
-from textassay.meta.records import HasScores, Recorded, read_labels, read_scores, recorded
+from textassay.meta.records import HasScores, Recorded, read_labels, read_scores, recorded, texts_of
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.digests import text_digest
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Aspect, AspectTree, Example, Message
 from textassay.runtime.storage.files import digest_of, read_sealed, write_sealed
@@ -134,9 +135,18 @@ def restore_aggregator(evaluator: Evaluator) -> Aggregator:
     return aggregator
 
 
+class FeatureScores(Recorded):
+    """Recorded scores by feature and id, with what is known of the texts that they are of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[str, Mapping[str, str]] = {}
+        """Digest of the judged text by feature and id, as far as it is recorded."""
+
+
 def read_files(
     files: Iterable[ScoreSource] | Mapping[str, ScoreSource], aspects: Collection[str] | None = None
-) -> Recorded:
+) -> FeatureScores:
     """Read files of scores and runs, and name their features."""
     named = (
         files.items()
@@ -148,7 +158,7 @@ def read_files(
         if not scores:
             raise DataError(f"{source} contains no scores")
     counts = Counter(aspect for _, _, scores in read for aspect in scores)
-    columns: Recorded = {}
+    columns = FeatureScores()
     for name, source, scores in read:
         for aspect, values in scores.items():
             # only names that collide are prefixed, so that the usual single file keeps plain names
@@ -160,6 +170,8 @@ def read_files(
                     " scores={'NAME': FILE}"
                 )
             columns[feature] = values
+            if texts := texts_of(scores):
+                columns.texts[feature] = texts
     return columns
 
 
@@ -173,7 +185,10 @@ def _scores_of(source: ScoreSource, aspects: Collection[str] | None) -> Recorded
                 f"{source}: the labels of {name!r} have no order, so their numbers are no feature"
                 f" to learn from; choose other aspects (aspects=)"
             )
-    return {name: values for name, values in read_scores(source).items() if name not in unordered}
+    scores = read_scores(source)
+    for name in unordered:
+        scores.pop(name, None)
+    return scores
 
 
 def split_name(item: str) -> tuple[str | None, str]:
@@ -212,9 +227,19 @@ def matching_names(patterns: Sequence[str], known: Sequence[str]) -> tuple[str, 
 def read_row(
     example: Example, features: Sequence[str], scores: Mapping[str, Mapping[str, float | None]]
 ) -> list[float]:
-    """Return an example's features in order, NaN if it has none."""
+    """Return an example's features in order, NaN if it has none.
+
+    A score of another text with the same id is none of the example's.
+    """
     metrics, id_ = example.metrics, example.id
-    values = [scores[name].get(id_) if name in scores else metrics.get(name) for name in features]
+    texts = scores.texts if isinstance(scores, FeatureScores) else {}
+    own = text_digest(example) if texts else ""
+    values = [
+        metrics.get(name) if name not in scores
+        else scores[name].get(id_) if texts.get(name, {}).get(id_, own) in ("", own) or not own
+        else None
+        for name in features
+    ]  # fmt: skip
     return [float("nan") if value is None else value for value in values]
 
 

@@ -367,6 +367,7 @@ class LearnedTree:
             "evaluator": self._evaluator.digest,
             "aggregator": self._verdicts.aggregator.name,
             "judge": self._judge.describe(),
+            "criteria": {node.id: node.definition for node in self._evaluator.tree or ()},
             "aspects": [{"name": a.name, "scale": list(a.scale)} for a in self.aspects],
             "options": self.options.model_dump(mode="json"),
         }

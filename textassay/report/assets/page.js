@@ -91,7 +91,7 @@
     by("people-key").hidden = !(columns.human && columns.aspects.some((aspect) => aspect.unit === "points"));
     by("other-key").hidden = !columns.other;
     by("columns").className = `row columns ${layout()}`;
-    by("columns").replaceChildren(...["Example", ...(columns.systems.length ? ["System"] : []), "Aspect", "", columns.other ? "A" : "Judge", ...(columns.size ? ["People", "Apart"] : []), ...(columns.other ? ["B", "B − A"] : [])]
+    by("columns").replaceChildren(...["Example", ...(columns.systems.length ? ["System"] : []), "Aspect", "", columns.other ? "A" : "Judge", ...(columns.size ? ["People", "Apart"] : []), ...(columns.other ? ["B", "A − B"] : [])]
       .map((text, place) => element("span", place > (columns.systems.length ? 3 : 2) ? "n" : "", text)));
   }
   const layout = () => [!state.columns.size && "without-people", !state.columns.systems.length && "without-systems", state.columns.other && "with-other"].filter(Boolean).join(" ");
@@ -152,7 +152,7 @@
       id: names((row) => columns.ids[columns.example[row]]), system: names((row) => columns.systems[columns.system[columns.example[row]]]),
       aspect: names((row) => columns.aspects[columns.aspect[row]].name), outcome: (row) => columns.outcomes[columns.outcome[row]], value: label("value"),
       people: columns.human && label("human"), apart: columns.gap && number("gap"),
-      apart_in: columns.gap && ((row) => (at("gap", row) === null ? "" : columns.aspects[columns.aspect[row]].unit)), second_run: columns.other && label("other"), change: columns.change && number("change"),
+      apart_in: columns.gap && ((row) => (at("gap", row) === null ? "" : columns.aspects[columns.aspect[row]].unit)), second_run: columns.other && label("other"), a_minus_b: columns.change && number("change"),
       calibrated: columns.calibrated && ((row) => columns.calibrated[0][row] ?? ""), low: columns.calibrated && ((row) => columns.calibrated[1][row] ?? ""), high: columns.calibrated && ((row) => columns.calibrated[2][row] ?? ""),
     };
     const shown = Object.entries(fields).filter(([, value]) => value), cell = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
@@ -238,7 +238,7 @@
     if (columns.size && human !== null) parts.push(`people ${named(aspect, human, 2)}`);
     if (columns.size && gap !== null) parts.push(`apart ${signed(gap)}`);
     if (columns.other && other !== null) parts.push(`other run ${named(aspect, other, 2)}`);
-    if (columns.other && change !== null) parts.push(`change ${signed(change)}${at("flip", row) ? ", flips" : ""}`);
+    if (columns.other && change !== null) parts.push(`A minus B ${signed(change)}${at("flip", row) ? ", flips" : ""}`);
     return parts.filter(Boolean).join(", ");
   }
 
@@ -315,6 +315,35 @@
     for (const [label, place] of shown.images) list.append(drawImage(label, shown.texts[place]));
     return list;
   }
+  const MAX_DIFFERENCE = 1500; // words of each text: the table of common words grows with the square
+  function differences(a, b) { // the words of both texts, and which of them the other lacks
+    const [first, second] = [a, b].map((text) => text.match(/\s+|[^\s]+/g) ?? []);
+    if (first.length > MAX_DIFFERENCE || second.length > MAX_DIFFERENCE) return [[[a, false]], [[b, false]]];
+    const width = second.length + 1, common = new Uint16Array((first.length + 1) * width);
+    for (let i = first.length - 1; i >= 0; i--) {
+      for (let j = second.length - 1; j >= 0; j--) {
+        common[i * width + j] = first[i] === second[j] ? common[(i + 1) * width + j + 1] + 1 : Math.max(common[(i + 1) * width + j], common[i * width + j + 1]);
+      }
+    }
+    const sides = [[], []];
+    let i = 0, j = 0;
+    while (i < first.length || j < second.length) {
+      if (i < first.length && j < second.length && first[i] === second[j]) { sides[0].push([first[i++], false]); sides[1].push([second[j++], false]); }
+      else if (j === second.length || (i < first.length && common[(i + 1) * width + j] >= common[i * width + j + 1])) sides[0].push([first[i++], true]);
+      else sides[1].push([second[j++], true]);
+    }
+    return sides;
+  }
+  function compared(shown, runs) { // two texts under one id, side by side, with their differences
+    const made = element("div", "both");
+    differences(shown.output ?? "", shown.other).forEach((words, run) => {
+      const side = element("div"), text = quoted("");
+      for (const [word, differs] of words) text.append(differs && word.trim() ? element("mark", "", word) : word);
+      side.append(element("h4", "", `Text of ${"AB"[run]}, ${runs[run]}`), run || shown.output !== undefined ? text : element("p", "soft", "The text is not available."));
+      made.append(side);
+    });
+    return [made];
+  }
   function words(row, shown) {
     const columns = state.columns, example = columns.example[row], aspect = columns.aspects[columns.aspect[row]];
     const heading = element("h3"), verdict = element("p", "verdict"), close = element("button", "close", "Back to the list");
@@ -332,8 +361,10 @@
     }
     if (at("other", row) !== null) told("Second run", named(aspect, at("other", row)), at("flip", row) ? " flips" : "");
     const made = [close, heading, verdict];
-    if (shown.output !== undefined) made.push(quoted(shown.output));
+    if (shown.other !== undefined) made.push(...compared(shown, columns.runs));
+    else if (shown.output !== undefined) made.push(quoted(shown.output));
     made.push(...(shown.given ?? []).map((part) => given(part, shown.texts)));
+    if (shown.other_given) made.push(element("h4", "", `What the text of B was made from`), ...shown.other_given.map((part) => given(part, shown.texts)));
     if (shown.images) made.push(images(shown));
     const references = (shown.references ?? []).map((place) => shown.texts[place]);
     if (references.length) made.push(folded(references.length > 1 ? `${references.length} references` : "Reference", ...references));

@@ -21,6 +21,8 @@ from textassay.runtime.storage.journal import parse_row, read_lines
 FORMAT = 1
 MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.json", "answers"
 BATCHES = "batches.jsonl"
+ROWS = "rows.jsonl"
+"""The judged rows, of a run whose data came from memory."""
 _CALIBRATED = ("calibrated", "low", "high", "outside")
 """Fields that only calibrated scores have."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -48,6 +50,8 @@ def score_row(score: Score) -> bytes:
     if score.outside is score.calibrated is score.low is score.high is None:
         for name in _CALIBRATED:
             del fields[name]
+    if not score.text_digest:
+        del fields["text_digest"]
     return encode(fields, default=as_json)
 
 

@@ -3,6 +3,7 @@
     manifest.json    everything needed to repeat the run; written once
     scores.jsonl     one score a line, append-only, readable at any time
     summary.json     counts, means and cost
+    rows.jsonl       what was judged, if the data came from memory
     answers/         answers of models, if the run has no cache elsewhere
     .lock            held by the process that writes to the run; freed when the process dies
 
@@ -34,6 +35,7 @@ from textassay.runtime.storage.run_files import (
     BATCHES,
     FORMAT,
     MANIFEST,
+    ROWS,
     SCORES,
     SUMMARY,
     RunSummary,
@@ -232,7 +234,7 @@ class RunFolder(AsyncResource):
         """Leave the folder as it was found; nothing was answered, so there is nothing to lose."""
         with suppress(OSError):  # not empty, or not removable while open: then it stays
             # The manifest last: a kill in between leaves a run without scores, which gives way.
-            for name in (SUMMARY, SCORES, MANIFEST) if self._discarded else ():
+            for name in (SUMMARY, ROWS, SCORES, MANIFEST) if self._discarded else ():
                 (self.path / name).unlink(missing_ok=True)
             if self._made:
                 shutil.rmtree(self.answers, ignore_errors=True)
@@ -330,10 +332,10 @@ def _is_leftover(entry: Path) -> bool:
         return _is_left_cache(entry)
     if entry.name == LOCK:
         return _is_lock(entry)
-    files = (MANIFEST, SUMMARY, SCORES) if (entry.parent / MANIFEST).exists() else ()
+    files = (MANIFEST, SUMMARY, SCORES, ROWS) if (entry.parent / MANIFEST).exists() else ()
     # A process that is killed while it writes one of them leaves a file beside it.
     return entry.name in files or any(
-        is_unfinished(entry.name, file) for file in (MANIFEST, SUMMARY, SCORES)
+        is_unfinished(entry.name, file) for file in (MANIFEST, SUMMARY, SCORES, ROWS)
     )
 
 

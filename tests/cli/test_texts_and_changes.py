@@ -1,0 +1,135 @@
+"""Commands that hold a run against ratings of other texts, and that name what got worse."""
+
+import json
+import shutil
+
+import pytest
+
+from tests.cli.harness import document, served, textassay
+from tests.report.test_two_texts import rows, write_run
+from textassay import evaluate_sync, fit_sync
+from textassay.runtime.settings import Settings
+
+
+@pytest.fixture
+def runs(tmp_path):
+    old = rows("Old")
+    for i, row in enumerate(old):
+        row["human"] = {"fluency": 1 + i % 5}
+    new = rows("New", ratings=False)
+    values = [1.0 + i % 5 for i in range(40)]
+    changed = [5.0, 1.0, *values[2:]]
+    return (
+        write_run(tmp_path, "new", new, changed),
+        write_run(tmp_path, "old", old, values),
+        tmp_path / "old-data.jsonl",
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("meta",),
+        ("estimate",),
+        ("alt-test",),
+        ("calibrate", "--out", "OUT"),
+        ("label-plan", "--half-width", "0.1"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_ratings_of_other_texts_are_refused(runs, command, tmp_path):
+    new, _, rated = runs
+    name, *more = (str(tmp_path / "out") if word == "OUT" else word for word in command)
+    textassay(name, new, rated, *more).ends(2, "other texts than were judged: 40 rows have ids")
+
+
+def test_rows_of_other_texts_are_left_out_and_counted(runs, tmp_path):
+    new, _, rated = runs
+    old = [json.loads(line) for line in rated.read_text().splitlines()]
+    mixed = [
+        {**row, "output": row["output"].replace("Old", "New")} if i >= 10 else row
+        for i, row in enumerate(old)
+    ]
+    (tmp_path / "mixed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in mixed))
+    for command in ("meta", "estimate"):
+        found = document(command, new, tmp_path / "mixed.jsonl")
+        assert found["other_texts"] == 10
+        assert any("10 rows of the data have other texts" in note for note in found["notes"])
+    assert document("meta", new, tmp_path / "mixed.jsonl")["rows"][0]["n"] == 30
+
+
+def test_a_file_of_ratings_with_other_texts_is_not_joined(runs, tmp_path):
+    new, _, rated = runs
+    done = textassay("meta", new, "--ratings", rated)
+    assert done.code != 0
+    assert "40 rows of" in done.said
+    assert "other texts than the data under the same ids" in done.said
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_agreement_is_compared_on_texts_that_both_judged(runs, turned):
+    new, old, _ = runs
+    found = document("compare", *((old, new) if turned else (new, old)))
+    assert found["agreement"] == []
+    assert found["rows"][0]["other_texts"] == 40
+    assert any("40 of 40 rated rows" in note for note in found["notes"])
+
+
+def test_compare_lists_what_got_worse_and_better(runs):
+    new, old, _ = runs
+    found = document("compare", new, old, "--list", "5")
+    assert [(one["id"], one["change"], one["direction"]) for one in found["changes"]] == [
+        ("q1", -1.0, "worse"),
+        ("q0", 4.0, "better"),
+    ]
+    shown = textassay("compare", new, old, "--list", "1").ok().out
+    assert "q1" in shown
+    assert any("worse on 1 scores, better on 1 and equal on 38" in n for n in found["notes"])
+    assert "changes" not in document("compare", new, old)
+
+
+def test_a_run_of_data_from_memory_is_shown_compared_and_resumed(tmp_path):
+    texts = [{**row, "system": "AB"[i % 2]} for i, row in enumerate(rows("Some", count=8))]
+    run = tmp_path / "run"
+    with served() as server:
+        settings = Settings(api_base=server.url)
+        given = {"method": "llm-score", "aspects": "fluency", "settings": settings}
+        evaluate_sync(texts, model="direct/judge", out=run, **given)
+        lines = (run / "scores.jsonl").read_bytes().splitlines(keepends=True)
+        (run / "scores.jsonl").write_bytes(b"".join(lines[:3]))
+        textassay("resume", run, "--api-base", server.url).ok()
+    shown = document("show", run)["rows"]
+    assert {row["system"] for row in shown} == {None, "A", "B"}
+    assert shown[0]["n"] == 8
+    assert document("compare", run, "--systems", "A", "B")["systems"] == ["A", "B"]
+
+
+def test_a_fitted_evaluator_is_written_as_a_page_and_as_tables(tmp_path):
+    rated = [
+        {
+            "id": f"x{i}", "output": f"text {i}", "group": f"g{i // 4}",
+            "human": {"fluency": 1 + i % 5}, "metrics": {"a_b": i % 5 + i % 3 / 3, "c": i % 7},
+        }
+        for i in range(60)
+    ]  # fmt: skip
+    data = tmp_path / "rated.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rated))
+    fitted = fit_sync(data, features=["*"], out=tmp_path / "evaluator")
+    for ending, words in (
+        ("html", "<table"), ("tex", "\\begin{tabular}"), ("csv", "pearson,pearson_low"),
+        ("md", "| evaluator |"),
+    ):  # fmt: skip
+        textassay("report", tmp_path / "evaluator", "--out", tmp_path / f"fit.{ending}").ok()
+        text = (tmp_path / f"fit.{ending}").read_text("utf-8")
+        assert words in text
+        assert str(tmp_path) not in text
+    assert "a\\_b" in (tmp_path / "fit.tex").read_text("utf-8")
+    table = fitted.to_pandas()
+    assert {"aspect", "name", "pearson", "pearson_low"} <= set(table.columns)
+    shutil.rmtree(tmp_path / "evaluator")
+
+
+def test_a_run_has_no_other_formats(runs, tmp_path):
+    new, *_ = runs
+    done = textassay("report", new, "--out", tmp_path / "x.tex", "--format", "latex")
+    done.ends(2, "is for the folder of a fitted evaluator")

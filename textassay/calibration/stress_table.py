@@ -1,0 +1,44 @@
+"""The verdicts of a stress run as a table, from what its `stress.json` holds.
+
+Apart from the tests themselves, since pages show the verdicts of runs that were made long ago.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from textassay.table import Alert, Column, Interval, Note, Table
+
+_COLUMNS = (
+    Column("test", "test"), Column("family", "family"), Column("aspect", "aspect"),
+    Column("expects", "expects"), Column("n", "n", "count"),
+    Column("sources", "sources", "count"), Column("shift", "shift", "interval"),
+    Column("noise", "noise", "number"), Column("moved", "moved", "share"),
+    Column("flips", "flips", "share"), Column("verdict", "verdict"),
+)  # fmt: skip
+
+
+def verdict_table(document: Mapping[str, Any]) -> Table:
+    """Return the verdicts of a stress run from its JSON values, as in `stress.json`."""
+    rows = [
+        (row["test"], row["family"], row["aspect"], row["expects"], row["n"], row["groups"],
+         Interval(row["shift"], row["low"], row["high"]), row["noise"], row["moved"],
+         row["flip_rate"], Alert("fails") if row["verdict"] == "fails" else row["verdict"])
+        for row in document["tests"]
+    ]  # fmt: skip
+    notes = []
+    if untested := document.get("untested"):
+        text = "not tested, because the data or the method do not allow it"
+        notes.append(Note(f"{text}: {', '.join(untested)}"))
+    if paraphrases := document.get("paraphrases"):
+        notes.append(
+            Note(
+                f"paraphrases: {paraphrases['verified']} of {paraphrases['asked']} verified; the"
+                " others were dropped"
+            )
+        )
+    if unscored := sum(row.get("unscored", 0) for row in document["tests"]):
+        text = f"{unscored} pairs are missing a score and are left out of the shifts"
+        notes.append(Note(text, warning=True))
+    return Table(_COLUMNS, rows, tuple(notes), title=document.get("summary", "verdicts"))
