@@ -31,7 +31,8 @@ from textassay.calibration.means import (
 from textassay.learning.splits import group_codes
 from textassay.meta.agreement import Difference
 from textassay.meta.agreement import compare as compare_agreement
-from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
+from textassay.meta.choice import alternatives, compare_choices
+from textassay.meta.correlation import COEFFICIENTS, Codes, Floats, Level
 from textassay.meta.labels import compare_labels
 from textassay.meta.records import (
     People,
@@ -387,6 +388,7 @@ def agreement_of_runs(
     """
     by_text = [row.aspect for row in rows if row.paired_by == "text"]
     found = agreement_difference(a, b, people, by_text, seed=seed)
+    found += choice_difference(a, b, people, by_text)
     first, second = map(read_labels, files) if labels is None else labels
     return found + label_difference(
         read_scores(files[0], LabelReader(first)),
@@ -397,6 +399,33 @@ def agreement_of_runs(
         aspects=aspects,
         seed=seed,
     )
+
+
+def choice_difference(
+    a: Mapping[str, Judged], b: Mapping[str, Judged], people: People, aspects: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return by aspect how much more often the first run puts first what people find best.
+
+    In pairs of texts, and in groups of texts if the data name them; as `meta.choice` counts. An
+    aspect without any such group is left out.
+    """
+    rows = []
+    for name in aspects:
+        if name not in people.aspects:
+            continue
+        first, second = ([run[name].values.get(id_) for id_ in people.ids] for run in (a, b))
+        rated = people.ratings(name).tolist()
+        for one in alternatives(people.paired, people.groups):
+            n, found = compare_choices(
+                one.column(first), one.column(second), one.column(rated), one.groups,
+                units=one.units if one.sided else None,
+            )  # fmt: skip
+            rows += [
+                _agreement_row(name, heading, n, found[measure], level="group")
+                for measure, heading in (("choice", "choice"), ("strict", "choice, strict"))
+                if n
+            ]
+    return rows
 
 
 def label_difference(
@@ -451,10 +480,12 @@ def label_difference(
     return rows
 
 
-def _agreement_row(aspect: str, coefficient: str, n: int, delta: Difference) -> dict[str, Any]:
+def _agreement_row(
+    aspect: str, coefficient: str, n: int, delta: Difference, *, level: Level = "dataset"
+) -> dict[str, Any]:
     low, high = delta.ci if delta.ci is not None else (None, None)
     return {
-        "aspect": aspect, "level": "dataset", "coefficient": coefficient, "n": n, "a": delta.a,
+        "aspect": aspect, "level": level, "coefficient": coefficient, "n": n, "a": delta.a,
         "b": delta.b, "difference": delta.difference, "low": low, "high": high, "p": delta.p,
     }  # fmt: skip
 
@@ -496,6 +527,13 @@ def _agreement_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     undefined = {one["aspect"]: None for one in agreement if one["difference"] is None}
     notes = [Note("intervals: 95%, over sources")]
+    if any(one["level"] == "group" for one in agreement):
+        notes.append(
+            Note(
+                "choice: share of people's best among the texts of a group that a run puts first,"
+                " ties shared (strict: wrong); its n are groups"
+            )
+        )
     if undefined:
         text = (
             f"{', '.join(undefined)}: agreement is undefined, because the ratings or a run's scores"

@@ -10,7 +10,9 @@ import gzip
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -18,7 +20,7 @@ import numpy as np
 
 from textassay.meta.correlation import Floats, Level
 from textassay.meta.raters import rating_table
-from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.dataset import OTHER_OUTPUT, Examples
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader
 from textassay.runtime.data.tables import FieldError, JsonLines
 from textassay.runtime.errors import (
@@ -452,16 +454,21 @@ class People:
         groups: The source of each row, length n.
         words: Number of words of each output, length n.
         annotators: Single ratings of each row by aspect, length n.
+        paired: Whether each row is a pair of texts, length n.
+        subsets: What each row has in the field that the data are divided by, length n.
         aspects: All human aspects.
     """
 
-    def __init__(self, data: Any, *, criteria: bool = False) -> None:
-        """Read a data set."""
+    def __init__(self, data: Any, *, criteria: bool = False, by: str | None = None) -> None:
+        """Read a data set, whose subsets are those of the field `by`."""
         self.ids: list[str] = []
         self.systems: list[str | None] = []
         self.groups: list[str | None] = []
         self.words: list[int] = []
         self.annotators: list[Annotators] = []
+        self.paired: list[bool] = []
+        self.subsets: list[str | None] = []
+        self._by = by
         self._human: list[Human] = []
         self._probabilities: list[float | None] = []
         examples = data if isinstance(data, Examples) else Examples(data, needs_output=False)
@@ -486,8 +493,18 @@ class People:
         self.words.append(len(example.output.split()))
         self._human.append(human)
         self.annotators.append(annotators)
+        self.paired.append(example.meta.get(OTHER_OUTPUT) is not None)
+        self.subsets.append(_subset(example, self._by))
         drawn = example.meta.get(SAMPLING_PROBABILITY)
         self._probabilities.append(check_probability(example.id, drawn))
+
+    def only(self, subset: str) -> People:
+        """Return the rows of one subset."""
+        made, kept = copy(self), [one == subset for one in self.subsets]
+        for name, column in vars(self).items():
+            if isinstance(column, list):
+                setattr(made, name, list(compress(column, kept)))
+        return made
 
     @property
     def has_groups(self) -> bool:
@@ -554,6 +571,15 @@ class People:
                         f"level {level!r} needs the field {level!r} in the data; example {id_!r}"
                         " has none"
                     )
+
+
+def _subset(example: Example, by: str | None) -> str | None:
+    """Return what an example has in a field of its own or of ours, as text."""
+    if by is None:
+        return None
+    name = by.removeprefix("meta.")
+    value = getattr(example, name) if name in ("system", "group") else example.meta.get(name)
+    return None if value is None else str(value)
 
 
 def _add_members(human: Human, annotators: Annotators, declared: Mapping[str, LabelScale]) -> None:

@@ -229,6 +229,10 @@ def meta(
             " of the sources and measures on the others.",
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        flags.option("FIELD", "Also show the agreement for each value of a field of the data."),
+    ] = None,
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED],
 ) -> None:
@@ -236,6 +240,7 @@ def meta(
 
     Examples:
         textassay meta runs/first
+        textassay meta runs/first best_of_four.jsonl --level group --by subset
         textassay meta runs/first data.jsonl --level dataset,group,system --json
         textassay meta runs/first rated.csv --field item=id --field coh=human.coherence
     """
@@ -260,6 +265,7 @@ def meta(
         raters=raters,
         labels=labels,
         threshold=_threshold(threshold),
+        by=by,
     )
     print_tables([found], found.as_dict(), as_json=as_json)
 
