@@ -72,9 +72,11 @@ def test_the_interval_is_students_over_groups_and_wider_if_groups_belong_togethe
 def test_twenty_right_choices_do_not_make_a_certain_judge():
     found = choice_agreement([1, 0] * 20, [1, 0] * 20, np.repeat(np.arange(20), 2).tolist())
     low, high = found.choice.ci
-    assert high == 1 and 0.85 < low < 0.95
+    assert high == 1
+    assert 0.85 < low < 0.95
     few = choice_agreement([1, 0] * 14, [1, 0] * 14, np.repeat(np.arange(14), 2).tolist())
-    assert few.choice.ci is None and "at least 15 groups" in few.note
+    assert few.choice.ci is None
+    assert "at least 15 groups" in few.note
 
 
 def test_judges_are_compared_on_the_groups_that_both_scored():
@@ -84,7 +86,8 @@ def test_judges_are_compared_on_the_groups_that_both_scored():
     n, found = compare_choices(a, b, human, groups)
     delta = found["choice"]
     assert (n, delta.a, delta.b) == (19, 1.0, pytest.approx(14 / 19))
-    assert delta.ci[0] < delta.difference < delta.ci[1] and 0 < delta.p < 0.05
+    assert delta.ci[0] < delta.difference < delta.ci[1]
+    assert 0 < delta.p < 0.05
     same = compare_choices(a, a, human, groups)[1]["choice"]
     assert (same.difference, same.p, same.ci) == (0, 1.0, None)
 
@@ -164,7 +167,8 @@ def test_the_note_of_a_threshold_says_what_its_ties_count_as(tmp_path):
     ]
     data = write_lines(tmp_path / "data.jsonl", rows)
     done = textassay("meta", data, data, "--aspect-map", "judge=ok", "--threshold", "0.5")
-    assert "4 scores (33.3%) equal it" in done.err and "count half as either" in done.err
+    assert "4 scores (33.3%) equal it" in done.err
+    assert "count half as either" in done.err
     for one in rows:
         one["metrics"]["judge"] += 1.5
     data = write_lines(tmp_path / "graded.jsonl", rows)

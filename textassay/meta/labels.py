@@ -560,9 +560,9 @@ def agreement_at(
     ties = equal[confirming & ~np.isnan(values) & ~np.isnan(people)] & cut.is_shared
     # a tie is a row of half a weight on either side
     rows = np.concatenate([np.arange(len(ties)), np.flatnonzero(ties)])
-    said = np.concatenate([pairs.scores, np.zeros(int(ties.sum()))])
+    labels_of_rows = np.concatenate([pairs.scores, np.zeros(int(ties.sum()))])
     weights = np.where(ties[rows], 0.5, 1.0)
-    cells = (pairs.human[rows] * len(labels) + said).astype(np.intp)
+    cells = (pairs.human[rows] * len(labels) + labels_of_rows).astype(np.intp)
     number = number_of_groups(pairs)
     tables = _tables(cells, sources_of(pairs)[rows], number, len(labels) ** 2, weights)
     found = _agreement_of(

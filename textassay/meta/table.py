@@ -193,21 +193,23 @@ class AgreementTable(Displayed):
     def _tables_of_subsets(self) -> list[Table]:
         """Return each table with the rows of all subsets; confusion matrices are in JSON alone."""
         column = Column("subset", self.by)
+        parts = [(name, table) for name, one in self.subsets.items() for table in one._tables()]
+        parts = [(n, table) for n, table in parts if "human" in (c.name for c in table.columns)]
+        known = {one for row in self.rows + self.labels for one in (row.aspect, row.human)}
+        known |= {one for row in self.choices + self.sets for one in (row.aspect, row.human)}
         return stacked(
             replace(
                 table.with_column(column, [name] * len(table.rows), after="human"),
                 title=f"{table.title}, by {self.by}",
-                # what holds for all subsets stands once below them
+                # what is said of no score in particular is the same for all subsets
                 notes=tuple(
                     note._replace(text=f"{name}: {note.text}")
-                    if note.warning or table.title == _AGREEMENT
+                    if table.title == _AGREEMENT or note.text.partition(": ")[0] in known
                     else note
                     for note in table.notes
                 ),
             )
-            for name, one in self.subsets.items()
-            for table in one._tables()
-            if any(own.name == "human" for own in table.columns)
+            for name, table in parts
         )
 
     def _tables(self) -> list[Table]:
@@ -298,8 +300,7 @@ def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
             notes.append(
                 Note(
                     f"{row.aspect}: {own.unscored} groups are left out of choices, because a text"
-                    " in them has no score",
-                    warning=True,
+                    " in them has no score"
                 )
             )
         if own.undecided:
