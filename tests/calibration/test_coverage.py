@@ -33,6 +33,21 @@ def test_estimates_hold_the_truth(rated, texts, skew):
     assert found["corrected"].half_width < found["labels only"].half_width
 
 
+@pytest.mark.parametrize("design", bench.PREVALENCES)
+def test_yes_and_no_of_a_random_draw_are_estimated_better_than_by_the_ratings_alone(design):
+    """Rogan and Gladen's correction errs up to twice as far as the ratings there."""
+    found = bench.yes_no(80, *design)
+    assert found.corrected < found.labels
+    assert found.corrected < found.rogan_gladen
+    assert found.held.coverage >= 0.95 - 2 * NOISE
+
+
+def test_a_judge_that_made_no_error_yet_is_not_certain_to_make_none():
+    found = bench.yes_no(100, 0.5, 0.99, 0.95, n=2000, rated=40)
+    assert found.held.coverage >= 0.95 - 2 * NOISE
+    assert found.corrected < found.labels / 2
+
+
 @pytest.mark.parametrize(
     ("rated", "design"),
     [

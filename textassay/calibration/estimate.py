@@ -5,7 +5,9 @@ Judge only, labels only, and corrected.
 Knows columns. A mean is over sources, each counting the same however many texts it has, or over
 texts; with sources of unequal size these are two numbers. The corrected estimate takes the judge's
 cross-fitted calibrated scores and moves their mean by the error on the rated rows (see
-`means`).
+`means`), of yes and no as well: where the rated rows are a random draw, Rogan and Gladen's
+correction, which divides by sensitivity + specificity - 1, errs more than the ratings alone. It is
+for ratings that were chosen by hand.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from textassay.calibration.means import (
     ratio_of_variances,
     rogan_gladen,
     row_weights,
+    unseen_errors,
     weighted_mean,
 )
 from textassay.learning.splits import Mask
@@ -85,8 +88,8 @@ class EstimateRow:
         corrected: Both together.
         weight: PPI++'s lambda; `None` if not used.
         worth: How many ratings one rating is worth with the judge's help; `None` if undefined.
-        method: `ppi++`, `rogan-gladen`, or `borrowed` if the system has too few ratings and the
-            judge is taken to err as on the others.
+        method: `ppi++`; `rogan-gladen` if rows with yes and no were chosen by hand; or `borrowed`
+            if the system has too few ratings and the judge is taken to err as on the others.
         unscored: Rows without a score: number, share, mean rating, and bounds if they are many.
         outside: Share of the scores outside the range that has ratings.
         sparse: Share of the scores with fewer than 8 ratings at or beyond them, on either side.
@@ -175,7 +178,11 @@ def _notes(row: EstimateRow) -> Iterator[Note]:
             "assumed to err on it as on the others"
         )
     elif row.method == "rogan-gladen":
-        yield Note(f"{where}: yes/no, corrected for sensitivity and specificity (Rogan-Gladen)")
+        yield Note(
+            f"{where}: yes/no, and the rated texts are no random draw of the run: corrected for"
+            " sensitivity and specificity (Rogan-Gladen), which are assumed to be the same in all"
+            " texts"
+        )
     missing = row.unscored
     if missing["n"]:
         mean = missing["mean_rating"]
@@ -305,17 +312,18 @@ class _Work:
             labels = self._mean(y, at, drawn) if own else None
         else:
             method, point, labels = "ppi++", corrected.corrected, corrected.labels_only
-            # for yes/no answers the classical correction for prevalence replaces PPI++ if its
-            # denominator is safely away from 0
-            if (share := self._yes_no(inside)) is not None:
-                method, point = "rogan-gladen", share
+            if self._is_yes_no(part):
+                point = replace(
+                    point, unseen=corrected.weight**2 * unseen_errors(*self._errors(part))
+                )
+                # who chose rows by hand may have more of one answer than the run has; how often
+                # the judge is right about either answer can still be that of the run
+                if self.chosen and (share := self._prevalence(part)) is not None:
+                    method, point = "rogan-gladen", share
         # ratings that are mostly an end of the scale can deviate to one side only
         grade, share_of_it = commonest(self.columns.pairs[1] if corrected is None else y)
         is_end = share_of_it > MOSTLY and grade in self.scales.raters
-        one_tailed = method != "rogan-gladen" and is_end
-        estimate = NO_ESTIMATE if refused else self._estimate(point, one_tailed=one_tailed)
-        # Rogan and Gladen's variance has a floor of its own
-        no_warnings = self.chosen or method == "rogan-gladen"
+        estimate = NO_ESTIMATE if refused else self._estimate(point, one_tailed=is_end)
         return EstimateRow(
             aspect=part.score,
             human=part.human,
@@ -325,7 +333,7 @@ class _Work:
             rated=len(y),
             rated_groups=own,
             judge_only=self._judge_only(part),
-            labels_only=self._estimate(labels, one_tailed=one_tailed),
+            labels_only=self._estimate(labels, one_tailed=is_end),
             corrected=estimate,
             weight=corrected.weight if corrected is not None and method == "ppi++" else None,
             worth=None if corrected is None else ratio_of_variances(corrected.labels_only, point),
@@ -335,7 +343,7 @@ class _Work:
             sparse=sparse,
             refused=refused,
             mean_over=self.over,
-            warnings=() if no_warnings else tuple(self._warnings(inside, corrected)),
+            warnings=() if self.chosen else tuple(self._warnings(inside, corrected)),
         ), (None if refused else point)
 
     def differences(self, points: dict[str, Linearized]) -> list[SystemDifference]:
@@ -432,16 +440,24 @@ class _Work:
             shares=residual.shares,
         )
 
-    def _yes_no(self, inside: Mask) -> Linearized | None:
-        part = self.columns.only(inside)
+    @staticmethod
+    def _is_yes_no(part: Columns) -> bool:
+        """Return whether judge and people said yes and no, and rows had equal probabilities."""
         binary = all(np.isin(side, (0, 1)).all() for side in (part.scores, part.pairs[1]))
-        if part.probabilities is not None or not binary:
-            return None
-        prevalence = rogan_gladen(
+        return binary and part.probabilities is None
+
+    def _errors(self, part: Columns) -> tuple[Floats, Codes, Floats]:
+        """Return whether the judge is wrong about each rated row, its source and its weight."""
+        scores, ratings, groups = part.pairs
+        return (scores != ratings).astype(float), groups, row_weights(groups, self.over)
+
+    def _prevalence(self, part: Columns) -> Linearized | None:
+        """Return the share of yes that the judge's answers and its rates of errors make likely."""
+        found = rogan_gladen(
             part.scores, part.ratings, part.groups,
             confidence=self.confidence, count=self.count, weight=self.over,
         )  # fmt: skip
-        return prevalence.share if prevalence is not None and prevalence.usable else None
+        return found.share if found is not None and found.usable else None
 
     def _judge_only(self, part: Columns) -> Estimate:
         on_scale = self.scales.on_raters_scale(part.scores)

@@ -565,6 +565,17 @@ def _rate(values: Floats, groups: Codes, weights: Floats, count: int) -> Lineari
     return replace(weighted_mean(values, groups, weights, count), shares=None)
 
 
+def unseen_errors(wrong: Floats, groups: Codes, weights: Floats) -> float:
+    """Return the variance by which a mean that relies on a judge is less sure than its errors show.
+
+    Args:
+        wrong: Whether the judge is wrong about each rated row, 0 or 1, shape (n,).
+        groups: Code of each row's source, shape (n,).
+        weights: Weight of each row, shape (n,).
+    """
+    return _unseen(_rate(wrong, groups, weights, 0))
+
+
 def _unseen(rate: Linearized) -> float:
     """Return the variance by which the rate of a judge that hardly errs is less sure than it looks.
 

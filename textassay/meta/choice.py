@@ -16,7 +16,7 @@ not show how many others are. `benchmarks/coverage_choices.py` shows their cover
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,9 +48,9 @@ class Alternatives:
     """Number of the example that each row is of."""
     second: NDArray[np.bool_]
     """Whether the row is the second text of a pair, whose score is 1 less that of the first."""
-    groups: list[object]
+    groups: Sequence[Hashable | None]
     """What each row is chosen from; `None` for rows that take no part."""
-    units: list[object]
+    units: Sequence[Hashable | None]
     """What each row's group belongs to; `None` for groups that belong to nothing."""
     sided: bool
     """Whether groups are pairs."""
