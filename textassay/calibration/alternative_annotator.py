@@ -186,7 +186,7 @@ def alt_test(
     constants, values = trial.best_constants(about, seed)
     constant = trial.standing(constants)
     counted = ~np.isnan(judge.advantage)
-    gap = _clustered_mean(
+    gap = weighted_mean(
         judge.advantage[counted] - constant.advantage[counted], trial.units[counted]
     )
     return AltTest(
@@ -228,7 +228,7 @@ class _Trial:
             # a tie is a win for both sides, as published: it raises rho but cancels out of the
             # excess, so ties neither help nor harm the test
             won = (judge >= own).astype(float)
-            excess = _clustered_mean((own >= judge) - won, self.units[rows])
+            excess = weighted_mean((own >= judge) - won, self.units[rows])
             differences.append(
                 (rater, len(rows), float(won.mean()), _p_below(excess, self._epsilon))
             )
@@ -312,13 +312,6 @@ def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...]) -> 
         )
 
 
-def _clustered_mean(values: Floats, units: Codes) -> Linearized:
-    """Return the mean over rows with its variance over sources."""
-    mean = weighted_mean(values, units)
-    # each source is one in the error and its degrees of freedom, however many rows it has
-    return replace(mean, shares=None)
-
-
 def _p_below(excess: Linearized, epsilon: float) -> float:
     """Return the one-sided p-value against a mean of at least `epsilon`."""
     if excess.clusters < 2 or excess.variance == 0:
@@ -326,8 +319,9 @@ def _p_below(excess: Linearized, epsilon: float) -> float:
         # same side by chance is what a sign test asks
         return 0.5**excess.clusters if excess.value < epsilon else 1.0
     t = (excess.value - epsilon) / math.sqrt(excess.variance)
-    # sources, not rows, are the independent pieces, hence clusters - 1 degrees of freedom
-    return float(stdtr(excess.clusters - 1, t))
+    # sources, not rows, are the independent pieces, and one with most of the rows is little more
+    # than one of them, so the degrees of freedom are those of the effective number of sources
+    return float(stdtr(excess.df, t))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from textassay.calibration.means import (
     of_one_size,
     paired_ranks,
     rank_range,
+    rated_against_others,
     rated_range,
     ratio_of_variances,
     rogan_gladen,
@@ -59,14 +60,21 @@ _MEANS = (
 )  # fmt: skip
 MIN_OWN = 8
 """Rated sources from which a system is corrected by its own ratings."""
-MIN_OTHER = 5
+MIN_OTHER = 7
 """Sources with a rating other than the commonest (Kish's number) below which a 95 % interval of
 mostly equal ratings holds less than 93 % in simulations."""
 MOSTLY = 0.55
 """Share of the commonest rating above which ratings are mostly equal."""
-MIN_OF_TEXTS = 40
-"""Rated sources of unequal size below which a mean over texts is warned of: where ratings go with
-the size of a source, 95 % intervals hold 92 to 93 % there in simulations."""
+MIN_OF_TEXTS = 20
+"""Sources of equal size that the rated ones must be worth in a mean over texts: where ratings go
+with the size of a source, 95 % intervals hold 90 to 93 % below in simulations."""
+MAX_UNRATED = 0.05
+"""Share of all texts above which a source without ratings is warned of in a mean over texts: of a
+source with 40 %, worse than the others, 95 % intervals hold the mean in 28 % of the draws."""
+UNLIKE = 0.01
+"""P-value of equal scores of rated and other texts below which the ratings are no random draw: 1 to
+2 % of the random draws have one in simulations, and 97 % of those of the first sources of a judge
+that grows stricter."""
 _UNEQUAL = 0.75
 """Share of the number of sources below which Kish's number speaks of unequal sizes."""
 
@@ -409,24 +417,54 @@ class _Work:
         """Yield why intervals from these ratings would be too narrow."""
         if corrected is None:  # borrowed: the error is that of all ratings
             inside, corrected = self.of_all, self._corrected(self.of_all)
-        labels, (_, y, groups) = corrected.labels_only, self.columns.only(inside).pairs
+        part, labels = self.columns.only(inside), corrected.labels_only
+        _, y, groups = part.pairs
+        if part.probabilities is None:
+            yield from self._not_at_random(part)
         if labels.shares is None:
             return
-        # not Kish's number itself: it is large in those very draws that lack the large sources
-        unequal = effective_number(labels.shares) < _UNEQUAL * labels.clusters
-        if self.over == "texts" and unequal and labels.clusters < MIN_OF_TEXTS:
-            yield (
-                f"{labels.clusters} rated sources of very unequal size (at least {MIN_OF_TEXTS} are"
-                " needed): the intervals are too narrow if large sources are rated unlike small"
-                " ones; rate more sources"
-            )
+        if self.over == "texts":
+            yield from self._unequal(part, labels)
         grade, share = commonest(y)
+        # where few sources have most of the weight, a share of it is worth less
         worth = effective_number(labels.shares[np.unique(groups[y != grade])])
         if share > MOSTLY and worth < MIN_OTHER:
             yield (
                 f"{share:.0%} of the ratings are {grade:g}, and sources with another one "
                 f"weigh as much as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the"
                 f" intervals are too narrow, and too near {grade:g}; rate more sources"
+            )
+
+    def _unequal(self, part: Columns, labels: Linearized) -> Iterator[str]:
+        """Yield why a mean over texts of sources of these sizes has too narrow an interval."""
+        sizes = np.bincount(part.groups, minlength=self.count).astype(float)
+        # of all sources: those that are rated look equal in the very draws that lack the large ones
+        equal = effective_number(sizes) / np.count_nonzero(sizes)
+        if equal < _UNEQUAL and equal * labels.clusters < MIN_OF_TEXTS:
+            yield (
+                f"sources are of very unequal size, so that {labels.clusters} rated ones are worth"
+                f" {equal * labels.clusters:.0f} of equal size (at least {MIN_OF_TEXTS} are"
+                " needed): the intervals are too narrow if large sources are rated unlike small"
+                " ones; rate more sources"
+            )
+        unrated = np.setdiff1d(np.arange(self.count), part.groups[part.rated])
+        largest = float(sizes[unrated].max(initial=0.0) / sizes.sum())
+        if largest > MAX_UNRATED:
+            yield (
+                f"a source with {largest:.0%} of the texts has no rating (at most"
+                f" {MAX_UNRATED:.0%} can be left out): the mean over texts depends on it; rate some"
+                " of its texts, or take --weight sources"
+            )
+
+    def _not_at_random(self, part: Columns) -> Iterator[str]:
+        """Yield that the judge scores the rated texts unlike the others, if it does."""
+        found = rated_against_others(part.scores, part.rated, part.groups)
+        if found is not None and found.p < UNLIKE:
+            yield (
+                f"the judge gives the rated texts {found.rated:.3f} and the others"
+                f" {found.others:.3f} on average (p {found.p:.4f}), which a random draw would"
+                " hardly do: the intervals hold only if the rated texts were drawn at random; rate"
+                " texts that label-plan draws, or pass --labels chosen"
             )
 
     def _borrowed(self, inside: Mask) -> Linearized:
