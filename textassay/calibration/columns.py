@@ -154,6 +154,7 @@ class Columns:
         signatures: Signatures of the scores.
         unjudged: Rows of the data without a line among the scores.
         unknown: Scored ids that are not in the data.
+        rater_names: Names of the columns of `raters`; their numbers if the data name nobody.
     """
 
     score: str
@@ -171,6 +172,7 @@ class Columns:
     signatures: tuple[str, ...]
     unjudged: int
     unknown: int
+    rater_names: tuple[str, ...] = ()
 
     @property
     def scored(self) -> Mask:
@@ -268,6 +270,7 @@ def join_columns(
                 signatures=tuple(judged.signatures),
                 unjudged=len(people.ids) - len(ids),
                 unknown=unknown,
+                rater_names=people.rater_names(human),
             )
         )
     return tables

@@ -472,9 +472,12 @@ class People:
         self._human: list[Human] = []
         self._probabilities: list[float | None] = []
         examples = data if isinstance(data, Examples) else Examples(data, needs_output=False)
-        self._reader = examples.labels
+        self._reader, self._names = examples.labels, examples.rater_names
+        listed: dict[tuple[str, ...], None] = {}
         for example in examples:
             human, annotators = dict(example.human), dict(example.annotators)
+            if annotators and isinstance(own_names := example.meta.get("raters"), list):
+                listed[tuple(map(str, own_names))] = None
             _add_members(human, annotators, examples.labels.declared)
             self._add(example, example.id, human, annotators)
             for criterion in example.rubric if criteria else ():
@@ -485,6 +488,8 @@ class People:
         names = [name for human in self._human for name in human]
         names += [name for annotators in self.annotators for name in annotators]
         self.aspects = tuple(dict.fromkeys(names))
+        # `annotate` writes them into each row; names that change from row to row name no column
+        self._listed = next(iter(listed)) if len(listed) == 1 else ()
 
     def _add(self, example: Example, id_: str, human: Human, annotators: Annotators) -> None:
         self.ids.append(id_)
@@ -532,6 +537,12 @@ class People:
     def raters(self, aspect: str) -> Floats:
         """Return single ratings, shape (n, raters), NaN in the gaps."""
         return rating_table([annotators.get(aspect, ()) for annotators in self.annotators])
+
+    def rater_names(self, aspect: str) -> tuple[str, ...]:
+        """Return the raters' names in order of the columns of `raters`; numbers if unknown."""
+        known = self._names(aspect) or self._listed
+        width = self.raters(aspect).shape[1]
+        return known if len(known) == width else tuple(str(at + 1) for at in range(width))
 
     def rated(self, aspect: str) -> list[bool]:
         """Return whether anybody rated each row."""

@@ -296,6 +296,13 @@ def alt_test(
             "--rows-independent", "Treat rows, not sources, as independent, as published."
         ),
     ] = False,
+    replace: Annotated[
+        list[str] | None,
+        flags.option(
+            "A,B",
+            "Raters to replace together, by name or number; may repeat (default: each in turn).",
+        ),
+    ] = None,
     pool: Annotated[
         bool, flags.switch("--pool", "Add a row over all aspects together, as published.")
     ] = False,
@@ -309,6 +316,7 @@ def alt_test(
 
     Examples:
         textassay alt-test runs/first rated.jsonl
+        textassay alt-test runs/first rated.jsonl --replace ann,bob
         textassay alt-test runs/first rated.jsonl --rows-independent --epsilon 0.1 --metric
             match
     """
@@ -318,9 +326,18 @@ def alt_test(
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
     scaled = Rated(scores, data, given, aspect_map, scale=scale).scaled_columns()
+    names = flags.typed_names(replace) or []
+    if names and pool:
+        raise ConfigurationError("--replace is of the raters of each aspect; leave out --pool")
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
     tests = [
-        annotator_test(columns, scales=own, rows_independent=rows_independent, **options)  # type: ignore[arg-type]
+        annotator_test(
+            columns,
+            scales=own,
+            rows_independent=rows_independent,
+            replace=names,
+            **options,  # type: ignore[arg-type]
+        )
         for columns, own in scaled
     ]
     if pool and len(scaled) > 1:

@@ -40,7 +40,13 @@ from textassay.runtime.conversation import (
     source_beside,
 )
 from textassay.runtime.data.fields import FieldReader, with_means
-from textassay.runtime.data.ratings import RATER, LabelReader, one_row_per_example
+from textassay.runtime.data.ratings import (
+    RATER,
+    ByRater,
+    LabelReader,
+    one_row_per_example,
+    read_names,
+)
 from textassay.runtime.data.tables import KEYED, FieldError, Table, open_table, to_json_value
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
@@ -191,6 +197,8 @@ class Examples:
                 f"conversation_chars is {LEAST_CHARS:,} or more, not {conversation_chars!r}"
             )
         self._table: Table = open_table(source)
+        self._source = source
+        self._by_rater: ByRater | None = None
         # paths of images are relative to the file that names them
         self._folder = Path(source).parent if isinstance(source, str | os.PathLike) else None
         self._fields, self._needs_output = dict(fields or {}), needs_output
@@ -250,13 +258,24 @@ class Examples:
             self._table, self._fields, self._labels, self._reader.fixed_columns
         )
         if joined is not None:
-            self._table = joined
+            self._table = self._by_rater = joined
             self._reader = self._reader_of(joined.fields)
         elif RATER in self._fields.values():
             raise DataError(
                 f"{self.name}: the field map names a column of raters, but the rows have no 'id'"
                 " that comes once per rater"
             )
+
+    def rater_names(self, aspect: str) -> tuple[str, ...]:
+        """Return the raters of an aspect by name, in order of the ratings in `annotators`.
+
+        They are named by columns (`annotators.coherence.ann`), by a column of raters, or in the
+        files that ratings came from; known once the examples are read, and empty if nothing names
+        them.
+        """
+        if self._by_rater is not None:
+            return self._by_rater.raters
+        return self._reader.rater_names(aspect) or read_names(self._source, aspect)
 
     def __iter__(self) -> Iterator[Example]:
         """Yield the examples in order, after `check`.

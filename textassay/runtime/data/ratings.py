@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import orjson
@@ -396,6 +396,7 @@ class ByRater(Table):
         self._labels, self._fixed_columns = labels, fixed_columns
         self.name = table.name
         self.unit = table.unit
+        self.raters: tuple[str, ...] = ()  # in order of the ratings, once the rows are read
         # Ratings were read as numbers here, so joined rows are no longer text only.
         self.decimal = table.decimal or "."
         self.fields = {
@@ -430,6 +431,7 @@ class ByRater(Table):
                 if rater in of_text.setdefault(aspect, {}):
                     raise self.error(number, f"rater {rater!r} rated {id_!r} before")
                 of_text[aspect][rater] = value
+        self.raters = tuple(raters)
         for id_, (number, texts) in firsts.items():
             annotators = {
                 aspect: [by_rater.get(rater) for rater in raters]
@@ -500,6 +502,14 @@ class WithRatings:
         self._examples = examples
         self._files = {name: {one.id: one for one in rows} for name, rows in files.items()}
         self._widths = [_widths(rows.values()) for rows in self._files.values()]
+        self._sources = [*files.values(), examples]
+
+    def rater_names(self, aspect: str) -> tuple[str, ...]:
+        """Return the raters of an aspect by name, those of the data last; empty if not known."""
+        widths = [one.get(aspect, 0) for one in self._widths]
+        names = [read_names(one, aspect) for one in self._sources]
+        known = all(len(own) == width for own, width in zip(names, widths, strict=False))
+        return tuple(chain.from_iterable(names)) if known else ()
 
     def __iter__(self) -> Iterator[Example]:
         left = {id_: name for name, rows in self._files.items() for id_ in rows}
@@ -546,6 +556,12 @@ class WithRatings:
             own = one.annotators.get(aspect, ()) if one else ()
             columns += [*own, *[None] * (widths.get(aspect, 0) - len(own))]
         return [*columns, *example.annotators.get(aspect, ())]
+
+
+def read_names(examples: Iterable[Example], aspect: str) -> tuple[str, ...]:
+    """Return the raters of an aspect by name, from what knows them; empty if it does not."""
+    find = getattr(examples, "rater_names", None)
+    return () if find is None else tuple(find(aspect))
 
 
 def _widths(rated: Iterable[Example]) -> dict[str, int]:
