@@ -198,7 +198,12 @@ def _read(examples: Any, request: FitFromScores) -> RecordedFit:
 
 def _examples(examples: Any, request: FitRequest) -> Examples:
     return Examples(
-        examples, fields=request.fields or None, missing=request.missing, unit=request.unit
+        examples,
+        fields=request.fields or None,
+        missing=request.missing,
+        unit=request.unit,
+        # recorded scores are learned from without looking at a text
+        needs_output=not isinstance(request, FitFromScores),
     )
 
 

@@ -111,7 +111,8 @@ def _joined(typed: dict[str, Any]) -> dict[str, Any]:
 
     reading = {name: typed[name] for name in ("fields", "missing", "unit") if typed.get(name)}
     marks = typed.get("missing") or ()
-    rated = with_ratings(Examples(typed["data"], **reading), typed["ratings"], missing=marks)
+    examples = Examples(typed["data"], needs_output=bool(typed.get("method")), **reading)
+    rated = with_ratings(examples, typed["ratings"], missing=marks)
     return {**typed, "data": rated, **dict.fromkeys(reading)}
 
 

@@ -237,7 +237,7 @@ def jurors(
         raise UnknownName("aggregator", aggregator, list(NAMES))
     source = Rated(scores, data, given)
     files = read_files((source.source(LabelReader(source.declared)),))
-    rated = read_table(source.examples(), scores=files)
+    rated = read_table(source.examples(needs_output=False), scores=files)
     fitter = Fitter(rating_scales(rated, {}), seed, 1)
     costs = _juror_costs(scores, rated.aspects)
     found = worths(rated, fitter, aggregator=aggregator, costs=costs, confidence=confidence)

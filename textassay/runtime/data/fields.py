@@ -234,7 +234,8 @@ class FieldReader:
             kind = type(value)
             if (kind is dict and value) or (kind in (list, str) and kind_of_value(value)):
                 suspects.append(key)
-        if suspects:
+        # where no output is needed, ratings are read and nothing is shown to a judge
+        if suspects and self._needs_output:
             references = fields.get("references") or ()
             references = references if isinstance(references, list) else [references]
             texts = [fields.get(name) for name in ("source", "context", "output")]
