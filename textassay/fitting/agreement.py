@@ -152,7 +152,7 @@ def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
 
 def ratings_of(held_out: Json) -> int:
     """Return the number of ratings of the aspect that has fewest."""
-    return min(one["n"] for one in held_out["aspects"].values())
+    return min(int(one["n"]) for one in held_out["aspects"].values())
 
 
 def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:

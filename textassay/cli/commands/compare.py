@@ -326,7 +326,7 @@ def alt_test(
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
     scaled = Rated(scores, data, given, aspect_map, scale=scale).scaled_columns()
-    names = flags.typed_names(replace) or []
+    names: list[str] = list(flags.typed_names(replace) or ())
     if names and pool:
         raise ConfigurationError("--replace is of the raters of each aspect; leave out --pool")
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
