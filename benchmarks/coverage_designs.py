@@ -116,8 +116,8 @@ def estimated(draws: int, **design: object) -> dict[str, Found]:
 
 
 def detected(draws: int, labels: int) -> dict[str, Found]:
-    """Return coverage of a share of yes by Rogan and Gladen."""
-    tally = decisions.shares(draws, labels, 0.9, 0.85, texts=8)
+    """Return coverage of a share of yes."""
+    tally = decisions.yes_no(draws, 0.5, 0.9, 0.85, n=2000, rated=labels, texts=8).held
     return {"": Found(plain=[tally.held, tally.draws])}
 
 

@@ -298,20 +298,62 @@ def equal_judges(draws: int, sources: int, heaviest: int) -> float:
     return alarms / draws
 
 
-def shares(
-    draws: int, labels: int, sensitivity: float, specificity: float, *, texts: int = 1
-) -> Tally:
-    """Return coverage of Rogan and Gladen's share of yes: 2,000 rows, half of them truly yes."""
-    found, groups = Tally(), np.arange(2000) // texts
+YES_NO = Scales((0.0, 1.0), (0.0, 1.0))
+PREVALENCES = (
+    (0.5, 0.95, 0.68), (0.6, 0.9, 0.7), (0.8, 0.9, 0.6), (0.5, 0.7, 0.7), (0.6, 0.95, 0.95),
+)  # fmt: skip
+"""Share of yes, sensitivity and specificity."""
+
+
+@dataclass
+class YesNo:
+    """Root mean squared errors of the share of yes, and coverage of the corrected one."""
+
+    labels: float
+    rogan_gladen: float
+    corrected: float
+    held: Tally
+
+
+def yes_no(
+    draws: int,
+    prevalence: float,
+    sensitivity: float,
+    specificity: float,
+    *,
+    n: int = 300,
+    rated: int = 80,
+    texts: int = 1,
+) -> YesNo:
+    """Estimate the share of yes of `n` texts of which some are rated, whole sources of `texts`."""
+    groups, held = np.arange(n) // texts, Tally()
+    errors: dict[str, list[float]] = {"labels": [], "rogan_gladen": [], "corrected": []}
     for draw in range(draws):
         rng = np.random.default_rng(draw)
-        true = (rng.random(2000) < 0.5).astype(float)
-        correct = rng.random(2000) < np.where(true == 1, sensitivity, specificity)
-        said = np.where(correct, true, 1 - true)
-        one = rogan_gladen(said, np.where(np.arange(2000) < labels, true, np.nan), groups)
-        if one is not None and one.usable:  # else PPI++ is used
-            found.add(one.share, 0.5)
-    return found
+        true = (rng.random(n) < prevalence).astype(float)
+        correct = rng.random(n) < np.where(true == 1, sensitivity, specificity)
+        answers = np.where(correct, true, 1 - true)
+        y = np.where(np.arange(n) < rated, true, np.nan)
+        columns = Columns(
+            "a", "a", list(map(str, range(n))), answers, y, np.empty((n, 0)), groups, True,
+            [None] * n, np.zeros(n), None, YES_NO.judge, (), 0, 0,
+        )  # fmt: skip
+        try:
+            row = estimate_means(columns, scales=YES_NO, seed=draw).rows[0]
+        except DataError:  # all answers or ratings are equal
+            continue
+        if row.corrected.low is not None:
+            held.add(row.corrected, prevalence)
+        other = rogan_gladen(answers, y, groups)
+        estimates = {"labels": row.labels_only.value, "corrected": row.corrected.value}
+        if other is not None and other.usable:
+            estimates["rogan_gladen"] = min(1.0, max(0.0, other.share.value))
+        for name, value in estimates.items():
+            if value is not None:
+                errors[name].append(value - float(true.mean()))
+    return YesNo(
+        **{name: float(np.sqrt(np.mean(np.square(one)))) for name, one in errors.items()}, held=held
+    )
 
 
 def summeval(path: Path, aspect: str, judge: str = "gpt-4o") -> tuple[Floats, Floats, Codes]:
@@ -389,13 +431,23 @@ def main() -> None:
     for sources, systems in ((15, 2), (15, 4), (25, 4), (60, 6), (200, 3)):
         one = rankings(options.draws, sources, systems)
         print(f"  {sources} sources x {systems} systems: {one.coverage:.1%} ({one.half_width:.2f})")
-    print("yes/no estimate: coverage (half-width)")
-    for labels, texts in ((40, 1), (160, 8)):
+    print("yes/no estimate: 300 texts, 80 rated; root mean squared errors, coverage (half-width)")
+    for design in PREVALENCES:
+        told = yes_no(options.draws, *design)
+        print(
+            f"  share of yes {design[0]}, sensitivity {design[1]}, specificity {design[2]}: labels"
+            f" {told.labels:.3f}, Rogan-Gladen {told.rogan_gladen:.3f}, corrected"
+            f" {told.corrected:.3f}; {told.held.coverage:.1%} ({told.held.half_width:.3f})"
+        )
+    print("yes/no estimate of judges that hardly err: 2,000 texts; coverage (half-width)")
+    for rated, texts in ((40, 1), (160, 8)):
         for sensitivity, specificity in ((0.99, 0.99), (0.99, 0.95), (0.9, 0.85)):
-            one = shares(options.draws, labels, sensitivity, specificity, texts=texts)
+            told = yes_no(
+                options.draws, 0.5, sensitivity, specificity, n=2000, rated=rated, texts=texts
+            )
             print(
-                f"  {labels} labels, {texts} per source, sensitivity {sensitivity}, specificity"
-                f" {specificity}: {one.coverage:.1%} ({one.half_width:.3f})"
+                f"  {rated} labels, {texts} per source, sensitivity {sensitivity}, specificity"
+                f" {specificity}: {told.held.coverage:.1%} ({told.held.half_width:.3f})"
             )
     if options.data is not None:
         for aspect in ASPECTS:

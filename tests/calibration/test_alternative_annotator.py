@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.benchmark_data import benchmark
+from tests.cli.harness import document, textassay, write_lines
 from textassay.calibration.alternative_annotator import alt_test
 from textassay.runtime.errors import DataError
 
@@ -100,3 +101,69 @@ def test_what_cannot_be_tested_is_refused(rows, raters, sources, says):
     scores = np.arange(float(rows))
     with pytest.raises(DataError, match=says):
         alt_test(scores, np.stack([scores] * raters, axis=1), np.arange(rows) % sources)
+
+
+def rated_by_five(judge_like=0.8):
+    """Forty texts, five raters of whom the last is severe, and a judge; ratings from 1 to 5."""
+    rng = np.random.default_rng(3)
+    quality = rng.normal(3, 1, 40)
+    bias = (0, 0, 0, 0, -1)
+    raters = [np.clip(np.round(quality + b + rng.normal(0, 0.7, 40)), 1, 5) for b in bias]
+    judge = np.clip(np.round(quality + rng.normal(0, judge_like, 40)), 1, 5)
+    return judge, np.stack(raters, axis=1)
+
+
+def test_raters_that_are_replaced_together_are_compared_with_those_who_stay():
+    judge, ratings = rated_by_five()
+    found = alt_test(judge, ratings, replaced=(0, 4))
+    assert [one.rater for one in found.judge.per_rater] == [1, 5]
+    assert found.judge.needed == 1
+    # without the other replaced rater, each stands where a plain test of four has it
+    for rater, other in ((0, 4), (4, 0)):
+        alone = alt_test(judge, np.delete(ratings, other, axis=1))
+        name = rater + 1 if rater < other else rater
+        [own] = [one for one in alone.judge.per_rater if one.rater == name]
+        [ours] = [one for one in found.judge.per_rater if one.rater == rater + 1]
+        assert (ours.n, ours.rho, ours.p) == (own.n, own.rho, own.p)
+    severe = found.judge.per_rater[1]
+    assert severe.severity > 0.5 > abs(found.judge.per_rater[0].severity)
+    # who wins against one of two may not replace both
+    wins = [one.wins for one in found.judge.per_rater]
+    assert found.judge.passes == all(wins)
+    with pytest.raises(DataError, match="nobody is left"):
+        alt_test(judge, ratings, replaced=range(5))
+
+
+def written(path, form):
+    """The ratings of five named raters, as columns, rows of raters, or a list with names."""
+    judge, ratings = rated_by_five()
+    names = ["ann", "bob", "cy", "dee", "eve"]
+    rows = []
+    for at, (score, own) in enumerate(zip(judge.tolist(), ratings.tolist(), strict=True)):
+        about = {"id": f"t{at}", "output": "a text", "metrics": {"tone": score}}
+        by_name = dict(zip(names, own, strict=True))
+        if form == "columns":
+            rows.append(about | {f"annotators.tone.{name}": one for name, one in by_name.items()})
+        elif form == "mapped":
+            rows.append(about | by_name)
+        elif form == "rows":
+            rows += [about | {"rater": n, "human.tone": one} for n, one in by_name.items()]
+        else:
+            rows.append(about | {"annotators": {"tone": own}, "raters": names})
+    return write_lines(path, rows)
+
+
+@pytest.mark.parametrize("form", ["columns", "mapped", "rows", "list"])
+def test_raters_keep_their_names(form, tmp_path):
+    data = written(tmp_path / "data.jsonl", form)
+    names = ["ann", "bob", "cy", "dee", "eve"]
+    maps = [f"{name}=annotators.tone" for name in names] if form == "mapped" else []
+    flags = [word for one in maps for word in ("--field", one)]
+    arguments = ("alt-test", data, data, *flags, "--scale", "tone=1,5")
+    (row,) = document(*arguments)["rows"]
+    assert [one["name"] for one in row["per_rater"]] == names
+    (row,) = document(*arguments, "--replace", "bob,eve")["rows"]
+    assert [one["name"] for one in row["per_rater"]] == ["bob", "eve"] == row["replaced"]
+    done = textassay(*arguments, "--replace", "bob", "--replace", "eve")
+    assert "bob, eve are replaced together" in done.err
+    textassay(*arguments, "--replace", "zoe").ends(2, "zoe")

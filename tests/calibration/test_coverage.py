@@ -9,7 +9,9 @@ import pytest
 from benchmarks import decisions_coverage as bench
 from benchmarks import decisions_story
 from tests.benchmark_data import FOLDER
+from tests.calibration.columns import SCALES, columns_of
 from tests.cli.harness import textassay
+from textassay.calibration.alternative_annotator import alt_test
 from textassay.calibration.compare_runs import paired_difference, sign_flip_p
 
 DRAWS = 200
@@ -31,6 +33,21 @@ def test_estimates_hold_the_truth(rated, texts, skew):
     found = bench.estimates(DRAWS, rated, texts, skew)
     assert found["corrected"].coverage == pytest.approx(0.95, abs=NOISE)
     assert found["corrected"].half_width < found["labels only"].half_width
+
+
+@pytest.mark.parametrize("design", bench.PREVALENCES)
+def test_yes_and_no_of_a_random_draw_are_estimated_better_than_by_the_ratings_alone(design):
+    """Rogan and Gladen's correction errs up to twice as far as the ratings there."""
+    found = bench.yes_no(80, *design)
+    assert found.corrected < found.labels
+    assert found.corrected < found.rogan_gladen
+    assert found.held.coverage >= 0.95 - 2 * NOISE
+
+
+def test_a_judge_that_made_no_error_yet_is_not_certain_to_make_none():
+    found = bench.yes_no(100, 0.5, 0.99, 0.95, n=2000, rated=40)
+    assert found.held.coverage >= 0.95 - 2 * NOISE
+    assert found.corrected < found.labels / 2
 
 
 @pytest.mark.parametrize(
@@ -141,3 +158,72 @@ def test_the_stand_in_table_is_that_of_the_page(story):
         assert [float(cell) for cell in cells[1:6]] == [round(one, 2) for one in expected]
         assert cells[6] == shown(row["over_constant"]).replace("0.", ".")
         assert cells[7] == ("yes" if row["may_stand_in"] else "no")
+
+
+def row_of(x, y, groups, rated, **options):
+    """The estimate of one mean from the ratings of some rows."""
+    return bench.estimate_means(
+        columns_of(x, np.where(rated, y, np.nan), groups), scales=SCALES, **options
+    ).rows[0]
+
+
+@pytest.mark.parametrize("size", [40, 100, 400])
+def test_a_large_source_without_ratings_is_warned_of_in_a_mean_over_texts(size):
+    """150 sources of 4 texts and a large one that is worse; 30 are rated."""
+    sizes = np.r_[np.full(149, 4), size]
+    for draw in range(12):
+        rng = np.random.default_rng(draw)
+        groups = np.repeat(np.arange(150), sizes)
+        y = np.clip(np.round(3.5 + rng.normal(size=len(groups)) - 1.2 * (groups == 149)), 1, 5)
+        x = np.clip(np.round(y + rng.normal(size=len(groups))), 1, 5)
+        rated = np.isin(groups, rng.choice(149, 30, replace=False))
+        found = row_of(x, y, groups, rated, weight="texts")
+        assert any("has no rating" in warning for warning in found.warnings)
+        over_sources = row_of(x, y, groups, rated)
+        assert not any("has no rating" in warning for warning in over_sources.warnings)
+
+
+def picked(rng, how, groups, x, y):
+    """Which rows are rated: at random, or in one of the ways that people pick them."""
+    sources = int(groups.max()) + 1
+    means = np.bincount(groups, weights=x) / np.bincount(groups)
+    if how == "sources at random":
+        return np.isin(groups, rng.choice(sources, 30, replace=False))
+    if how == "rows at random":
+        return np.isin(np.arange(len(groups)), rng.choice(len(groups), 120, replace=False))
+    order = np.arange(sources) if how == "first" else np.argsort(means, kind="stable")
+    return np.isin(groups, order[:30])
+
+
+@pytest.mark.parametrize(
+    ("how", "least", "most"),
+    [("sources at random", 0, 0.06), ("rows at random", 0, 0.06), ("first", 0.85, 1),
+     ("worst judged", 0.95, 1)],
+)  # fmt: skip
+def test_ratings_that_are_no_random_draw_are_noticed_by_the_scores(how, least, most):
+    """The judge grows stricter with time, so that the first sources have higher scores."""
+    alarms = 0
+    for draw in range(60):
+        rng = np.random.default_rng(draw)
+        groups = np.repeat(np.arange(150), 4)
+        quality = 0.7 * rng.normal(size=150)[groups] + 0.7 * rng.normal(size=600)
+        y = np.clip(np.round(3.3 + quality), 1, 5)
+        x = np.clip(np.round(3.5 + quality - 1.5 * groups / 150), 1, 5)
+        found = row_of(x, y, groups, picked(rng, how, groups, x, y))
+        alarms += any("a random draw would" in warning for warning in found.warnings)
+    assert least <= alarms / 60 <= most
+
+
+def test_a_source_with_most_rows_does_not_make_the_judge_a_rater():
+    """The judge is worse by exactly epsilon; counting each source as one it won a quarter."""
+    wins, sizes = 0, np.r_[np.full(30, 4), 400]
+    at = np.repeat(np.arange(31), sizes)
+    for draw in range(60):
+        rng = np.random.default_rng(draw)
+        true = rng.integers(0, 2, len(at)).astype(float)
+        raters = [np.where(rng.random(len(at)) < 0.85, true, 1 - true) for _ in range(3)]
+        right = np.clip(0.563 + rng.normal(0, 0.15, 31)[at], 0, 1)
+        judge = np.where(rng.random(len(at)) < right, true, 1 - true)
+        found = alt_test(judge, np.stack(raters, axis=1), at, metric="match", seed=draw)
+        wins += found.judge.per_rater[0].wins
+    assert wins / 60 <= 0.05 + NOISE

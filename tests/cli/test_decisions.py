@@ -158,7 +158,7 @@ def test_compare_and_its_gate(world):
     assert (row["n"], row["groups"], row["losses"]) == (120, 40, 0)
     assert row["p"] < 0.001
     coefficients = {one["coefficient"] for one in found["agreement"]}
-    assert coefficients == {"pearson", "spearman", "kendall"}
+    assert coefficients == {"pearson", "spearman", "kendall", "choice", "choice, strict"}
     middle = str(row["difference"])
     for limit, code in (("0.2", 0), (middle, 4), ("1.5", 1)):
         arguments = ("compare", file, world["scores"], world["data"], "--fail-below", limit)

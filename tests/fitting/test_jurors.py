@@ -114,3 +114,29 @@ async def test_on_the_command_line_with_costs_from_usage(tmp_path):
     assert [name for name, row in found.items() if row["leave_out"]] == ["guess"]
     shown = textassay("jurors", tmp_path / "run", tmp_path / "data.jsonl")
     assert "A jury of first, second is no worse" in shown.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("noises", "words"),
+    [((1.0, 1.1), "a plain mean nearly always beats the best"),
+     ((0.9, 1.5), "a plain mean may help or hurt"),
+     ((0.3, 3.0), "a leader by so much is better alone")],
+)  # fmt: skip
+def test_the_lead_of_the_best_juror_says_whether_a_plain_mean_pays(noises, words, tmp_path):
+    rng = np.random.default_rng(4)
+    quality = rng.normal(size=400)
+    rows = [
+        {"id": f"r{i}", "group": f"g{i // 4}", "human": {"fluency": float(quality[i])},
+         "metrics": {f"{name}/fluency": float(quality[i] + noise * rng.normal())
+                     for name, noise in zip(("first", "second"), noises, strict=True)}}
+        for i in range(400)
+    ]  # fmt: skip
+    data = write(tmp_path / "rated.jsonl", rows)
+    done = textassay("jurors", data, data)
+    assert words in done.out + done.err
+    found = json.loads(textassay("jurors", data, data, "--json").out)
+    x, y = ([row["metrics"][f"{name}/fluency"] for row in rows] for name in ("first", "second"))
+    alone = {row["juror"]: row["alone"] for row in found["rows"]}
+    assert alone["first"] == pytest.approx(np.corrcoef(x, quality)[0, 1])
+    both = np.corrcoef(np.add(x, y), quality)[0, 1]
+    assert found["mean"] == pytest.approx(both)

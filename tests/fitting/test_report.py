@@ -240,7 +240,9 @@ def test_an_average_that_cannot_be_fitted_leaves_the_rest_of_the_report():
     assert "does not rise" in found["agreement"]["avg"]["failed"]
     assert found["agreement"]["best single"]["turned_round"] is True
     assert found["agreement"]["best single"]["pearson"] > 0.3
-    assert {*found["evaluator_minus"]} - {"evaluator with pool"} == {"best single", "corrw"}
+    assert {*found["evaluator_minus"]} - {"evaluator with pool"} == {
+        "best single", "best single, chosen in each fold", "corrw"
+    }  # fmt: skip
 
 
 RIVALS = ("linear", "ridge", "tree")
@@ -318,3 +320,94 @@ def test_what_cannot_be_learned_without_a_fold_is_not_chosen():
     assert {fold.choice.chosen for fold in unseen.repeats[0]} == {"ridge"}
     with pytest.raises(DataError, match="every feature the weight 0"):
         cross_fitted(("nnls",), -2.0)
+
+
+def interchangeable(count=200, seed=0):
+    """Rows of features that agree with people alike, so that folds choose different ones."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(size=count)
+    return [
+        {"id": f"r{i}", "group": f"g{i // 4}", "human": {"charm": float(quality[i])},
+         "metrics": {f"m{k}": float(quality[i] + 2 * rng.normal()) for k in range(6)}}
+        for i in range(count)
+    ]  # fmt: skip
+
+
+def test_a_single_feature_has_its_own_figure_under_its_name():
+    """And what each fold chose, which is another thing, has a row that says so."""
+    rows = interchangeable()
+    report = fit_sync(rows, features="m*", aggregator="ridge").report
+    found = report["held_out"]["aspects"]["charm"]
+    single, chosen = (
+        found["agreement"][name] for name in ("best single", "best single, chosen in each fold")
+    )
+    assert len(chosen["chosen"]) > 1  # else nothing is mixed here
+    column = [row["metrics"][single["feature"]] for row in rows]
+    own = correlate(column, [row["human"]["charm"] for row in rows])
+    assert single["pearson"] == pytest.approx(own.pearson)
+    assert single["spearman"] == pytest.approx(own.spearman)
+    assert chosen["pearson"] < single["pearson"]
+    minus = found["evaluator_minus"]["best single"]["pearson"]["difference"]
+    evaluator = found["agreement"]["evaluator"]["pearson"]
+    assert minus == pytest.approx(evaluator - single["pearson"])
+    entry = fit_sync(rows, features="m*", aggregator="ridge", report="full").report["ranking"]
+    assert entry["charm"]["best single"]["feature"] == single["feature"]
+
+
+@pytest.mark.parametrize(("count", "few"), [(40, True), (296, True), (300, False)])
+def test_few_ratings_are_warned_of_and_shown_beside_shuffled_ones(count, few):
+    found = fit_sync(interchangeable(count), features="m*", aggregator="ridge")
+    aspect = found.report["held_out"]["aspects"]["charm"]
+    assert ("--train-fraction" in found.text) == few
+    assert ("ratings shuffled" in found.text) == few
+    assert ("shuffled" in aspect) == few
+    halves = fit_sync(interchangeable(count), features="m*", aggregator="ridge", train_fraction=0.5)
+    assert "fewer than 300" not in halves.text
+    assert "ratings shuffled" not in halves.text
+
+
+def test_a_cross_fitted_evaluator_is_never_called_worse():
+    """Twenty ratings of noise: the pooled predictions agree less than nothing with people."""
+    below = 0
+    for seed in range(8):
+        rows = interchangeable(20, seed)
+        rng = np.random.default_rng(seed)
+        for row in rows:
+            row["human"]["charm"] = float(rng.normal())
+        found = fit_sync(rows, features="m*", aggregator="ridge").report["held_out"]
+        aspect = found["aspects"]["charm"]
+        for one in aspect["evaluator_minus"].values():
+            for delta in one.values():
+                if delta["difference"] is not None and delta["difference"] < 0:
+                    below += 1
+                    assert delta["p"] is None
+                    assert delta["significant"] is None
+        assert aspect["shuffled"]["pearson"] < 0.35
+    assert below > 10
+
+
+def test_below_forty_ratings_the_report_says_whether_the_plain_mean_does_as_well():
+    few = fit_sync(interchangeable(36), features="m*", aggregator="ridge")
+    assert "36 ratings are few to learn weights from" in few.text
+    assert "--aggregator avg" in few.text
+    more = fit_sync(interchangeable(40), features="m*", aggregator="ridge")
+    assert "few to learn weights" not in more.text
+
+
+def test_systems_have_means_of_texts_that_nobody_rated():
+    """Ten rows of each system are needed, and only four are rated."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for i in range(160):
+        system = i % 8
+        quality = rng.normal() + system / 2
+        row = {"id": f"r{i}", "group": f"g{i // 8}", "system": f"s{system}",
+               "metrics": {f"m{k}": quality + 2 * rng.normal() for k in range(3)}}  # fmt: skip
+        if i < 32:
+            row["human"] = {"charm": quality}
+        rows.append(row)
+    rated = [row for row in rows if "human" in row]
+    for data, known in ((rated, False), (rows, True)):
+        learning = fit_sync(data, features="m*", aggregator="ridge").report["aspects"]["charm"]
+        assert (learning["learning"].get("systems") is not None) == known
+    assert learning["learning"]["systems"]["known"] == 8

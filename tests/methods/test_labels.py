@@ -219,6 +219,21 @@ async def test_a_jury_votes_on_labels(categories, said, value, outcome):
         assert "1 for order, 1 for complaint, 1 for question" in intent.error.message
 
 
+async def test_two_jurors_do_not_vote(categories):
+    """Wherever they differ there is no winner; their ratings can still be kept to learn from."""
+    jurors = {
+        f"juror{at}": ScriptedModel(lambda _: "Answer: A", name=f"j{at}", capabilities=PLAIN)
+        for at in range(2)
+    }
+    for aspect in ("intent", "topics"):
+        with pytest.raises(ConfigurationError, match="two jurors cannot vote"):
+            await scores("jury", jurors, categories, aspects=[aspect])
+    kept = await scores("jury", jurors, categories, aspects=["intent"], output="jurors")
+    assert [one.aspect for one in kept] == ["intent/j0", "intent/j1"]
+    (alone,) = await scores("jury", jurors["juror0"], categories, aspects=["intent"])
+    assert alone.value == 0
+
+
 async def test_decomp_eval_answers_a_label_by_its_question(tmp_path):
     path = tmp_path / "yes.toml"
     question = 'question = "Is all of it right?"\nlabels = {pass'

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import random
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -379,3 +380,18 @@ def test_rows_of_g_eval_say_whose_words_they_are(row):
     says_ours = re.search("definitions (are|of) ours", row.note)
     assert bool(says_theirs) == ("summarization" in tasks)
     assert bool(says_ours) == bool(tasks - {"summarization"})
+
+
+@pytest.mark.parametrize("table", ["fusion-eval-table-2", "fusion-eval-table-3"])
+def test_mixed_rows_ask_the_direct_evaluator_as_its_own_row_does(table):
+    """A row of assistants and a direct evaluator has the scores of that evaluator's own row."""
+    path = Path(__file__).parents[2] / "reproduce" / "tables" / f"{table}.toml"
+    rows = {row["name"]: row for row in tomllib.loads(path.read_text(encoding="utf-8"))["rows"]}
+    own = {"(AE, DE-PaLM2)": "DE-PaLM2", "(AE, G-Eval-GPT-4)": "G-Eval (GPT-4)"}
+    sampling = {name: rows[name]["judged"]["options"] for name in own.values() if name in rows}
+    mixed = [(name, end) for name in rows for end in own if name.endswith(end)]
+    assert mixed
+    for name, end in mixed:
+        options = rows[name]["judged"]["options"]
+        for setting in ("n", "temperature"):
+            assert options[setting] == sampling[own[end]][setting], name

@@ -12,6 +12,9 @@ best constant, learned on other sources, is tested beside the judge.
 Beside the judge's scores on the raters' scale stand the best constant and the number of words, the
 trivial measure that a judge must beat.
 
+If some raters are to be replaced together, each of them is compared with those who stay, and the
+judge has to win against each.
+
 References:
     Calderon, Reichart and Dror, "The alternative annotator test for LLM-as-a-judge", ACL 2025;
     Benjamini and Yekutieli, "The control of the false discovery rate under dependency" (2001).
@@ -19,9 +22,10 @@ References:
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -55,6 +59,16 @@ _COLUMNS = (
     Column("over_constant", "rho - constant's", "interval"),
     Column("may_stand_in", "may stand in"),
 )  # fmt: skip
+_EACH = (
+    Column("score", "score"), Column("rater", "rater"), Column("n", "n", "count"),
+    Column("rho", "rho", "number", 2), Column("p", "p", "p"), Column("wins", "judge wins"),
+    Column("severity", "severity", "number", 2),
+    Column("distance", "judge's distance", "number", 2),
+)  # fmt: skip
+_MEANING = (
+    "severity: points below the other raters on the same items; judge's distance: mean distance of"
+    " judge and rater in points, or share of other labels"
+)
 _AGREEMENT = (
     Column("score", "score"), Column("alpha", "alpha (ordinal)", "number", 2),
     Column("between_raters", "rater with rater", "number", 2),
@@ -74,6 +88,9 @@ class RaterTest:
         rho: Share of them on which the judge is at least as near to the others as the rater.
         p: Probability of so much advantage if the rater were better by `epsilon`.
         wins: Whether p is significant among all raters (Benjamini-Yekutieli at .05).
+        severity: How much lower the rater's ratings are than those of the others on the same items,
+            in points; `None` for labels.
+        distance: Mean distance of judge and rater in points, or share of other labels.
     """
 
     rater: int
@@ -81,6 +98,8 @@ class RaterTest:
     rho: float
     p: float
     wins: bool
+    severity: float | None = None
+    distance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +112,19 @@ class Standing:
         per_rater: One test per rater.
         advantage: Mean over raters of what each item adds, shape (n,); NaN for items that count for
             no rater.
+        needed: Least omega with which it passes.
     """
 
     omega: float
     rho: float
     per_rater: tuple[RaterTest, ...]
     advantage: Floats
+    needed: float = PASSING
 
     @property
     def passes(self) -> bool:
-        """Whether it passes the published test: omega of at least one half."""
-        return self.omega >= PASSING
+        """Whether omega is at least `needed`: one half as published, 1 to replace named raters."""
+        return self.omega >= self.needed
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -152,10 +173,11 @@ def alt_test(
     metric: str = "rmse",
     strata: Codes | None = None,
     measures: Mapping[str, Floats] | None = None,
+    replaced: Sequence[int] = (),
     confidence: float = 0.95,
     seed: int = 0,
 ) -> AltTest:
-    """Test whether a judge may stand in for a rater.
+    """Test whether a judge may stand in for a rater, or for several raters at once.
 
     Args:
         scores: Judge's scores on the raters' scale, shape (n,), NaN if unscored.
@@ -167,6 +189,8 @@ def alt_test(
         strata: Code of what each row is about, shape (n,), if several aspects are pooled: the best
             constant is learned for each.
         measures: Further scores to test beside it, on the raters' scale.
+        replaced: Columns of raters that the judge is to replace together: each is compared with the
+            raters who stay. By default each rater is left out in turn.
         confidence: Confidence of the interval of the advantage over the constant.
         seed: Seed of the folds in which constants are learned.
 
@@ -176,17 +200,21 @@ def alt_test(
     """
     if metric not in METRICS:
         raise UnknownName("metric", metric, METRICS)
+    if replaced and len(replaced) >= ratings.shape[1]:
+        raise DataError(
+            f"all {ratings.shape[1]} raters are to be replaced, so nobody is left to compare with"
+        )
     # a row with a single rating says nothing: leaving its rater out leaves nobody to compare with
     kept = ~np.isnan(scores) & ((~np.isnan(ratings)).sum(axis=1) > 1)
     units = np.arange(len(scores)) if groups is None else groups
     codes = np.unique(units[kept], return_inverse=True)[1]
-    trial = _Trial(ratings[kept], codes, epsilon, metric)
+    trial = _Trial(ratings[kept], codes, epsilon, metric, tuple(replaced))
     judge = trial.standing(scores[kept])
     about = np.zeros(int(kept.sum()), np.intp) if strata is None else strata[kept]
     constants, values = trial.best_constants(about, seed)
     constant = trial.standing(constants)
     counted = ~np.isnan(judge.advantage)
-    gap = _clustered_mean(
+    gap = weighted_mean(
         judge.advantage[counted] - constant.advantage[counted], trial.units[counted]
     )
     return AltTest(
@@ -205,17 +233,29 @@ def alt_test(
 class _Trial:
     """Items, raters and what each rater scores against the others."""
 
-    def __init__(self, ratings: Floats, units: Codes, epsilon: float, metric: str) -> None:
+    def __init__(
+        self,
+        ratings: Floats,
+        units: Codes,
+        epsilon: float,
+        metric: str,
+        replaced: tuple[int, ...],
+    ) -> None:
         self.units, self._ratings, self._epsilon = units, ratings, epsilon
-        self._is_match = metric == "match"
+        self._is_match, self._replaced = metric == "match", list(replaced)
         given = ~np.isnan(ratings)
-        shared = (given & (given.sum(axis=1, keepdims=True) > 1)).sum(axis=0)
+        stay = given.copy()
+        stay[:, self._replaced] = False
+        others = stay.sum(axis=1, keepdims=True) - stay
+        shared = (given & (others > 0)).sum(axis=0)
+        if replaced:
+            shared[np.setdiff1d(np.arange(ratings.shape[1]), replaced)] = 0
         self.tested = tuple(int(r) for r in np.flatnonzero(shared >= MIN_ITEMS))
         self.skipped = tuple(int(r) + 1 for r in np.flatnonzero((shared > 0) & (shared < 30)))
-        _refuse_untestable(shared, units, self.tested)
+        _refuse_untestable(shared, units, self.tested, least=1 if replaced else 2)
         # how near each rater is to the others does not depend on who is tested: computed once, it
         # serves the judge, every constant and every further measure
-        self._rows = {r: np.flatnonzero(given[:, r] & (given.sum(axis=1) > 1)) for r in self.tested}
+        self._rows = {r: np.flatnonzero(given[:, r] & (others[:, r] > 0)) for r in self.tested}
         self._own = {r: self._against(ratings[:, r], r) for r in self.tested}
 
     def standing(self, scores: Floats) -> Standing:
@@ -223,22 +263,24 @@ class _Trial:
         from scipy.stats import false_discovery_control  # takes a second to import
 
         differences, total, times = [], np.zeros(len(scores)), np.zeros(len(scores))
+        apart: dict[int, tuple[float | None, float]] = {}
         for rater, rows in self._rows.items():
             judge, own = self._against(scores, rater), self._own[rater]
             # a tie is a win for both sides, as published: it raises rho but cancels out of the
             # excess, so ties neither help nor harm the test
             won = (judge >= own).astype(float)
-            excess = _clustered_mean((own >= judge) - won, self.units[rows])
+            excess = weighted_mean((own >= judge) - won, self.units[rows])
             differences.append(
                 (rater, len(rows), float(won.mean()), _p_below(excess, self._epsilon))
             )
+            apart[rater] = self._apart(scores, rater)
             total[rows] += won
             times[rows] += 1
         # Benjamini-Yekutieli, as in the paper: the same judge takes part in every test, so their
         # p-values depend on each other in an unknown way, which rules out Benjamini-Hochberg
         adjusted = false_discovery_control([p for *_, p in differences], method="by")
         tests = tuple(
-            RaterTest(rater + 1, n, rho, p, bool(q <= _ALPHA))
+            RaterTest(rater + 1, n, rho, p, bool(q <= _ALPHA), *apart[rater])
             for (rater, n, rho, p), q in zip(differences, adjusted, strict=True)
         )
         return Standing(
@@ -246,7 +288,23 @@ class _Trial:
             rho=math.fsum(test.rho for test in tests) / len(tests),
             per_rater=tests,
             advantage=np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0),
+            needed=1.0 if self._replaced else PASSING,
         )
+
+    def _apart(self, scores: Floats, rater: int) -> tuple[float | None, float]:
+        """Return a rater's severity among the others, and the distance of judge and rater."""
+        rows, others = self._rows[rater], self._others(rater)
+        own = self._ratings[rows, rater]
+        if self._is_match:
+            return None, float((own != scores[rows]).mean())
+        severity = float((np.nanmean(others, axis=1) - own).mean())
+        return severity, float(np.abs(own - scores[rows]).mean())
+
+    def _others(self, rater: int) -> Floats:
+        """Return the ratings of those whom a rater is compared with, NaN elsewhere."""
+        others: Floats = self._ratings[self._rows[rater]].copy()
+        others[:, [rater, *self._replaced]] = np.nan
+        return others
 
     def best_constants(self, strata: Codes, seed: int) -> tuple[Floats, tuple[float, ...]]:
         """Return each item's best constant on other sources, and the usual one per stratum."""
@@ -278,9 +336,7 @@ class _Trial:
 
     def _against(self, scores: Floats, rater: int) -> Floats:
         """Return the share of each item's other raters who agree, or the negative RMS distance."""
-        rows = self._rows[rater]
-        others = self._ratings[rows].copy()
-        others[:, rater] = np.nan
+        rows, others = self._rows[rater], self._others(rater)
         if self._is_match:
             same = np.where(np.isnan(others), np.nan, others == scores[rows, None])
             return np.asarray(np.nanmean(same, axis=1))
@@ -293,8 +349,8 @@ def _frequent(ratings: Floats) -> Floats:
     return np.asarray(np.sort(values[np.argsort(-counts, kind="stable")[:_MAX_CONSTANTS]]))
 
 
-def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...]) -> None:
-    if int((shared > 0).sum()) < 2:
+def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...], *, least: int) -> None:
+    if int((shared > 0).sum()) < least:
         raise DataError(
             "the alternative annotator test leaves one rater out and compares with the others, and "
             "no scored item has ratings of two; it needs 2 raters of the same items, better 3, in "
@@ -312,13 +368,6 @@ def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...]) -> 
         )
 
 
-def _clustered_mean(values: Floats, units: Codes) -> Linearized:
-    """Return the mean over rows with its variance over sources."""
-    mean = weighted_mean(values, units)
-    # each source is one in the error and its degrees of freedom, however many rows it has
-    return replace(mean, shares=None)
-
-
 def _p_below(excess: Linearized, epsilon: float) -> float:
     """Return the one-sided p-value against a mean of at least `epsilon`."""
     if excess.clusters < 2 or excess.variance == 0:
@@ -326,8 +375,9 @@ def _p_below(excess: Linearized, epsilon: float) -> float:
         # same side by chance is what a sign test asks
         return 0.5**excess.clusters if excess.value < epsilon else 1.0
     t = (excess.value - epsilon) / math.sqrt(excess.variance)
-    # sources, not rows, are the independent pieces, hence clusters - 1 degrees of freedom
-    return float(stdtr(excess.clusters - 1, t))
+    # sources, not rows, are the independent pieces, and one with most of the rows is little more
+    # than one of them, so the degrees of freedom are those of the effective number of sources
+    return float(stdtr(excess.df, t))
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +391,8 @@ class AnnotatorTest(Displayed):
         epsilon: Reward for being cheaper.
         metric: `rmse` or `match`.
         agreement: Raters with each other and with the judge; `None` if aspects are pooled.
+        names: Names of the raters by column.
+        replaced: Names of the raters that are to be replaced together; empty if each in turn.
     """
 
     score: str
@@ -349,6 +401,11 @@ class AnnotatorTest(Displayed):
     epsilon: float
     metric: str
     agreement: RaterAgreement | None
+    names: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+
+    def _name(self, rater: int) -> str:
+        return self.names[rater - 1] if rater <= len(self.names) else str(rater)
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -369,8 +426,11 @@ class AnnotatorTest(Displayed):
             "trivial": {name: one.as_dict() for name, one in test.others.items()},
             "over_constant": test.over_constant.as_dict(),
             "may_stand_in": test.may_stand_in,
-            "per_rater": [asdict(one) for one in test.judge.per_rater],
+            "per_rater": [
+                {"name": self._name(one.rater), **asdict(one)} for one in test.judge.per_rater
+            ],
             "raters_skipped": list(test.skipped),
+            "replaced": list(self.replaced),
             "agreement": None if self.agreement is None else self.agreement.as_dict(),
         }
 
@@ -384,6 +444,12 @@ class AnnotatorTest(Displayed):
             "yes" if test.may_stand_in else Alert("no"),
         )  # fmt: skip
         tables = [Table(_COLUMNS, [row], tuple(self._notes()), "the judge and the best constant")]
+        each = [
+            (self.score, self._name(one.rater), one.n, one.rho, one.p, "yes" if one.wins else "no",
+             one.severity, one.distance)
+            for one in test.judge.per_rater
+        ]  # fmt: skip
+        tables.append(Table(_EACH, each, (Note(_MEANING),), "the judge and each rater"))
         if self.agreement is not None:
             # that of `textassay meta --raters` and `annotate`
             alpha, rhos = self.agreement.alpha["ordinal"], self.agreement.rank_correlations
@@ -393,6 +459,11 @@ class AnnotatorTest(Displayed):
 
     def _notes(self) -> Iterator[Note]:
         test = self.test
+        if self.replaced:
+            yield Note(
+                f"{self.score}: {', '.join(self.replaced)} are replaced together and compared with"
+                " the raters who stay; the judge has to win against each of them"
+            )
         if test.groups is None:
             yield Note("every row counts as a source of its own")
         if self.agreement is not None and self.agreement.alpha["nominal"] is None:
@@ -411,7 +482,7 @@ class AnnotatorTest(Displayed):
                 " chance"
             )
         if test.skipped:
-            raters = ", ".join(map(str, test.skipped))
+            raters = ", ".join(map(self._name, test.skipped))
             yield Note(
                 f"{self.score}: raters {raters} share fewer than 30 items with others and were left"
                 " out"
@@ -425,17 +496,23 @@ def annotator_test(
     epsilon: float = 0.2,
     metric: str = "rmse",
     rows_independent: bool = False,
+    replace: Sequence[str] = (),
     confidence: float = 0.95,
     seed: int = 0,
 ) -> AnnotatorTest:
     """Test whether the judge may stand in for a rater on one aspect.
+
+    With `replace`, for these raters at once, by name, or by number if the data name nobody.
 
     Scores on another scale than the raters' are moved to theirs by the two scales' ends.
 
     Raises:
         DataError: There are no single ratings, the scale is unbounded, or as `alt_test`.
     """
-    scores = _on_raters_scale(columns, scales)
+    scores, names = _on_raters_scale(columns, scales), columns.rater_names
+    for name in replace:
+        if name not in names:
+            raise UnknownName(f"rater of {columns.human!r}", name, names)
     test = alt_test(
         scores,
         columns.raters,
@@ -444,15 +521,18 @@ def annotator_test(
         metric=metric,
         # exact matches need labels; a number of words read as a rating is not one
         measures={} if metric == "match" else _length(columns, scales, seed),
+        replaced=[names.index(name) for name in dict.fromkeys(replace)],
         confidence=confidence,
         seed=seed,
     )
     # without a field 'group' each row got a source of its own: reporting their number would suggest
     # that sources were known
     if not columns.has_groups:
-        test = replace(test, groups=None)
+        test = dataclasses.replace(test, groups=None)
     agreement = rater_agreement(columns.raters, judge=scores)
-    return AnnotatorTest(columns.score, columns.human, test, epsilon, metric, agreement)
+    return AnnotatorTest(
+        columns.score, columns.human, test, epsilon, metric, agreement, names, tuple(replace)
+    )
 
 
 def pooled_annotator_test(

@@ -182,6 +182,7 @@ class Columns:
         other_texts: Ids under which the data have another text than was judged; these rows and
             their ratings are left out.
         without_text: Rated rows without a text, which belong to the score with their id.
+        rater_names: Names of the columns of `raters`; their numbers if the data name nobody.
     """
 
     score: str
@@ -201,6 +202,7 @@ class Columns:
     unknown: int
     other_texts: tuple[str, ...] = ()
     without_text: int = 0
+    rater_names: tuple[str, ...] = ()
 
     @property
     def scored(self) -> Mask:
@@ -304,6 +306,7 @@ def join_columns(
                 unknown=unknown,
                 other_texts=people.other_texts,
                 without_text=people.count_without_text(texts),
+                rater_names=people.rater_names(human),
             )
         )
     return tables

@@ -47,7 +47,8 @@ from textassay.calibration.means import (
 from textassay.learning.splits import group_codes
 from textassay.meta.agreement import Difference
 from textassay.meta.agreement import compare as compare_agreement
-from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
+from textassay.meta.choice import alternatives, compare_choices
+from textassay.meta.correlation import COEFFICIENTS, Codes, Floats, Level
 from textassay.meta.intervals import t_quantile
 from textassay.meta.labels import compare_labels
 from textassay.meta.records import (
@@ -433,6 +434,33 @@ def agreement_difference(
     return rows
 
 
+def choice_difference(
+    a: Mapping[str, Judged], b: Mapping[str, Judged], people: People, aspects: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return by aspect how much more often the first run puts first what people find best.
+
+    In pairs of texts, and in groups of texts if the data name them; as `meta.choice` counts. An
+    aspect without any such group is left out.
+    """
+    rows = []
+    for name in aspects:
+        if name not in people.aspects:
+            continue
+        first, second = ([run[name].values.get(id_) for id_ in people.ids] for run in (a, b))
+        rated = people.ratings(name).tolist()
+        for one in alternatives(people.paired, people.groups):
+            n, found = compare_choices(
+                one.column(first), one.column(second), one.column(rated), one.groups,
+                units=one.units if one.sided else None,
+            )  # fmt: skip
+            rows += [
+                _agreement_row(name, heading, n, found[measure], level="group")
+                for measure, heading in (("choice", "choice"), ("strict", "choice, strict"))
+                if n
+            ]
+    return rows
+
+
 def label_difference(
     a: Recorded,
     b: Recorded,
@@ -485,10 +513,12 @@ def label_difference(
     return rows
 
 
-def _agreement_row(aspect: str, coefficient: str, n: int, delta: Difference) -> dict[str, Any]:
+def _agreement_row(
+    aspect: str, coefficient: str, n: int, delta: Difference, *, level: Level = "dataset"
+) -> dict[str, Any]:
     low, high = delta.ci if delta.ci is not None else (None, None)
     return {
-        "aspect": aspect, "level": "dataset", "coefficient": coefficient, "n": n, "a": delta.a,
+        "aspect": aspect, "level": level, "coefficient": coefficient, "n": n, "a": delta.a,
         "b": delta.b, "difference": delta.difference, "low": low, "high": high, "p": delta.p,
     }  # fmt: skip
 
@@ -532,6 +562,13 @@ def agreement_difference_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     undefined = {one["aspect"]: None for one in agreement if one["difference"] is None}
     notes = [Note("intervals: 95%, over sources")]
+    if any(one["level"] == "group" for one in agreement):
+        notes.append(
+            Note(
+                "choice: share of people's best among the texts of a group that a run puts first,"
+                " ties shared (strict: wrong); its n are groups"
+            )
+        )
     if undefined:
         text = (
             f"{', '.join(undefined)}: agreement is undefined, because the ratings or a run's scores"

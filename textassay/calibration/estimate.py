@@ -5,7 +5,9 @@ Judge only, labels only, and corrected.
 Knows columns. A mean is over sources, each counting the same however many texts it has, or over
 texts; with sources of unequal size these are two numbers. The corrected estimate takes the judge's
 cross-fitted calibrated scores and moves their mean by the error on the rated rows (see
-`means`).
+`means`), of yes and no as well: where the rated rows are a random draw, Rogan and Gladen's
+correction, which divides by sensitivity + specificity - 1, errs more than the ratings alone. It is
+for ratings that were chosen by hand.
 """
 
 from __future__ import annotations
@@ -35,10 +37,12 @@ from textassay.calibration.means import (
     of_one_size,
     paired_ranks,
     rank_range,
+    rated_against_others,
     rated_range,
     ratio_of_variances,
     rogan_gladen,
     row_weights,
+    unseen_errors,
     weighted_mean,
 )
 from textassay.learning.splits import Mask
@@ -56,14 +60,21 @@ _MEANS = (
 )  # fmt: skip
 MIN_OWN = 8
 """Rated sources from which a system is corrected by its own ratings."""
-MIN_OTHER = 5
+MIN_OTHER = 7
 """Sources with a rating other than the commonest (Kish's number) below which a 95 % interval of
 mostly equal ratings holds less than 93 % in simulations."""
 MOSTLY = 0.55
 """Share of the commonest rating above which ratings are mostly equal."""
-MIN_OF_TEXTS = 40
-"""Rated sources of unequal size below which a mean over texts is warned of: where ratings go with
-the size of a source, 95 % intervals hold 92 to 93 % there in simulations."""
+MIN_OF_TEXTS = 20
+"""Sources of equal size that the rated ones must be worth in a mean over texts: where ratings go
+with the size of a source, 95 % intervals hold 90 to 93 % below in simulations."""
+MAX_UNRATED = 0.05
+"""Share of all texts above which a source without ratings is warned of in a mean over texts: of a
+source with 40 %, worse than the others, 95 % intervals hold the mean in 28 % of the draws."""
+UNLIKE = 0.01
+"""P-value of equal scores of rated and other texts below which the ratings are no random draw: 1 to
+2 % of the random draws have one in simulations, and 97 % of those of the first sources of a judge
+that grows stricter."""
 _UNEQUAL = 0.75
 """Share of the number of sources below which Kish's number speaks of unequal sizes."""
 
@@ -85,8 +96,8 @@ class EstimateRow:
         corrected: Both together.
         weight: PPI++'s lambda; `None` if not used.
         worth: How many ratings one rating is worth with the judge's help; `None` if undefined.
-        method: `ppi++`, `rogan-gladen`, or `borrowed` if the system has too few ratings and the
-            judge is taken to err as on the others.
+        method: `ppi++`; `rogan-gladen` if rows with yes and no were chosen by hand; or `borrowed`
+            if the system has too few ratings and the judge is taken to err as on the others.
         unscored: Rows without a score: number, share, mean rating, and bounds if they are many.
         outside: Share of the scores outside the range that has ratings.
         sparse: Share of the scores with fewer than 8 ratings at or beyond them, on either side.
@@ -175,7 +186,11 @@ def _notes(row: EstimateRow) -> Iterator[Note]:
             "assumed to err on it as on the others"
         )
     elif row.method == "rogan-gladen":
-        yield Note(f"{where}: yes/no, corrected for sensitivity and specificity (Rogan-Gladen)")
+        yield Note(
+            f"{where}: yes/no, and the rated texts are no random draw of the run: corrected for"
+            " sensitivity and specificity (Rogan-Gladen), which are assumed to be the same in all"
+            " texts"
+        )
     missing = row.unscored
     if missing["n"]:
         mean = missing["mean_rating"]
@@ -305,17 +320,18 @@ class _Work:
             labels = self._mean(y, at, drawn) if own else None
         else:
             method, point, labels = "ppi++", corrected.corrected, corrected.labels_only
-            # for yes/no answers the classical correction for prevalence replaces PPI++ if its
-            # denominator is safely away from 0
-            if (share := self._yes_no(inside)) is not None:
-                method, point = "rogan-gladen", share
+            if self._is_yes_no(part):
+                point = replace(
+                    point, unseen=corrected.weight**2 * unseen_errors(*self._errors(part))
+                )
+                # who chose rows by hand may have more of one answer than the run has; how often
+                # the judge is right about either answer can still be that of the run
+                if self.chosen and (share := self._prevalence(part)) is not None:
+                    method, point = "rogan-gladen", share
         # ratings that are mostly an end of the scale can deviate to one side only
         grade, share_of_it = commonest(self.columns.pairs[1] if corrected is None else y)
         is_end = share_of_it > MOSTLY and grade in self.scales.raters
-        one_tailed = method != "rogan-gladen" and is_end
-        estimate = NO_ESTIMATE if refused else self._estimate(point, one_tailed=one_tailed)
-        # Rogan and Gladen's variance has a floor of its own
-        no_warnings = self.chosen or method == "rogan-gladen"
+        estimate = NO_ESTIMATE if refused else self._estimate(point, one_tailed=is_end)
         return EstimateRow(
             aspect=part.score,
             human=part.human,
@@ -325,7 +341,7 @@ class _Work:
             rated=len(y),
             rated_groups=own,
             judge_only=self._judge_only(part),
-            labels_only=self._estimate(labels, one_tailed=one_tailed),
+            labels_only=self._estimate(labels, one_tailed=is_end),
             corrected=estimate,
             weight=corrected.weight if corrected is not None and method == "ppi++" else None,
             worth=None if corrected is None else ratio_of_variances(corrected.labels_only, point),
@@ -335,7 +351,7 @@ class _Work:
             sparse=sparse,
             refused=refused,
             mean_over=self.over,
-            warnings=() if no_warnings else tuple(self._warnings(inside, corrected)),
+            warnings=() if self.chosen else tuple(self._warnings(inside, corrected)),
         ), (None if refused else point)
 
     def differences(self, points: dict[str, Linearized]) -> list[SystemDifference]:
@@ -401,24 +417,54 @@ class _Work:
         """Yield why intervals from these ratings would be too narrow."""
         if corrected is None:  # borrowed: the error is that of all ratings
             inside, corrected = self.of_all, self._corrected(self.of_all)
-        labels, (_, y, groups) = corrected.labels_only, self.columns.only(inside).pairs
+        part, labels = self.columns.only(inside), corrected.labels_only
+        _, y, groups = part.pairs
+        if part.probabilities is None:
+            yield from self._not_at_random(part)
         if labels.shares is None:
             return
-        # not Kish's number itself: it is large in those very draws that lack the large sources
-        unequal = effective_number(labels.shares) < _UNEQUAL * labels.clusters
-        if self.over == "texts" and unequal and labels.clusters < MIN_OF_TEXTS:
-            yield (
-                f"{labels.clusters} rated sources of very unequal size (at least {MIN_OF_TEXTS} are"
-                " needed): the intervals are too narrow if large sources are rated unlike small"
-                " ones; rate more sources"
-            )
+        if self.over == "texts":
+            yield from self._unequal(part, labels)
         grade, share = commonest(y)
+        # where few sources have most of the weight, a share of it is worth less
         worth = effective_number(labels.shares[np.unique(groups[y != grade])])
         if share > MOSTLY and worth < MIN_OTHER:
             yield (
                 f"{share:.0%} of the ratings are {grade:g}, and sources with another one "
                 f"weigh as much as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the"
                 f" intervals are too narrow, and too near {grade:g}; rate more sources"
+            )
+
+    def _unequal(self, part: Columns, labels: Linearized) -> Iterator[str]:
+        """Yield why a mean over texts of sources of these sizes has too narrow an interval."""
+        sizes = np.bincount(part.groups, minlength=self.count).astype(float)
+        # of all sources: those that are rated look equal in the very draws that lack the large ones
+        equal = effective_number(sizes) / np.count_nonzero(sizes)
+        if equal < _UNEQUAL and equal * labels.clusters < MIN_OF_TEXTS:
+            yield (
+                f"sources are of very unequal size, so that {labels.clusters} rated ones are worth"
+                f" {equal * labels.clusters:.0f} of equal size (at least {MIN_OF_TEXTS} are"
+                " needed): the intervals are too narrow if large sources are rated unlike small"
+                " ones; rate more sources"
+            )
+        unrated = np.setdiff1d(np.arange(self.count), part.groups[part.rated])
+        largest = float(sizes[unrated].max(initial=0.0) / sizes.sum())
+        if largest > MAX_UNRATED:
+            yield (
+                f"a source with {largest:.0%} of the texts has no rating (at most"
+                f" {MAX_UNRATED:.0%} can be left out): the mean over texts depends on it; rate some"
+                " of its texts, or take --weight sources"
+            )
+
+    def _not_at_random(self, part: Columns) -> Iterator[str]:
+        """Yield that the judge scores the rated texts unlike the others, if it does."""
+        found = rated_against_others(part.scores, part.rated, part.groups)
+        if found is not None and found.p < UNLIKE:
+            yield (
+                f"the judge gives the rated texts {found.rated:.3f} and the others"
+                f" {found.others:.3f} on average (p {found.p:.4f}), which a random draw would"
+                " hardly do: the intervals hold only if the rated texts were drawn at random; rate"
+                " texts that label-plan draws, or pass --labels chosen"
             )
 
     def _borrowed(self, inside: Mask) -> Linearized:
@@ -432,16 +478,24 @@ class _Work:
             shares=residual.shares,
         )
 
-    def _yes_no(self, inside: Mask) -> Linearized | None:
-        part = self.columns.only(inside)
+    @staticmethod
+    def _is_yes_no(part: Columns) -> bool:
+        """Return whether judge and people said yes and no, and rows had equal probabilities."""
         binary = all(np.isin(side, (0, 1)).all() for side in (part.scores, part.pairs[1]))
-        if part.probabilities is not None or not binary:
-            return None
-        prevalence = rogan_gladen(
+        return binary and part.probabilities is None
+
+    def _errors(self, part: Columns) -> tuple[Floats, Codes, Floats]:
+        """Return whether the judge is wrong about each rated row, its source and its weight."""
+        scores, ratings, groups = part.pairs
+        return (scores != ratings).astype(float), groups, row_weights(groups, self.over)
+
+    def _prevalence(self, part: Columns) -> Linearized | None:
+        """Return the share of yes that the judge's answers and its rates of errors make likely."""
+        found = rogan_gladen(
             part.scores, part.ratings, part.groups,
             confidence=self.confidence, count=self.count, weight=self.over,
         )  # fmt: skip
-        return prevalence.share if prevalence is not None and prevalence.usable else None
+        return found.share if found is not None and found.usable else None
 
     def _judge_only(self, part: Columns) -> Estimate:
         on_scale = self.scales.on_raters_scale(part.scores)

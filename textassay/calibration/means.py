@@ -32,6 +32,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from scipy.special import stdtr
 
+from textassay.learning.splits import Mask
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import effective_number, t_quantile
 from textassay.runtime.errors import UnknownName
@@ -565,6 +566,17 @@ def _rate(values: Floats, groups: Codes, weights: Floats, count: int) -> Lineari
     return replace(weighted_mean(values, groups, weights, count), shares=None)
 
 
+def unseen_errors(wrong: Floats, groups: Codes, weights: Floats) -> float:
+    """Return the variance by which a mean that relies on a judge is less sure than its errors show.
+
+    Args:
+        wrong: Whether the judge is wrong about each rated row, 0 or 1, shape (n,).
+        groups: Code of each row's source, shape (n,).
+        weights: Weight of each row, shape (n,).
+    """
+    return _unseen(_rate(wrong, groups, weights, 0))
+
+
 def _unseen(rate: Linearized) -> float:
     """Return the variance by which the rate of a judge that hardly errs is less sure than it looks.
 
@@ -578,6 +590,48 @@ def _unseen(rate: Linearized) -> float:
     successes = rate.value * n + 0.5
     least = successes * (n + 1 - successes) / ((n + 1) ** 2 * (n + 2))
     return least if math.isnan(seen) else max(0.0, least - seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """How a judge scores the texts that were picked for rating, and the others."""
+
+    rated: float
+    """Mean score of the rated texts, or of their sources."""
+    others: float
+    """Mean score of the others."""
+    p: float
+    """Two-sided p-value of a difference at least as large in random draws."""
+
+
+def rated_against_others(scores: Floats, rated: Mask, groups: Codes) -> Selection | None:
+    """Compare the scores of rated and other texts: means of sources if these are rated as a whole.
+
+    Args:
+        scores: Judge's scores, shape (n,), no NaN.
+        rated: Whether each row is rated, shape (n,).
+        groups: Code of each row's source, shape (n,).
+
+    Returns:
+        `None` if fewer than two sources are on either side, or all scores are equal.
+    """
+    codes = np.unique(groups, return_inverse=True)[1]
+    shares = np.bincount(codes, weights=rated) / np.bincount(codes)
+    if np.isin(shares, (0, 1)).all():
+        # rows of large sources are not more likely to be rated, so each source counts the same
+        scores = np.bincount(codes, weights=scores) / np.bincount(codes)
+        rated, codes = shares == 1, np.arange(len(shares))
+    sides = [weighted_mean(scores[s], codes[s], count=len(shares)) for s in (rated, ~rated)
+             if s.any()]  # fmt: skip
+    if len(sides) < 2 or min(side.clusters for side in sides) < 2:
+        return None
+    difference = sides[0].minus(sides[1])
+    # no allowance for skewness, which a warning does not need
+    variance = difference.variance
+    if variance == 0:
+        return None
+    t = difference.value / math.sqrt(variance)
+    return Selection(sides[0].value, sides[1].value, 2 * float(stdtr(difference.df, -abs(t))))
 
 
 @dataclass(frozen=True, slots=True)

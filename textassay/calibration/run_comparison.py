@@ -15,6 +15,7 @@ from textassay.calibration.compare_runs import (
     CompareRow,
     agreement_difference,
     agreement_difference_table,
+    choice_difference,
     compare_runs,
     comparison_table,
     label_difference,
@@ -217,6 +218,7 @@ def compare_sides(
         rated, notes = _rated_by_both(a, b, by_text)
         if rated is not None:
             agreement = agreement_difference(a.judged, b.judged, rated, by_text, seed=seed)
+            agreement += choice_difference(a.judged, b.judged, rated, by_text)
             agreement += label_difference(
                 a.recorded, b.recorded, rated, a.labels, other_labels=b.labels, aspects=names,
                 seed=seed,

@@ -84,7 +84,8 @@ class FeatureTable:
     # label of each row's source, length n; `None` for rows without one, or if means of sources have
     # no use, as for features that a model is asked for
     sources: tuple[str | None, ...]
-    # features, systems and sources of all rows, of which these are a part; `None` for all of them
+    # features, systems and sources of all rows, rated or not, of which these are a part; `None` if
+    # these are all of them
     pool: Pool | None = None
 
     def rows(self, chosen: Mask) -> FeatureTable:
@@ -186,19 +187,25 @@ def read_table(
         )
     names = (*metrics, *scores)
     rows, known, grouped_by = list[_Row](), set[str](), set[str]()
+    others: list[tuple[Floats, str | None, str | None]] = []
     unrated = left_out = 0
     for example in data:
         if scores:
             known.add(example.id)
         human = [example.human.get(name) for name in rated]
-        if all(rating is None for rating in human):
-            unrated += 1
-            continue
+        is_rated = any(rating is not None for rating in human)
         features = np.array(read_row(example, names, scores), float)
-        if names and np.isnan(features).all():
+        is_empty = bool(names) and bool(np.isnan(features).all())
+        source = source_label(example)
+        if not is_rated:
+            unrated += 1
+            # what a system's or a source's texts are like is known without ratings
+            if names and not is_empty and not (example.system is None and source is None):
+                others.append((features, example.system, source))
+            continue
+        if is_empty:
             left_out += 1
             continue
-        source = source_label(example)
         if source is not None:
             grouped_by.add("group" if example.group is not None else "source")
         own = {name: example.annotators[name] for name in rated if name in example.annotators}
@@ -221,6 +228,14 @@ def read_table(
             )
     annotators = {name: [row.annotators.get(name, ()) for row in rows] for name in rated}
     ids, _, _, sources, systems, raters, _ = zip(*rows, strict=True)
+    pool = None
+    if others:
+        unrated_features, their_systems, their_sources = zip(*others, strict=True)
+        pool = Pool(
+            np.concatenate([columns, np.array(unrated_features)]),
+            (*systems, *their_systems),
+            (*sources, *their_sources),
+        )
     return FeatureTable(
         ids=ids,
         features=columns,
@@ -240,6 +255,7 @@ def read_table(
         all_aspects=tuple(info.human),
         raters=raters,
         sources=sources,
+        pool=pool,
     )
 
 
@@ -580,23 +596,29 @@ def number_of_repeats(aggregators: Sequence[str], table: FeatureTable) -> int:
 
 
 def cross_fit(
-    aggregators: Sequence[str], table: FeatureTable, fitter: Fitter, watch: Watch
+    aggregators: Sequence[str],
+    table: FeatureTable,
+    fitter: Fitter,
+    watch: Watch,
+    *,
+    repeats: int | None = None,
 ) -> tuple[Choice, Unseen]:
     """Learn from all rows what is shipped, and without each fold what is measured.
 
-    Every choice is made anew without the fold. The fitter's threads learn several folds at once,
-    on which the result does not depend.
+    Folds are dealt `repeats` times, by default as `number_of_repeats` says. Every choice is made
+    anew without the fold. The fitter's threads learn several folds at once, on which the result
+    does not depend.
     """
     names, alone = tuple(dict.fromkeys(aggregators)), replace(fitter, threads=1)
-    repeats = [
+    times = number_of_repeats(aggregators, table) if repeats is None else repeats
+    deals = [
         [_LeftOut(inside, table.rows(~inside), table.rows(inside)) for inside in masks]
         for masks in (
-            fold_masks(table.groups, FOLDS, seed=fitter.seed + repeat)
-            for repeat in range(number_of_repeats(aggregators, table))
+            fold_masks(table.groups, FOLDS, seed=fitter.seed + repeat) for repeat in range(times)
         )
     ]
     shipped = _LeftOut(np.zeros(len(table.ids), bool), table, table)
-    parts = [shipped, *chain.from_iterable(repeats)]
+    parts = [shipped, *chain.from_iterable(deals)]
     with ThreadPoolExecutor(fitter.threads) as pool:
         futures = [pool.submit(part.learn, names, alone) for part in parts]
         try:
@@ -608,7 +630,7 @@ def cross_fit(
             raise
         for future in futures:
             future.result()
-    return _choose_by_left_out(names, table, shipped, repeats)
+    return _choose_by_left_out(names, table, shipped, deals)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from textassay.fitting.agreement import EVALUATOR, SINGLE
 from textassay.fitting.learn import FeatureTable, Parts
 from textassay.fitting.request import FitRequest
 from textassay.meta.correlation import COEFFICIENTS
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TWO = Column("pearson", "Pearson", "number"), Column("spearman", "Spearman", "number")
+AVERAGES = "avg", "corrw"
+FEW_TO_WEIGH = 40
+"""Ratings below which learned weights are seldom better than the plain mean of judges: with 20 of
+OpinSummEval, Topical-Chat and SummEval `auto` is behind it, with 50 ahead."""
+_SHUFFLED = (
+    "ratings shuffled: what the same learning has where there is nothing to learn, in place of 0"
+)
+_NAMES = 3
+"""Names that a row of a table lists."""
 _SHOWN = 15
 """Rows of a list that are shown of each aspect or evaluator."""
 REPORT, TEXT = "report.json", "report.txt"
@@ -206,9 +216,10 @@ def _held_out(held_out: Json) -> Iterator[Table]:
         rows: list[tuple[Cell, ...]] = []
         for name, row in one["agreement"].items():
             if "failed" in row:
-                rows.append((name, None, None, None, row["failed"]))
                 continue
             label = f"{name}: {row['feature']}" if "feature" in row else name
+            if "chosen" in row:
+                label = f"{name}: {_listed(list(row['chosen']))}"
             figures = (_interval(row[c], row["ci"][c]) for c in COEFFICIENTS)
             better = _better(one["evaluator_minus"].get(name), one["resamples"])
             rows.append((label, *figures, better))
@@ -216,11 +227,60 @@ def _held_out(held_out: Json) -> Iterator[Table]:
         listed = ", ".join(
             f"{c.capitalize()} {sd:.3f}" for c, sd in spread.items() if sd is not None
         )
-        notes = (Note(f"{aspect}: standard deviation over repeats: {listed}"),) if listed else ()
-        yield Table(columns, rows, notes, f"{aspect}, {one['n']} held-out rows")
+        notes = [Note(f"{aspect}: standard deviation over repeats: {listed}")] if listed else []
+        if (shuffled := one.get("shuffled")) is not None:
+            label = f"ratings shuffled, {shuffled['shuffles']} times"
+            rows.append((label, *(Interval(shuffled.get(c)) for c in COEFFICIENTS), ""))
+            notes.append(Note(_SHUFFLED))
+        failed = {n: row["failed"] for n, row in one["agreement"].items() if "failed" in row}
+        notes += [Note(f"{aspect}: {name} is left out: {why}") for name, why in failed.items()]
+        notes += _in_words(aspect, one)
+        yield Table(columns, rows, tuple(notes), f"{aspect}, {one['n']} held-out rows")
     means = [(name, *(row[c] for c in COEFFICIENTS)) for name, row in held_out["mean"].items()]
     coefficients = (Column(c, c.capitalize(), "number") for c in COEFFICIENTS)
     yield Table((Column("name", "mean over the aspects"), *coefficients), means)
+
+
+def _in_words(aspect: str, one: Json) -> Iterator[Note]:
+    """Yield what does better than the evaluator, and what the plain mean does with few ratings."""
+    rows, evaluator = one["agreement"], one["agreement"][EVALUATOR]
+    ahead = []
+    for name in (SINGLE, *AVERAGES):
+        row = rows.get(name, {})
+        higher = [
+            f"{c.capitalize()} {row[c]:.3f} beside {evaluator[c]:.3f}"
+            for c in ("pearson", "spearman")
+            if _is_above(row.get(c), evaluator[c])
+        ]
+        if higher:
+            ahead.append(f"{row.get('feature', name)} ({', '.join(higher)})")
+    if ahead:
+        yield Note(
+            f"{aspect}: higher than the evaluator on these rows, which may be chance:"
+            f" {'; '.join(ahead)}"
+        )
+    plain = rows.get("avg", {})
+    if one["n"] >= FEW_TO_WEIGH or evaluator["pearson"] is None or plain.get("pearson") is None:
+        return
+    delta = one["evaluator_minus"]["avg"]["pearson"]
+    if delta["difference"] > 0 and delta["significant"]:
+        words = "learned weights are better than the plain mean of the features"
+    else:
+        words = (
+            "the plain mean of the features does as well, as far as they show; --aggregator avg"
+            " takes it, which needs features that are ratings of the aspect"
+        )
+    yield Note(f"{aspect}: {one['n']} ratings are few to learn weights from: {words}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first three names, and how many more there are."""
+    more = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _is_above(value: float | None, other: float | None) -> bool:
+    return value is not None and other is not None and value > other
 
 
 def _better(difference: Json | None, resamples: int) -> str:

@@ -329,7 +329,7 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
     if below <= 1e-15:
         return None
     t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / below)
-    return WilliamsTest(t=t, df=n - 3, p=_two_sided(t, n - 3))
+    return WilliamsTest(t=t, df=n - 3, p=two_sided(t, n - 3))
 
 
 def _same_rows(
@@ -386,12 +386,13 @@ def _difference(
         b=b,
         difference=difference,
         ci=(difference - half, difference + half),
-        p=max(least_p, _two_sided(difference / error, df)) if error else 1.0,
+        p=max(least_p, two_sided(difference / error, df)) if error else 1.0,
         williams=test,
     )
 
 
-def _two_sided(t: float, df: float) -> float:
+def two_sided(t: float, df: float) -> float:
+    """Return the two-sided p-value of Student's t."""
     from scipy.special import stdtr  # heavy, so on first use
 
     return min(1.0, 2 * float(stdtr(df, -abs(t))))

@@ -42,7 +42,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -53,6 +53,7 @@ from textassay.meta.correlation import (
     Codes,
     Floats,
     NumbersLike,
+    Pairs,
     RowLabels,
     finite_array,
     number_or_none,
@@ -81,6 +82,8 @@ _NUMBERS_AT_ONCE, _SETS_AT_ONCE = 2_000_000, 200
 """Numbers of a temporary array; random weightings of tables of sets."""
 _MOST_CONSTANTS = 100
 """Sets that are tried as the answer of a judge that always gives the same one, commonest first."""
+_HALFWAY = 0.5
+"""What lies as far from no (0) as from yes (1)."""
 MIN_SOURCES = 10
 """Fewest sources that are divided into halves to choose a threshold."""
 _TAILS = (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))
@@ -112,7 +115,8 @@ class LabelAgreement:
         n: Rows with both labels.
         coverage: `n` over rows with a human label; `None` if there is none.
         groups: Sources that occur; `None` without groups.
-        confusion: Rows by people's label, then by the judge's.
+        confusion: Rows by people's label, then by the judge's; a row whose score is a tie counts
+            half for either label.
         measures: By name.
         note: Why there is no interval; `None` if there is one, or none was asked for.
     """
@@ -122,7 +126,7 @@ class LabelAgreement:
     n: int
     coverage: float | None
     groups: int | None
-    confusion: tuple[tuple[int, ...], ...]
+    confusion: tuple[tuple[int | float, ...], ...]
     measures: dict[str, Measure]
     note: str | None = None
 
@@ -167,11 +171,27 @@ def label_agreement(
     _refuse_other_numbers({"judge's labels": pairs.scores, "human labels": pairs.human}, count)
     cells = (pairs.human * count + pairs.scores).astype(np.intp)
     tables = _tables(cells, sources_of(pairs), number_of_groups(pairs), count**2)
+    return _agreement_of(
+        pairs, tables, labels=labels, ordered=ordered, bootstrap=bootstrap, seed=seed
+    )
+
+
+def _agreement_of(
+    pairs: Pairs,
+    tables: Floats,
+    *,
+    labels: Sequence[str],
+    ordered: bool,
+    bootstrap: int,
+    seed: int,
+) -> LabelAgreement:
+    """Return the agreement of rows whose cells are counted by source."""
+    count, rows = len(labels), len(pairs.scores)
     whole = tables.sum(axis=0).reshape(count, count)
     found = measures_of(whole[None], ordered=ordered)
     spans: dict[str, Interval | None] = {}
-    note = too_few_groups(pairs) if bootstrap and len(cells) else None
-    if bootstrap and len(cells) and note is None:
+    note = too_few_groups(pairs) if bootstrap and rows else None
+    if bootstrap and rows and note is None:
         drawn = _weighted(tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered)
         spans = _spans_of(found, drawn)
         if count > 2 and whole.sum(axis=1).min() < MIN_OF_EACH:
@@ -184,18 +204,24 @@ def label_agreement(
     return LabelAgreement(
         labels=tuple(labels),
         ordered=ordered,
-        n=len(cells),
+        n=rows,
         coverage=pairs.coverage,
         groups=None if pairs.groups is None else len(tables),
-        confusion=tuple(tuple(map(int, row)) for row in whole),
+        confusion=tuple(tuple(map(_whole_if_possible, row)) for row in whole.tolist()),
         measures=_measures(found, spans, _best_constants(whole, ordered=ordered)),
         note=note,
     )
 
 
-def _tables(cells: Codes, sources: Codes, number: int, width: int) -> Floats:
+def _whole_if_possible(count: float) -> int | float:
+    return int(count) if count.is_integer() else count
+
+
+def _tables(
+    cells: Codes, sources: Codes, number: int, width: int, weights: Floats | None = None
+) -> Floats:
     """Return how often each cell occurs in each source, shape (sources, cells)."""
-    flat = np.bincount(sources * width + cells, minlength=number * width)
+    flat = np.bincount(sources * width + cells, weights=weights, minlength=number * width)
     return flat.reshape(number, width).astype(float)
 
 
@@ -487,6 +513,9 @@ class Threshold:
     chosen_on: int = 0  # sources it was chosen on; 0 if it was given
     # balanced accuracy on these sources, which is too high; `None` if it was given
     found: float | None = None
+    equal: int = 0  # labeled texts whose score is the threshold itself
+    # whether these count half as yes and half as no, rather than as yes
+    is_shared: bool = False
 
     def apply(self, scores: Floats) -> Floats:
         """Return 1 for yes and 0 for no, shape (n,); NaN stays."""
@@ -508,19 +537,36 @@ def agreement_at(
 
     Without a threshold, that with the best balanced accuracy on a random half of the sources is
     taken, for rising or for falling scores, and the agreement is over the other half alone.
+
+    A score of at least a given threshold is yes. But one of exactly 0.5, if all scores lie within 0
+    (no) and 1 (yes), says neither: it counts half as yes and half as no, as ties of choices do.
     """
     values, people = finite_array(scores, "scores"), finite_array(human, "labels")
     if threshold is not None:
         cut, confirming = Threshold(threshold, "above"), np.ones(len(values), bool)
     else:
         cut, confirming = _chosen(values, people, groups, seed)
-    found = label_agreement(
+    equal = confirming & (values == cut.value) & ~np.isnan(people)
+    between = cut.value == _HALFWAY and bool(
+        np.all((values >= 0) & (values <= 1) | np.isnan(values))
+    )
+    cut = replace(cut, equal=int(equal.sum()), is_shared=between and bool(equal.any()))
+    pairs = pair_up(
         np.where(confirming, cut.apply(values), np.nan),
         np.where(confirming, people, np.nan),
-        labels=labels,
         groups=groups,
-        bootstrap=bootstrap,
-        seed=seed,
+    )
+    _refuse_other_numbers({"human labels": pairs.human}, len(labels))
+    ties = equal[confirming & ~np.isnan(values) & ~np.isnan(people)] & cut.is_shared
+    # a tie is a row of half a weight on either side
+    rows = np.concatenate([np.arange(len(ties)), np.flatnonzero(ties)])
+    labels_of_rows = np.concatenate([pairs.scores, np.zeros(int(ties.sum()))])
+    weights = np.where(ties[rows], 0.5, 1.0)
+    cells = (pairs.human[rows] * len(labels) + labels_of_rows).astype(np.intp)
+    number = number_of_groups(pairs)
+    tables = _tables(cells, sources_of(pairs)[rows], number, len(labels) ** 2, weights)
+    found = _agreement_of(
+        pairs, tables, labels=labels, ordered=False, bootstrap=bootstrap, seed=seed
     )
     return found, cut
 

@@ -23,7 +23,7 @@ import numpy as np
 from textassay.meta.correlation import Floats, Level
 from textassay.meta.raters import rating_table
 from textassay.runtime.data.cells import FieldError, finite
-from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.dataset import OTHER_OUTPUT, Examples
 from textassay.runtime.data.digests import source_digest, source_names, text_digest
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader
 from textassay.runtime.data.tables import JsonLines, open_table
@@ -529,11 +529,13 @@ class People:
         texts: Digest of each text, length n; empty for a row without one. See `text_digest`.
         other_texts: Ids of rows that were left out, since another text was judged under them.
         annotators: Single ratings of each row by aspect, length n.
+        paired: Whether each row is a pair of texts, length n.
+        subsets: What each row has in the field that the data are divided by, length n.
         aspects: All human aspects.
     """
 
-    def __init__(self, data: Any, *, criteria: bool = False) -> None:
-        """Read a data set."""
+    def __init__(self, data: Any, *, criteria: bool = False, by: str | None = None) -> None:
+        """Read a data set, whose subsets are those of the field `by`."""
         self.ids: list[str] = []
         self.systems: list[str | None] = []
         self.groups: list[str | None] = []
@@ -541,17 +543,23 @@ class People:
         self.texts: list[str] = []
         self.other_texts: tuple[str, ...] = ()
         self.annotators: list[Annotators] = []
+        self.paired: list[bool] = []
+        self.subsets: list[str | None] = []
+        self._by = by
         self._examples: list[str] = []  # id of each row's example, of which criteria are rows, too
         self._human: list[Human] = []
         self._probabilities: list[float | None] = []
         examples = data if isinstance(data, Examples) else Examples(data, needs_output=False)
-        self._reader = examples.labels
+        self._reader, self._names = examples.labels, examples.rater_names
+        listed: dict[tuple[str, ...], None] = {}
         groups: list[str | None] = []
         sources: dict[str, str | None] = {}
         for example in examples:
             groups.append(example.group)
             sources[example.id] = source_digest(example)
             human, annotators = dict(example.human), dict(example.annotators)
+            if annotators and isinstance(own_names := example.meta.get("raters"), list):
+                listed[tuple(map(str, own_names))] = None
             _add_members(human, annotators, examples.labels.declared)
             self._add(example, example.id, human, annotators)
             for criterion in example.rubric if criteria else ():
@@ -564,6 +572,8 @@ class People:
         names = [name for human in self._human for name in human]
         names += [name for annotators in self.annotators for name in annotators]
         self.aspects = tuple(dict.fromkeys(names))
+        # `annotate` writes them into each row; names that change from row to row name no column
+        self._listed = next(iter(listed)) if len(listed) == 1 else ()
 
     def of_texts(self, judged: Mapping[str, str]) -> People:
         """Return the rows that belong to scores: all but those of other texts under the same ids.
@@ -581,9 +591,9 @@ class People:
         if all(kept):
             return self
         part = copy(self)
-        columns = ("ids", "systems", "groups", "words", "texts", "annotators")
-        for name in (*columns, "_examples", "_human", "_probabilities"):
-            setattr(part, name, list(compress(getattr(self, name), kept)))
+        for name, column in vars(self).items():
+            if isinstance(column, list):
+                setattr(part, name, list(compress(column, kept)))
         other = set(compress(self._examples, map(not_, kept)))
         part.other_texts = (*self.other_texts, *sorted(other))
         return part
@@ -604,8 +614,18 @@ class People:
         self.texts.append(text_digest(example))
         self._human.append(human)
         self.annotators.append(annotators)
+        self.paired.append(example.meta.get(OTHER_OUTPUT) is not None)
+        self.subsets.append(_subset(example, self._by))
         drawn = example.meta.get(SAMPLING_PROBABILITY)
         self._probabilities.append(check_probability(example.id, drawn))
+
+    def only(self, subset: str) -> People:
+        """Return the rows of one subset."""
+        made, kept = copy(self), [one == subset for one in self.subsets]
+        for name, column in vars(self).items():
+            if isinstance(column, list):
+                setattr(made, name, list(compress(column, kept)))
+        return made
 
     @property
     def has_groups(self) -> bool:
@@ -633,6 +653,12 @@ class People:
     def raters(self, aspect: str) -> Floats:
         """Return single ratings, shape (n, raters), NaN in the gaps."""
         return rating_table([annotators.get(aspect, ()) for annotators in self.annotators])
+
+    def rater_names(self, aspect: str) -> tuple[str, ...]:
+        """Return the raters' names in order of the columns of `raters`; numbers if unknown."""
+        known = self._names(aspect) or self._listed
+        width = self.raters(aspect).shape[1]
+        return known if len(known) == width else tuple(str(at + 1) for at in range(width))
 
     def rated(self, aspect: str) -> list[bool]:
         """Return whether anybody rated each row."""
@@ -672,6 +698,15 @@ class People:
                         f"level {level!r} needs the field {level!r} in the data; example {id_!r}"
                         " has none"
                     )
+
+
+def _subset(example: Example, by: str | None) -> str | None:
+    """Return what an example has in a field of its own or of ours, as text."""
+    if by is None:
+        return None
+    name = by.removeprefix("meta.")
+    value = getattr(example, name) if name in ("system", "group") else example.meta.get(name)
+    return None if value is None else str(value)
 
 
 def _add_members(human: Human, annotators: Annotators, declared: Mapping[str, LabelScale]) -> None:

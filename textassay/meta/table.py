@@ -7,13 +7,14 @@ measures of labels. Knows scores by id and examples; nothing of runs, methods or
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from textassay.meta.agreement import Agreement, correlate
+from textassay.meta.choice import ChoiceAgreement, alternatives, choice_agreement
 from textassay.meta.correlation import COEFFICIENTS, LEVELS, Coefficient, Level
 from textassay.meta.labels import (
     LabelAgreement,
@@ -49,7 +50,7 @@ from textassay.runtime.labels import (
     nearest_label,
     slug,
 )
-from textassay.table import Cell, Column, Displayed, Interval, Note, Table
+from textassay.table import Cell, Column, Displayed, Interval, Note, Table, stacked
 
 _PAIR = Column("score", "score"), Column("human", "human")
 _COUNTS = (
@@ -93,6 +94,14 @@ _AMONG_RATERS = (
     Column("same", "same", "number"), Column("distance", "distance", "number"),
     Column("spearman", "rho", "number"),
 )  # fmt: skip
+_CHOICES = (
+    *_PAIR, Column("n", "groups", "count"), Column("texts", "texts", "count"),
+    Column("choice", "choice", "interval"), Column("constant", "best constant", "number"),
+    Column("strict", "strict", "interval"), Column("tied", "tied", "share", 1),
+)  # fmt: skip
+_AGREEMENT = "agreement with people"
+MAX_SUBSETS = 100
+"""Most values of a field that data are divided by: of ids or sources no table can be read."""
 _CONSTANT = "best constant: what a judge that always gives the same {} reaches"
 
 
@@ -127,6 +136,13 @@ class RaterRow(_Row):
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceRow(_Row):
+    """How often a score puts first what people find best."""
+
+    agreement: ChoiceAgreement
+
+
+@dataclass(frozen=True, slots=True)
 class AgreementTable(Displayed):
     """Agreement of all scores that pair with a human aspect.
 
@@ -138,6 +154,10 @@ class AgreementTable(Displayed):
         raters: Agreement among raters, one row per pairing; `None` if not asked for.
         labels: Agreement of labels, one row per pairing of labels.
         sets: Agreement of sets of labels, one row per pairing of sets.
+        choices: How often a score puts first what people find best, one row per pairing; of pairs
+            of texts, and of groups if their level was asked for.
+        by: The field that the data were divided by; empty if they were not.
+        subsets: The same of the rows with each value of that field.
     """
 
     rows: tuple[TableRow, ...]
@@ -147,31 +167,68 @@ class AgreementTable(Displayed):
     sets: tuple[SetRow, ...] = ()
     other_texts: tuple[str, ...] = ()
     without_text: int = 0
+    choices: tuple[ChoiceRow, ...] = ()
+    by: str = ""
+    subsets: Mapping[str, AgreementTable] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return `{"rows": [...]}` as JSON values.
 
-        With `labels`, `sets` and `raters` if there are any, and `other_texts`, the number of rows
-        that were left out; rows of labels have their measures, too.
+        With `labels`, `sets`, `choices`, `raters` and `subsets` if there are any, and
+        `other_texts`, the number of rows that were left out; rows of labels have their measures,
+        too.
         """
         rows = _flat_rows((row.as_dict() for row in self.rows), self.labels)
-        parts = {"labels": self.labels or None, "sets": self.sets or None, "raters": self.raters}
+        parts = {
+            "labels": self.labels or None, "sets": self.sets or None,
+            "choices": self.choices or None, "raters": self.raters,
+        }  # fmt: skip
         left_out = {"other_texts": len(self.other_texts)} if self.other_texts else {}
-        return {"rows": rows, **left_out} | {
+        found: dict[str, Any] = {"rows": rows, **left_out} | {
             name: [row.as_dict() for row in part]
             for name, part in parts.items()
             if part is not None
         }
+        if self.subsets:
+            found["by"] = self.by
+            found["subsets"] = {name: one.as_dict() for name, one in self.subsets.items()}
+        return found
 
     def tables(self) -> list[Table]:
-        """Return agreement with people, of labels, and among raters if asked for."""
+        """Return agreement with people, of labels, among raters if asked for, and by subset."""
+        return [*self._tables(), *self._tables_of_subsets()]
+
+    def _tables_of_subsets(self) -> list[Table]:
+        """Return each table with the rows of all subsets; confusion matrices are in JSON alone."""
+        column = Column("subset", self.by)
+        parts = [(name, table) for name, one in self.subsets.items() for table in one._tables()]
+        parts = [(n, table) for n, table in parts if "human" in (c.name for c in table.columns)]
+        known = {one for row in self.rows + self.labels for one in (row.aspect, row.human)}
+        known |= {one for row in self.choices + self.sets for one in (row.aspect, row.human)}
+        return stacked(
+            replace(
+                table.with_column(column, [name] * len(table.rows), after="human"),
+                title=f"{table.title}, by {self.by}",
+                # what is said of no score in particular is the same for all subsets
+                notes=tuple(
+                    note._replace(text=f"{name}: {note.text}")
+                    if table.title == _AGREEMENT or note.text.partition(": ")[0] in known
+                    else note
+                    for note in table.notes
+                ),
+            )
+            for name, table in parts
+        )
+
+    def _tables(self) -> list[Table]:
         rows = [
             (row.aspect, row.human, row.agreement.level, row.agreement.n, row.agreement.coverage,
              _groups(row.agreement), *(_with_ends(row.agreement, name) for name in COEFFICIENTS))
             for row in self.rows
         ]  # fmt: skip
         notes = tuple(self._notes())
-        tables = [Table(_COLUMNS, rows, notes, "agreement with people")] if rows or notes else []
+        tables = [Table(_COLUMNS, rows, notes, _AGREEMENT)] if rows or notes else []
+        tables += [_choice_table(self.choices)] if self.choices else []
         tables += [table for row in self.labels for table in label_tables(row)]
         tables += [_set_table(row) for row in self.sets]
         if self.raters is not None:
@@ -229,6 +286,42 @@ def _rater_table(rows: Sequence[RaterRow]) -> Table:
             )
     title = "agreement among raters"
     return Table(_RATERS, lines, tuple(map(Note, notes)), title=title)
+
+
+def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
+    """Return how often scores put first what people find best."""
+    lines: list[tuple[Cell, ...]] = []
+    notes = [
+        Note(
+            "choice: share of people's best among the texts of a group that the score puts first,"
+            " so that a tie of two counts half; strict: a tie with a worse text counts nothing;"
+            " tied: share of the groups with such or other ties at the top"
+        ),
+        Note("best constant: a score that is the same for all texts, or one side of all pairs"),
+    ]
+    for row in rows:
+        own = row.agreement
+        measures = (Interval(one.value, *(one.ci or ())) for one in (own.choice, own.strict))
+        choice, strict = measures
+        constant = own.choice.constant
+        lines.append((row.aspect, row.human, own.n, own.texts, choice, constant, strict, own.tied))
+        if own.unscored:
+            notes.append(
+                Note(
+                    f"{row.aspect}: {own.unscored} groups are left out of choices, because a text"
+                    " in them has no score"
+                )
+            )
+        if own.undecided:
+            notes.append(
+                Note(
+                    f"{row.human}: {own.undecided} groups are left out of choices, because people"
+                    " find all texts in them equally good"
+                )
+            )
+        if own.note:
+            notes.append(Note(f"{row.aspect}: {own.note}"))
+    return Table(_CHOICES, lines, tuple(notes), "choices within groups")
 
 
 def _with_ends(agreement: Agreement, name: Coefficient) -> Interval:
@@ -316,11 +409,23 @@ def _threshold_note(row: LabelRow, cut: Threshold) -> str:
     most = "least" if cut.yes == "above" else "most"
     rule = f"{row.aspect}: {row.agreement.labels[1]} is a score of at {most}"
     if not cut.chosen_on:
-        return f"{rule} {cut.value:g}, as given"
+        return f"{rule} {cut.value:g}, as given{_ties(row, cut)}"
     return (
         f"{rule} {cut.value:g}, chosen on {cut.chosen_on} sources (balanced accuracy there"
         f" {cut.found:.3f}, which is too high); the figures are of the other sources"
     )
+
+
+def _ties(row: LabelRow, cut: Threshold) -> str:
+    """Return how many scores are the threshold itself, and what they count as."""
+    if not cut.equal:
+        return ""
+    no, yes = row.agreement.labels
+    share = cut.equal / row.agreement.n
+    scores = f"; {cut.equal} scores ({share:.1%}) equal it"
+    if cut.is_shared:
+        return f"{scores}, are as near to {no} as to {yes}, and count half as either"
+    return f"{scores} and count as {yes}"
 
 
 def _set_table(row: SetRow) -> Table:
@@ -401,6 +506,7 @@ def agreement_table(
     raters: bool = False,
     labels: Mapping[str, LabelScale] | None = None,
     threshold: float | Literal["auto"] | None = None,
+    by: str | None = None,
 ) -> AgreementTable:
     """Measure how recorded scores agree with people.
 
@@ -421,6 +527,8 @@ def agreement_table(
             the labels of the run's aspects. Scores and ratings that are all 0 or 1 are no and yes.
         threshold: Scores of at least this are yes, where people said yes or no; `auto` chooses it
             on one half of the sources and measures it on the other, see `agreement_at`.
+        by: Field of the data, such as `subset` or `system`, by whose values the rows are divided:
+            `subsets` has the agreement of each part.
 
     Raises:
         UnknownName: There is no such level, score or human aspect.
@@ -448,12 +556,14 @@ def agreement_table(
         labels,
         aspect_map,
     )
-    people = People(opened, criteria=True).of_texts(texts_of(scores))
+    people = People(opened, criteria=True, by=by).of_texts(texts_of(scores))
     scored = {id_ for name, values in scores.items() if not is_of_criteria(name) for id_ in values}
     # checked before pairing: files of other data usually share names of aspects but no id
     refuse_other_data(scored, people)
     pairs = pair_names(scores, people.aspects, aspect_map)
     # before any coefficient, so that a missing field names the example and not a row number
+    levels = _levels_of_correlations(levels, people)
+    by_group = "group" in levels
     people.check_levels(levels)
     work = _Joined(scores, people, pairs, labels, bootstrap, seed)
     of_labels = tuple(work.label_rows(threshold))
@@ -463,7 +573,7 @@ def agreement_table(
             f" held against yes and no: {', '.join(f'{a} with {h}' for a, h in pairs)}; leave out"
             f" threshold="
         )
-    return AgreementTable(
+    whole = AgreementTable(
         rows=tuple(work.rows(levels)),
         unknown_ids=len(scored.difference(people.ids).difference(people.other_texts)),
         other_texts=people.other_texts,
@@ -471,7 +581,55 @@ def agreement_table(
         raters=work.rater_rows() if raters else None,
         labels=of_labels,
         sets=tuple(work.set_rows()),
+        choices=tuple(work.choice_rows(by_group=by_group)),
     )
+    if by is None:
+        return whole
+    if threshold == "auto":
+        raise ConfigurationError(
+            f"by={by!r} takes a threshold that is the same in all subsets; give it as a number"
+        )
+    subsets = {name: replace(work, people=people.only(name)) for name in _subset_names(people, by)}
+    return replace(
+        whole,
+        by=by,
+        subsets={
+            name: AgreementTable(
+                rows=tuple(part.rows(levels)),
+                unknown_ids=0,
+                raters=part.rater_rows() if raters and any(part.people.annotators) else None,
+                labels=tuple(part.label_rows(threshold)),
+                sets=tuple(part.set_rows()),
+                choices=tuple(part.choice_rows(by_group=by_group)),
+            )
+            for name, part in subsets.items()
+        },
+    )
+
+
+def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence[Level]:
+    """Return the levels without that of groups, if all rows are pairs of texts without a source.
+
+    Such a pair is a group of two, of which there is a choice and no correlation.
+    """
+    if people.has_groups or not people.paired or not all(people.paired):
+        return levels
+    return [level for level in levels if level != "group"]
+
+
+def _subset_names(people: People, by: str) -> list[str]:
+    """Return the values of a field, in order of the alphabet."""
+    names = sorted({one for one in people.subsets if one is not None})
+    if not names:
+        raise ConfigurationError(
+            f"by={by!r} divides the data by a field, and no example has a field of that name"
+        )
+    if len(names) > MAX_SUBSETS:
+        raise ConfigurationError(
+            f"by={by!r} would divide the data into {len(names)} subsets, and at most {MAX_SUBSETS}"
+            " can be read"
+        )
+    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,6 +685,21 @@ class _Joined:
                 )
                 tied = self.people.rated(human).count(True) - sum(one is not None for one in given)
                 yield LabelRow(score, human, found, tied=tied, between=between)
+
+    def choice_rows(self, *, by_group: bool) -> Iterator[ChoiceRow]:
+        """Yield how often scores choose what people find best, of pairs and of groups."""
+        people = self.people
+        for score, human in self.pairs:
+            if is_of_criteria(human) or self._scale(score, human).is_nominal:
+                continue
+            judged, rated = self._judged(score), people.ratings(human).tolist()
+            for one in alternatives(people.paired, people.groups_of(human), by_group=by_group):
+                found = choice_agreement(
+                    one.column(judged), one.column(rated), one.groups,
+                    units=one.units if one.sided else None, sided=one.sided,
+                )  # fmt: skip
+                if found.n or found.unscored:
+                    yield ChoiceRow(score, human, found)
 
     def set_rows(self) -> Iterator[SetRow]:
         """Yield the agreement of sets whose labels all pair with labels of one human aspect."""

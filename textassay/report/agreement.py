@@ -409,7 +409,7 @@ def _matrix(at: int, row: LabelRow, runs: Sequence[RunSource]) -> Matrix:
         total = sum(counts) or 1
         cells = [
             MatrixCell(
-                count,
+                int(count),  # whole: the report cuts no scores at a threshold
                 min(_SHADES - 1, round(_SHADES * count / total - 0.5)) if count else 0,
                 f"#cell/{at}/{aspect}/{people}/{judge}" if count and aspect >= 0 else "",
             )

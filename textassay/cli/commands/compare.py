@@ -197,6 +197,10 @@ def meta(
             " of the sources and measures on the others.",
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        flags.option("FIELD", "Also show the agreement for each value of a field of the data."),
+    ] = None,
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED],
 ) -> None:
@@ -204,6 +208,7 @@ def meta(
 
     Examples:
         textassay meta runs/first
+        textassay meta runs/first best_of_four.jsonl --level group --by subset
         textassay meta runs/first data.jsonl --level dataset,group,system --json
         textassay meta runs/first rated.csv --field item=id --field coh=human.coherence
     """
@@ -228,6 +233,7 @@ def meta(
         raters=raters,
         labels=labels,
         threshold=_threshold(threshold),
+        by=by,
     )
     print_tables([found], found.as_dict(), as_json=as_json)
 
@@ -258,6 +264,13 @@ def alt_test(
             "--rows-independent", "Treat rows, not sources, as independent, as published."
         ),
     ] = False,
+    replace: Annotated[
+        list[str] | None,
+        flags.option(
+            "A,B",
+            "Raters to replace together, by name or number; may repeat (default: each in turn).",
+        ),
+    ] = None,
     pool: Annotated[
         bool, flags.switch("--pool", "Add a row over all aspects together, as published.")
     ] = False,
@@ -271,6 +284,7 @@ def alt_test(
 
     Examples:
         textassay alt-test runs/first rated.jsonl
+        textassay alt-test runs/first rated.jsonl --replace ann,bob
         textassay alt-test runs/first rated.jsonl --rows-independent --epsilon 0.1 --metric
             match
     """
@@ -281,9 +295,18 @@ def alt_test(
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
     rated = Rated(scores, data, given, aspect_map, scale=scale)
     scaled = rated.scaled_columns()
+    names: list[str] = list(flags.typed_names(replace) or ())
+    if names and pool:
+        raise ConfigurationError("--replace is of the raters of each aspect; leave out --pool")
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
     tests = [
-        annotator_test(columns, scales=own, rows_independent=rows_independent, **options)  # type: ignore[arg-type]
+        annotator_test(
+            columns,
+            scales=own,
+            rows_independent=rows_independent,
+            replace=names,
+            **options,  # type: ignore[arg-type]
+        )
         for columns, own in scaled
     ]
     if pool and len(scaled) > 1:

@@ -111,8 +111,9 @@ def _joined(typed: dict[str, Any]) -> dict[str, Any]:
 
     reading = {name: typed[name] for name in ("fields", "missing", "unit") if typed.get(name)}
     marks = typed.get("missing") or ()
-    strict = bool(typed.get("method") and typed.get("strict_columns"))
-    data = Examples(typed["data"], **reading, strict_columns=strict)
+    by_model = bool(typed.get("method"))
+    strict = bool(by_model and typed.get("strict_columns"))
+    data = Examples(typed["data"], needs_output=by_model, **reading, strict_columns=strict)
     rated = with_ratings(data, typed["ratings"], missing=marks)
     return {**typed, "data": rated, **dict.fromkeys(reading)}
 

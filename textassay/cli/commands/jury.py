@@ -22,7 +22,10 @@ def jurors(
     ],
     data: flags.RatedData = None,
     *,
-    aggregator: Annotated[str, flags.option("NAME", "Aggregator of the jury.")] = "ridge",
+    aggregator: Annotated[
+        str,
+        flags.option("NAME", "Aggregator of the jury (default: nnls, without negative weights)."),
+    ] = "nnls",
     confidence: flags.Confidence = 0.95,
     seed: flags.Seed = 0,
     as_json: flags.AsJson = False,
@@ -35,7 +38,7 @@ def jurors(
             output=jurors -o runs/jury
         textassay jurors runs/jury rated.jsonl
     """
-    from textassay.fitting.importance import worth_table, worths
+    from textassay.fitting.importance import agreement_of_mean, worth_table, worths
     from textassay.fitting.learn import Fitter, rating_scales, read_table
     from textassay.learning import NAMES
     from textassay.methods.fitted.evaluator import read_files
@@ -46,12 +49,13 @@ def jurors(
         raise UnknownName("aggregator", aggregator, list(NAMES))
     source = Rated(scores, data, given)
     files = read_files((source.source(LabelReader(source.declared)),))
-    rated = read_table(source.examples(), scores=files)
+    rated = read_table(source.examples(needs_output=False), scores=files)
     fitter = Fitter(rating_scales(rated, {}), seed, 1)
     costs = _juror_costs(scores, rated.aspects)
     found = worths(rated, fitter, aggregator=aggregator, costs=costs, confidence=confidence)
-    document = {"rows": [one.as_dict() for one in found]}
-    print_tables([worth_table(found)], document, as_json=as_json)
+    mean = agreement_of_mean(rated)
+    document = {"rows": [one.as_dict() for one in found], "mean": mean}
+    print_tables([worth_table(found, mean)], document, as_json=as_json)
 
 
 def _juror_costs(scores: Path, aspects: Sequence[str]) -> dict[str, float | None]:

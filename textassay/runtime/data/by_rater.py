@@ -67,6 +67,7 @@ class ByRater(Table):
         self._labels, self._fixed_columns = labels, fixed_columns
         self.name = table.name
         self.unit = table.unit
+        self.raters: tuple[str, ...] = ()  # in order of the ratings, once the rows are read
         # Ratings were read as numbers here, so joined rows are no longer text only.
         self.decimal = table.decimal or "."
         self.fields = {
@@ -101,6 +102,7 @@ class ByRater(Table):
                 if rater in of_text.setdefault(aspect, {}):
                     raise self.error(number, f"rater {rater!r} rated {id_!r} before")
                 of_text[aspect][rater] = value
+        self.raters = tuple(raters)
         for id_, (number, texts) in firsts.items():
             annotators = {
                 aspect: [by_rater.get(rater) for rater in raters]

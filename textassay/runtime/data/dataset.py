@@ -39,11 +39,11 @@ from textassay.runtime.conversation import (
     passages_text,
     source_beside,
 )
-from textassay.runtime.data.by_rater import one_row_per_example
+from textassay.runtime.data.by_rater import ByRater, one_row_per_example
 from textassay.runtime.data.cells import KEYED, FieldError, to_json_value
 from textassay.runtime.data.fields import FieldReader, is_inside, with_means
 from textassay.runtime.data.material import OTHER_OUTPUT, OTHER_SYSTEM
-from textassay.runtime.data.ratings import RATER, LabelReader, WithRatings
+from textassay.runtime.data.ratings import RATER, LabelReader, WithRatings, read_names
 from textassay.runtime.data.tables import Table, open_table
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
@@ -201,6 +201,7 @@ class Examples:
             )
         self._source = source
         self._table: Table = open_table(source)
+        self._by_rater: ByRater | None = None
         # paths of images are relative to the file that names them
         self._folder = Path(source).parent if isinstance(source, str | os.PathLike) else None
         self._fields, self._needs_output = dict(fields or {}), needs_output
@@ -261,13 +262,24 @@ class Examples:
             self._table, self._fields, self._labels, self._reader.fixed_columns
         )
         if joined is not None:
-            self._table = joined
+            self._table = self._by_rater = joined
             self._reader = self._reader_of(joined.fields)
         elif RATER in self._fields.values():
             raise DataError(
                 f"{self.name}: the field map names a column of raters, but the rows have no 'id'"
                 " that comes once per rater"
             )
+
+    def rater_names(self, aspect: str) -> tuple[str, ...]:
+        """Return the raters of an aspect by name, in order of the ratings in `annotators`.
+
+        They are named by columns (`annotators.coherence.ann`), by a column of raters, or in the
+        files that ratings came from; known once the examples are read, and empty if nothing names
+        them.
+        """
+        if self._by_rater is not None:
+            return self._by_rater.raters
+        return self._reader.rater_names(aspect) or read_names(self._source, aspect)
 
     def __iter__(self) -> Iterator[Example]:
         """Yield the examples in order, after `check`.

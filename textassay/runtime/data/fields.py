@@ -463,6 +463,11 @@ class FieldReader:
             for aspect, group in by_aspect.items()
         }
 
+    def rater_names(self, aspect: str) -> tuple[str, ...]:
+        """Return what the columns of an aspect's raters are called, in order of the raters."""
+        names = self._columns.get(aspect, {})
+        return tuple(name.removeprefix(f"annotators.{aspect}.") for name in names)
+
     def _target(self, key: str) -> tuple[str, int]:
         """Return what a key means, or `""`, and its rank: 0 for the map, 1 for its own name."""
         if key in self.fields:

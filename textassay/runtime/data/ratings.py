@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import orjson
@@ -345,6 +345,14 @@ class WithRatings:
         self.examples = examples
         self._files = {name: {one.id: one for one in rows} for name, rows in files.items()}
         self._widths = [_widths(rows.values()) for rows in self._files.values()]
+        self._sources = [*files.values(), examples]
+
+    def rater_names(self, aspect: str) -> tuple[str, ...]:
+        """Return the raters of an aspect by name, those of the data last; empty if not known."""
+        widths = [one.get(aspect, 0) for one in self._widths]
+        names = [read_names(one, aspect) for one in self._sources]
+        known = all(len(own) == width for own, width in zip(names, widths, strict=False))
+        return tuple(chain.from_iterable(names)) if known else ()
 
     def __iter__(self) -> Iterator[Example]:
         left = {id_: name for name, rows in self._files.items() for id_ in rows}
@@ -391,6 +399,12 @@ class WithRatings:
             own = one.annotators.get(aspect, ()) if one else ()
             columns += [*own, *[None] * (widths.get(aspect, 0) - len(own))]
         return [*columns, *example.annotators.get(aspect, ())]
+
+
+def read_names(examples: Iterable[Example], aspect: str) -> tuple[str, ...]:
+    """Return the raters of an aspect by name, from what knows them; empty if it does not."""
+    find = getattr(examples, "rater_names", None)
+    return () if find is None else tuple(find(aspect))
 
 
 def _widths(rated: Iterable[Example]) -> dict[str, int]:
