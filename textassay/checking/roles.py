@@ -1,0 +1,414 @@
+"""Which column is what: the judge's, people's, the source that texts share, who wrote them.
+
+Names decide: words that people use for judges (judge, llm, gpt-4o, score) and for people (human,
+expert, gold, user_1, rating), in several languages. The strongest words of a side count, and a
+column without any is what the other side lacks. Where names leave it open nothing is guessed: the
+error says which command to type.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from textassay.checking.table_reader import Cells, RawTable, read_cells
+from textassay.runtime.errors import ConfigurationError, UnknownName
+
+_JUDGE = (
+    frozenset(
+        "judge judges judged judgment llm llms ai ki ia auto automatic automated bot machine pred"
+        " preds predicted prediction predictions richter juez juge giudice autograder autorater"
+        " classifier detector scorer jury juror metrics evaluator yhat yp"
+        " gpt chatgpt openai claude anthropic haiku sonnet opus gemini gemma palm bard llama mistral"
+        " mixtral ministral qwen qwq deepseek grok cohere phi kimi glm nova davinci sonar jev laya"
+        " luna terra nimble prometheus ragas deepeval unieval geval bleurt bertscore bartscore"
+        " rouge rougel bleu comet chrf meteor nli hhem trueteacher minicheck selene glider alignscore"
+        " summac questeval moverscore command reka jamba dbrx falcon vicuna zephyr granite nemotron"
+        " minimax ernie hunyuan doubao olmo".split()
+    ),
+    frozenset("model verdict verdicts metric estimate estimated system_score".split()),
+    frozenset("score scores eval evaluation result punktzahl puntaje punteggio".split()),
+)
+"""Words for a judge, from the surest to the weakest."""
+_PEOPLE = (
+    frozenset(
+        "human humans people person annotator annotators annotation annotations annotated rater"
+        " raters expert experts gold golden truth groundtruth crowd worker workers reviewer"
+        " reviewers manual manually sme editor editors doctor clinician physician nurse teacher"
+        " lawyer user users customer customers mensch menschen menschlich experte experten expertin"
+        " gutachter bewerter prüfer pruefer annotateur annotateurs humain humaine humains experto"
+        " expertos humano humana humanos umano umani evaluador evaluadores anotador esperto esperti"
+        " coder coders labeler labelers labeller assessor assessors turker mturk participant"
+        " participants true 人 人間 人手 専門家 人工 человек эксперт".split()
+    ),
+    frozenset(
+        "label labels labeled labelled actual target reference consensus majority etikett étiquette"
+        " etiqueta etichetta".split()
+    ),
+    frozenset(
+        "rating ratings grade grades bewertung bewertungen note feedback valoración valutazione"
+        " évaluation".split()
+    ),
+)
+"""Words for people, likewise."""
+_GENERIC = frozenset(
+    "score scores rating ratings label labels grade grades value values verdict result the of by is"
+    " and answer mean avg average overall column raw final binary pct percent y".split()
+)
+"""Words in names that say neither whose a column is nor what it rates."""
+_POOLED = frozenset("mean avg average median consensus majority mittelwert moyenne media".split())
+"""Words for what was made of several raters."""
+_OTHER = frozenset(
+    "id ids index idx row rows nr no num number time timestamp date datetime latency duration seconds"
+    " ms cost price usd tokens token length len words chars characters n count seed temperature"
+    " epoch step page age year month day confidence version commit hash".split()
+)
+"""Words for columns that rate nothing."""
+_GROUP = (
+    "group", "group_id", "source_id", "doc", "doc_id", "docid", "document_id", "article",
+    "article_id", "question_id", "qid", "query_id", "prompt_id", "dialogue", "dialog", "dialogue_id",
+    "dialog_id", "conversation", "conversation_id", "conv_id", "thread", "thread_id", "session",
+    "session_id", "topic", "topic_id", "context_id", "passage_id", "cluster", "story_id", "task_id",
+    "case_id", "ticket", "ticket_id", "quelle", "gruppe", "dokument", "artikel", "frage_id", "groupe",
+    "grupo", "gruppo", "source", "question", "query", "prompt", "document", "input", "context",
+    "passage", "frage", "item", "item_id", "text_id", "example_id", "sample_id", "task",
+)  # fmt: skip
+"""Names of what several texts share, from the surest on; one counts if a value occurs twice."""
+_SYSTEM = (
+    "system", "system_id", "sys", "model", "model_name", "model_id", "generator", "candidate",
+    "variant", "prompt_version", "version", "bot", "arm", "run", "system_name", "modell", "modèle",
+    "sistema", "provider",
+)  # fmt: skip
+"""Names of who wrote a text."""
+_RATER_NAMES = (
+    "rater", "rater_id", "annotator", "annotator_id", "worker", "worker_id", "user", "user_id",
+    "reviewer", "reviewer_id", "expert", "coder", "person", "bewerter", "assessor",
+)  # fmt: skip
+"""Names of a column that says who gave the rating of a row."""
+_ITEM_NAMES = ("id", "item", "item_id", "text_id", "example_id", "sample_id", "uid", "doc_id", "qid")
+_QUALITIES = frozenset(
+    "coherence consistency fluency relevance faithfulness factuality correctness accuracy"
+    " helpfulness harmlessness engagingness naturalness groundedness completeness clarity tone style"
+    " safety informativeness adequacy grammar conciseness empathy kohärenz verständlichkeit"
+    " flüssigkeit relevanz korrektheit vollständigkeit".split()
+)
+"""Names of what is commonly rated: columns of two of them are no two raters of one thing."""
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+", re.UNICODE)
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Which columns are whose."""
+
+    pairs: list[tuple[str, list[str]]]
+    """A judge's column, and people's columns that it is held against."""
+    group: str | None
+    system: str | None
+    unused: list[str] = field(default_factory=list)
+    """Columns that could be ratings and are neither."""
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a column's name, in lower case."""
+    return [word.casefold() for word in _WORDS.findall(name)]
+
+
+def find_roles(
+    table: RawTable,
+    columns: dict[str, Cells],
+    *,
+    judge: Sequence[str] = (),
+    human: Sequence[str] = (),
+    group: str | None = None,
+) -> Roles:
+    """Find the columns of the judge and of people.
+
+    Args:
+        table: The table.
+        columns: Its columns, read.
+        judge: Names of the judge's columns, if given.
+        human: Names of people's columns, if given.
+        group: Name of the column of sources, if given.
+
+    Raises:
+        UnknownName: There is no column of a given name.
+        ConfigurationError: Names do not say which columns are whose; the message says what to type.
+    """
+    judge = [_known(name, table, "judge") for name in judge]
+    human = [_known(name, table, "human") for name in human]
+    group = _known(group, table, "group") if group else None
+    group = group or _named(_GROUP, table, lambda name: _repeats(table.columns[name]))
+    candidates = [
+        name
+        for name, cells in columns.items()
+        if _may_rate(name, cells) and name not in (*judge, *human) and name != group
+    ]
+    system = _named(
+        _SYSTEM, table, lambda name: name != group and _is_name_of_systems(columns.get(name))
+    )
+    candidates = [name for name in candidates if name != system]
+    judges, people, unused = _sides(table, columns, candidates, list(judge), list(human))
+    return Roles(_paired(table, judges, people), group, system, unused)
+
+
+def _known(name: str, table: RawTable, what: str) -> str:
+    if name in table.columns:
+        return name
+    same = [one for one in table.columns if one.casefold() == name.casefold()]
+    same = same or [f"{kind}.{name}" for kind in ("metrics", "human") if f"{kind}.{name}" in table.columns]
+    if len(same) == 1:
+        return same[0]
+    raise UnknownName(f"column for {what}", name, list(table.columns))
+
+
+def _named(names: Iterable[str], table: RawTable, fits: Callable[[str], bool]) -> str | None:
+    """Return the first column that has one of the names and fits."""
+    by_name = {
+        re.sub(r"[\s\-.]+", "_", name.strip().casefold()): name for name in table.columns
+    }
+    return next((by_name[one] for one in names if one in by_name and fits(by_name[one])), None)
+
+
+def _repeats(cells: Sequence[object]) -> bool:
+    """Return whether several texts share a value, and not all of them the same."""
+    known = [str(cell) for cell in cells if cell is not None and str(cell).strip()]
+    return 1 < len(set(known)) < len(known)
+
+
+def _is_name_of_systems(cells: Cells | None) -> bool:
+    if cells is None or cells.kind not in ("words", "number"):
+        return False
+    known = {str(value) for value in cells.filled}
+    return cells.kind == "words" and 2 <= len(known) <= max(2, len(cells.filled) // 2)
+
+
+def _may_rate(name: str, cells: Cells) -> bool:
+    """Return whether a column may hold scores or ratings."""
+    if cells.kind not in ("number", "words"):
+        return False
+    words = words_of(name)
+    # numbers that all differ and rise by one are no ratings but ids
+    if cells.kind == "number":
+        values = [float(value) for value in cells.filled]
+        if len(values) > 3 and all(b - a == 1 for a, b in zip(values, values[1:], strict=False)):
+            return False
+    if not words or side_of(name)[0] is not None:
+        return name.partition(".")[0] != "meta"
+    return not set(words) & _OTHER
+
+
+def side_of(name: str) -> tuple[str | None, int]:
+    """Return whose column a name means, and how surely: 3 is sure, 1 weak, 0 not at all."""
+    first, _, _ = name.partition(".")
+    if first in ("human", "annotators"):
+        return "human", 3
+    if first == "metrics":
+        return "judge", 3
+    words = set(words_of(name)) | {re.sub(r"[\s_\-]+", "", name.casefold())}
+    # o1, o3 and o4 are models; the pattern of words takes letters and digits apart
+    if re.search(r"(?<![a-z0-9])(?:o[134]|gpt\d|r1)(?![a-z])", name.casefold()):
+        words.add("gpt")
+    judge = _strength(words, _JUDGE)
+    people = _strength(words, _PEOPLE)
+    if judge == people:
+        return None, 0
+    return ("judge", judge) if judge > people else ("human", people)
+
+
+def _strength(words: set[str], levels: Sequence[frozenset[str]]) -> int:
+    return next((3 - at for at, level in enumerate(levels) if words & level), 0)
+
+
+def _sides(
+    table: RawTable,
+    columns: dict[str, Cells],
+    candidates: list[str],
+    judges: list[str],
+    people: list[str],
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the judge's columns, people's, and those that are neither."""
+    sides = {name: side_of(name) for name in candidates}
+    open_judge, open_people = not judges, not people
+    if open_judge:
+        judges = _strongest(sides, "judge")
+    if open_people:
+        people = _strongest(sides, "human")
+    left = [name for name in candidates if name not in (*judges, *people)]
+    # weak words alone ("score_1", "score_2") do not say that there are two judges and no people
+    if open_judge and not people and judges and max(sides[one][1] for one in judges) == 1:
+        left, judges = [name for name in candidates if name not in people], []
+    if open_people and not judges and people and max(sides[one][1] for one in people) == 1:
+        left, people = [name for name in candidates if name not in judges], []
+    if judges and not people and open_people:
+        people, left = _alike(columns, left, judges)
+    elif people and not judges and open_judge:
+        judges, left = _alike(columns, left, people)
+    if not judges or not people:
+        raise ConfigurationError(_question(table, judges, people, left))
+    return judges, people, left
+
+
+def _strongest(sides: dict[str, tuple[str | None, int]], side: str) -> list[str]:
+    best = max((strength for own, strength in sides.values() if own == side), default=0)
+    return [name for name, one in sides.items() if best and one == (side, best)]
+
+
+def _alike(
+    columns: dict[str, Cells], left: list[str], known: list[str]
+) -> tuple[list[str], list[str]]:
+    """Return the columns that may be the other side: all of one kind, if there are several."""
+    if len(left) <= 1:
+        return left, []
+    kinds = {_form(columns[name]) for name in known}
+    fitting = [name for name in left if _form(columns[name]) in kinds]
+    return fitting, [name for name in left if name not in fitting]
+
+
+def _form(cells: Cells) -> tuple[str, float]:
+    """Return what values look like: words, or numbers up to about so much."""
+    if cells.kind == "words":
+        return "words", 0
+    most = max(abs(float(value)) for value in cells.filled)
+    return "number", next((top for top in (1, 5, 7, 10, 100) if most <= top), 1e9)
+
+
+def _question(table: RawTable, judges: list[str], people: list[str], left: list[str]) -> str:
+    """Say what cannot be known, and which command says it."""
+    name = table.name if " " not in table.name else shlex.quote(table.name)
+    possible = left or [one for one in (*judges, *people)]
+    if len(possible) < 2 and not (judges and left) and not (people and left):
+        found = ", ".join(map(repr, list(table.columns)[:12]))
+        side = "people's ratings" if judges else "a judge's scores"
+        return (
+            f"{table.name}: found no column with {side}; there are {found}. A column of each is"
+            " needed, of numbers or labels; name them: textassay check"
+            f" {name} --judge COLUMN --human COLUMN"
+        )
+    if judges:
+        typed = f"--human {shlex.quote(possible[0])}"
+        what = f"people's is among {', '.join(map(repr, possible))}"
+    elif people:
+        typed = f"--judge {shlex.quote(possible[0])}"
+        what = f"the judge's is among {', '.join(map(repr, possible))}"
+    else:
+        typed = f"--judge {shlex.quote(possible[0])} --human {shlex.quote(possible[1])}"
+        what = (
+            f"the judge's and which is people's: {', '.join(map(repr, possible[:8]))} look alike"
+        )
+    ending = ", or the other way round" if not (judges or people) else ""
+    return f"{table.name}: cannot tell which column {'' if judges or people else 'is '}{what}; type: textassay check {name} {typed}{ending}"
+
+
+def _paired(
+    table: RawTable, judges: list[str], people: list[str]
+) -> list[tuple[str, list[str]]]:
+    """Return each judge with the columns of people that rate the same thing."""
+    people = _single_raters(people)
+    keys = {name: _rated(name) for name in people}
+    matched = [
+        (judge, fitting)
+        for judge in judges
+        if (fitting := _matching(judge, keys))
+    ]
+    if matched:
+        found: list[tuple[str, list[str]]] = []
+        for judge, fitting in matched:
+            by_key: dict[frozenset[str], list[str]] = {}
+            for name in fitting:
+                by_key.setdefault(keys[name], []).append(name)
+            found += [(judge, names) for names in by_key.values()]
+        return found
+    qualities = {key for key in keys.values() if key & _QUALITIES}
+    if len(qualities) > 1 or _are_aspects(people):
+        names = ", ".join(map(repr, people))
+        raise ConfigurationError(
+            f"{table.name}: people's columns {names} seem to rate different things, and no name"
+            f" says which {judges[0]!r} is about; type: textassay check"
+            f" {shlex.quote(table.name)} --human {shlex.quote(people[0])}"
+        )
+    return [(judge, people) for judge in judges]
+
+
+def _are_aspects(people: Sequence[str]) -> bool:
+    """Return whether fields of our own format are several aspects rather than several raters."""
+    aspects = {name.split(".")[1] for name in people if name.startswith(("human.", "annotators."))}
+    return len(aspects) > 1
+
+
+def _single_raters(people: list[str]) -> list[str]:
+    """Return people's columns without means of others among them."""
+    rated_singly = {name.split(".")[1] for name in people if name.startswith("annotators.")}
+    people = [
+        name
+        for name in people
+        if not (name.startswith("human.") and name.split(".", 1)[1] in rated_singly)
+    ]
+    single = [name for name in people if not set(words_of(name)) & _POOLED]
+    return single if len(single) > 1 else people
+
+
+def _rated(name: str) -> frozenset[str]:
+    """Return the words of a name that say what is rated."""
+    first, _, rest = name.partition(".")
+    if first in ("human", "annotators"):
+        words = words_of(rest if first == "human" else rest.rpartition(".")[0] or rest)
+        return frozenset(words)
+    roles = frozenset().union(*_JUDGE, *_PEOPLE)
+    return frozenset(
+        word for word in words_of(name)
+        if word not in roles and word not in _GENERIC and not word.isdigit() and len(word) > 1
+    )  # fmt: skip
+
+
+def _matching(judge: str, keys: dict[str, frozenset[str]]) -> list[str]:
+    """Return people's columns whose subject the judge's name has, the closest ones alone."""
+    words = frozenset(words_of(judge))
+    fitting = {name: key for name, key in keys.items() if key and key <= words}
+    most = max(map(len, fitting.values()), default=0)
+    return [name for name, key in fitting.items() if len(key) == most]
+
+
+def by_rater(table: RawTable) -> RawTable:
+    """Return a table with a column for each rater, if it has a row for each rating.
+
+    Such a table names the rater in one column, and an item occurs once for each of its raters.
+    """
+    rater = _named(_RATER_NAMES, table, lambda name: _repeats(table.columns[name]))
+    item = _named(_ITEM_NAMES, table, lambda name: _repeats(table.columns[name]))
+    if rater is None or item is None or rater == item:
+        return table
+    names = read_cells(rater, table.columns[rater])
+    if len({str(one) for one in table.columns[rater]}) > 100 or (
+        # a column of ratings of one rater is called the same
+        names.kind == "number" and len(set(names.filled)) < 2
+    ):
+        return table
+    keys = list(zip(table.columns[item], table.columns[rater], strict=True))
+    if len(set(map(str, keys))) < len(keys):
+        return table  # a rater rated an item twice, so these are no single ratings
+    return _joined(table, item, rater)
+
+
+def _joined(table: RawTable, item: str, rater: str) -> RawTable:
+    rows: dict[str, list[int]] = {}
+    for at, key in enumerate(table.columns[item]):
+        rows.setdefault(str(key), []).append(at)
+    raters = list(dict.fromkeys(map(str, table.columns[rater])))
+    joined: dict[str, list[object]] = {}
+    for name, cells in table.columns.items():
+        if name == rater:
+            continue
+        if all(len({str(cells[at]) for at in own}) == 1 for own in rows.values()):
+            joined[name] = [cells[own[0]] for own in rows.values()]
+            continue
+        read = read_cells(name, cells)
+        if read.kind not in ("number", "words"):
+            joined[name] = [cells[own[0]] for own in rows.values()]
+            continue
+        by = [{str(table.columns[rater][at]): cells[at] for at in own} for own in rows.values()]
+        for one in raters:
+            joined[f"human {name} {one}"] = [of_item.get(one) for of_item in by]
+    note = f"one row per rating: {len(raters)} raters ({rater}) of {len(rows)} texts ({item})"
+    return RawTable(table.name, joined, (*table.notes, note))
