@@ -95,6 +95,8 @@ _QUALITIES = frozenset(
     " flüssigkeit relevanz korrektheit vollständigkeit".split()
 )
 """Names of what is commonly rated: columns of two of them are no two raters of one thing."""
+_OURS = ("human", "annotators", "metrics")
+"""Fields of our own format."""
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+", re.UNICODE)
 
 
@@ -140,10 +142,12 @@ def find_roles(
     human = [_known(name, table, "human") for name in human]
     group = _known(group, table, "group") if group else None
     group = group or _named(_GROUP, table, lambda name: _repeats(table.columns[name]))
+    ours = {name for name in columns if name.partition(".")[0] in _OURS}
+    own_format = {name.partition(".")[0] for name in ours} > {"metrics"}
     candidates = [
         name
         for name, cells in columns.items()
-        if _may_rate(name, cells) and name not in (*judge, *human) and name != group
+        if (name in ours or not own_format) and _may_rate(name, cells) and name not in (*judge, *human) and name != group
     ]
     system = _named(
         _SYSTEM, table, lambda name: name != group and _is_name_of_systems(columns.get(name))

@@ -140,8 +140,8 @@ class _Given:
         scores = read.scores
         ratings = _majority(raters) if read.labels else _mean(raters)
         return Pair(
-            judge=self.judge.name,
-            human=_joined(one.name for one in self.people),
+            judge=_shown(self.judge.name),
+            human=_joined(_shown(one.name) for one in self.people),
             scores=scores,
             ratings=ratings,
             raters=raters if len(self.people) > 1 else raters[:, :0],
@@ -241,8 +241,16 @@ class _Read(NamedTuple):
     judge_scale: Scale
 
 
+def _shown(name: str) -> str:
+    """Return a column's name, of a field of ours what it rates."""
+    kind, _, rest = name.partition(".")
+    if kind == "annotators":
+        return rest.rpartition(".")[0] or rest
+    return rest if kind in ("human", "metrics") else name
+
+
 def _joined(names: Iterable[str]) -> str:
-    given = list(names)
+    given = list(dict.fromkeys(names))
     return ", ".join(given) if len(given) < 5 else f"{given[0]} and {len(given) - 1} more"
 
 

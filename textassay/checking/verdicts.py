@@ -25,7 +25,7 @@ from textassay.checking.statistics import (
     within_sources,
 )
 from textassay.learning.splits import Mask
-from textassay.meta.correlation import Floats, average_ranks
+from textassay.meta.correlation import Codes, Floats, average_ranks, pearson
 from textassay.meta.intervals import MIN_GROUPS
 from textassay.meta.labels import LabelAgreement, label_agreement
 from textassay.runtime.errors import DataError
@@ -37,6 +37,9 @@ Answer = Literal["yes", "corrected", "no", "unknown"]
 
 FOLLOWS = math.sqrt(0.5)
 """Correlation from which at least half of the variance of the scores is shared with people's."""
+FOLLOWS_BLIND = math.sqrt(0.8)
+"""The same where nothing shows whether the judge favors a system: even if all that is not people's
+were favor, it would spread the systems half as far as people's view does."""
 HELPS = math.sqrt(0.05)
 """Correlation from which a rating with the judge's help is worth at least 1.05: 1 / (1 - r²)."""
 ORDERED = 0.9
@@ -330,7 +333,7 @@ class _Assessment:
                     f" [{_ends(size, 2)}]"
                 )
             return self._with_seen(self._helped(figure, f"{_upper(figures)}."))
-        if _above(figure, FOLLOWS) and (order is None or not order.reversed):
+        if _above(figure, FOLLOWS_BLIND) and (order is None or not order.reversed):
             return Verdict(
                 "yes", f"The judge follows people closely: {self._followed(figure)}. {seen}"
             )
@@ -440,18 +443,28 @@ class _Assessment:
         if human.min() == human.max():
             return Verdict("unknown", f"People {self._passed()} all texts or none.")
         judge = self._passes(self.x, self.pair.judge_cut)
-        verdict = self._gate_of(judge, human, self.labels, "")
+        verdict = self._gate_of(judge, human, self.labels, self._rule())
         if verdict.answer == "yes" or len(np.unique(self.x)) < 3:
             return verdict
         moved = self._moved_cut(human)
         if moved is None:
             return verdict
         cut, judge = moved
-        at = f" With its cut moved to about {cut:g} (chosen on other {self.unit}):"
+        at = f" With its cut moved to about {cut:g} (chosen on other {self.unit}): "
         better = self._gate_of(judge, human, self._agree(judge, human), at)
         if better.answer == "yes":
-            return Verdict("corrected", f"{verdict.why}{better.why}")
+            return Verdict("corrected", f"{verdict.why}{better.why.replace(': It', ': it')}")
         return verdict
+
+    def _rule(self) -> str:
+        """Return what passes, if that is not what people said."""
+        cut, own = self.pair.judge_cut, self.pair.cut
+        if self.pair.judge_labels:
+            return ""
+        if self.pair.kind == "label":
+            return f"The judge passes {cut:g} and above. "
+        same = "" if cut == own else f", by the judge {cut:g}"
+        return f"Passing is {own:g} and above{same}. "
 
     def _passed(self) -> str:
         if self.pair.kind == "number":
@@ -471,12 +484,11 @@ class _Assessment:
         accuracy = self._measure(found, "accuracy")
         seen = detectable_mean((judge == human).astype(float) - (human == best), self.groups)
         what = (
-            f"{before} It lets {_percent_interval(missed)} of people's {failures} failures through"
+            f"{before}It lets {_percent_interval(missed)} of people's {failures} failures through"
             f" and stops {_percent_interval(alarms)} of what they pass; it agrees in"
             f" {_percent_interval(accuracy, 1)}, always {word} in {_percent(constant, 1)}"
         )
         what += "." if seen is None else f" ({100 * seen:.1f} points of difference would be seen)."
-        what = what if before else what.lstrip()
         ends = (through, CAUGHT), (stopped, CAUGHT), (ahead, 0.0)
         if all(_above(one, limit) for one, limit in ends):
             return Verdict("yes", what)
@@ -611,12 +623,47 @@ class _Assessment:
             f" {_percent(test.constant.rho)} (difference {100 * (gain.value or 0):+.1f} points"
             f" [{_ends(gain, 1, 100)}])."
         )
-        if test.may_stand_in:
+        shown = test.may_stand_in
+        if self.pair.kind == "number":
+            follows, rater = _with_the_others(values, self.pair.raters, self.groups)
+            what += f" It follows the other raters with r {_interval(follows)}, a rater with {rater:.2f}."
+            if (follows.value or 0) < FOLLOWS * rater:
+                return Verdict(
+                    "no", f"{what} Needed is half the variance that a rater shares with the others."
+                )
+            shown = shown and _above(follows, FOLLOWS * rater)
+        if shown:
             return Verdict("yes", what)
+        # a p below one half means that the estimate itself is on the judge's side
+        ahead = sum(one.p < 0.5 for one in judge.per_rater) >= test.raters / 2
+        if ahead and (gain.value or 0) > 0:
+            return Verdict("unknown", f"{what} More {self.unit} may show that it may; so few do not.")
         return Verdict("no", f"{what} Needed: half of the raters, and more than the constant.")
 
 
-def _halves(groups: np.ndarray[Any, Any], seed: int) -> Mask:
+def _with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Interval, float]:
+    """Return how the judge, and how a rater, correlates with the mean of the other raters.
+
+    Both are means over the raters that are left out, ends of intervals as well.
+    """
+    given = ~np.isnan(raters)
+    judge, rater = [], []
+    for at in range(raters.shape[1]):
+        others = given.copy()
+        others[:, at] = False
+        rows = given[:, at] & others.any(axis=1)
+        if np.count_nonzero(rows) < _MIN_ITEMS:
+            continue
+        total = np.where(others, raters, 0.0).sum(axis=1)[rows]
+        mean = total / others.sum(axis=1)[rows]
+        judge.append(correlation(values[rows], mean, groups[rows]))
+        rater.append(pearson(raters[rows, at], mean) or 0.0)
+    if any(None in one for one in judge):
+        return UNDEFINED, float(np.mean(rater))
+    return Interval(*np.mean(np.array(judge, float), axis=0).tolist()), float(np.mean(rater))
+
+
+def _halves(groups: Codes, seed: int) -> Mask:
     """Return which rows belong to a random half of the sources."""
     number = int(groups.max()) + 1
     chosen = np.zeros(number, bool)
@@ -624,7 +671,7 @@ def _halves(groups: np.ndarray[Any, Any], seed: int) -> Mask:
     return np.asarray(chosen[groups])
 
 
-def _on_a_line(x: Floats, y: Floats, groups: np.ndarray[Any, Any], seed: int) -> Floats:
+def _on_a_line(x: Floats, y: Floats, groups: Codes, seed: int) -> Floats:
     """Return people's ratings as a straight line predicts them, learned on the other half."""
     half = _halves(groups, seed)
     values = np.full(len(x), np.nan)
