@@ -154,7 +154,8 @@ def find_roles(
     )
     candidates = [name for name in candidates if name != system]
     judges, people, unused = _sides(table, columns, candidates, list(judge), list(human))
-    return Roles(_paired(table, judges, people), group, system, unused)
+    pairs = _paired(table, judges, people, named=bool(judge))
+    return Roles(pairs, group, system, unused)
 
 
 def _known(name: str, table: RawTable, what: str) -> str:
@@ -280,42 +281,43 @@ def _form(cells: Cells) -> tuple[str, float]:
 
 def _question(table: RawTable, judges: list[str], people: list[str], left: list[str]) -> str:
     """Say what cannot be known, and which command says it."""
-    name = table.name if " " not in table.name else shlex.quote(table.name)
-    possible = left or [one for one in (*judges, *people)]
-    if len(possible) < 2 and not (judges and left) and not (people and left):
+    name = shlex.quote(table.name)
+    # names such as `model_a` and `model_b` say too little: one of them may be people's
+    unsure = not left and not people and len(judges) > 1 and max(side_of(j)[1] for j in judges) < 3
+    if unsure:
+        judges, left = [], judges
+    if not left or (len(left) < 2 and not judges and not people):
         found = ", ".join(map(repr, list(table.columns)[:12]))
         side = "people's ratings" if judges else "a judge's scores"
         return (
             f"{table.name}: found no column with {side}; there are {found}. A column of each is"
-            " needed, of numbers or labels; name them: textassay check"
-            f" {name} --judge COLUMN --human COLUMN"
+            f" needed, of numbers or labels; name them: textassay check {name} --judge COLUMN"
+            " --human COLUMN"
         )
+    listed = ", ".join(map(repr, left[:8]))
     if judges:
-        typed = f"--human {shlex.quote(possible[0])}"
-        what = f"people's is among {', '.join(map(repr, possible))}"
+        what, typed = f"which column is people's: {listed}", f"--human {shlex.quote(left[0])}"
     elif people:
-        typed = f"--judge {shlex.quote(possible[0])}"
-        what = f"the judge's is among {', '.join(map(repr, possible))}"
+        what, typed = f"which column is the judge's: {listed}", f"--judge {shlex.quote(left[0])}"
     else:
-        typed = f"--judge {shlex.quote(possible[0])} --human {shlex.quote(possible[1])}"
-        what = (
-            f"the judge's and which is people's: {', '.join(map(repr, possible[:8]))} look alike"
-        )
-    ending = ", or the other way round" if not (judges or people) else ""
-    return f"{table.name}: cannot tell which column {'' if judges or people else 'is '}{what}; type: textassay check {name} {typed}{ending}"
+        what = f"which column is the judge's and which is people's: {listed} look alike"
+        typed = f"--judge {shlex.quote(left[0])} --human {shlex.quote(left[1])}"
+        typed += ", or the other way round"
+    return f"{table.name}: cannot tell {what}; type: textassay check {name} {typed}"
 
 
 def _paired(
-    table: RawTable, judges: list[str], people: list[str]
+    table: RawTable, judges: list[str], people: list[str], *, named: bool
 ) -> list[tuple[str, list[str]]]:
     """Return each judge with the columns of people that rate the same thing."""
     people = _single_raters(people)
     keys = {name: _rated(name) for name in people}
-    matched = [
-        (judge, fitting)
-        for judge in judges
-        if (fitting := _matching(judge, keys))
-    ]
+    matched = [(judge, fitting) for judge in judges if (fitting := _matching(judge, keys))]
+    if matched and named and len(set(keys.values())) == 1:
+        # a measure that was asked for and names nothing, such as a number of words
+        known = {judge for judge, _ in matched}
+        others = (one for one in judges if one not in known and not set(words_of(one)) & _QUALITIES)
+        matched += [(one, people) for one in others]
     if matched:
         found: list[tuple[str, list[str]]] = []
         for judge, fitting in matched:

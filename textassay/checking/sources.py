@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _TOPS = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 100.0)
 """Upper ends of the scales that people use."""
 _MAX_LABELS = 50
+_LONGEST_NAME = 30
+"""Characters of the names of several raters that a table shows."""
 
 
 class Found(NamedTuple):
@@ -96,7 +98,7 @@ def _of_table(
             for cells in (given.judge, *given.people)
             if cells.unusable
         ]
-    if roles.unused:
+    if roles.unused and not options:
         notes.append(f"not used: {', '.join(map(repr, roles.unused[:8]))}")
     if roles.group is None:
         notes.append(
@@ -169,12 +171,6 @@ class _Given:
         if self.judge.kind == "number" and not set(by_judge) <= set(number):
             scale = _scale(self.judge)
             return _Read(_floats(self.judge), raters, names, False, (0.0, 1.0), scale)
-        if lost := [word for word in by_judge if word not in number]:
-            raise DataError(
-                f"{self.table}: the judge says {lost[0]!r} ({self.judge.name!r}), which is none of"
-                f" people's labels ({', '.join(map(repr, list(said)[:6]))}); use the same labels in"
-                " both columns, or name another column: --judge COLUMN"
-            )
         scores = _numbers(self.judge.values, number)
         return _Read(scores, raters, names, True, (0.0, 1.0), (0.0, 1.0))
 
@@ -200,6 +196,13 @@ class _Given:
             )
             names = tuple(YES_NO[0][int(one)] if one in ("0", "1") else one for one in names)
             return names, meant
+        if self.judge.kind == "words" and not set(said) & set(by_judge):
+            theirs, ours = (", ".join(map(repr, list(one)[:4])) for one in (said, by_judge))
+            raise DataError(
+                f"{self.table}: the judge's labels ({ours}, in {self.judge.name!r}) are none of"
+                f" people's labels ({theirs}); use the same labels in both columns, or name another"
+                " column: --judge COLUMN"
+            )
         # of two unknown words the rarer one is what a gate would stop
         order = sorted(everything, key=lambda word: (said[word], word))
         if len(order) > 2:
@@ -244,6 +247,8 @@ class _Read(NamedTuple):
 def _shown(name: str) -> str:
     """Return a column's name, of a field of ours what it rates."""
     kind, _, rest = name.partition(".")
+    if not rest:
+        return name
     if kind == "annotators":
         return rest.rpartition(".")[0] or rest
     return rest if kind in ("human", "metrics") else name
@@ -251,7 +256,8 @@ def _shown(name: str) -> str:
 
 def _joined(names: Iterable[str]) -> str:
     given = list(dict.fromkeys(names))
-    return ", ".join(given) if len(given) < 5 else f"{given[0]} and {len(given) - 1} more"
+    every = ", ".join(given)
+    return every if len(every) <= _LONGEST_NAME else f"{given[0]} and {len(given) - 1} more"
 
 
 def _word(value: float | str) -> str:

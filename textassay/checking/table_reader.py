@@ -232,29 +232,26 @@ def _leaves(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def read_cells(name: str, cells: Sequence[Any]) -> Cells:
     """Return what the cells of one column say: numbers, words, or long texts."""
     texts = [_text(cell) for cell in cells]
-    missing = [text is None or text.casefold() in _MISSING for text in texts]
-    filled = [text for text, gap in zip(texts, missing, strict=True) if text is not None and not gap]
+    # cells repeat: each spelling is read once
+    counts = Counter(text for text in texts if text is not None)
+    filled = {text: n for text, n in counts.items() if text.casefold() not in _MISSING}
     if not filled:
         return Cells(name, "empty", [None] * len(cells))
-    unscored = [_is_unscored(text, filled) for text in filled]
-    answers = [text for text, none in zip(filled, unscored, strict=True) if not none]
+    unscored = {text for text in filled if _is_unscored(text, filled)}
+    answers = {text: n for text, n in filled.items() if text not in unscored}
     comma = _has_decimal_comma(answers)
-    numbers = [_number(text, comma=comma) for text in answers]
-    tops = {top for _, top in filter(None, numbers)}
-    usable = sum(one is not None for one in numbers)
-    if not answers or usable < _MOSTLY * len(answers) or not usable:
-        return _words(name, texts, missing, filled)
+    numbers = {text: _number(text, comma=comma) for text in answers}
+    read = {text: one for text, one in numbers.items() if one is not None}
+    usable, total = sum(answers[text] for text in read), sum(answers.values())
+    tops = {top for _, top in read.values()}
+    without_verdict = sum(filled[text] for text in unscored)
     # one scale for all of them: "4/5" beside "4/10" are two scales, and plain numbers have none
-    top = next(iter(tops)) if len(tops) == 1 else None
-    if len(tops) > 1:
-        return _words(name, texts, missing, filled)
-    wrong = [text for text, one in zip(answers, numbers, strict=True) if one is None]
-    values: list[float | str | None] = []
-    for text, gap in zip(texts, missing, strict=True):
-        one = None if gap or text is None or _is_unscored(text, filled) else _number(text, comma=comma)
-        values.append(None if one is None else one[0])
+    if not usable or usable < _MOSTLY * total or len(tops) > 1:
+        return _words(name, texts, answers, without_verdict)
+    values = [read[text][0] if text in read else None for text in texts]
+    wrong = next((text for text in answers if text not in read), "")
     return Cells(
-        name, "number", values, top, len(wrong), wrong[0][:40] if wrong else "", sum(unscored)
+        name, "number", list(values), tops.pop(), total - usable, wrong[:40], without_verdict
     )
 
 
@@ -280,7 +277,7 @@ def _text(cell: Any) -> str | None:
     return str(cell).strip()
 
 
-def _is_unscored(text: str, filled: Sequence[str]) -> bool:
+def _is_unscored(text: str, filled: Iterable[str]) -> bool:
     plain = text.casefold().strip("<>[]. ")
     if plain not in _UNSCORED:
         return False
@@ -289,7 +286,7 @@ def _is_unscored(text: str, filled: Sequence[str]) -> bool:
     return opposite is None or all(other.casefold() != opposite for other in filled)
 
 
-def _has_decimal_comma(texts: Sequence[str]) -> bool:
+def _has_decimal_comma(texts: Iterable[str]) -> bool:
     with_comma = [text for text in texts if re.search(r"\d,\d", text)]
     return bool(with_comma) and not any(re.search(r"\d\.\d", text) for text in texts)
 
@@ -314,29 +311,21 @@ def _number(text: str, *, comma: bool) -> tuple[float, float | None] | None:
 
 
 def _words(
-    name: str, texts: Sequence[str | None], missing: Sequence[bool], filled: Sequence[str]
+    name: str, texts: Sequence[str | None], answers: Mapping[str, int], unscored: int
 ) -> Cells:
-    unscored = 0
-    values: list[float | str | None] = []
-    for text, gap in zip(texts, missing, strict=True):
-        if gap or text is None:
-            values.append(None)
-        elif _is_unscored(text, filled):
-            unscored += 1
-            values.append(None)
-        else:
-            values.append(text.casefold().rstrip(".!").strip())
-    known = {value for value in values if value is not None}
+    plain = {text: text.casefold().rstrip(".!").strip() for text in answers}
+    known = set(plain.values())
     # `none` is a gap in a column of yes and no, and a grade in one of none, minor and major
     if "none" in known and (known - {"none"}) <= (_YES | _NO):
-        values = [None if value == "none" else value for value in values]
+        plain = {text: word for text, word in plain.items() if word != "none"}
         known.discard("none")
-    longest = max((len(str(value)) for value in known), default=0)
+    values = [None if text is None else plain.get(text) for text in texts]
+    longest = max(map(len, known), default=0)
     is_label = len(known) <= _MAX_WORDS and longest <= _LONGEST_WORD
     # in a column of names or texts most cells are different
-    is_label = is_label and (len(known) <= 3 or 2 * len(known) <= len(filled))
+    is_label = is_label and (len(known) <= 3 or 2 * len(known) <= sum(answers.values()))
     kind: ColumnKind = ("words" if known else "empty") if is_label else "text"
-    return Cells(name, kind, values, unscored=unscored)
+    return Cells(name, kind, list(values), unscored=unscored)
 
 
 def polarity(words: Iterable[str]) -> dict[str, int] | None:

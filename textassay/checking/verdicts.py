@@ -588,20 +588,29 @@ class _Assessment:
         shared = ((~np.isnan(raters)) & ((~np.isnan(raters)).sum(axis=1) > 1)[:, None]).sum(axis=0)
         if np.count_nonzero(shared >= _MIN_ITEMS) < _MIN_RATERS:
             return None
-        values = self.pair.on_scale
-        raw = self._alternative(values)
+        values, what = self.pair.on_scale, ""
+        if self.pair.kind == "number":
+            follows, rater = _with_the_others(values, raters, self.groups)
+            what = f" It follows the other raters with r {_interval(follows)}, a rater with {rater:.2f}."
+            needed = " Needed is half the variance that a rater shares with the others."
+            if (follows.value or 0) < FOLLOWS * rater:
+                return Verdict("no", (what + needed).strip())
+            if not _above(follows, FOLLOWS * rater):
+                return Verdict("unknown", f"{what.strip()}{needed} The interval reaches below it.")
+        raw = self._alternative(values, what)
         if raw is None or raw.answer == "yes" or self.pair.kind == "label":
             return raw
         grid = np.unique(raters[~np.isnan(raters)])
         line = _on_a_line(self.x, self.y, self.groups, self.seed)
         nearest = grid[np.abs(line[:, None] - grid).argmin(axis=1)]
-        moved = self._alternative(nearest)
+        moved = self._alternative(nearest, what)
         if moved is not None and moved.answer == "yes":
             return Verdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
         return raw
 
-    def _alternative(self, values: Floats) -> Verdict | None:
-        # loads scipy's optimizers and statistics, which data of one rater do not need
+    def _alternative(self, values: Floats, ending: str) -> Verdict | None:
+        """Return the verdict of the alternative annotator test; `None` if it cannot be made."""
+        # loads scipy's optimizers and statistics, which few checks need
         from textassay.calibration.alternative_annotator import alt_test
 
         try:
@@ -621,23 +630,16 @@ class _Assessment:
             f"It is as near to the other raters as a rater is in {_percent(judge.rho)} of"
             f" comparisons and may replace {wins} of {test.raters} raters; the best constant has"
             f" {_percent(test.constant.rho)} (difference {100 * (gain.value or 0):+.1f} points"
-            f" [{_ends(gain, 1, 100)}])."
+            f" [{_ends(gain, 1, 100)}]).{ending}"
         )
-        shown = test.may_stand_in
-        if self.pair.kind == "number":
-            follows, rater = _with_the_others(values, self.pair.raters, self.groups)
-            what += f" It follows the other raters with r {_interval(follows)}, a rater with {rater:.2f}."
-            if (follows.value or 0) < FOLLOWS * rater:
-                return Verdict(
-                    "no", f"{what} Needed is half the variance that a rater shares with the others."
-                )
-            shown = shown and _above(follows, FOLLOWS * rater)
-        if shown:
+        if test.may_stand_in:
             return Verdict("yes", what)
         # a p below one half means that the estimate itself is on the judge's side
         ahead = sum(one.p < 0.5 for one in judge.per_rater) >= test.raters / 2
         if ahead and (gain.value or 0) > 0:
-            return Verdict("unknown", f"{what} More {self.unit} may show that it may; so few do not.")
+            return Verdict(
+                "unknown", f"{what} That would do, but so few {self.unit} do not show it."
+            )
         return Verdict("no", f"{what} Needed: half of the raters, and more than the constant.")
 
 
