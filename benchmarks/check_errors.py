@@ -189,11 +189,17 @@ def planted(draws: int) -> None:
                 worst[use] += yes
                 total[use] += count
             mark = "!" if use in kind.denied and yes > 0.05 * count else ""
-            cell = f"{mark}{100 * yes / count:.1f}" if use in kind.denied else f"({100 * yes / count:.0f})"
+            cell = (
+                f"{mark}{100 * yes / count:.1f}"
+                if use in kind.denied
+                else f"({100 * yes / count:.0f})"
+            )
             if use in kind.useless:
                 cell += f" [{100 * either / count:.1f}]"
             cells.append(f"{cell:>16}")
-        print(f"{kind.name:42}{'labels' if kind.label else 'numbers':9}" + "".join(cells), flush=True)
+        print(
+            f"{kind.name:42}{'labels' if kind.label else 'numbers':9}" + "".join(cells), flush=True
+        )
     print(f"{'all that deserve a no':51}"
           + "".join(f"{100 * worst[use] / max(1, total[use]):>16.1f}" for use in USES))  # fmt: skip
 
@@ -202,12 +208,18 @@ def recorded_pairs(data: Path) -> Iterator[tuple[str, Pair]]:
     """Yield recorded judges and people, with the names of their sets."""
     yield from _read(data, "alttest/summeval.jsonl.gz", "SummEval")
     yield from _read(data, "summeval/summeval.jsonl.gz", "SummEval 2023", ("gpt-4-0314", "gpt-3.5"))
-    yield from _read(data, "topical_chat/topical_chat.jsonl", "Topical-Chat", ("unieval", "gpt-3.5"))
-    yield from _read(data, "faithbench/faithbench.jsonl.gz", "FaithBench", human=("human.faithful",))
+    yield from _read(
+        data, "topical_chat/topical_chat.jsonl", "Topical-Chat", ("unieval", "gpt-3.5")
+    )
+    yield from _read(
+        data, "faithbench/faithbench.jsonl.gz", "FaithBench", human=("human.faithful",)
+    )
     yield from _read(data, "devai/devai.jsonl.gz", "DevAI")
     yield from _read(data, "newsroom/newsroom.jsonl.gz", "Newsroom")
     yield from _read(data, "fed_turn/fed_turn.jsonl", "FED turns")
-    yield from _read(data, "rewardbench2/rewardbench2.jsonl.gz", "RewardBench 2", ("/base/", "/criteria/"))
+    yield from _read(
+        data, "rewardbench2/rewardbench2.jsonl.gz", "RewardBench 2", ("/base/", "/criteria/")
+    )
     for name in ("wax", "lgbteen", "mtbench"):
         yield from _of_labels(data / f"alttest/{name}.jsonl.gz", name)
     yield from _jev(data / "jevals/jev_pubmedqa.jsonl.gz", "PubMedQA (Jev)")
@@ -267,6 +279,7 @@ def recorded(data: Path, splits: int) -> None:
     """Print the verdicts on recorded judges, and how often those of two halves agree."""
     print(f"{'set':18}{'judge':34}{'people':24}{'n':>6}" + "".join(f"{use:>11}" for use in USES))
     equal: Counter[Use] = Counter()
+    granted: Counter[Use] = Counter()
     holds: Counter[Use] = Counter()
     broken: Counter[tuple[str, str, Use]] = Counter()
     total = 0
@@ -285,13 +298,18 @@ def recorded(data: Path, splits: int) -> None:
             for use in USES:
                 a, b = (half[use].answer for half in halves)
                 equal[use] += a == b
+                granted[use] += (a in _HELPED) == (b in _HELPED)
                 denied = {a, b} & set(_HELPED) and "no" in (a, b)
                 holds[use] += not denied
                 if denied:
                     broken[f"{name}: {judge}", human, use] += 1
     if not total:
         return
-    for words, counts in (("holds on the other half", holds), ("is the same word", equal)):
+    for words, counts in (
+        ("holds on the other half", holds),
+        ("is granted in both halves, or in neither", granted),
+        ("is the same word", equal),
+    ):
         print(f"{words:82}" + "".join(f"{100 * counts[use] / total:>10.1f}%" for use in USES))
     for (judge, human, use), count in broken.most_common(12):
         print(f"  {count} of {splits} splits differ: {judge}, {human}, {use}")

@@ -208,8 +208,12 @@ def test_a_missing_value_is_never_a_number(tmp_path):
 def test_invalid_is_a_verdict_beside_valid_and_no_verdict_elsewhere():
     beside_valid = [{"judge": w, "human": w} for w in ("valid", "invalid") * 40]
     assert only_row(beside_valid).n == 80
-    elsewhere = [{"judge": w, "human": n} for w, n in zip(("4", "invalid") * 40, range(80), strict=True)]
-    assert only_row([{**one, "human": one["human"] % 5 + 1} for one in elsewhere]).pair.unscored == 40
+    elsewhere = [
+        {"judge": w, "human": n} for w, n in zip(("4", "invalid") * 40, range(80), strict=True)
+    ]
+    assert (
+        only_row([{**one, "human": one["human"] % 5 + 1} for one in elsewhere]).pair.unscored == 40
+    )
 
 
 @pytest.mark.parametrize(

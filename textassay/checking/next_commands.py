@@ -100,7 +100,11 @@ def _rooms(
         ours, theirs = judge.partition(".")[2], people[0].split(".")[1]
         if people[0].startswith("human."):
             theirs = people[0].partition(".")[2]
-        return (str(path), str(path), *(("--aspect-map", f"{ours}={theirs}") if ours != theirs else ()))
+        return (
+            str(path),
+            str(path),
+            *(("--aspect-map", f"{ours}={theirs}") if ours != theirs else ()),
+        )
     if any("." in name for name in used):
         return ()
     fields = {judge: f"metrics.{_ASPECT}"}

@@ -87,7 +87,17 @@ _RATER_NAMES = (
     "reviewer", "reviewer_id", "expert", "coder", "person", "bewerter", "assessor",
 )  # fmt: skip
 """Names of a column that says who gave the rating of a row."""
-_ITEM_NAMES = ("id", "item", "item_id", "text_id", "example_id", "sample_id", "uid", "doc_id", "qid")
+_ITEM_NAMES = (
+    "id",
+    "item",
+    "item_id",
+    "text_id",
+    "example_id",
+    "sample_id",
+    "uid",
+    "doc_id",
+    "qid",
+)
 _QUALITIES = frozenset(
     "coherence consistency fluency relevance faithfulness factuality correctness accuracy"
     " helpfulness harmlessness engagingness naturalness groundedness completeness clarity tone style"
@@ -147,7 +157,10 @@ def find_roles(
     candidates = [
         name
         for name, cells in columns.items()
-        if (name in ours or not own_format) and _may_rate(name, cells) and name not in (*judge, *human) and name != group
+        if (name in ours or not own_format)
+        and _may_rate(name, cells)
+        and name not in (*judge, *human)
+        and name != group
     ]
     system = _named(
         _SYSTEM, table, lambda name: name != group and _is_name_of_systems(columns.get(name))
@@ -162,7 +175,9 @@ def _known(name: str, table: RawTable, what: str) -> str:
     if name in table.columns:
         return name
     same = [one for one in table.columns if one.casefold() == name.casefold()]
-    same = same or [f"{kind}.{name}" for kind in ("metrics", "human") if f"{kind}.{name}" in table.columns]
+    same = same or [
+        f"{kind}.{name}" for kind in ("metrics", "human") if f"{kind}.{name}" in table.columns
+    ]
     if len(same) == 1:
         return same[0]
     raise UnknownName(f"column for {what}", name, list(table.columns))
@@ -170,9 +185,7 @@ def _known(name: str, table: RawTable, what: str) -> str:
 
 def _named(names: Iterable[str], table: RawTable, fits: Callable[[str], bool]) -> str | None:
     """Return the first column that has one of the names and fits."""
-    by_name = {
-        re.sub(r"[\s\-.]+", "_", name.strip().casefold()): name for name in table.columns
-    }
+    by_name = {re.sub(r"[\s\-.]+", "_", name.strip().casefold()): name for name in table.columns}
     return next((by_name[one] for one in names if one in by_name and fits(by_name[one])), None)
 
 

@@ -14,7 +14,14 @@ import numpy as np
 from textassay.checking.next_commands import Reading, reading_of
 from textassay.checking.pair import Pair, Scale
 from textassay.checking.roles import Roles, by_rater, find_roles
-from textassay.checking.table_reader import Cells, RawTable, are_grades, polarity, read_cells, read_table
+from textassay.checking.table_reader import (
+    Cells,
+    RawTable,
+    are_grades,
+    polarity,
+    read_cells,
+    read_table,
+)
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError
@@ -191,7 +198,11 @@ class _Given:
         meant = polarity(everything)
         if meant is not None and not are_grades(said):
             names = tuple(
-                max((w for w in said if meant[w] == at), key=lambda w: said[w], default=YES_NO[0][at])
+                max(
+                    (w for w in said if meant[w] == at),
+                    key=lambda w: said[w],
+                    default=YES_NO[0][at],
+                )
                 for at in (0, 1)
             )
             names = tuple(YES_NO[0][int(one)] if one in ("0", "1") else one for one in names)
@@ -320,9 +331,7 @@ def _scale(*columns: Cells) -> Scale:
     return (1.0 if low >= 1 and 1 < top <= 10 else 0.0), top
 
 
-def _of_run(
-    scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[str]
-) -> Found:
+def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[str]) -> Found:
     """Read a run or a file of scores beside data with ratings."""
     # loads pydantic's models of examples, which tables do not need
     from textassay.calibration.columns import join_columns, read_judged

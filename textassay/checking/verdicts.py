@@ -26,7 +26,6 @@ from textassay.checking.statistics import (
 )
 from textassay.learning.splits import Mask
 from textassay.meta.correlation import Codes, Floats, average_ranks, pearson
-from textassay.meta.intervals import MIN_GROUPS
 from textassay.meta.labels import LabelAgreement, label_agreement
 from textassay.runtime.errors import DataError
 from textassay.table import Interval
@@ -58,6 +57,9 @@ CLOSE = 0.1
 """Typical error on single texts, root mean square, as a share of the scale."""
 SKILL = 0.5
 """Share of the best constant's error that the judge may have left on single texts."""
+MIN_SOURCES = 10
+"""Sources below which there is no verdict: of fewer, intervals hold less than they promise wherever
+a single source carries most of the errors."""
 MAX_UNSCORED = 0.05
 """Share of rated texts without a score above which only the comparison of systems is answered."""
 _RESAMPLES = 1000
@@ -265,9 +267,9 @@ class _Assessment:
 
     def _of_all(self) -> Verdict | None:
         """Return what decides every use, if anything does."""
-        if self.sources < MIN_GROUPS:
+        if self.sources < MIN_SOURCES:
             few = f"{self.sources} {self.unit} with a score and a rating"
-            return Verdict("unknown", f"There are {few}; at least {MIN_GROUPS} are needed.")
+            return Verdict("unknown", f"There are {few}; at least {MIN_SOURCES} are needed.")
         if self.y.min() == self.y.max():
             return Verdict(
                 "unknown",
@@ -471,9 +473,7 @@ class _Assessment:
             return f"rated {self.pair.cut:g} or more"
         return f'said "{self.pair.labels[1]}" of'
 
-    def _gate_of(
-        self, judge: Floats, human: Floats, found: LabelAgreement, before: str
-    ) -> Verdict:
+    def _gate_of(self, judge: Floats, human: Floats, found: LabelAgreement, before: str) -> Verdict:
         through, stopped = self._measure(found, "tnr"), self._measure(found, "tpr")
         best = float(human.mean() >= 0.5)
         ahead = mean_over((judge == human).astype(float) - (human == best), self.groups)

@@ -14,6 +14,7 @@ from textassay.runtime.errors import UnknownName
 if TYPE_CHECKING:
     from textassay.checking.result import Check
 
+
 @command("check", panel=DECIDING)
 def check(
     file: Annotated[
@@ -32,9 +33,7 @@ def check(
     ] = None,
     human: Annotated[
         str | None,
-        flags.option(
-            "COL,...", "Columns of people, one for each rater (default: found by name)."
-        ),
+        flags.option("COL,...", "Columns of people, one for each rater (default: found by name)."),
     ] = None,
     group: Annotated[
         str | None,
