@@ -127,17 +127,20 @@ KINDS = (
     Planted("length", False, _numbers(lambda w: w.length), ALL, ALL),
     Planted("length", True, lambda w, y: (w.length > -0.5) * 1.0, ALL, ALL),
     Planted("right on easy texts only", True, _easy, ALL),
-    Planted("biased by half a point", False, lambda w, y: y + 0.5 + 0.1 * w.noise(), ("means", "texts")),
+    Planted("biased by half a point", False, lambda w, y: y + 0.5 + 0.1 * w.noise(),
+            ("means", "texts")),
     Planted("favors systems", False,
             lambda w, y: y + 0.8 * np.random.default_rng(5).permutation(
                 np.linspace(-1.5, 1.5, SYSTEMS))[w.systems], ("compare", "texts")),
     Planted("follows the source alone", False,
             lambda w, y: 3 + 0.8 * (np.bincount(w.groups, weights=w.quality)
                                     / np.bincount(w.groups))[w.groups]
-            if np.bincount(w.groups).max() > 1 else 3 + 0.8 * w.noise(), ("compare", "texts", "gate"),
-            ("compare",)),
-    Planted("at the limit: r of half the variance", False, _numbers(_at(FOLLOWS - 0.005)), ("means",)),
-    Planted("at the limit: r that helps", False, _numbers(_at(HELPS - 0.005)), ALL, ("compare", "means")),
+            if np.bincount(w.groups).max() > 1 else 3 + 0.8 * w.noise(),
+            ("compare", "texts", "gate"), ("compare",)),
+    Planted("at the limit: r of half the variance", False, _numbers(_at(FOLLOWS - 0.005)),
+            ("means",)),
+    Planted("at the limit: r that helps", False, _numbers(_at(HELPS - 0.005)), ALL,
+            ("compare", "means")),
     Planted("at the limit: bias", False,
             lambda w, y: y + 4 * TOLERANCE + 0.2 * w.noise(), ("means",)),
     Planted("at the limit: error", False, lambda w, y: y + 4 * CLOSE * w.noise(), ("texts",)),
@@ -240,9 +243,10 @@ def _read(
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as lines:
-        return [json.loads(line) for line in lines]
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        content = gzip.decompress(content)
+    return [json.loads(line) for line in content.splitlines()]
 
 
 def _of_labels(path: Path, name: str) -> Iterator[tuple[str, Pair]]:

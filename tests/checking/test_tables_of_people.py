@@ -35,7 +35,7 @@ class Kind(NamedTuple):
     labels: tuple[str, ...] = ()
     scale: tuple[float, float] = (1.0, 5.0)
     raters: int = 0
-    options: dict[str, str] = {}  # noqa: RUF012
+    options: dict[str, str] = {}
 
 
 KINDS = [
@@ -103,7 +103,7 @@ KINDS = [
     Kind("o3.csv", ["o3-mini", "ground truth"], lambda t: (t.judge, t.raters[0]), "o3-mini",
          "ground truth"),
     Kind("categories.csv", ["claude-3", "annotator"],
-         lambda t: tuple("bad ok good".split()[(n > 2) + (n > 3)] for n in (t.judge, t.raters[0])),
+         lambda t: tuple(["bad", "ok", "good"][(n > 2) + (n > 3)] for n in (t.judge, t.raters[0])),
          "claude-3", "annotator", ("bad", "good", "ok")),
 ]  # fmt: skip
 

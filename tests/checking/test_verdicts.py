@@ -34,7 +34,7 @@ def answers(pair):
 
 
 def test_gpt_4o_on_consistency_comes_out_as_on_the_first_screen():
-    """Consistency of SummEval, cut to yes and no: figures of `meta`, verdicts of the first screen."""
+    """Consistency of SummEval, cut to yes and no: the figures that `meta` prints."""
     rows = benchmark("alttest/summeval.jsonl.gz")
     people = np.array([np.mean(row["annotators"]["consistency"]) for row in rows]) >= 4.5
     judge = np.array([row["metrics"]["gpt-4o/consistency"] for row in rows]) >= 4

@@ -25,7 +25,8 @@ def test_the_first_line_is_the_verdict_in_words(table):
     done = textassay("check", table).ok()
     first, _, figures, *_ = done.out.splitlines()
     assert first.startswith("Yes")
-    assert "for comparing systems" in first and "for single texts" in first
+    assert "for comparing systems" in first
+    assert "for single texts" in first
     assert figures.startswith("On 120 texts of 30 sources judge agrees with human in")
     assert "For single texts: " in done.out
     assert "count as one source" in done.err
@@ -98,7 +99,8 @@ def test_the_page_loads_nothing_and_escapes_names(tmp_path):
     assert "default-src 'none'" in html.unescape(page)
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert "http://" not in page and "https://" not in page
+    assert "http://" not in page
+    assert "https://" not in page
     assert "For single texts" in page
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from textassay.checking.phrases import interval, percent_interval, upper
 from textassay.checking.verdicts import USES, Answer, Row, Use
 from textassay.runtime.errors import UnknownName
 from textassay.table import Alert, Column, Displayed, Interval, Note, Table, printable, to_html
@@ -81,7 +82,7 @@ class Check(Displayed):
         }
 
     def sentences(self) -> list[str]:
-        """Return the verdict in words, one paragraph a sentence or two; the first is the verdict."""
+        """Return the verdict, the figures behind it, and the reason for each use, in words."""
         first = self.rows[0]
         lines = [headline(first, several=len(self.rows) > 1), _what(first)]
         lines += [f"{_label(use)}{first.uses[use].why}" for use in _reported(first)]
@@ -123,7 +124,7 @@ def headline(row: Row, *, several: bool) -> str:
         parts.setdefault(row.uses[use].answer, []).append(FOR[use])
     who = f"{row.pair.judge}: " if several else ""
     words = {
-        answer: f"{_upper(WORDS[answer])} {_listed(uses)}"
+        answer: f"{upper(WORDS[answer])} {_listed(uses)}"
         for answer, uses in sorted(parts.items(), key=lambda item: -_RANKS[item[0]])
     }
     if list(parts) == ["no"]:
@@ -144,9 +145,10 @@ def _what(row: Row) -> str:
         kappa = row.agreement["kappa"]
         constant = row.constant
         return (
-            f"{begin}{row.pair.judge} agrees with {row.pair.human} in {_percent(figure)}; always"
+            f"{begin}{row.pair.judge} agrees with {row.pair.human} in"
+            f" {percent_interval(figure, 1)}; always"
             f' saying "{constant["value"]}" agrees in {100 * constant["accuracy"]:.1f} %. Kappa'
-            f" {_figure(kappa)}."
+            f" {interval(kappa)}."
         )
     error = row.agreement.get("error")
     ending = ""
@@ -155,7 +157,7 @@ def _what(row: Row) -> str:
             f" Its typical error is {error.value:.2f}, that of always saying"
             f" {row.constant['value']:.2f} is {row.constant['error']:.2f}."
         )
-    return f"{begin}{row.pair.judge} follows {row.pair.human} with r {_figure(figure)}.{ending}"
+    return f"{begin}{row.pair.judge} follows {row.pair.human} with r {interval(figure)}.{ending}"
 
 
 def main_figure(row: Row) -> tuple[str, Interval]:
@@ -171,7 +173,7 @@ def _reported(row: Row) -> list[Use]:
 
 
 def _label(use: Use) -> str:
-    return f"{_upper(FOR[use])}: "
+    return f"{upper(FOR[use])}: "
 
 
 def _cell(answer: Answer) -> str:
@@ -202,26 +204,7 @@ def sort_rows(rows: Sequence[Row]) -> tuple[Row, ...]:
     )
 
 
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _listed(parts: Sequence[str], last: str = "and") -> str:
     if len(parts) < 2:
         return "".join(parts)
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
-
-
-def _percent(figure: Interval) -> str:
-    value = f"{100 * (figure.value or 0):.1f} %"
-    if figure.low is None or figure.high is None:
-        return value
-    return f"{value} [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
-
-
-def _figure(figure: Interval) -> str:
-    if figure.value is None:
-        return "undefined"
-    if figure.low is None or figure.high is None:
-        return f"{figure.value:.2f}"
-    return f"{figure.value:.2f} [{figure.low:.2f}, {figure.high:.2f}]"

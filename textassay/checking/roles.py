@@ -12,99 +12,18 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
+from textassay.checking import vocabulary
 from textassay.checking.table_reader import Cells, RawTable, read_cells
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
-_JUDGE = (
-    frozenset(
-        "judge judges judged judgment llm llms ai ki ia auto automatic automated bot machine pred"
-        " preds predicted prediction predictions richter juez juge giudice autograder autorater"
-        " classifier detector scorer jury juror metrics evaluator yhat yp"
-        " gpt chatgpt openai claude anthropic haiku sonnet opus gemini gemma palm bard llama mistral"
-        " mixtral ministral qwen qwq deepseek grok cohere phi kimi glm nova davinci sonar jev laya"
-        " luna terra nimble prometheus ragas deepeval unieval geval bleurt bertscore bartscore"
-        " rouge rougel bleu comet chrf meteor nli hhem trueteacher minicheck selene glider alignscore"
-        " summac questeval moverscore command reka jamba dbrx falcon vicuna zephyr granite nemotron"
-        " minimax ernie hunyuan doubao olmo".split()
-    ),
-    frozenset("model verdict verdicts metric estimate estimated system_score".split()),
-    frozenset("score scores eval evaluation result punktzahl puntaje punteggio".split()),
-)
-"""Words for a judge, from the surest to the weakest."""
-_PEOPLE = (
-    frozenset(
-        "human humans people person annotator annotators annotation annotations annotated rater"
-        " raters expert experts gold golden truth groundtruth crowd worker workers reviewer"
-        " reviewers manual manually sme editor editors doctor clinician physician nurse teacher"
-        " lawyer user users customer customers mensch menschen menschlich experte experten expertin"
-        " gutachter bewerter prüfer pruefer annotateur annotateurs humain humaine humains experto"
-        " expertos humano humana humanos umano umani evaluador evaluadores anotador esperto esperti"
-        " coder coders labeler labelers labeller assessor assessors turker mturk participant"
-        " participants true 人 人間 人手 専門家 人工 человек эксперт".split()
-    ),
-    frozenset(
-        "label labels labeled labelled actual target reference consensus majority etikett étiquette"
-        " etiqueta etichetta".split()
-    ),
-    frozenset(
-        "rating ratings grade grades bewertung bewertungen note feedback valoración valutazione"
-        " évaluation".split()
-    ),
-)
-"""Words for people, likewise."""
-_GENERIC = frozenset(
-    "score scores rating ratings label labels grade grades value values verdict result the of by is"
-    " and answer mean avg average overall column raw final binary pct percent y".split()
-)
-"""Words in names that say neither whose a column is nor what it rates."""
-_POOLED = frozenset("mean avg average median consensus majority mittelwert moyenne media".split())
-"""Words for what was made of several raters."""
-_OTHER = frozenset(
-    "id ids index idx row rows nr no num number time timestamp date datetime latency duration seconds"
-    " ms cost price usd tokens token length len words chars characters n count seed temperature"
-    " epoch step page age year month day confidence version commit hash".split()
-)
-"""Words for columns that rate nothing."""
-_GROUP = (
-    "group", "group_id", "source_id", "doc", "doc_id", "docid", "document_id", "article",
-    "article_id", "question_id", "qid", "query_id", "prompt_id", "dialogue", "dialog", "dialogue_id",
-    "dialog_id", "conversation", "conversation_id", "conv_id", "thread", "thread_id", "session",
-    "session_id", "topic", "topic_id", "context_id", "passage_id", "cluster", "story_id", "task_id",
-    "case_id", "ticket", "ticket_id", "quelle", "gruppe", "dokument", "artikel", "frage_id", "groupe",
-    "grupo", "gruppo", "source", "question", "query", "prompt", "document", "input", "context",
-    "passage", "frage", "item", "item_id", "text_id", "example_id", "sample_id", "task",
-)  # fmt: skip
-"""Names of what several texts share, from the surest on; one counts if a value occurs twice."""
-_SYSTEM = (
-    "system", "system_id", "sys", "model", "model_name", "model_id", "generator", "candidate",
-    "variant", "prompt_version", "version", "bot", "arm", "run", "system_name", "modell", "modèle",
-    "sistema", "provider",
-)  # fmt: skip
-"""Names of who wrote a text."""
-_RATER_NAMES = (
-    "rater", "rater_id", "annotator", "annotator_id", "worker", "worker_id", "user", "user_id",
-    "reviewer", "reviewer_id", "expert", "coder", "person", "bewerter", "assessor",
-)  # fmt: skip
-"""Names of a column that says who gave the rating of a row."""
-_ITEM_NAMES = (
-    "id",
-    "item",
-    "item_id",
-    "text_id",
-    "example_id",
-    "sample_id",
-    "uid",
-    "doc_id",
-    "qid",
-)
-_QUALITIES = frozenset(
-    "coherence consistency fluency relevance faithfulness factuality correctness accuracy"
-    " helpfulness harmlessness engagingness naturalness groundedness completeness clarity tone style"
-    " safety informativeness adequacy grammar conciseness empathy kohärenz verständlichkeit"
-    " flüssigkeit relevanz korrektheit vollständigkeit".split()
-)
-"""Names of what is commonly rated: columns of two of them are no two raters of one thing."""
+_JUDGE, _PEOPLE = vocabulary.levels("judge"), vocabulary.levels("people")
+_GENERIC, _POOLED = vocabulary.words("generic"), vocabulary.words("pooled")
+_OTHER = vocabulary.words("other")
+_QUALITIES = vocabulary.words("qualities")
+_GROUP, _SYSTEM = vocabulary.names("group"), vocabulary.names("system")
+_RATER_NAMES, _ITEM_NAMES = vocabulary.names("rater"), vocabulary.names("item")
 _OURS = ("human", "annotators", "metrics")
 """Fields of our own format."""
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+", re.UNICODE)
@@ -210,7 +129,7 @@ def _may_rate(name: str, cells: Cells) -> bool:
     # numbers that all differ and rise by one are no ratings but ids
     if cells.kind == "number":
         values = [float(value) for value in cells.filled]
-        if len(values) > 3 and all(b - a == 1 for a, b in zip(values, values[1:], strict=False)):
+        if len(values) > 3 and all(b - a == 1 for a, b in pairwise(values)):
             return False
     if not words or side_of(name)[0] is not None:
         return name.partition(".")[0] != "meta"

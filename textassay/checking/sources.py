@@ -55,7 +55,7 @@ def read_pairs(
     human: Sequence[str] = (),
     group: str | None = None,
 ) -> Found:
-    """Read what a judge and people said.
+    """Read what a judge and people by_people.
 
     Args:
         data: A table with both, or a run or file of scores.
@@ -166,14 +166,16 @@ class _Given:
 
     def _as_labels(self) -> _Read | None:
         """Return labels, if people gave any."""
-        said = Counter(_word(value) for one in self.people for value in one.filled)
+        by_people = Counter(_word(value) for one in self.people for value in one.filled)
         by_judge = Counter(_word(value) for value in self.judge.filled)
         words = any(one.kind == "words" for one in self.people)
-        if not words and not (self._is_binary(said) and self._may_be_labels(said, by_judge)):
+        if not words and not (
+            self._is_binary(by_people) and self._may_be_labels(by_people, by_judge)
+        ):
             return None
-        if not said:
+        if not by_people:
             return None
-        names, number = self._numbered(said, by_judge)
+        names, number = self._numbered(by_people, by_judge)
         raters = [_numbers(one.values, number) for one in self.people]
         if self.judge.kind == "number" and not set(by_judge) <= set(number):
             scale = _scale(self.judge)
@@ -181,41 +183,44 @@ class _Given:
         scores = _numbers(self.judge.values, number)
         return _Read(scores, raters, names, True, (0.0, 1.0), (0.0, 1.0))
 
-    def _is_binary(self, said: Counter[str]) -> bool:
-        return 1 <= len(said) <= 2
+    def _is_binary(self, by_people: Counter[str]) -> bool:
+        return 1 <= len(by_people) <= 2
 
-    def _may_be_labels(self, said: Counter[str], by_judge: Counter[str]) -> bool:
+    def _may_be_labels(self, by_people: Counter[str], by_judge: Counter[str]) -> bool:
         """Return whether numbers are labels: 0 and 1, or two that the judge says as well."""
-        if set(said) <= {"0", "1"}:
+        if set(by_people) <= {"0", "1"}:
             return True
-        return len(said) == 2 and set(by_judge) <= set(said)
+        return len(by_people) == 2 and set(by_judge) <= set(by_people)
 
     def _numbered(
-        self, said: Counter[str], by_judge: Counter[str]
+        self, by_people: Counter[str], by_judge: Counter[str]
     ) -> tuple[tuple[str, ...], dict[str, int]]:
         """Return the labels' names, and the number of each word that is used for them."""
-        everything = {*said, *(by_judge if self.judge.kind == "words" or len(by_judge) < 3 else ())}
+        everything = {
+            *by_people,
+            *(by_judge if self.judge.kind == "words" or len(by_judge) < 3 else ()),
+        }
         meant = polarity(everything)
-        if meant is not None and not are_grades(said):
+        if meant is not None and not are_grades(by_people):
             names = tuple(
                 max(
-                    (w for w in said if meant[w] == at),
-                    key=lambda w: said[w],
+                    (w for w in by_people if meant[w] == at),
+                    key=lambda w: by_people[w],
                     default=YES_NO[0][at],
                 )
                 for at in (0, 1)
             )
             names = tuple(YES_NO[0][int(one)] if one in ("0", "1") else one for one in names)
             return names, meant
-        if self.judge.kind == "words" and not set(said) & set(by_judge):
-            theirs, ours = (", ".join(map(repr, list(one)[:4])) for one in (said, by_judge))
+        if self.judge.kind == "words" and not set(by_people) & set(by_judge):
+            theirs, ours = (", ".join(map(repr, list(one)[:4])) for one in (by_people, by_judge))
             raise DataError(
                 f"{self.table}: the judge's labels ({ours}, in {self.judge.name!r}) are none of"
                 f" people's labels ({theirs}); use the same labels in both columns, or name another"
                 " column: --judge COLUMN"
             )
         # of two unknown words the rarer one is what a gate would stop
-        order = sorted(everything, key=lambda word: (said[word], word))
+        order = sorted(everything, key=lambda word: (by_people[word], word))
         if len(order) > 2:
             order = sorted(everything)
         if all(_is_number(word) for word in order):
@@ -383,15 +388,11 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
         notes.append("every row counts as a source of its own: the data have no field 'group'")
     typed = tuple(map(str, (scores, *([] if ratings is None else [ratings]))))
     readable = ratings is None or isinstance(ratings, str | PathLike)
-    readings = [
-        Reading(
-            typed if readable else (),
-            (*typed, *(("--aspect-map", f"{one.judge}={one.human}") if one.judge != one.human else ()))
-            if readable else (),
-            bool((one.systems >= 0).any()),
-        )
-        for one in pairs
-    ]  # fmt: skip
+    readings = []
+    for one in pairs:
+        mapped = ("--aspect-map", f"{one.judge}={one.human}") if one.judge != one.human else ()
+        known = bool((one.systems >= 0).any())
+        readings.append(Reading(typed, (*typed, *mapped), known) if readable else Reading())
     return Found(pairs, list(dict.fromkeys(notes)), readings)
 
 

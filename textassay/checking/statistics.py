@@ -11,18 +11,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from textassay.meta.correlation import Codes, Floats
+from textassay.learning.splits import Mask
+from textassay.meta.correlation import Codes, Floats, pearson
 from textassay.meta.intervals import CONFIDENCE, effective_number, t_quantile
 from textassay.table import Interval
 
 UNDEFINED = Interval(None)
+MIN_ITEMS = 30
+"""Texts that a rater must share with others to be compared with them, as published."""
 _CERTAIN = 1 - 1e-6
 """Correlation from which Fisher's z is cut, as it has no value at 1."""
 _DETECT = 2.80
 """Standard errors that a true difference needs so that a 95 % interval leaves out 0 in four of five
 tries: 1.96 + 0.84."""
 _DRAWS = 400
-"""Resamples of sources and orders of systems by chance; the 2.5 % tail then rests on ten of them."""
+"""Resamples of sources, and random orders of systems; the 2.5 % tail rests on ten of them."""
 _NUMBERS_AT_ONCE = 4_000_000
 _ALPHA = 0.05
 
@@ -221,3 +224,57 @@ def _system_means(weights: Floats, tables: list[Floats]) -> tuple[Floats, Floats
     numbers, judged, rated = (weights @ table for table in tables)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(judged / numbers), np.asarray(rated / numbers)
+
+
+def with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Interval, float]:
+    """Return how the judge, and how a rater, correlates with the mean of the other raters.
+
+    Both are means over the raters that are left out, ends of intervals as well.
+    """
+    given = ~np.isnan(raters)
+    judge, rater = [], []
+    for at in range(raters.shape[1]):
+        others = given.copy()
+        others[:, at] = False
+        rows = given[:, at] & others.any(axis=1)
+        if np.count_nonzero(rows) < MIN_ITEMS:
+            continue
+        total = np.where(others, raters, 0.0).sum(axis=1)[rows]
+        mean = total / others.sum(axis=1)[rows]
+        judge.append(correlation(values[rows], mean, groups[rows]))
+        rater.append(pearson(raters[rows, at], mean) or 0.0)
+    if any(None in one for one in judge):
+        return UNDEFINED, float(np.mean(rater))
+    return Interval(*np.mean(np.array(judge, float), axis=0).tolist()), float(np.mean(rater))
+
+
+def halves(groups: Codes, seed: int) -> Mask:
+    """Return which rows belong to a random half of the sources."""
+    number = int(groups.max()) + 1
+    chosen = np.zeros(number, bool)
+    chosen[np.random.default_rng(seed).permutation(number)[: number // 2]] = True
+    return np.asarray(chosen[groups])
+
+
+def on_a_line(x: Floats, y: Floats, groups: Codes, seed: int) -> Floats:
+    """Return people's ratings as a straight line predicts them, learned on the other half."""
+    half = halves(groups, seed)
+    values = np.full(len(x), np.nan)
+    for part in (half, ~half):
+        a, b = x[~part], y[~part]
+        spread = float(np.var(a)) if len(a) else 0.0
+        slope = float(np.cov(a, b, bias=True)[0, 1]) / spread if spread else 0.0
+        values[part] = b.mean() + slope * (x[part] - a.mean())
+    return values
+
+
+def best_cut(x: Floats, passes: Floats) -> float | None:
+    """Return the score from which passing agrees best, both labels counting the same."""
+    if not len(x) or passes.min() == passes.max():
+        return None
+    values, codes = np.unique(x, return_inverse=True)
+    good = np.bincount(codes, weights=passes) / passes.sum()
+    bad = np.bincount(codes, weights=1 - passes) / (1 - passes).sum()
+    # of the cut at each value: passes at or above it, failures below it
+    quality = good[::-1].cumsum()[::-1] + np.concatenate([[0.0], bad.cumsum()[:-1]])
+    return float(values[int(quality.argmax())])

@@ -1,7 +1,8 @@
 """Tables as people have them: separators, encodings, percent, fractions, words for yes and no.
 
 A column of cells becomes numbers or words; a cell that says neither is missing, and a missing value
-is never a number. Cells that say that there is no answer, such as `n/a` or `error`, are missing too.
+is never a number. Cells that say that there is no answer, such as `n/a` or `error`, are missing,
+too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
+from textassay.checking import vocabulary
 from textassay.runtime.data.tables import MAX_LINE, open_table
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import PAIRS
@@ -32,33 +34,8 @@ _MAX_WORDS = 50
 """Most different words of a column of categories, as for labels everywhere in textassay."""
 _LONGEST_WORD = 60
 """Characters beyond which a cell is a text and no category."""
-_MISSING = frozenset(
-    "na n/a n.a. nan null nil - -- – — . ? k.a. k. a. keine angabe missing empty #n/a #na #wert!"
-    " #value! #div/0! s/o nd n.d. tbd".split(" ")
-) | {"k. a.", "keine angabe", "no answer", "not rated", "not available", ""}
-_UNSCORED = frozenset({
-    "abstain", "abstained", "abstention", "error", "err", "refused", "refusal", "unparseable",
-    "unparsable", "parse error", "parse_error", "parsing error", "timeout", "timed out",
-    "cannot assess", "cannot_assess", "can't assess", "unscored", "skipped", "skip", "failed to parse",
-    "api error", "no score", "invalid",
-})  # fmt: skip
-"""Words for a missing verdict, unless they are one of the two labels of a pair."""
-
-_YES = frozenset(
-    "yes y ja j oui si sì sí sim da да ano tak evet はい 是 ✓ ✔ ✅ 👍 true t wahr vrai verdadero vero"
-    " pass passed passes bestanden ok okay good gut bon bueno buono correct richtig korrekt right"
-    " correcto corretto accept accepted acceptable akzeptabel relevant faithful supported grounded"
-    " consistent safe valid helpful satisfied success successful met positive entailed entailment"
-    " factual truthful harmless approved approve agree fulfilled erfüllt treu stimmt 正しい".split()
-)
-_NO = frozenset(
-    "no n nein non não nao nej нет ne nie hayır いいえ 否 不是 ✗ ✘ ❌ 👎 false f falsch faux falso fail"
-    " failed fails durchgefallen bad schlecht mauvais malo incorrect wrong inkorrekt incorrecto"
-    " scorretto reject rejected unacceptable inakzeptabel irrelevant unfaithful unsupported"
-    " ungrounded inconsistent unsafe unhelpful unsatisfied dissatisfied failure unmet negative"
-    " contradiction contradicted refuted nonfactual untruthful harmful hallucinated hallucination"
-    " toxic biased disapproved disagree unfulfilled unerfüllt 間違い".split()
-)
+_MISSING, _UNSCORED = vocabulary.words("missing") | {""}, vocabulary.words("unscored")
+_YES, _NO = vocabulary.words("yes"), vocabulary.words("no")
 _PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _WITH_UNIT = re.compile(
     r"(?P<value>[+-]?\d+(?:\.\d+)?)\s*"
@@ -142,7 +119,9 @@ def _suffix(path: Path) -> str:
 def _read_csv(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """Read separated values in the encodings and with the separators of spreadsheets."""
     try:
-        content = gzip.open(path).read() if path.name.endswith(".gz") else path.read_bytes()
+        content = path.read_bytes()
+        if path.name.lower().endswith(".gz"):
+            content = gzip.decompress(content)
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: cannot be read: {reason}") from error

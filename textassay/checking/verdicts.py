@@ -15,17 +15,30 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from textassay.checking.pair import Pair
+from textassay.checking.phrases import (
+    complement,
+    ends,
+    interval,
+    percent,
+    percent_interval,
+    swapped,
+    upper,
+)
 from textassay.checking.statistics import (
+    MIN_ITEMS,
     UNDEFINED,
     SystemOrder,
+    best_cut,
     correlation,
     detectable_mean,
+    halves,
     mean_over,
+    on_a_line,
     system_order,
+    with_the_others,
     within_sources,
 )
-from textassay.learning.splits import Mask
-from textassay.meta.correlation import Codes, Floats, average_ranks, pearson
+from textassay.meta.correlation import Floats, average_ranks
 from textassay.meta.labels import LabelAgreement, label_agreement
 from textassay.runtime.errors import DataError
 from textassay.table import Interval
@@ -44,13 +57,13 @@ HELPS = math.sqrt(0.05)
 ORDERED = 0.9
 """Share of people's differences between systems that the judge must order as they do."""
 SIZE = 1.5
-"""Factor by which the judge's differences between systems may be larger or smaller than people's."""
+"""Factor by which differences between systems may be larger or smaller than people's."""
 LUCK = 0.05
 """Share of random orders of the systems that may do as well as the judge."""
 TOLERANCE = 0.05
 """Error of a mean that may be reported uncorrected, as a share of the scale."""
 CAUGHT = 0.8
-"""Share of people's failures that a gate must stop, and of their passes that it must let through."""
+"""Share of people's failures that a gate must stop, and of their passes that it must pass."""
 RIGHT = 0.9
 """Share of single texts on which the judge must agree with the one person who rated them."""
 CLOSE = 0.1
@@ -63,8 +76,8 @@ a single source carries most of the errors."""
 MAX_UNSCORED = 0.05
 """Share of rated texts without a score above which only the comparison of systems is answered."""
 _RESAMPLES = 1000
-_MIN_RATERS, _MIN_ITEMS = 3, 30
-"""Raters, and texts that each shares with others, which the alternative annotator test needs."""
+_MIN_RATERS = 3
+"""Raters that the alternative annotator test needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +273,7 @@ class _Assessment:
                 if found[use].answer in ("yes", "corrected"):
                     found[use] = Verdict(
                         "unknown",
-                        f"{_percent(share)} of the rated texts have no score, and nothing says what"
+                        f"{percent(share)} of the rated texts have no score, and nothing says what"
                         f" it would be. Of the others: {found[use].why}",
                     )
         return {use: found[use] for use in USES}
@@ -277,8 +290,8 @@ class _Assessment:
                 " the texts; have texts rated that differ.",
             )
         if self.x.min() == self.x.max():
-            said = self._name(self.x[0])
-            return Verdict("no", f"The judge says {said} of every text, whatever it is.")
+            only = self._name(self.x[0])
+            return Verdict("no", f"The judge says {only} of every text, whatever it is.")
         if self.follow.high is not None and self.follow.high < 0:
             return Verdict(
                 "no",
@@ -294,7 +307,7 @@ class _Assessment:
 
     def _followed(self, figure: Interval | None = None) -> str:
         name = "r" if self.two else "MCC"
-        return f"{name} {_interval(self.follow if figure is None else figure)}"
+        return f"{name} {interval(self.follow if figure is None else figure)}"
 
     def _helped(self, figure: Interval, does_not: str) -> Verdict:
         """Return whether ratings may correct the judge, from how far it follows people."""
@@ -321,20 +334,20 @@ class _Assessment:
             size = self._size()
             right = order.right
             figures = (
-                f"it orders {_percent_interval(right)} of what people's ratings tell apart among"
+                f"it orders {percent_interval(right)} of what people's ratings tell apart among"
                 f" {order.systems} systems ({order.pairs} pairs; a constant 50 %)"
             )
             if order.reversed:
                 figures += f", {order.reversed} pairs the wrong way round"
             if _above(figure, HELPS) and _above(right, ORDERED) and order.luck <= LUCK:
                 if _within(size, 1 / SIZE, SIZE):
-                    return Verdict("yes", f"{_upper(figures)}. {seen}")
+                    return Verdict("yes", f"{upper(figures)}. {seen}")
                 times = "-" if size.value is None else f"{size.value:.2f}"
                 figures += (
                     f", but a difference of 1 by the judge is one of {times} by people"
-                    f" [{_ends(size, 2)}]"
+                    f" [{ends(size, 2)}]"
                 )
-            return self._with_seen(self._helped(figure, f"{_upper(figures)}."))
+            return self._with_seen(self._helped(figure, f"{upper(figures)}."))
         if _above(figure, FOLLOWS_BLIND) and (order is None or not order.reversed):
             return Verdict(
                 "yes", f"The judge follows people closely: {self._followed(figure)}. {seen}"
@@ -405,13 +418,13 @@ class _Assessment:
             name = self.pair.labels[1]
             seen_by = "" if seen is None else f"; {100 * seen:.1f} points would be seen"
             return (
-                f'It says "{name}" of {_percent(judge)} of the texts, people of {_percent(people)}:'
-                f" {100 * (off.value or 0):+.1f} points [{_ends(off, 1, 100)}]{seen_by}."
+                f'It says "{name}" of {percent(judge)} of the texts, people of {percent(people)}:'
+                f" {100 * (off.value or 0):+.1f} points [{ends(off, 1, 100)}]{seen_by}."
             )
         seen_by = "" if seen is None else f"; {seen:.2f} would be seen"
         return (
             f"Its mean is {judge:.2f}, people's {people:.2f}: {off.value or 0:+.2f}"
-            f" [{_ends(off, 2)}]{seen_by}."
+            f" [{ends(off, 2)}]{seen_by}."
         )
 
     def _difference(self) -> Floats:
@@ -427,8 +440,8 @@ class _Assessment:
         }
         name, worst = max(offs.items(), key=lambda item: abs(item[1].value or 0))
         what = (
-            f'The share that is off most is that of "{name}": {100 * (worst.value or 0):+.1f} points'
-            f" [{_ends(worst, 1, 100)}]."
+            f'The share of "{name}" is off most: {100 * (worst.value or 0):+.1f} points'
+            f" [{ends(worst, 1, 100)}]."
         )
         fits = all(_within(one, -TOLERANCE, TOLERANCE) for one in offs.values())
         if fits and _above(self.follow, FOLLOWS):
@@ -477,45 +490,44 @@ class _Assessment:
         through, stopped = self._measure(found, "tnr"), self._measure(found, "tpr")
         best = float(human.mean() >= 0.5)
         ahead = mean_over((judge == human).astype(float) - (human == best), self.groups)
-        missed, failures = _complement(through), int((human == 0).sum())
-        alarms = _complement(stopped)
+        missed, failures = complement(through), int((human == 0).sum())
+        alarms = complement(stopped)
         constant = float(np.mean(human == best))
         word = self._word(best)
         accuracy = self._measure(found, "accuracy")
         seen = detectable_mean((judge == human).astype(float) - (human == best), self.groups)
         what = (
-            f"{before}It lets {_percent_interval(missed)} of people's {failures} failures through"
-            f" and stops {_percent_interval(alarms)} of what they pass; it agrees in"
-            f" {_percent_interval(accuracy, 1)}, always {word} in {_percent(constant, 1)}"
+            f"{before}It lets {percent_interval(missed)} of people's {failures} failures through"
+            f" and stops {percent_interval(alarms)} of what they pass; it agrees in"
+            f" {percent_interval(accuracy, 1)}, always {word} in {percent(constant, 1)}"
         )
         what += "." if seen is None else f" ({100 * seen:.1f} points of difference would be seen)."
-        ends = (through, CAUGHT), (stopped, CAUGHT), (ahead, 0.0)
-        if all(_above(one, limit) for one, limit in ends):
+        limits = (through, CAUGHT), (stopped, CAUGHT), (ahead, 0.0)
+        if all(_above(one, limit) for one, limit in limits):
             return Verdict("yes", what)
-        if all(one.value is not None and one.value >= limit for one, limit in ends):
-            return Verdict("unknown", f"{what} That would do, but {self._open(ends)}.")
-        limits = f"Needed: at most {100 * (1 - CAUGHT):.0f} % of each, and more than the constant."
-        return Verdict("no", f"{what} {limits}")
+        if all(one.value is not None and one.value >= limit for one, limit in limits):
+            return Verdict(
+                "unknown",
+                f"{what} That would do, but the intervals reach beyond the limits; rate more"
+                f" {self.unit}.",
+            )
+        needed = f"Needed: at most {100 * (1 - CAUGHT):.0f} % of each, and more than the constant."
+        return Verdict("no", f"{what} {needed}")
 
     def _word(self, best: float) -> str:
         if self.pair.kind == "label":
             return f'"{self.pair.labels[int(best)]}"'
         return "pass" if best else "fail"
 
-    def _open(self, ends: tuple[tuple[Interval, float], ...]) -> str:
-        return (
-            "the intervals reach beyond the limits"
-            if any(not _above(one, limit) for one, limit in ends)
-            else "nothing more"
-        ) + f"; rate more {self.unit}"
-
     def _moved_cut(self, human: Floats) -> tuple[float, Floats] | None:
-        """Return a cut and the verdicts by it: each half of the sources is cut where the other
-        half agrees best."""
-        half = _halves(self.groups, self.seed)
+        """Return a cut and the verdicts by it.
+
+        Each half of the sources is cut where the other half agrees best.
+        """
+        half = halves(self.groups, self.seed)
         judge, cuts = np.empty(len(self.x)), []
         for part in (half, ~half):
-            found = _best_cut(self.x[~part], human[~part])
+            found = best_cut(self.x[~part], human[~part])
             if found is None:
                 return None
             judge[part] = self._passes(self.x[part], found)
@@ -538,8 +550,8 @@ class _Assessment:
         agrees = self._measure(self.labels, "accuracy")
         left = mean_over(wrong - SKILL * constant, self.groups)
         what = (
-            f"It agrees with the person in {_percent_interval(agrees, 1)} of the texts, always"
-            f" {self._of_constant(best)} in {_percent(1 - float(constant.mean()), 1)}."
+            f"It agrees with the person in {percent_interval(agrees, 1)} of the texts, always"
+            f" {self._of_constant(best)} in {percent(1 - float(constant.mean()), 1)}."
         )
         return self._single(what, agrees, RIGHT, left)
 
@@ -550,7 +562,7 @@ class _Assessment:
         raw = self._single_of(self.pair.on_scale)
         if raw.answer == "yes":
             return raw
-        moved = self._single_of(_on_a_line(self.x, self.y, self.groups, self.seed))
+        moved = self._single_of(on_a_line(self.x, self.y, self.groups, self.seed))
         if moved.answer == "yes":
             return Verdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
         return raw
@@ -560,9 +572,9 @@ class _Assessment:
         squares, constant = (values - self.y) ** 2, (self.y - self.y.mean()) ** 2
         error = self._error(values)
         left = mean_over(squares - SKILL * constant, self.groups)
-        close = Interval(*(None if one is None else -one / width for one in _swapped(error)))
+        close = Interval(*(None if one is None else -one / width for one in swapped(error)))
         what = (
-            f"Its typical error on a text is {error.value or 0:.2f} [{_ends(error, 2)}] on"
+            f"Its typical error on a text is {error.value or 0:.2f} [{ends(error, 2)}] on"
             f" {self.pair.scale[0]:g} to {self.pair.scale[1]:g}, always saying"
             f" {self.y.mean():.2f} has {self.y.std():.2f}."
         )
@@ -570,11 +582,11 @@ class _Assessment:
 
     def _single(self, what: str, good: Interval, limit: float, left: Interval) -> Verdict:
         """Return the verdict from how good single texts are, and what is left of the error."""
-        beaten = Interval(*(None if one is None else -one for one in _swapped(left)))
+        beaten = Interval(*(None if one is None else -one for one in swapped(left)))
         needed = (
             f"Needed: an error of at most {100 * CLOSE:.0f} % of the scale and half the constant's."
             if limit < 0
-            else f"Needed: {_percent(limit)} at least, and half the constant's errors."
+            else f"Needed: {percent(limit)} at least, and half the constant's errors."
         )
         if _above(good, limit) and _above(beaten, 0.0):
             return Verdict("yes", what)
@@ -586,12 +598,15 @@ class _Assessment:
         """Return whether the judge may stand in for one of several raters; `None` if too few."""
         raters = self.pair.raters
         shared = ((~np.isnan(raters)) & ((~np.isnan(raters)).sum(axis=1) > 1)[:, None]).sum(axis=0)
-        if np.count_nonzero(shared >= _MIN_ITEMS) < _MIN_RATERS:
+        if np.count_nonzero(shared >= MIN_ITEMS) < _MIN_RATERS:
             return None
         values, what = self.pair.on_scale, ""
         if self.pair.kind == "number":
-            follows, rater = _with_the_others(values, raters, self.groups)
-            what = f" It follows the other raters with r {_interval(follows)}, a rater with {rater:.2f}."
+            follows, rater = with_the_others(values, raters, self.groups)
+            what = (
+                f" It follows the other raters with r {interval(follows)}, a rater with"
+                f" {rater:.2f}."
+            )
             needed = " Needed is half the variance that a rater shares with the others."
             if (follows.value or 0) < FOLLOWS * rater:
                 return Verdict("no", (what + needed).strip())
@@ -601,7 +616,7 @@ class _Assessment:
         if raw is None or raw.answer == "yes" or self.pair.kind == "label":
             return raw
         grid = np.unique(raters[~np.isnan(raters)])
-        line = _on_a_line(self.x, self.y, self.groups, self.seed)
+        line = on_a_line(self.x, self.y, self.groups, self.seed)
         nearest = grid[np.abs(line[:, None] - grid).argmin(axis=1)]
         moved = self._alternative(nearest, what)
         if moved is not None and moved.answer == "yes":
@@ -627,10 +642,10 @@ class _Assessment:
         gain = Interval(over.value, over.low, over.high)
         wins = round(judge.omega * test.raters)
         what = (
-            f"It is as near to the other raters as a rater is in {_percent(judge.rho)} of"
+            f"It is as near to the other raters as a rater is in {percent(judge.rho)} of"
             f" comparisons and may replace {wins} of {test.raters} raters; the best constant has"
-            f" {_percent(test.constant.rho)} (difference {100 * (gain.value or 0):+.1f} points"
-            f" [{_ends(gain, 1, 100)}]).{ending}"
+            f" {percent(test.constant.rho)} (difference {100 * (gain.value or 0):+.1f} points"
+            f" [{ends(gain, 1, 100)}]).{ending}"
         )
         if test.may_stand_in:
             return Verdict("yes", what)
@@ -643,60 +658,6 @@ class _Assessment:
         return Verdict("no", f"{what} Needed: half of the raters, and more than the constant.")
 
 
-def _with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Interval, float]:
-    """Return how the judge, and how a rater, correlates with the mean of the other raters.
-
-    Both are means over the raters that are left out, ends of intervals as well.
-    """
-    given = ~np.isnan(raters)
-    judge, rater = [], []
-    for at in range(raters.shape[1]):
-        others = given.copy()
-        others[:, at] = False
-        rows = given[:, at] & others.any(axis=1)
-        if np.count_nonzero(rows) < _MIN_ITEMS:
-            continue
-        total = np.where(others, raters, 0.0).sum(axis=1)[rows]
-        mean = total / others.sum(axis=1)[rows]
-        judge.append(correlation(values[rows], mean, groups[rows]))
-        rater.append(pearson(raters[rows, at], mean) or 0.0)
-    if any(None in one for one in judge):
-        return UNDEFINED, float(np.mean(rater))
-    return Interval(*np.mean(np.array(judge, float), axis=0).tolist()), float(np.mean(rater))
-
-
-def _halves(groups: Codes, seed: int) -> Mask:
-    """Return which rows belong to a random half of the sources."""
-    number = int(groups.max()) + 1
-    chosen = np.zeros(number, bool)
-    chosen[np.random.default_rng(seed).permutation(number)[: number // 2]] = True
-    return np.asarray(chosen[groups])
-
-
-def _on_a_line(x: Floats, y: Floats, groups: Codes, seed: int) -> Floats:
-    """Return people's ratings as a straight line predicts them, learned on the other half."""
-    half = _halves(groups, seed)
-    values = np.full(len(x), np.nan)
-    for part in (half, ~half):
-        a, b = x[~part], y[~part]
-        spread = float(np.var(a)) if len(a) else 0.0
-        slope = float(np.cov(a, b, bias=True)[0, 1]) / spread if spread else 0.0
-        values[part] = b.mean() + slope * (x[part] - a.mean())
-    return values
-
-
-def _best_cut(x: Floats, passes: Floats) -> float | None:
-    """Return the score from which passing agrees best, both labels counting the same."""
-    if not len(x) or passes.min() == passes.max():
-        return None
-    values, codes = np.unique(x, return_inverse=True)
-    good = np.bincount(codes, weights=passes) / passes.sum()
-    bad = np.bincount(codes, weights=1 - passes) / (1 - passes).sum()
-    # of the cut at each value: passes at or above it, failures below it
-    quality = good[::-1].cumsum()[::-1] + np.concatenate([[0.0], bad.cumsum()[:-1]])
-    return float(values[int(quality.argmax())])
-
-
 def _above(figure: Interval, limit: float) -> bool:
     return figure.low is not None and figure.low > limit
 
@@ -706,37 +667,3 @@ def _within(figure: Interval, low: float, high: float) -> bool:
         figure.low is not None and figure.high is not None
         and figure.low >= low and figure.high <= high
     )  # fmt: skip
-
-
-def _swapped(figure: Interval) -> tuple[float | None, float | None, float | None]:
-    return figure.value, figure.high, figure.low
-
-
-def _complement(figure: Interval) -> Interval:
-    return Interval(*(None if one is None else 1 - one for one in _swapped(figure)))
-
-
-def _interval(figure: Interval) -> str:
-    value = "-" if figure.value is None else f"{figure.value:.2f}"
-    return value if figure.low is None else f"{value} [{_ends(figure, 2)}]"
-
-
-def _ends(figure: Interval, digits: int, times: float = 1) -> str:
-    if figure.low is None or figure.high is None:
-        return "no interval"
-    return f"{times * figure.low:.{digits}f}, {times * figure.high:.{digits}f}"
-
-
-def _percent(share: float, digits: int = 0) -> str:
-    return f"{100 * share:.{digits}f} %"
-
-
-def _percent_interval(figure: Interval, digits: int = 0) -> str:
-    if figure.value is None:
-        return "- %"
-    value = _percent(figure.value, digits)
-    return value if figure.low is None else f"{value} [{_ends(figure, digits, 100)}]"
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -19,7 +19,8 @@ from textassay.cli.flags import expanded
 from textassay.runtime.errors import nearest
 
 COMMANDS = {
-    "check": "check", "score": "score", "resume": "resume", "merge": "resume", "fit": "fit", "tools": "score",
+    "check": "check",
+    "score": "score", "resume": "resume", "merge": "resume", "fit": "fit", "tools": "score",
     "demo": "demo", "meta": "compare", "alt-test": "compare", "calibrate": "estimate",
     "estimate": "estimate", "label-plan": "estimate", "compare": "compare", "rank": "compare",
     "cascade": "jury", "jurors": "jury", "stress": "stress", "report": "show", "view": "show",

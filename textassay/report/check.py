@@ -1,4 +1,4 @@
-"""The page of `textassay check`: the verdict in words, each use with its reason, and the figures."""
+"""The page of `textassay check`: the verdict in words, the reason for each use, the figures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def write_check(found: Check, out: str | Path, *, title: str = "Check of a judge
     page = environment().get_template("check.html.jinja").render(
         title=title, headline=first, points=points, style=style, commands=found.next,
         policy=policy("", style, connect=False), table=_table(found),
-        judges=[_section(row) for row in found.rows[:MAX_JUDGES]], more=len(found.rows) - MAX_JUDGES,
+        judges=[_section(row) for row in found.rows[:MAX_JUDGES]],
+        more=len(found.rows) - MAX_JUDGES,
     )  # fmt: skip
     with storage_errors(f"{out} cannot be written"):
         write_text(Path(out), page)

@@ -46,10 +46,10 @@ def demo(
     as_json: AsJson = False,
     given: Annotated[Given, PROGRESS],
 ) -> int:
-    """Check a real judge by real people, from bundled figures; then run the whole pipeline, offline.
+    """Check real judges by real people, from bundled figures; then run the whole pipeline.
 
-    The pipeline runs on bundled examples with the embedded model, where llama-cpp-python is
-    installed.
+    All is offline. The pipeline runs on bundled examples with the embedded model, where
+    llama-cpp-python is installed.
 
     Examples:
         textassay demo
