@@ -68,7 +68,7 @@ class Check(Displayed):
         rows = [row for row in self.rows if judge in (None, row.pair.judge)]
         if not rows:
             raise UnknownName("judge", str(judge), [row.pair.judge for row in self.rows])
-        answers = [row.uses[use].answer for row in rows]  # type: ignore[index]
+        answers = [row.uses[use].answer for row in rows]
         # one judge that fails fails the gate; only then does one that is unknown leave it open
         order: tuple[Answer, ...] = ("no", "unknown", "corrected", "yes")
         return min(answers, key=order.index)

@@ -55,7 +55,7 @@ def read_pairs(
     human: Sequence[str] = (),
     group: str | None = None,
 ) -> Found:
-    """Read what a judge and people by_people.
+    """Read what a judge and people said of the same texts.
 
     Args:
         data: A table with both, or a run or file of scores.
@@ -169,11 +169,7 @@ class _Given:
         by_people = Counter(_word(value) for one in self.people for value in one.filled)
         by_judge = Counter(_word(value) for value in self.judge.filled)
         words = any(one.kind == "words" for one in self.people)
-        if not words and not (
-            self._is_binary(by_people) and self._may_be_labels(by_people, by_judge)
-        ):
-            return None
-        if not by_people:
+        if not by_people or not (words or self._may_be_labels(by_people, by_judge)):
             return None
         names, number = self._numbered(by_people, by_judge)
         raters = [_numbers(one.values, number) for one in self.people]
@@ -182,9 +178,6 @@ class _Given:
             return _Read(_floats(self.judge), raters, names, False, (0.0, 1.0), scale)
         scores = _numbers(self.judge.values, number)
         return _Read(scores, raters, names, True, (0.0, 1.0), (0.0, 1.0))
-
-    def _is_binary(self, by_people: Counter[str]) -> bool:
-        return 1 <= len(by_people) <= 2
 
     def _may_be_labels(self, by_people: Counter[str], by_judge: Counter[str]) -> bool:
         """Return whether numbers are labels: 0 and 1, or two that the judge says as well."""
@@ -196,10 +189,8 @@ class _Given:
         self, by_people: Counter[str], by_judge: Counter[str]
     ) -> tuple[tuple[str, ...], dict[str, int]]:
         """Return the labels' names, and the number of each word that is used for them."""
-        everything = {
-            *by_people,
-            *(by_judge if self.judge.kind == "words" or len(by_judge) < 3 else ()),
-        }
+        are_words = self.judge.kind == "words" or len(by_judge) < 3
+        everything = {*by_people, *(by_judge if are_words else ())}
         meant = polarity(everything)
         if meant is not None and not are_grades(by_people):
             names = tuple(
@@ -300,7 +291,9 @@ def _mean(raters: Floats) -> Floats:
     given = ~np.isnan(raters)
     count = given.sum(axis=1)
     total = np.where(given, raters, 0.0).sum(axis=1)
-    return np.divide(total, count, out=np.full(len(raters), np.nan), where=count > 0)
+    out = np.full(len(raters), np.nan)
+    np.divide(total, count, out=out, where=count > 0)
+    return out
 
 
 def _majority(raters: Floats) -> Floats:

@@ -55,8 +55,9 @@ def detectable_mean(values: Floats, groups: Codes) -> float | None:
 
 def _error_of_mean(deviations: Floats, groups: Codes) -> tuple[float, float]:
     """Return the standard error of a mean over rows, and its degrees of freedom."""
-    sums, sizes = np.bincount(groups, weights=deviations), np.bincount(groups)
-    sums, sizes = sums[sizes > 0], sizes[sizes > 0].astype(float)
+    sums = np.bincount(groups, weights=deviations)
+    sizes: Floats = np.bincount(groups).astype(float)
+    sums, sizes = sums[sizes > 0], sizes[sizes > 0]
     number, total = len(sizes), float(sizes.sum())
     if number < 2:
         return math.nan, 1.0
@@ -158,8 +159,10 @@ def system_order(
         return None
     count, sources = int(systems.max()) + 1, int(groups.max()) + 1
     cells = groups * count + systems
-    tables = [
-        np.bincount(cells, weights=one, minlength=sources * count).reshape(sources, count)
+    tables: list[Floats] = [
+        np.bincount(cells, weights=one, minlength=sources * count)
+        .reshape(sources, count)
+        .astype(float)
         for one in (np.ones(len(x)), x, y)
     ]
     rng = np.random.default_rng(seed)

@@ -106,7 +106,7 @@ def read_table(source: Any) -> RawTable:
     else:
         table = open_table(source)
         name = table.name
-        rows = [row if isinstance(row, Mapping) else {} for _, row in table.rows()]
+        rows = [dict(row) if isinstance(row, Mapping) else {} for _, row in table.rows()]
     if not rows:
         raise DataError(f"{name}: contains no rows")
     return RawTable(name, _flattened(rows), notes)
