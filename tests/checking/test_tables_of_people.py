@@ -102,6 +102,15 @@ KINDS = [
          "人手評価"),
     Kind("o3.csv", ["o3-mini", "ground truth"], lambda t: (t.judge, t.raters[0]), "o3-mini",
          "ground truth"),
+    Kind("emoji.csv", ["bot", "customer"],
+         lambda t: ("👍" if t.passes else "👎", "👍" if t.good else "👎"), "bot", "customer",
+         ("👎", "👍")),
+    Kind("who-rated.csv", ["id", "user", "rating", "judge", "judge_confidence"],
+         lambda t: (t.number, ["anna", "ben", "carl"][t.number % 3], t.raters[0], t.judge,
+                    t.number / N), "judge", "rating"),
+    Kind("excel-german.csv", ["LLM-Judge", "Fachexperte"],
+         lambda t: ("WAHR" if t.passes else "FALSCH", "WAHR" if t.good else "FALSCH"),
+         "LLM-Judge", "Fachexperte", ("falsch", "wahr"), options={"separator": ";"}),
     Kind("categories.csv", ["claude-3", "annotator"],
          lambda t: tuple(["bad", "ok", "good"][(n > 2) + (n > 3)] for n in (t.judge, t.raters[0])),
          "claude-3", "annotator", ("bad", "good", "ok")),
@@ -168,6 +177,24 @@ def test_one_row_per_rating_becomes_a_column_per_rater(tmp_path):
     ]
     row = only_row(rows)
     assert (row.n, row.pair.raters.shape) == (N, (N, 3))
+
+
+def test_one_row_per_score_becomes_a_judge_per_name():
+    rows = [
+        {"id": t.number, "judge": name, "score": score, "human": t.raters[0]}
+        for t in texts()
+        for name, score in (("gpt-4o", t.judge), ("claude", t.other_judge))
+    ]
+    found = textassay.check(rows).rows
+    assert [(row.pair.judge, row.n) for row in found] == [
+        ("judge score gpt-4o", N), ("judge score claude", N)
+    ]  # fmt: skip
+
+
+def test_a_table_without_a_header_is_refused(tmp_path):
+    table = written(tmp_path / "a.csv", ["4", "5"], lambda t: (t.judge, t.raters[0]))
+    with pytest.raises(DataError, match="holds values and no names"):
+        textassay.check(table)
 
 
 def test_our_own_format_is_read_with_raters_sources_and_systems(tmp_path):

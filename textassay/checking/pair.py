@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from textassay.learning.splits import Mask
 from textassay.meta.correlation import Codes, Floats
 
 Kind = Literal["number", "label"]
 Scale = tuple[float, float]
+Mask = NDArray[np.bool_]
 PASSING = 0.75
 """Where passing begins on a scale of numbers, from its low end: 4 of 1 to 5, 3 of 0 to 4."""
 

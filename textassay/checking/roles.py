@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from textassay.checking import vocabulary
-from textassay.checking.table_reader import Cells, RawTable, read_cells
+from textassay.checking.table_reader import Cells, RawTable, polarity, read_cells
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 _JUDGE, _PEOPLE = vocabulary.levels("judge"), vocabulary.levels("people")
@@ -23,7 +23,10 @@ _GENERIC, _POOLED = vocabulary.words("generic"), vocabulary.words("pooled")
 _OTHER = vocabulary.words("other")
 _QUALITIES = vocabulary.words("qualities")
 _GROUP, _SYSTEM = vocabulary.names("group"), vocabulary.names("system")
-_RATER_NAMES, _ITEM_NAMES = vocabulary.names("rater"), vocabulary.names("item")
+_RATER_NAMES, _JUDGE_NAMES = vocabulary.names("rater"), vocabulary.names("judge_name")
+_ITEM_NAMES = vocabulary.names("item")
+_MAX_NAMES = 100
+"""Raters, or judges, of a table with a row for each rating."""
 _OURS = ("human", "annotators", "metrics")
 """Fields of our own format."""
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+", re.UNICODE)
@@ -118,7 +121,9 @@ def _is_name_of_systems(cells: Cells | None) -> bool:
     if cells is None or cells.kind not in ("words", "number"):
         return False
     known = {str(value) for value in cells.filled}
-    return cells.kind == "words" and 2 <= len(known) <= max(2, len(cells.filled) // 2)
+    # a column of yes and no may be called `bot`, too
+    are_names = cells.kind == "words" and polarity(known) is None
+    return are_names and 2 <= len(known) <= max(2, len(cells.filled) // 2)
 
 
 def _may_rate(name: str, cells: Cells) -> bool:
@@ -131,9 +136,10 @@ def _may_rate(name: str, cells: Cells) -> bool:
         values = [float(value) for value in cells.filled]
         if len(values) > 3 and all(b - a == 1 for a, b in pairwise(values)):
             return False
-    if not words or side_of(name)[0] is not None:
-        return name.partition(".")[0] != "meta"
-    return not set(words) & _OTHER
+    if name.partition(".")[0] in _OURS:
+        return True
+    # "judge_confidence" and "user_id" rate nothing, whoever they are of
+    return name.partition(".")[0] != "meta" and not set(words) & _OTHER
 
 
 def side_of(name: str) -> tuple[str | None, int]:
@@ -172,6 +178,10 @@ def _sides(
         judges = _strongest(sides, "judge")
     if open_people:
         people = _strongest(sides, "human")
+    if open_people:
+        people = _fitting(columns, sides, "human", people, judges)
+    if open_judge:
+        judges = _fitting(columns, sides, "judge", judges, people)
     left = [name for name in candidates if name not in (*judges, *people)]
     # weak words alone ("score_1", "score_2") do not say that there are two judges and no people
     if open_judge and not people and judges and max(sides[one][1] for one in judges) == 1:
@@ -190,6 +200,34 @@ def _sides(
 def _strongest(sides: dict[str, tuple[str | None, int]], side: str) -> list[str]:
     best = max((strength for own, strength in sides.values() if own == side), default=0)
     return [name for name, one in sides.items() if best and one == (side, best)]
+
+
+def _fitting(
+    columns: dict[str, Cells],
+    sides: dict[str, tuple[str | None, int]],
+    side: str,
+    found: list[str],
+    others: list[str],
+) -> list[str]:
+    """Return the columns of a side whose values can be held against the other side's.
+
+    A column of names, such as `user`, is none; then weaker words of the same side count.
+    """
+    if not found or not others:
+        return found
+    fits = [one for one in sides if any(_comparable(columns[one], columns[o]) for o in others)]
+    if kept := [one for one in found if one in fits]:
+        return kept
+    return _strongest({one: sides[one] for one in fits if one not in others}, side)
+
+
+def _comparable(a: Cells, b: Cells) -> bool:
+    """Return whether two columns can say the same: numbers, or labels that occur in both."""
+    if a.kind == b.kind == "number":
+        return True
+    words = [{str(value) for value in one.filled} for one in (a, b) if one.kind == "words"]
+    known = all(polarity(one) is not None for one in words)
+    return known or (len(words) == 2 and bool(words[0] & words[1]))
 
 
 def _alike(
@@ -309,44 +347,48 @@ def _matching(judge: str, keys: dict[str, frozenset[str]]) -> list[str]:
 
 
 def by_rater(table: RawTable) -> RawTable:
-    """Return a table with a column for each rater, if it has a row for each rating.
+    """Return a table with a column for each rater, and judge, if it has a row for each rating.
 
     Such a table names the rater in one column, and an item occurs once for each of its raters.
     """
-    rater = _named(_RATER_NAMES, table, lambda name: _repeats(table.columns[name]))
+    for names, side in ((_RATER_NAMES, "human"), (_JUDGE_NAMES, "judge")):
+        table = _spread(table, names, side)
+    return table
+
+
+def _spread(table: RawTable, names: Iterable[str], side: str) -> RawTable:
+    who = _named(names, table, lambda name: _repeats(table.columns[name]))
     item = _named(_ITEM_NAMES, table, lambda name: _repeats(table.columns[name]))
-    if rater is None or item is None or rater == item:
+    if who is None or item is None or who == item:
         return table
-    names = read_cells(rater, table.columns[rater])
-    if len({str(one) for one in table.columns[rater]}) > 100 or (
-        # a column of ratings of one rater is called the same
-        names.kind == "number" and len(set(names.filled)) < 2
-    ):
+    cells = read_cells(who, table.columns[who])
+    known = {str(value) for value in cells.filled}
+    # a column of verdicts may be called `judge`, too
+    if len(known) > _MAX_NAMES or (side == "judge" and cells.kind != "words"):
         return table
-    keys = list(zip(table.columns[item], table.columns[rater], strict=True))
-    if len(set(map(str, keys))) < len(keys):
-        return table  # a rater rated an item twice, so these are no single ratings
-    return _joined(table, item, rater)
+    if cells.kind == "words" and polarity(known) is not None:
+        return table
+    keys = list(zip(map(str, table.columns[item]), map(str, table.columns[who]), strict=True))
+    if len(set(keys)) < len(keys):
+        return table  # an item was rated twice by one, so these are no single ratings
+    return _joined(table, item, who, side)
 
 
-def _joined(table: RawTable, item: str, rater: str) -> RawTable:
+def _joined(table: RawTable, item: str, who: str, side: str) -> RawTable:
     rows: dict[str, list[int]] = {}
     for at, key in enumerate(table.columns[item]):
         rows.setdefault(str(key), []).append(at)
-    raters = list(dict.fromkeys(map(str, table.columns[rater])))
+    names = list(dict.fromkeys(map(str, table.columns[who])))
     joined: dict[str, list[object]] = {}
     for name, cells in table.columns.items():
-        if name == rater:
+        if name == who:
             continue
-        if all(len({str(cells[at]) for at in own}) == 1 for own in rows.values()):
+        same = all(len({str(cells[at]) for at in own}) == 1 for own in rows.values())
+        if same or read_cells(name, cells).kind not in ("number", "words"):
             joined[name] = [cells[own[0]] for own in rows.values()]
             continue
-        read = read_cells(name, cells)
-        if read.kind not in ("number", "words"):
-            joined[name] = [cells[own[0]] for own in rows.values()]
-            continue
-        by = [{str(table.columns[rater][at]): cells[at] for at in own} for own in rows.values()]
-        for one in raters:
-            joined[f"human {name} {one}"] = [of_item.get(one) for of_item in by]
-    note = f"one row per rating: {len(raters)} raters ({rater}) of {len(rows)} texts ({item})"
+        by = [{str(table.columns[who][at]): cells[at] for at in own} for own in rows.values()]
+        for one in names:
+            joined[f"{side} {name} {one}"] = [of_item.get(one) for of_item in by]
+    note = f"one row per rating: {len(names)} in {who!r}, of {len(rows)} texts ({item!r})"
     return RawTable(table.name, joined, (*table.notes, note))

@@ -22,7 +22,6 @@ from textassay.checking.table_reader import (
     read_cells,
     read_table,
 )
-from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.labels import YES_NO, majority
@@ -92,7 +91,7 @@ def _of_table(
     path: Path | None,
     options: tuple[str, ...],
 ) -> Found:
-    groups = group_codes(_keys(table, roles.group))
+    groups = _source_codes(_keys(table, roles.group))
     systems = _system_codes(_keys(table, roles.system))
     notes = list(table.notes)
     pairs = []
@@ -128,6 +127,18 @@ def _keys(table: RawTable, name: str | None) -> list[str | None]:
         return [None] * table.length
     keys = (None if cell is None else str(cell).strip() for cell in table.columns[name])
     return [key or None for key in keys]
+
+
+def _source_codes(keys: Sequence[str | None]) -> Codes:
+    """Number sources from 0; a row without one is a source of its own.
+
+    As `learning.splits.group_codes`, whose package takes as long to import as all of this one.
+    """
+    codes: dict[str | int, int] = {}
+    numbered = (
+        codes.setdefault(at if key is None else key, len(codes)) for at, key in enumerate(keys)
+    )
+    return np.array(list(numbered), np.intp)
 
 
 def _system_codes(names: Sequence[str | None]) -> Codes:

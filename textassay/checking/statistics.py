@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from textassay.learning.splits import Mask
+from textassay.checking.pair import Mask
 from textassay.meta.correlation import Codes, Floats, pearson
 from textassay.meta.intervals import CONFIDENCE, effective_number, t_quantile
 from textassay.table import Interval

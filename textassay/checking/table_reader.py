@@ -142,7 +142,7 @@ def _read_csv(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
                 continue
             if names is None:
                 names = [cell.strip() for cell in cells]
-                _refuse_equal_names(path, names)
+                _refuse_header(path, names)
                 continue
             if any(cell.strip() for cell in cells[len(names) :]):
                 raise DataError(
@@ -160,7 +160,13 @@ def _lines(text: str) -> Iterator[str]:
     yield from (line + "\n" for line in text.split("\n"))
 
 
-def _refuse_equal_names(path: Path, names: Sequence[str]) -> None:
+def _refuse_header(path: Path, names: Sequence[str]) -> None:
+    given = [name.casefold() for name in names if name]
+    if given and all(_PLAIN.fullmatch(name) or name in _YES | _NO for name in given):
+        raise DataError(
+            f"{path}: the first row ({', '.join(names[:6])}) holds values and no names; write the"
+            " names of the columns above it, such as judge and human"
+        )
     twice = [name for name, count in Counter(names).items() if name and count > 1]
     if twice:
         raise DataError(f"{path}: two columns are called {twice[0]!r}; rename one")
