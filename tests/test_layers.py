@@ -24,9 +24,11 @@ ALLOWED = {
     "workers": {"runtime", "evaluation"},
     "cluster": {"runtime", "evaluation", "workers"},
     "calibration": {"runtime", "learning", "meta"},
+    "checking": {"runtime", "learning", "meta", "calibration"},
     "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
     "demo": {
         "runtime", "tools", "learning", "meta", "methods", "evaluation", "calibration", "fitting",
+        "checking",
     },
     "stress": {
         "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation",
@@ -34,12 +36,13 @@ ALLOWED = {
     },
     "cli": {
         "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation",
-        "workers", "calibration", "fitting", "demo", "stress", "annotate", "report",
+        "workers", "calibration", "checking", "fitting", "demo", "stress", "annotate", "report",
         "listening", "telemetry",
     },
     "annotate": {"runtime", "meta", "agents", "listening"},
     "report": {
-        "runtime", "tools", "learning", "meta", "methods", "calibration", "listening",
+        "runtime", "tools", "learning", "meta", "methods", "calibration", "checking",
+        "listening",
     },
     "testing": {"runtime"},
     "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         testing,
         tools,
     )
+    from textassay.checking.api import check
     from textassay.evaluation.api import evaluate, evaluate_sync, stream
     from textassay.evaluation.run import Run
     from textassay.fitting.api import fit, fit_sync
@@ -66,6 +67,7 @@ _HOME = {
     "ScoreError": "runtime.messages",
     "ScriptedModel": "runtime.backends.scripted",
     "Settings": "runtime.settings",
+    "check": "checking.api",
     "connect": "runtime.api",
     "each": "runtime.graph",
     "evaluate": "evaluation.api",
@@ -106,6 +108,7 @@ __all__ = [
     "__version__",
     "agents",
     "calibration",
+    "check",
     "cluster",
     "connect",
     "each",

@@ -19,6 +19,7 @@ from textassay.runtime.errors import nearest
 from textassay.version import __version__
 
 COMMANDS = {
+    "check": "check",
     "score": "score", "resume": "resume", "merge": "resume", "fit": "fit", "tools": "score",
     "demo": "demo", "meta": "compare", "alt-test": "compare", "calibrate": "estimate",
     "estimate": "estimate", "label-plan": "estimate", "compare": "compare", "rank": "compare",

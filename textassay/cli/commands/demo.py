@@ -1,4 +1,4 @@
-"""`textassay demo`: the whole pipeline, offline."""
+"""`textassay demo`: recorded judges checked by people; then the whole pipeline, offline."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,14 +46,37 @@ def demo(
     as_json: AsJson = False,
     given: Annotated[Given, PROGRESS],
 ) -> int:
-    """Run the whole pipeline on bundled examples: offline, with the embedded model.
+    """Check real judges by real people, from bundled figures; then run the whole pipeline.
+
+    All is offline. The pipeline runs on bundled examples with the embedded model, where
+    llama-cpp-python is installed.
 
     Examples:
         textassay demo
         textassay demo --quick
         textassay demo -o demo
     """
+    if not as_json:
+        print_figures()
+        if find_spec("llama_cpp") is None:
+            say("The rest of the demo judges texts with an embedded model: pip install"
+                " 'textassay[llamacpp]'")  # fmt: skip
+            return 0
     return run_async(_execute(out, given.get("progress") or "auto", quick=quick, as_json=as_json))
+
+
+def print_figures() -> None:
+    """Print what three experts' ratings say of five recorded judges; asks no model."""
+    from textassay.cli.commands.check import print_check
+    from textassay.demo.figures import check_figures
+
+    results().print(
+        "Can you trust an LLM judge? Five judges rated the consistency of 1,600 summaries; three"
+        " experts did, too\n(SummEval; figures by id, no texts; ROUGE-L and the number of words"
+        " stand beside the judges).\n"
+    )
+    print_check(check_figures())
+    results().print("\nYour own table: textassay check FILE\n", markup=False)
 
 
 async def _execute(

@@ -1,0 +1,293 @@
+"""`check` reads the tables that people have without a flag, or asks with the command to type."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+import textassay
+from tests.checking.tables import N, Text, texts, written
+from textassay.checking.verdicts import Row
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+
+LIKERT = ("strongly disagree", "disagree", "neutral", "agree", "strongly agree")
+
+
+def german(yes: bool) -> str:
+    return "ja" if yes else "nein"
+
+
+def comma(number: float) -> str:
+    return f"{number:.1f}".replace(".", ",")
+
+
+class Kind(NamedTuple):
+    """A kind of table, and what must be found in it."""
+
+    name: str
+    header: Sequence[str]
+    row: Callable[[Text], Sequence[Any]]
+    judge: str
+    human: str
+    labels: tuple[str, ...] = ()
+    scale: tuple[float, float] = (1.0, 5.0)
+    raters: int = 0
+    options: dict[str, str] = {}
+
+
+KINDS = [
+    Kind("decimal-commas.csv", ["Nr", "Modell-Bewertung", "Mensch"],
+         lambda t: (t.number, comma(t.judge), comma(t.raters[0])), "Modell-Bewertung", "Mensch",
+         options={"separator": ";"}),
+    Kind("cp1252.csv", ["Übersetzung", "Prüfer", "Richter"],
+         lambda t: (f"Straße {t.number}", t.raters[0], t.judge), "Richter", "Prüfer",
+         options={"separator": ";", "encoding": "cp1252"}),
+    Kind("german.csv", ["text", "LLM", "Mensch"],
+         lambda t: (f"t{t.number}", german(t.passes), german(t.good)), "LLM", "Mensch",
+         ("nein", "ja")),
+    Kind("french.csv", ["juge", "humain"],
+         lambda t: ("oui" if t.passes else "non", "Oui" if t.good else "Non"), "juge", "humain",
+         ("non", "oui")),
+    Kind("spanish.csv", ["juez", "humano"],
+         lambda t: ("sí" if t.passes else "no", "Si" if t.good else "No"), "juez", "humano",
+         ("no", "si"), options={"separator": ";"}),
+    Kind("two-languages.csv", ["judge", "expert"],
+         lambda t: ("true" if t.passes else "false", german(t.good)), "judge", "expert",
+         ("nein", "ja")),
+    Kind("pass-fail.csv", ["verdict", "label"],
+         lambda t: ("pass" if t.passes else "fail", "PASS" if t.good else "FAIL"), "verdict",
+         "label", ("fail", "pass")),
+    Kind("zero-one.csv", ["predicted", "gold"], lambda t: (str(t.passes), int(t.good)),
+         "predicted", "gold", ("no", "yes")),
+    Kind("correct.csv", ["model_answer", "llm_judge", "correct?"],
+         lambda t: (f"x{t.number}", "correct" if t.passes else "incorrect",
+                    "yes" if t.good else "no"), "llm_judge", "correct?", ("no", "yes")),
+    Kind("negated.csv", ["judge", "human"],
+         lambda t: ("not hallucinated" if t.passes else "hallucinated",
+                    "not hallucinated" if t.good else "hallucinated"), "judge", "human",
+         ("hallucinated", "not hallucinated")),
+    Kind("y-true.csv", ["y_true", "y_pred"], lambda t: (int(t.good), int(t.passes)), "y_pred",
+         "y_true", ("no", "yes")),
+    Kind("three-raters.csv", ["answer", "gpt-4o", "user_1", "user_2", "user_3"],
+         lambda t: (f"a{t.number}", t.judge, *t.raters), "gpt-4o", "user_1, user_2, user_3",
+         raters=3),
+    Kind("first-names.csv", ["judge", "anna", "ben", "clara"], lambda t: (t.judge, *t.raters),
+         "judge", "anna, ben, clara", raters=3),
+    Kind("with-their-mean.csv", ["rater1", "rater2", "rater3", "rater_mean", "llama-3"],
+         lambda t: (*t.raters, round(sum(t.raters) / 3, 2), t.judge), "llama-3",
+         "rater1, rater2, rater3", raters=3),
+    Kind("percent.csv", ["item", "judge_score", "expert_score"],
+         lambda t: (t.number, f"{20 * t.judge} %", f"{20 * t.raters[0]}%"), "judge_score",
+         "expert_score", scale=(0.0, 1.0)),
+    Kind("fractions.csv", ["AI rating", "human rating"],
+         lambda t: (f"{t.judge}/5", f"{t.raters[0]} out of 5"), "AI rating", "human rating"),
+    Kind("stars.csv", ["llm", "reviewer"], lambda t: ("★" * t.judge, f"{t.raters[0]} stars"),
+         "llm", "reviewer"),
+    Kind("likert.csv", ["gpt", "expert"],
+         lambda t: (f"{t.judge} - {LIKERT[t.judge - 1]}", f"{t.raters[0]}: agree"), "gpt",
+         "expert"),
+    Kind("tabs.tsv", ["score", "rating"], lambda t: (t.judge, t.raters[0]), "score", "rating",
+         options={"separator": "\t"}),
+    Kind("utf-16.csv", ["judge", "human"], lambda t: (t.judge, t.raters[0]), "judge", "human",
+         options={"separator": "\t", "encoding": "utf-16"}),
+    Kind("other-numbers.csv", ["id", "llm_score", "latency_ms", "tokens", "human_score"],
+         lambda t: (t.number, t.judge, 17.5 * t.number % 90, t.number * 7 % 400, t.raters[0]),
+         "llm_score", "human_score"),
+    Kind("index.csv", ["", "score", "human"], lambda t: (t.number, t.judge, t.raters[0]), "score",
+         "human"),
+    Kind("japanese.csv", ["人手評価", "LLM評価"], lambda t: (t.raters[0], t.judge), "LLM評価",
+         "人手評価"),
+    Kind("o3.csv", ["o3-mini", "ground truth"], lambda t: (t.judge, t.raters[0]), "o3-mini",
+         "ground truth"),
+    Kind("emoji.csv", ["bot", "customer"],
+         lambda t: ("👍" if t.passes else "👎", "👍" if t.good else "👎"), "bot", "customer",
+         ("👎", "👍")),
+    Kind("who-rated.csv", ["id", "user", "rating", "judge", "judge_confidence"],
+         lambda t: (t.number, ["anna", "ben", "carl"][t.number % 3], t.raters[0], t.judge,
+                    t.number / N), "judge", "rating"),
+    Kind("excel-german.csv", ["LLM-Judge", "Fachexperte"],
+         lambda t: ("WAHR" if t.passes else "FALSCH", "WAHR" if t.good else "FALSCH"),
+         "LLM-Judge", "Fachexperte", ("falsch", "wahr"), options={"separator": ";"}),
+    Kind("categories.csv", ["claude-3", "annotator"],
+         lambda t: tuple(["bad", "ok", "good"][(n > 2) + (n > 3)] for n in (t.judge, t.raters[0])),
+         "claude-3", "annotator", ("bad", "good", "ok")),
+]  # fmt: skip
+
+
+def only_row(data: Any, **given: Any) -> Row:
+    [row] = textassay.check(data, **given).rows
+    return row
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_table_is_read_without_a_flag(tmp_path, kind):
+    row = only_row(written(tmp_path / kind.name, kind.header, kind.row, **kind.options))
+    pair = row.pair
+    assert (pair.judge, pair.human) == (kind.judge, kind.human)
+    assert (row.n, pair.labels, pair.raters.shape[1]) == (N, kind.labels, kind.raters)
+    if kind.labels:
+        assert pair.judge_labels
+        assert row.agreement["accuracy"].value > 0.7
+    else:
+        assert pair.scale == pair.judge_scale == kind.scale
+        assert row.agreement["pearson"].value > 0.7
+
+
+def test_an_excel_table_is_read(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in [("Judge", "Human"), *((t.judge, t.raters[0]) for t in texts())]:
+        book.active.append(row)
+    book.save(tmp_path / "ratings.xlsx")
+    assert only_row(tmp_path / "ratings.xlsx").n == N
+
+
+def test_the_line_that_excel_writes_for_itself_names_the_separator(tmp_path):
+    rows = "\r".join(f"{t.judge};{t.raters[0]}" for t in texts())
+    (tmp_path / "a.csv").write_bytes(f"sep=;\rjudge;human\r{rows}".encode())
+    assert only_row(tmp_path / "a.csv").n == N
+
+
+def test_several_judges_have_a_row_each_and_the_better_one_comes_first(tmp_path):
+    table = written(
+        tmp_path / "a.csv", ["claude-sonnet", "gpt-4o", "human"],
+        lambda t: (t.other_judge, t.judge, t.raters[0]),
+    )  # fmt: skip
+    assert [row.pair.judge for row in textassay.check(table).rows] == ["gpt-4o", "claude-sonnet"]
+
+
+def test_judges_are_held_against_ratings_of_the_same_aspect(tmp_path):
+    table = written(
+        tmp_path / "a.csv",
+        ["human_coherence", "human_fluency", "gpt_coherence", "gpt_fluency"],
+        lambda t: (t.raters[0], t.raters[1], t.judge, t.other_judge),
+    )
+    found = {(row.pair.judge, row.pair.human) for row in textassay.check(table).rows}
+    assert found == {("gpt_coherence", "human_coherence"), ("gpt_fluency", "human_fluency")}
+
+
+def test_one_row_per_rating_becomes_a_column_per_rater(tmp_path):
+    rows = [
+        {"item_id": t.number, "rater": name, "rating": rating, "judge_score": t.judge}
+        for t in texts()
+        for name, rating in zip("abc", t.raters, strict=True)
+    ]
+    row = only_row(rows)
+    assert (row.n, row.pair.raters.shape) == (N, (N, 3))
+
+
+def test_one_row_per_score_becomes_a_judge_per_name():
+    rows = [
+        {"id": t.number, "judge": name, "score": score, "human": t.raters[0]}
+        for t in texts()
+        for name, score in (("gpt-4o", t.judge), ("claude", t.other_judge))
+    ]
+    found = textassay.check(rows).rows
+    assert [(row.pair.judge, row.n) for row in found] == [
+        ("judge score gpt-4o", N), ("judge score claude", N)
+    ]  # fmt: skip
+
+
+def test_a_table_without_a_header_is_refused(tmp_path):
+    table = written(tmp_path / "a.csv", ["4", "5"], lambda t: (t.judge, t.raters[0]))
+    with pytest.raises(DataError, match="holds values and no names"):
+        textassay.check(table)
+
+
+def test_our_own_format_is_read_with_raters_sources_and_systems(tmp_path):
+    lines = (
+        {"id": f"{t.number}", "output": f"o{t.number}", "group": f"g{t.number // 4}",
+         "system": "ABCD"[t.number % 4], "annotators": {"quality": [*t.raters[:2], None]},
+         "metrics": {"gpt/quality": t.judge, "rouge1": 0.1}, "samples": {"gpt": 4}}
+        for t in texts()
+    )  # fmt: skip
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    row = only_row(tmp_path / "a.jsonl")
+    assert (row.pair.judge, row.pair.human) == ("gpt/quality", "quality")
+    assert (row.groups, len(set(row.pair.systems.tolist()))) == (N // 4, 4)
+
+
+def test_texts_with_an_equal_question_count_as_one_source(tmp_path):
+    table = written(
+        tmp_path / "a.csv", ["question", "judge", "human"],
+        lambda t: (f"q{t.number // 3}", t.judge, t.raters[0]),
+    )  # fmt: skip
+    assert only_row(table).groups == N // 3
+    assert only_row(table, group="question").groups == N // 3
+
+
+def test_a_missing_value_is_never_a_number(tmp_path):
+    def row(t: Text) -> tuple[object, object]:
+        return (
+            "error" if t.number % 10 == 0 else "" if t.number % 10 == 1 else t.judge,
+            "n/a" if t.number % 10 == 2 else t.raters[0],
+        )
+
+    row_ = only_row(written(tmp_path / "a.csv", ["judge", "human"], row))
+    assert (row_.n, row_.pair.unscored) == (N * 7 // 10, N * 2 // 10)
+    # a tenth that has no score leaves open what a mean or a gate would have been
+    assert {row_.uses[use].answer for use in ("means", "gate", "texts")} <= {"unknown", "no"}
+
+
+def test_invalid_is_a_verdict_beside_valid_and_no_verdict_elsewhere():
+    beside_valid = [{"judge": w, "human": w} for w in ("valid", "invalid") * 40]
+    assert only_row(beside_valid).n == 80
+    elsewhere = [
+        {"judge": w, "human": n} for w, n in zip(("4", "invalid") * 40, range(80), strict=True)
+    ]
+    assert (
+        only_row([{**one, "human": one["human"] % 5 + 1} for one in elsewhere]).pair.unscored == 40
+    )
+
+
+@pytest.mark.parametrize(
+    "header", [("A", "B"), ("score_1", "score_2"), ("model_a", "model_b"), ("x", "y")]
+)
+def test_names_that_do_not_say_whose_a_column_is_are_asked_for(tmp_path, header):
+    table = written(tmp_path / "a.csv", header, lambda t: (t.judge, t.raters[0]))
+    with pytest.raises(ConfigurationError) as refusal:
+        textassay.check(table)
+    typed = f"textassay check {table} --judge {header[0]} --human {header[1]}"
+    assert typed in str(refusal.value)
+    row = only_row(table, judge=header[0], human=header[1])
+    assert (row.pair.judge, row.n) == (header[0], N)
+
+
+def test_a_table_without_people_says_what_is_needed(tmp_path):
+    table = written(tmp_path / "a.csv", ["text", "judge"], lambda t: (f"t{t.number}", t.judge))
+    with pytest.raises(ConfigurationError, match="no column with people's ratings"):
+        textassay.check(table)
+
+
+def test_people_who_rate_different_things_are_not_taken_for_raters_of_one(tmp_path):
+    table = written(
+        tmp_path / "a.csv", ["human_coherence", "human_fluency", "judge"],
+        lambda t: (t.raters[0], t.raters[1], t.judge),
+    )  # fmt: skip
+    with pytest.raises(ConfigurationError, match="--human human_coherence"):
+        textassay.check(table)
+    assert only_row(table, human="human_fluency").n == N
+
+
+def test_labels_that_people_do_not_use_are_refused(tmp_path):
+    table = written(
+        tmp_path / "a.csv", ["judge", "human"],
+        lambda t: ("blue" if t.passes else "green", "bad" if t.good else "worse"),
+    )  # fmt: skip
+    with pytest.raises(DataError, match="none of people's labels"):
+        textassay.check(table)
+
+
+def test_a_name_that_is_no_column_is_an_error_with_the_columns(tmp_path):
+    table = written(tmp_path / "a.csv", ["judge", "human"], lambda t: (t.judge, t.raters[0]))
+    with pytest.raises(UnknownName, match="judge"):
+        textassay.check(table, judge="jugde")
+
+
+def test_a_data_frame_is_read_as_a_file(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([{"judge": t.judge, "human": t.raters[0]} for t in texts()])
+    assert only_row(frame).n == N

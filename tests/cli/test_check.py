@@ -1,0 +1,139 @@
+"""`textassay check`: the verdict first, then reasons, commands and the table; a page; a gate."""
+
+from __future__ import annotations
+
+import html
+import json
+import shlex
+
+import pytest
+
+from tests.checking.tables import Text, written
+from tests.cli.harness import document, textassay
+
+
+@pytest.fixture
+def table(tmp_path):
+    def row(t: Text) -> tuple[object, ...]:
+        yes = "yes" if t.passes else "no"
+        return t.number, f"answer {t.number}", f"q{t.number // 4}", yes, "yes" if t.good else "no"
+
+    return written(tmp_path / "answers.csv", ["id", "answer", "question_id", "judge", "human"], row)
+
+
+def test_the_first_line_is_the_verdict_in_words(table):
+    done = textassay("check", table).ok()
+    first, _, figures, *_ = done.out.splitlines()
+    assert first.startswith("Yes")
+    assert "for comparing systems" in first
+    assert "for single texts" in first
+    assert figures.startswith("On 120 texts of 30 sources judge agrees with human in")
+    assert "For single texts: " in done.out
+    assert "count as one source" in done.err
+
+
+def test_every_command_that_comes_next_runs(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    commands = document("check", table)["next"]
+    assert len(commands) > 1
+    for line in commands:
+        program, *words = shlex.split(line)
+        assert program == "textassay"
+        textassay(*words).ok()
+    assert (tmp_path / "check.html").exists()
+
+
+def test_the_document_is_as_designed(table):
+    found = document("check", table)
+    assert set(found) == {"format", "rows", "next"}
+    [row] = found["rows"]
+    assert set(row) == {
+        "judge", "human", "kind", "n", "groups", "agreement", "constant", "detectable", "uses"
+    }  # fmt: skip
+    assert (found["format"], row["kind"], row["n"], row["groups"]) == (1, "label", 120, 30)
+    assert set(row["uses"]) == {"compare", "means", "gate", "texts"}
+    for use in row["uses"].values():
+        assert set(use) == {"verdict", "why"}
+        assert use["verdict"] in ("yes", "corrected", "no", "unknown")
+    assert 0 < row["detectable"] < 1
+
+
+def rated(path, judge):
+    """A table of 200 texts, 100 of which people passed."""
+    rows = [f"{judge(n)},{n % 2}" for n in range(200)]
+    path.write_text("\n".join(["judge,human", *rows]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("judge", "status"),
+    [
+        (lambda n: n % 2, 0),
+        (lambda n: n // 2 % 2, 1),
+        (lambda n: n % 2 if n > 34 else 1 - n % 2, 4),
+    ],
+    ids=["right", "noise", "just good enough"],
+)
+def test_a_requirement_is_a_gate(tmp_path, judge, status):
+    textassay("check", rated(tmp_path / "a.csv", judge), "--require", "gate").ends(status)
+
+
+def test_a_requirement_that_is_no_use_is_a_bad_request(table):
+    textassay("check", table, "--require", "gates").ends(2, "gates", "gate")
+
+
+def test_a_table_that_cannot_be_understood_says_what_to_type_and_that_works(tmp_path):
+    path = rated(tmp_path / "a.csv", lambda n: n % 2)
+    path.write_text(path.read_text().replace("judge,human", "A,B"))
+    refused = textassay("check", path).ends(2, "look alike")
+    _, _, typed = refused.said.partition("type: textassay ")
+    textassay(*shlex.split(typed.partition(",")[0])).ok()
+
+
+def test_the_page_loads_nothing_and_escapes_names(tmp_path):
+    rows = "\n".join(f"{n % 2},{n % 2}" for n in range(100))
+    path = tmp_path / "a.csv"
+    path.write_text(f"judge <script>alert(1)</script>,human\n{rows}")
+    textassay("check", path, "--html", tmp_path / "page.html").ok()
+    page = (tmp_path / "page.html").read_text()
+    assert "default-src 'none'" in html.unescape(page)
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "For single texts" in page
+
+
+def test_a_run_is_checked_by_the_ratings_of_other_data(tmp_path):
+    scores = [{"id": str(n), "aspect": "quality", "value": n % 5 + 1} for n in range(100)]
+    scores[3]["value"] = None
+    data = [
+        {"id": str(n), "output": f"text {n}", "human": {"usefulness": (n + (n % 11 == 0)) % 5 + 1}}
+        for n in range(100)
+    ]
+    for name, lines in (("scores.jsonl", scores), ("data.jsonl", data)):
+        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+    [row] = document("check", tmp_path / "scores.jsonl", tmp_path / "data.jsonl")["rows"]
+    assert (row["judge"], row["human"], row["n"], row["kind"]) == (
+        "quality",
+        "usefulness",
+        99,
+        "number",
+    )
+    textassay("check", tmp_path / "scores.jsonl").ends(2, "give the data with ratings after it")
+
+
+def test_the_demo_shows_a_real_judge_checked_by_people():
+    """Five recorded judges and three experts; no model is needed."""
+    from textassay.demo.figures import check_figures
+
+    found = check_figures()
+    by_judge = {row.pair.judge: row for row in found.rows}
+    gpt = by_judge["gpt-4o_consistency"]
+    assert (gpt.n, gpt.groups, gpt.pair.raters.shape[1]) == (1600, 100, 3)
+    assert gpt.uses["gate"].answer == "no"
+    assert {one.answer for one in by_judge["words"].uses.values()} == {"no"}
+    # the judges are ahead of the trivial measures, all but the smallest
+    assert [row.pair.judge for row in found.rows][-3:] == [
+        "rougeL", "mistral-v03_consistency", "words"
+    ]  # fmt: skip

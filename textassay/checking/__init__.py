@@ -1,0 +1,1 @@
+"""May a judge be trusted, and for what? The verdicts behind `textassay check`."""

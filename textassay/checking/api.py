@@ -1,0 +1,66 @@
+"""`check`: may this judge be trusted?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from textassay.checking.next_commands import commands_for
+from textassay.checking.result import Check, sort_rows
+from textassay.checking.sources import read_pairs
+from textassay.checking.verdicts import assess
+from textassay.table import Note
+
+
+def check(
+    data: Any,
+    ratings: Any = None,
+    *,
+    judge: str | Iterable[str] = (),
+    human: str | Iterable[str] = (),
+    group: str | None = None,
+    seed: int = 0,
+) -> Check:
+    """Say for which uses a judge may be trusted, from what people said of the same texts.
+
+    Columns are found by their names: the judge's, people's (one per rater, if several rated), the
+    source that texts share, and the system that wrote them. Numbers, yes and no in several
+    languages, and categories are understood.
+
+    Args:
+        data: A table with a column of the judge and one of people: a path (CSV, JSON Lines,
+            Parquet, Excel), a data frame, or a list of dicts. Or a run, its folder, or a file of
+            scores.
+        ratings: Data with the ratings of a run; by default those that the run judged.
+        judge: Columns of the judge, or of several judges; of a run, names of its scores.
+        human: Columns of people; of a run, human aspects.
+        group: Column of what several texts share; they then count as one source.
+        seed: Seed of the resamples behind the intervals.
+
+    Returns:
+        The verdicts; printed, it says them in words first.
+
+    Raises:
+        DataError: The data cannot be read.
+        ConfigurationError: Names do not say which columns are whose.
+        UnknownName: There is no column of a given name.
+
+    Example:
+        >>> import textassay
+        >>> rows = [{"judge": n % 2, "human": n % 2} for n in range(100)]
+        >>> textassay.check(rows).verdict("gate")
+        'yes'
+    """
+    found = read_pairs(data, ratings, judge=_names(judge), human=_names(human), group=group)
+    rows = [assess(pair, seed=seed) for pair in found.pairs]
+    readings = {id(row): reading for row, reading in zip(rows, found.readings, strict=True)}
+    in_order = sort_rows(rows)
+    commands = commands_for(in_order[0], readings[id(in_order[0])])
+    checked = Check(in_order, commands)
+    return replace(checked, notes=tuple(map(Note, found.notes)))
+
+
+def _names(given: str | Iterable[str]) -> tuple[str, ...]:
+    parts = given.split(",") if isinstance(given, str) else given
+    return tuple(part.strip() for part in parts if part.strip())

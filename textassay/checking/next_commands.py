@@ -1,0 +1,128 @@
+"""The commands that come after a check, as they are typed: each runs as it is printed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from textassay.checking.table_reader import Cells, RawTable, is_plain
+from textassay.checking.verdicts import Row, Use
+
+AGREEMENT = "meta"
+"""The command that prints every measure of agreement."""
+PAGE = "check.html"
+_OUTPUTS = ("output", "answer", "response", "summary", "text", "completion", "hypothesis")
+_ASPECT = "quality"
+"""What other commands call the rated aspect of a table whose columns name none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How other commands read the data of a check."""
+
+    data: tuple[str, ...] = ()
+    """What is typed after `textassay check`; empty if the data are in memory."""
+    rooms: tuple[str, ...] = ()
+    """What is typed after another command's name; empty if the others cannot read the data."""
+    has_systems: bool = False
+    options: tuple[str, ...] = ()
+    """Flags of the check that was made."""
+
+
+def commands_for(row: Row, reading: Reading) -> tuple[str, ...]:
+    """Return the next command of each use, the most urgent first, and the page."""
+    return tuple(dict.fromkeys(_commands(row, reading)))
+
+
+def _commands(row: Row, reading: Reading) -> Iterator[str]:
+    if reading.rooms:
+        for use, verdict in row.uses.items():
+            if (command := _of(use, verdict.answer, row, reading)) is not None:
+                yield _typed(command[0], *reading.rooms, *command[1:])
+    if reading.data:
+        yield _typed("check", *reading.data, *reading.options, "--html", PAGE)
+
+
+def _of(use: Use, answer: str, row: Row, reading: Reading) -> tuple[str, ...] | None:
+    by = ("--by", "system") if reading.has_systems else ()
+    match use, answer:
+        case ("compare", "yes" | "corrected"):
+            return ("estimate", *by)
+        case ("means", "corrected"):
+            return ("estimate", *by)
+        case ("gate", "corrected"):
+            return (AGREEMENT, "--threshold", "auto")
+        case ("texts", "corrected" | "no") if row.pair.raters.shape[1] > 2:
+            return ("alt-test",)
+        case (_, "no" | "unknown"):
+            return (AGREEMENT,)
+    return None
+
+
+def _typed(*words: str) -> str:
+    return " ".join(["textassay", *map(shlex.quote, words)])
+
+
+def reading_of(
+    path: Path,
+    table: RawTable,
+    columns: Mapping[str, Cells],
+    pair: tuple[str, Sequence[str]],
+    group: str | None,
+    system: str | None,
+    options: tuple[str, ...],
+) -> Reading:
+    """Return how other commands read a table, of which a check found out what the columns are."""
+    judge, people = pair
+    rooms = _rooms(path, table, columns, judge, people, group, system)
+    return Reading((str(path),), rooms, bool(rooms) and system is not None, options)
+
+
+def _rooms(
+    path: Path,
+    table: RawTable,
+    columns: Mapping[str, Cells],
+    judge: str,
+    people: Sequence[str],
+    group: str | None,
+    system: str | None,
+) -> tuple[str, ...]:
+    # the other commands read what is written as JSON or in plain English cells, in UTF-8, and tell
+    # texts apart by an id or by what they say
+    used = [judge, *people]
+    if table.notes or not all(is_plain(table.columns[name]) for name in used):
+        return ()
+    if judge.startswith("metrics.") and all(
+        name.startswith(("human.", "annotators.")) for name in people
+    ):
+        ours, theirs = judge.partition(".")[2], people[0].split(".")[1]
+        if people[0].startswith("human."):
+            theirs = people[0].partition(".")[2]
+        return (
+            str(path),
+            str(path),
+            *(("--aspect-map", f"{ours}={theirs}") if ours != theirs else ()),
+        )
+    if any("." in name for name in used):
+        return ()
+    fields = {judge: f"metrics.{_ASPECT}"}
+    kind = "annotators" if len(people) > 1 else "human"
+    fields |= dict.fromkeys(people, f"{kind}.{_ASPECT}")
+    if not _unique(table, "id"):
+        output = next((name for name in _OUTPUTS if _unique(table, name)), None)
+        if output is None:
+            return ()
+        fields[output] = "output"
+    if group is not None and group != "group":
+        fields[group] = "group"
+    if system is not None and system != "system":
+        fields[system] = "system"
+    typed = [part for theirs, ours in fields.items() for part in ("--field", f"{theirs}={ours}")]
+    return (str(path), str(path), *typed)
+
+
+def _unique(table: RawTable, name: str) -> bool:
+    cells = [str(cell) for cell in table.columns.get(name, ()) if cell is not None]
+    return len(cells) == table.length == len(set(cells))

@@ -1,0 +1,106 @@
+"""A judge's scores beside people's ratings of the same texts, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textassay.meta.correlation import Codes, Floats
+
+Kind = Literal["number", "label"]
+Scale = tuple[float, float]
+Mask = NDArray[np.bool_]
+PASSING = 0.75
+"""Where passing begins on a scale of numbers, from its low end: 4 of 1 to 5, 3 of 0 to 4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One judge and one thing that people rated.
+
+    Of labels the numbers are positions in `labels`. Of two labels the second is the one that
+    passes.
+    """
+
+    judge: str
+    """Name of the judge's column."""
+    human: str
+    """Name of people's column, or of their columns together."""
+    scores: Floats
+    """Judge's scores, NaN if unscored, shape (n,)."""
+    ratings: Floats
+    """People's: the mean of the raters, or the label that most of them gave; NaN if unrated or
+    tied, shape (n,)."""
+    raters: Floats
+    """Single ratings with gaps, shape (n, raters); no columns where there is one rater."""
+    groups: Codes
+    """Code of each row's source, shape (n,)."""
+    has_groups: bool
+    """Whether the data say which texts have one source."""
+    systems: Codes
+    """Code of who wrote each text, -1 if unknown, shape (n,)."""
+    labels: tuple[str, ...] = ()
+    """Names of people's labels; empty for numbers."""
+    judge_labels: bool = False
+    """Whether the judge's scores are positions in `labels`."""
+    scale: Scale = (0.0, 1.0)
+    """Ends of people's scale."""
+    judge_scale: Scale = (0.0, 1.0)
+    """Ends of the judge's scale."""
+    unscored: int = 0
+    """Rows that people rated and the judge did not: no answer, abstained, invalid or an error."""
+
+    @property
+    def kind(self) -> Kind:
+        """Whether people gave labels or numbers."""
+        return "label" if self.labels else "number"
+
+    @property
+    def same_scale(self) -> bool:
+        """Whether judge and people rate on one scale."""
+        return self.judge_labels or (not self.labels and self.scale == self.judge_scale)
+
+    @property
+    def both(self) -> Mask:
+        """Rows with a score and a rating, shape (n,)."""
+        return ~np.isnan(self.scores) & ~np.isnan(self.ratings)
+
+    def only(self, rows: Mask) -> Pair:
+        """Return some of the rows, with sources numbered from 0."""
+        return replace(
+            self,
+            scores=self.scores[rows],
+            ratings=self.ratings[rows],
+            raters=self.raters[rows],
+            groups=np.unique(self.groups[rows], return_inverse=True)[1],
+            systems=self.systems[rows],
+        )
+
+    @property
+    def cut(self) -> float:
+        """The rating from which people pass a text; that of labels is between the two."""
+        return 0.5 if self.labels else _passing(self.scale)
+
+    @property
+    def judge_cut(self) -> float:
+        """The score from which the judge passes a text."""
+        # a probability of yes and a share are cut in the middle, which is what they mean
+        if self.judge_labels or (self.labels and self.judge_scale == (0.0, 1.0)):
+            return 0.5
+        return _passing(self.judge_scale)
+
+    @property
+    def on_scale(self) -> Floats:
+        """The judge's scores, moved to people's scale by the ends of both, shape (n,)."""
+        if self.judge_labels or self.scale == self.judge_scale:
+            return self.scores
+        low, high = self.judge_scale
+        share = (self.scores - low) / (high - low)
+        return np.asarray(self.scale[0] + share * (self.scale[1] - self.scale[0]))
+
+
+def _passing(scale: Scale) -> float:
+    return scale[0] + PASSING * (scale[1] - scale[0])

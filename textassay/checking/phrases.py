@@ -1,0 +1,46 @@
+"""Figures as sentences print them."""
+
+from __future__ import annotations
+
+from textassay.table import Interval
+
+
+def swapped(figure: Interval) -> tuple[float | None, float | None, float | None]:
+    """Return value, upper and lower end: what its negative or complement is made of."""
+    return figure.value, figure.high, figure.low
+
+
+def complement(figure: Interval) -> Interval:
+    """Return 1 minus a share."""
+    return Interval(*(None if one is None else 1 - one for one in swapped(figure)))
+
+
+def interval(figure: Interval) -> str:
+    """Return a value with its ends, such as `0.64 [0.60, 0.68]`."""
+    value = "-" if figure.value is None else f"{figure.value:.2f}"
+    return value if figure.low is None else f"{value} [{ends(figure, 2)}]"
+
+
+def ends(figure: Interval, digits: int, times: float = 1) -> str:
+    """Return the ends of an interval."""
+    if figure.low is None or figure.high is None:
+        return "no interval"
+    return f"{times * figure.low:.{digits}f}, {times * figure.high:.{digits}f}"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share in percent."""
+    return f"{100 * share:.{digits}f} %"
+
+
+def percent_interval(figure: Interval, digits: int = 0) -> str:
+    """Return a share with its ends in percent, such as `17 % [12, 23]`."""
+    if figure.value is None:
+        return "- %"
+    value = percent(figure.value, digits)
+    return value if figure.low is None else f"{value} [{ends(figure, digits, 100)}]"
+
+
+def upper(text: str) -> str:
+    """Return text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,210 @@
+"""The result of a check: words first, then the table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from textassay.checking.phrases import interval, percent_interval, upper
+from textassay.checking.verdicts import USES, Answer, Row, Use
+from textassay.runtime.errors import UnknownName
+from textassay.table import Alert, Column, Displayed, Interval, Note, Table, printable, to_html
+
+FOR: dict[Use, str] = {
+    "compare": "for comparing systems",
+    "means": "for means",
+    "gate": "as a gate",
+    "texts": "for single texts",
+}
+"""How a sentence names a use."""
+WORDS: dict[Answer, str] = {
+    "yes": "yes",
+    "corrected": "yes, with correction",
+    "no": "not yet",
+    "unknown": "unknown",
+}
+"""How a sentence names a verdict."""
+_RANKS: dict[Answer, int] = {"yes": 3, "corrected": 2, "unknown": 1, "no": 0}
+_COLUMNS = (
+    Column("judge", "judge"), Column("human", "people"), Column("n", "n", "count"),
+    Column("groups", "sources", "count"), Column("agreement", "agreement", "interval"),
+    Column("constant", "constant", "number"), Column("compare", "compare"),
+    Column("means", "means"), Column("gate", "gate"), Column("texts", "single texts"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Displayed):
+    """The verdicts on one judge or several; it prints itself.
+
+    Example:
+        >>> import textassay
+        >>> found = textassay.check([{"judge": n % 2, "human": n % 2} for n in range(100)])
+        >>> found.verdict("gate")
+        'yes'
+    """
+
+    rows: tuple[Row, ...]
+    """One per judge and thing that people rated, the one that is nearest to people first."""
+    next: tuple[str, ...]
+    """Commands that come next."""
+    notes: tuple[Note, ...] = ()
+    """What to know about how the data were read."""
+
+    def verdict(self, use: str, judge: str | None = None) -> Answer:
+        """Return the verdict for one use: `yes`, `corrected`, `no` or `unknown`.
+
+        Args:
+            use: `compare`, `means`, `gate` or `texts`.
+            judge: Name of the judge; by default the worst verdict of all rows.
+
+        Raises:
+            UnknownName: There is no such use or judge.
+        """
+        if use not in USES:
+            raise UnknownName("use", use, USES)
+        rows = [row for row in self.rows if judge in (None, row.pair.judge)]
+        if not rows:
+            raise UnknownName("judge", str(judge), [row.pair.judge for row in self.rows])
+        answers = [row.uses[use].answer for row in rows]
+        # one judge that fails fails the gate; only then does one that is unknown leave it open
+        order: tuple[Answer, ...] = ("no", "unknown", "corrected", "yes")
+        return min(answers, key=order.index)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the document that `textassay check --json` prints."""
+        return {
+            "format": 1,
+            "rows": [row.as_dict() for row in self.rows],
+            "next": list(self.next),
+        }
+
+    def sentences(self) -> list[str]:
+        """Return the verdict, the figures behind it, and the reason for each use, in words."""
+        first = self.rows[0]
+        lines = [headline(first, several=len(self.rows) > 1), _what(first)]
+        lines += [f"{_label(use)}{first.uses[use].why}" for use in _reported(first)]
+        return lines
+
+    def tables(self) -> Sequence[Table]:
+        """Return the figures and verdicts as one table."""
+        rows = [
+            (
+                row.pair.judge,
+                row.pair.human,
+                row.n,
+                row.groups,
+                main_figure(row)[1],
+                row.constant.get("accuracy"),
+                *(_cell(row.uses[use].answer) for use in USES),
+            )
+            for row in self.rows
+        ]
+        table = Table(_COLUMNS, rows, self.notes + tuple(_unscored(self.rows)))
+        return [table if any(row.constant.get("accuracy") for row in self.rows)
+                else table.without("constant")]  # fmt: skip
+
+    def __str__(self) -> str:
+        paragraphs = [printable(line) for line in self.sentences()]
+        commands = ["Next:", *(f"  {line}" for line in self.next)] if self.next else []
+        # `super()` does not work in a dataclass with slots, which is a class made anew
+        return "\n\n".join([*paragraphs, "\n".join(commands), Displayed.__str__(self)]).strip()
+
+    def _repr_html_(self) -> str:
+        paragraphs = "".join(f"<p>{html.escape(line)}</p>" for line in self.sentences())
+        return paragraphs + "".join(map(to_html, self.tables()))
+
+
+def headline(row: Row, *, several: bool) -> str:
+    """Return the verdict in one sentence, from the most that a judge may do to the least."""
+    parts: dict[Answer, list[str]] = {}
+    for use in USES:
+        parts.setdefault(row.uses[use].answer, []).append(FOR[use])
+    who = f"{row.pair.judge}: " if several else ""
+    words = {
+        answer: f"{upper(WORDS[answer])} {_listed(uses)}"
+        for answer, uses in sorted(parts.items(), key=lambda item: -_RANKS[item[0]])
+    }
+    if list(parts) == ["no"]:
+        return f"{who}Not yet for any use: not {_listed(list(FOR.values()), 'nor')}."
+    if list(parts) == ["unknown"]:
+        return f"{who}Unknown: the data are too few, or too alike, for a verdict."
+    first, *others = words.values()
+    return f"{who}{'; '.join([first, *(one[:1].lower() + one[1:] for one in others)])}."
+
+
+def _what(row: Row) -> str:
+    name, figure = main_figure(row)
+    sources = f" of {row.groups:,} sources" if row.pair.has_groups else ""
+    begin = f"On {row.n:,} texts{sources} "
+    if figure.value is None:
+        return f"{begin}{row.pair.judge} is held against {row.pair.human}."
+    if row.pair.kind == "label" and name == "accuracy":
+        kappa = row.agreement["kappa"]
+        constant = row.constant
+        return (
+            f"{begin}{row.pair.judge} agrees with {row.pair.human} in"
+            f" {percent_interval(figure, 1)}; always"
+            f' saying "{constant["value"]}" agrees in {100 * constant["accuracy"]:.1f} %. Kappa'
+            f" {interval(kappa)}."
+        )
+    error = row.agreement.get("error")
+    ending = ""
+    if error is not None and error.value is not None:
+        ending = (
+            f" Its typical error is {error.value:.2f}, that of always saying"
+            f" {row.constant['value']:.2f} is {row.constant['error']:.2f}."
+        )
+    return f"{begin}{row.pair.judge} follows {row.pair.human} with r {interval(figure)}.{ending}"
+
+
+def main_figure(row: Row) -> tuple[str, Interval]:
+    """Return the figure that sums up how a judge agrees, by its name."""
+    name = "accuracy" if row.pair.judge_labels else "pearson"
+    return name, row.agreement.get(name, Interval(None))
+
+
+def _reported(row: Row) -> list[Use]:
+    """Return the uses with words of their own; equal words are said once."""
+    reasons = {row.uses[use].why for use in USES}
+    return list(USES[:1]) if len(reasons) == 1 else list(USES)
+
+
+def _label(use: Use) -> str:
+    return f"{upper(FOR[use])}: "
+
+
+def _cell(answer: Answer) -> str:
+    return Alert(WORDS[answer]) if answer == "no" else WORDS[answer]
+
+
+def _unscored(rows: Sequence[Row]) -> Iterator[Note]:
+    for row in rows:
+        if row.pair.unscored:
+            total = row.pair.unscored + row.n
+            yield Note(
+                f"{row.pair.judge}: {row.pair.unscored} of {total} rated texts have no score"
+                " (empty, abstained, invalid or an error) and are in no figure",
+                warning=True,
+            )
+
+
+def sort_rows(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Return rows with the judge first that may do the most, then the one nearest to people."""
+    return tuple(
+        sorted(
+            rows,
+            key=lambda row: (
+                -sum(_RANKS[row.uses[use].answer] for use in USES),
+                -(main_figure(row)[1].value or -1),
+            ),
+        )
+    )
+
+
+def _listed(parts: Sequence[str], last: str = "and") -> str:
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} {last} {parts[-1]}"

@@ -1,0 +1,394 @@
+"""Which column is what: the judge's, people's, the source that texts share, who wrote them.
+
+Names decide: words that people use for judges (judge, llm, gpt-4o, score) and for people (human,
+expert, gold, user_1, rating), in several languages. The strongest words of a side count, and a
+column without any is what the other side lacks. Where names leave it open nothing is guessed: the
+error says which command to type.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from textassay.checking import vocabulary
+from textassay.checking.table_reader import Cells, RawTable, polarity, read_cells
+from textassay.runtime.errors import ConfigurationError, UnknownName
+
+_JUDGE, _PEOPLE = vocabulary.levels("judge"), vocabulary.levels("people")
+_GENERIC, _POOLED = vocabulary.words("generic"), vocabulary.words("pooled")
+_OTHER = vocabulary.words("other")
+_QUALITIES = vocabulary.words("qualities")
+_GROUP, _SYSTEM = vocabulary.names("group"), vocabulary.names("system")
+_RATER_NAMES, _JUDGE_NAMES = vocabulary.names("rater"), vocabulary.names("judge_name")
+_ITEM_NAMES = vocabulary.names("item")
+_MAX_NAMES = 100
+"""Raters, or judges, of a table with a row for each rating."""
+_OURS = ("human", "annotators", "metrics")
+"""Fields of our own format."""
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+", re.UNICODE)
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Which columns are whose."""
+
+    pairs: list[tuple[str, list[str]]]
+    """A judge's column, and people's columns that it is held against."""
+    group: str | None
+    system: str | None
+    unused: list[str] = field(default_factory=list)
+    """Columns that could be ratings and are neither."""
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a column's name, in lower case."""
+    return [word.casefold() for word in _WORDS.findall(name)]
+
+
+def find_roles(
+    table: RawTable,
+    columns: dict[str, Cells],
+    *,
+    judge: Sequence[str] = (),
+    human: Sequence[str] = (),
+    group: str | None = None,
+) -> Roles:
+    """Find the columns of the judge and of people.
+
+    Args:
+        table: The table.
+        columns: Its columns, read.
+        judge: Names of the judge's columns, if given.
+        human: Names of people's columns, if given.
+        group: Name of the column of sources, if given.
+
+    Raises:
+        UnknownName: There is no column of a given name.
+        ConfigurationError: Names do not say which columns are whose; the message says what to type.
+    """
+    judge = [_known(name, table, "judge") for name in judge]
+    human = [_known(name, table, "human") for name in human]
+    group = _known(group, table, "group") if group else None
+    group = group or _named(_GROUP, table, lambda name: _repeats(table.columns[name]))
+    ours = {name for name in columns if name.partition(".")[0] in _OURS}
+    own_format = {name.partition(".")[0] for name in ours} > {"metrics"}
+    candidates = [
+        name
+        for name, cells in columns.items()
+        if (name in ours or not own_format)
+        and _may_rate(name, cells)
+        and name not in (*judge, *human)
+        and name != group
+    ]
+    system = _named(
+        _SYSTEM, table, lambda name: name != group and _is_name_of_systems(columns.get(name))
+    )
+    candidates = [name for name in candidates if name != system]
+    judges, people, unused = _sides(table, columns, candidates, list(judge), list(human))
+    pairs = _paired(table, judges, people, named=bool(judge))
+    return Roles(pairs, group, system, unused)
+
+
+def _known(name: str, table: RawTable, what: str) -> str:
+    if name in table.columns:
+        return name
+    same = [one for one in table.columns if one.casefold() == name.casefold()]
+    same = same or [
+        f"{kind}.{name}" for kind in ("metrics", "human") if f"{kind}.{name}" in table.columns
+    ]
+    if len(same) == 1:
+        return same[0]
+    raise UnknownName(f"column for {what}", name, list(table.columns))
+
+
+def _named(names: Iterable[str], table: RawTable, fits: Callable[[str], bool]) -> str | None:
+    """Return the first column that has one of the names and fits."""
+    by_name = {re.sub(r"[\s\-.]+", "_", name.strip().casefold()): name for name in table.columns}
+    return next((by_name[one] for one in names if one in by_name and fits(by_name[one])), None)
+
+
+def _repeats(cells: Sequence[object]) -> bool:
+    """Return whether several texts share a value, and not all of them the same."""
+    known = [str(cell) for cell in cells if cell is not None and str(cell).strip()]
+    return 1 < len(set(known)) < len(known)
+
+
+def _is_name_of_systems(cells: Cells | None) -> bool:
+    if cells is None or cells.kind not in ("words", "number"):
+        return False
+    known = {str(value) for value in cells.filled}
+    # a column of yes and no may be called `bot`, too
+    are_names = cells.kind == "words" and polarity(known) is None
+    return are_names and 2 <= len(known) <= max(2, len(cells.filled) // 2)
+
+
+def _may_rate(name: str, cells: Cells) -> bool:
+    """Return whether a column may hold scores or ratings."""
+    if cells.kind not in ("number", "words"):
+        return False
+    words = words_of(name)
+    # numbers that all differ and rise by one are no ratings but ids
+    if cells.kind == "number":
+        values = [float(value) for value in cells.filled]
+        if len(values) > 3 and all(b - a == 1 for a, b in pairwise(values)):
+            return False
+    if name.partition(".")[0] in _OURS:
+        return True
+    # "judge_confidence" and "user_id" rate nothing, whoever they are of
+    return name.partition(".")[0] != "meta" and not set(words) & _OTHER
+
+
+def side_of(name: str) -> tuple[str | None, int]:
+    """Return whose column a name means, and how surely: 3 is sure, 1 weak, 0 not at all."""
+    first, _, _ = name.partition(".")
+    if first in ("human", "annotators"):
+        return "human", 3
+    if first == "metrics":
+        return "judge", 3
+    words = set(words_of(name)) | {re.sub(r"[\s_\-]+", "", name.casefold())}
+    # o1, o3 and o4 are models; the pattern of words takes letters and digits apart
+    if re.search(r"(?<![a-z0-9])(?:o[134]|gpt\d|r1)(?![a-z])", name.casefold()):
+        words.add("gpt")
+    judge = _strength(words, _JUDGE)
+    people = _strength(words, _PEOPLE)
+    if judge == people:
+        return None, 0
+    return ("judge", judge) if judge > people else ("human", people)
+
+
+def _strength(words: set[str], levels: Sequence[frozenset[str]]) -> int:
+    return next((3 - at for at, level in enumerate(levels) if words & level), 0)
+
+
+def _sides(
+    table: RawTable,
+    columns: dict[str, Cells],
+    candidates: list[str],
+    judges: list[str],
+    people: list[str],
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the judge's columns, people's, and those that are neither."""
+    sides = {name: side_of(name) for name in candidates}
+    open_judge, open_people = not judges, not people
+    if open_judge:
+        judges = _strongest(sides, "judge")
+    if open_people:
+        people = _strongest(sides, "human")
+    if open_people:
+        people = _fitting(columns, sides, "human", people, judges)
+    if open_judge:
+        judges = _fitting(columns, sides, "judge", judges, people)
+    left = [name for name in candidates if name not in (*judges, *people)]
+    # weak words alone ("score_1", "score_2") do not say that there are two judges and no people
+    if open_judge and not people and judges and max(sides[one][1] for one in judges) == 1:
+        left, judges = [name for name in candidates if name not in people], []
+    if open_people and not judges and people and max(sides[one][1] for one in people) == 1:
+        left, people = [name for name in candidates if name not in judges], []
+    if judges and not people and open_people:
+        people, left = _alike(columns, left, judges)
+    elif people and not judges and open_judge:
+        judges, left = _alike(columns, left, people)
+    if not judges or not people:
+        raise ConfigurationError(_question(table, judges, people, left))
+    return judges, people, left
+
+
+def _strongest(sides: dict[str, tuple[str | None, int]], side: str) -> list[str]:
+    best = max((strength for own, strength in sides.values() if own == side), default=0)
+    return [name for name, one in sides.items() if best and one == (side, best)]
+
+
+def _fitting(
+    columns: dict[str, Cells],
+    sides: dict[str, tuple[str | None, int]],
+    side: str,
+    found: list[str],
+    others: list[str],
+) -> list[str]:
+    """Return the columns of a side whose values can be held against the other side's.
+
+    A column of names, such as `user`, is none; then weaker words of the same side count.
+    """
+    if not found or not others:
+        return found
+    fits = [one for one in sides if any(_comparable(columns[one], columns[o]) for o in others)]
+    if kept := [one for one in found if one in fits]:
+        return kept
+    return _strongest({one: sides[one] for one in fits if one not in others}, side)
+
+
+def _comparable(a: Cells, b: Cells) -> bool:
+    """Return whether two columns can say the same: numbers, or labels that occur in both."""
+    if a.kind == b.kind == "number":
+        return True
+    words = [{str(value) for value in one.filled} for one in (a, b) if one.kind == "words"]
+    known = all(polarity(one) is not None for one in words)
+    return known or (len(words) == 2 and bool(words[0] & words[1]))
+
+
+def _alike(
+    columns: dict[str, Cells], left: list[str], known: list[str]
+) -> tuple[list[str], list[str]]:
+    """Return the columns that may be the other side: all of one kind, if there are several."""
+    if len(left) <= 1:
+        return left, []
+    kinds = {_form(columns[name]) for name in known}
+    fitting = [name for name in left if _form(columns[name]) in kinds]
+    return fitting, [name for name in left if name not in fitting]
+
+
+def _form(cells: Cells) -> tuple[str, float]:
+    """Return what values look like: words, or numbers up to about so much."""
+    if cells.kind == "words":
+        return "words", 0
+    most = max(abs(float(value)) for value in cells.filled)
+    return "number", next((top for top in (1, 5, 7, 10, 100) if most <= top), 1e9)
+
+
+def _question(table: RawTable, judges: list[str], people: list[str], left: list[str]) -> str:
+    """Say what cannot be known, and which command says it."""
+    name = shlex.quote(table.name)
+    # names such as `model_a` and `model_b` say too little: one of them may be people's
+    unsure = not left and not people and len(judges) > 1 and max(side_of(j)[1] for j in judges) < 3
+    if unsure:
+        judges, left = [], judges
+    if not left or (len(left) < 2 and not judges and not people):
+        found = ", ".join(map(repr, list(table.columns)[:12]))
+        side = "people's ratings" if judges else "a judge's scores"
+        return (
+            f"{table.name}: found no column with {side}; there are {found}. A column of each is"
+            f" needed, of numbers or labels; name them: textassay check {name} --judge COLUMN"
+            " --human COLUMN"
+        )
+    listed = ", ".join(map(repr, left[:8]))
+    if judges:
+        what, typed = f"which column is people's: {listed}", f"--human {shlex.quote(left[0])}"
+    elif people:
+        what, typed = f"which column is the judge's: {listed}", f"--judge {shlex.quote(left[0])}"
+    else:
+        what = f"which column is the judge's and which is people's: {listed} look alike"
+        typed = f"--judge {shlex.quote(left[0])} --human {shlex.quote(left[1])}"
+        typed += ", or the other way round"
+    return f"{table.name}: cannot tell {what}; type: textassay check {name} {typed}"
+
+
+def _paired(
+    table: RawTable, judges: list[str], people: list[str], *, named: bool
+) -> list[tuple[str, list[str]]]:
+    """Return each judge with the columns of people that rate the same thing."""
+    people = _single_raters(people)
+    keys = {name: _rated(name) for name in people}
+    matched = [(judge, fitting) for judge in judges if (fitting := _matching(judge, keys))]
+    if matched and named and len(set(keys.values())) == 1:
+        # a measure that was asked for and names nothing, such as a number of words
+        known = {judge for judge, _ in matched}
+        others = (one for one in judges if one not in known and not set(words_of(one)) & _QUALITIES)
+        matched += [(one, people) for one in others]
+    if matched:
+        found: list[tuple[str, list[str]]] = []
+        for judge, fitting in matched:
+            by_key: dict[frozenset[str], list[str]] = {}
+            for name in fitting:
+                by_key.setdefault(keys[name], []).append(name)
+            found += [(judge, names) for names in by_key.values()]
+        return found
+    qualities = {key for key in keys.values() if key & _QUALITIES}
+    if len(qualities) > 1 or _are_aspects(people):
+        names = ", ".join(map(repr, people))
+        raise ConfigurationError(
+            f"{table.name}: people's columns {names} seem to rate different things, and no name"
+            f" says which {judges[0]!r} is about; type: textassay check"
+            f" {shlex.quote(table.name)} --human {shlex.quote(people[0])}"
+        )
+    return [(judge, people) for judge in judges]
+
+
+def _are_aspects(people: Sequence[str]) -> bool:
+    """Return whether fields of our own format are several aspects rather than several raters."""
+    aspects = {name.split(".")[1] for name in people if name.startswith(("human.", "annotators."))}
+    return len(aspects) > 1
+
+
+def _single_raters(people: list[str]) -> list[str]:
+    """Return people's columns without means of others among them."""
+    rated_singly = {name.split(".")[1] for name in people if name.startswith("annotators.")}
+    people = [
+        name
+        for name in people
+        if not (name.startswith("human.") and name.split(".", 1)[1] in rated_singly)
+    ]
+    single = [name for name in people if not set(words_of(name)) & _POOLED]
+    return single if len(single) > 1 else people
+
+
+def _rated(name: str) -> frozenset[str]:
+    """Return the words of a name that say what is rated."""
+    first, _, rest = name.partition(".")
+    if first in ("human", "annotators"):
+        words = words_of(rest if first == "human" else rest.rpartition(".")[0] or rest)
+        return frozenset(words)
+    roles = frozenset().union(*_JUDGE, *_PEOPLE)
+    return frozenset(
+        word for word in words_of(name)
+        if word not in roles and word not in _GENERIC and not word.isdigit() and len(word) > 1
+    )  # fmt: skip
+
+
+def _matching(judge: str, keys: dict[str, frozenset[str]]) -> list[str]:
+    """Return people's columns whose subject the judge's name has, the closest ones alone."""
+    words = frozenset(words_of(judge))
+    fitting = {name: key for name, key in keys.items() if key and key <= words}
+    most = max(map(len, fitting.values()), default=0)
+    return [name for name, key in fitting.items() if len(key) == most]
+
+
+def by_rater(table: RawTable) -> RawTable:
+    """Return a table with a column for each rater, and judge, if it has a row for each rating.
+
+    Such a table names the rater in one column, and an item occurs once for each of its raters.
+    """
+    for names, side in ((_RATER_NAMES, "human"), (_JUDGE_NAMES, "judge")):
+        table = _spread(table, names, side)
+    return table
+
+
+def _spread(table: RawTable, names: Iterable[str], side: str) -> RawTable:
+    who = _named(names, table, lambda name: _repeats(table.columns[name]))
+    item = _named(_ITEM_NAMES, table, lambda name: _repeats(table.columns[name]))
+    if who is None or item is None or who == item:
+        return table
+    cells = read_cells(who, table.columns[who])
+    known = {str(value) for value in cells.filled}
+    # a column of verdicts may be called `judge`, too
+    if len(known) > _MAX_NAMES or (side == "judge" and cells.kind != "words"):
+        return table
+    if cells.kind == "words" and polarity(known) is not None:
+        return table
+    keys = list(zip(map(str, table.columns[item]), map(str, table.columns[who]), strict=True))
+    if len(set(keys)) < len(keys):
+        return table  # an item was rated twice by one, so these are no single ratings
+    return _joined(table, item, who, side)
+
+
+def _joined(table: RawTable, item: str, who: str, side: str) -> RawTable:
+    rows: dict[str, list[int]] = {}
+    for at, key in enumerate(table.columns[item]):
+        rows.setdefault(str(key), []).append(at)
+    names = list(dict.fromkeys(map(str, table.columns[who])))
+    joined: dict[str, list[object]] = {}
+    for name, cells in table.columns.items():
+        if name == who:
+            continue
+        same = all(len({str(cells[at]) for at in own}) == 1 for own in rows.values())
+        if same or read_cells(name, cells).kind not in ("number", "words"):
+            joined[name] = [cells[own[0]] for own in rows.values()]
+            continue
+        by = [{str(table.columns[who][at]): cells[at] for at in own} for own in rows.values()]
+        for one in names:
+            joined[f"{side} {name} {one}"] = [of_item.get(one) for of_item in by]
+    note = f"one row per rating: {len(names)} in {who!r}, of {len(rows)} texts ({item!r})"
+    return RawTable(table.name, joined, (*table.notes, note))

@@ -1,0 +1,443 @@
+"""From tables, data sets and runs to pairs of a judge and people."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from textassay.checking.next_commands import Reading, reading_of
+from textassay.checking.pair import Pair, Scale
+from textassay.checking.roles import Roles, by_rater, find_roles
+from textassay.checking.table_reader import (
+    Cells,
+    RawTable,
+    are_grades,
+    polarity,
+    read_cells,
+    read_table,
+)
+from textassay.meta.correlation import Codes, Floats
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.labels import YES_NO, majority
+from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
+
+if TYPE_CHECKING:
+    from textassay.calibration.columns import Columns
+
+_TOPS = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 100.0)
+"""Upper ends of the scales that people use."""
+_MAX_LABELS = 50
+_LONGEST_NAME = 30
+"""Characters of the names of several raters that a table shows."""
+
+
+class Found(NamedTuple):
+    """What was read."""
+
+    pairs: list[Pair]
+    notes: list[str]
+    readings: list[Reading]
+    """How other commands read the data of each pair."""
+
+
+def read_pairs(
+    data: Any,
+    ratings: Any = None,
+    *,
+    judge: Sequence[str] = (),
+    human: Sequence[str] = (),
+    group: str | None = None,
+) -> Found:
+    """Read what a judge and people said of the same texts.
+
+    Args:
+        data: A table with both, or a run or file of scores.
+        ratings: Data with the ratings of a run; by default those of the run.
+        judge: Columns or score names of the judge; found by their names if left out.
+        human: Columns or human aspects of people, likewise.
+        group: Column of the source that texts share, likewise.
+
+    Raises:
+        DataError: The data cannot be read.
+        ConfigurationError: It is not known which columns are whose; says what to type.
+        UnknownName: There is no column of a given name.
+    """
+    folder = getattr(data, "folder", None)
+    if folder is not None and hasattr(data, "scores"):
+        data = folder
+    if isinstance(data, str | PathLike) and (
+        Path(data).is_dir() or Path(data).name == SCORES or ratings is not None
+    ):
+        return _of_run(Path(data), ratings, judge, human)
+    table = by_rater(read_table(data))
+    columns = {name: read_cells(name, cells) for name, cells in table.columns.items()}
+    roles = find_roles(table, columns, judge=judge, human=human, group=group)
+    path = Path(data) if isinstance(data, str | PathLike) else None
+    named = (("--judge", ",".join(judge)), ("--human", ",".join(human)), ("--group", group or ""))
+    options = tuple(word for pair in named if pair[1] for word in pair)
+    return _of_table(table, columns, roles, path, options)
+
+
+def _of_table(
+    table: RawTable,
+    columns: Mapping[str, Cells],
+    roles: Roles,
+    path: Path | None,
+    options: tuple[str, ...],
+) -> Found:
+    groups = _source_codes(_keys(table, roles.group))
+    systems = _system_codes(_keys(table, roles.system))
+    notes = list(table.notes)
+    pairs = []
+    for judge, people in roles.pairs:
+        given = _Given(table.name, columns[judge], [columns[name] for name in people])
+        pairs.append(given.pair(groups, roles.group is not None, systems))
+        notes += [
+            f"{cells.name!r}: {cells.unusable} cells that are no number, such as {cells.example!r},"
+            " count as missing"
+            for cells in (given.judge, *given.people)
+            if cells.unusable
+        ]
+    if roles.unused and not options:
+        notes.append(f"not used: {', '.join(map(repr, roles.unused[:8]))}")
+    if roles.group is None:
+        notes.append(
+            "every row counts as a source of its own; if several texts share a source, such as an"
+            " article or a question, name its column with --group"
+        )
+    else:
+        notes.append(f"texts with the same {roles.group!r} count as one source")
+    readings = [
+        Reading()
+        if path is None
+        else reading_of(path, table, columns, pair, roles.group, roles.system, options)
+        for pair in roles.pairs
+    ]
+    return Found(pairs, list(dict.fromkeys(notes)), readings)
+
+
+def _keys(table: RawTable, name: str | None) -> list[str | None]:
+    if name is None:
+        return [None] * table.length
+    keys = (None if cell is None else str(cell).strip() for cell in table.columns[name])
+    return [key or None for key in keys]
+
+
+def _source_codes(keys: Sequence[str | None]) -> Codes:
+    """Number sources from 0; a row without one is a source of its own.
+
+    As `learning.splits.group_codes`, whose package takes as long to import as all of this one.
+    """
+    codes: dict[str | int, int] = {}
+    numbered = (
+        codes.setdefault(at if key is None else key, len(codes)) for at, key in enumerate(keys)
+    )
+    return np.array(list(numbered), np.intp)
+
+
+def _system_codes(names: Sequence[str | None]) -> Codes:
+    codes: dict[str, int] = {}
+    numbered = (-1 if one is None else codes.setdefault(one, len(codes)) for one in names)
+    return np.array(list(numbered), np.intp)
+
+
+class _Given:
+    """One judge's column and people's, as they were read."""
+
+    def __init__(self, table: str, judge: Cells, people: list[Cells]) -> None:
+        self.table, self.judge, self.people = table, judge, people
+
+    def pair(self, groups: Codes, has_groups: bool, systems: Codes) -> Pair:
+        """Return numbers, or positions of labels."""
+        read = self._as_labels() or self._as_numbers()
+        raters = np.column_stack(read.raters)
+        scores = read.scores
+        ratings = _majority(raters) if read.labels else _mean(raters)
+        return Pair(
+            judge=_shown(self.judge.name),
+            human=_joined(_shown(one.name) for one in self.people),
+            scores=scores,
+            ratings=ratings,
+            raters=raters if len(self.people) > 1 else raters[:, :0],
+            groups=groups,
+            has_groups=has_groups,
+            systems=systems,
+            labels=read.labels,
+            judge_labels=read.judge_labels,
+            scale=read.scale,
+            judge_scale=read.judge_scale,
+            unscored=int(np.count_nonzero(np.isnan(scores) & ~np.isnan(ratings))),
+        )
+
+    def _as_labels(self) -> _Read | None:
+        """Return labels, if people gave any."""
+        by_people = Counter(_word(value) for one in self.people for value in one.filled)
+        by_judge = Counter(_word(value) for value in self.judge.filled)
+        words = any(one.kind == "words" for one in self.people)
+        if not by_people or not (words or self._may_be_labels(by_people, by_judge)):
+            return None
+        names, number = self._numbered(by_people, by_judge)
+        raters = [_numbers(one.values, number) for one in self.people]
+        if self.judge.kind == "number" and not set(by_judge) <= set(number):
+            scale = _scale(self.judge)
+            return _Read(_floats(self.judge), raters, names, False, (0.0, 1.0), scale)
+        scores = _numbers(self.judge.values, number)
+        return _Read(scores, raters, names, True, (0.0, 1.0), (0.0, 1.0))
+
+    def _may_be_labels(self, by_people: Counter[str], by_judge: Counter[str]) -> bool:
+        """Return whether numbers are labels: 0 and 1, or two that the judge says as well."""
+        if set(by_people) <= {"0", "1"}:
+            return True
+        return len(by_people) == 2 and set(by_judge) <= set(by_people)
+
+    def _numbered(
+        self, by_people: Counter[str], by_judge: Counter[str]
+    ) -> tuple[tuple[str, ...], dict[str, int]]:
+        """Return the labels' names, and the number of each word that is used for them."""
+        are_words = self.judge.kind == "words" or len(by_judge) < 3
+        everything = {*by_people, *(by_judge if are_words else ())}
+        meant = polarity(everything)
+        if meant is not None and not are_grades(by_people):
+            names = tuple(
+                max(
+                    (w for w in by_people if meant[w] == at),
+                    key=lambda w: by_people[w],
+                    default=YES_NO[0][at],
+                )
+                for at in (0, 1)
+            )
+            names = tuple(YES_NO[0][int(one)] if one in ("0", "1") else one for one in names)
+            return names, meant
+        if self.judge.kind == "words" and not set(by_people) & set(by_judge):
+            theirs, ours = (", ".join(map(repr, list(one)[:4])) for one in (by_people, by_judge))
+            raise DataError(
+                f"{self.table}: the judge's labels ({ours}, in {self.judge.name!r}) are none of"
+                f" people's labels ({theirs}); use the same labels in both columns, or name another"
+                " column: --judge COLUMN"
+            )
+        # of two unknown words the rarer one is what a gate would stop
+        order = sorted(everything, key=lambda word: (by_people[word], word))
+        if len(order) > 2:
+            order = sorted(everything)
+        if all(_is_number(word) for word in order):
+            order = sorted(order, key=float)
+        if len(order) == 1:
+            order = ["(another)", *order]
+        if len(order) > _MAX_LABELS:
+            raise DataError(
+                f"{self.table}: {len(order)} different labels in {self.judge.name!r} and"
+                f" {_joined(one.name for one in self.people)!r}, at most {_MAX_LABELS} can be"
+                " compared; name other columns: --judge COLUMN --human COLUMN"
+            )
+        return tuple(order), {word: at for at, word in enumerate(order)}
+
+    def _as_numbers(self) -> _Read:
+        raters = [_floats(one) for one in self.people]
+        if self.judge.kind == "words":
+            meant = polarity(str(word) for word in self.judge.filled)
+            if meant is None:
+                words = ", ".join(map(repr, list(dict.fromkeys(self.judge.filled))[:4]))
+                raise DataError(
+                    f"{self.table}: the judge gives words ({words}) and people give numbers; name a"
+                    " column of numbers: --judge COLUMN"
+                )
+            scores = _numbers(self.judge.values, meant)
+            return _Read(scores, raters, (), False, _scale(*self.people), (0.0, 1.0))
+        scale, judge_scale = _scales(self.judge, self.people)
+        return _Read(_floats(self.judge), raters, (), False, scale, judge_scale)
+
+
+class _Read(NamedTuple):
+    scores: Floats
+    raters: list[Floats]
+    labels: tuple[str, ...]
+    judge_labels: bool
+    scale: Scale
+    judge_scale: Scale
+
+
+def _shown(name: str) -> str:
+    """Return a column's name, of a field of ours what it rates."""
+    kind, _, rest = name.partition(".")
+    if not rest:
+        return name
+    if kind == "annotators":
+        return rest.rpartition(".")[0] or rest
+    return rest if kind in ("human", "metrics") else name
+
+
+def _joined(names: Iterable[str]) -> str:
+    given = list(dict.fromkeys(names))
+    every = ", ".join(given)
+    return every if len(every) <= _LONGEST_NAME else f"{given[0]} and {len(given) - 1} more"
+
+
+def _word(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
+
+
+def _numbers(values: Iterable[float | str | None], number: Mapping[str, int]) -> Floats:
+    known = (math.nan if value is None else number.get(_word(value), math.nan) for value in values)
+    return np.array(list(known), float)
+
+
+def _floats(cells: Cells) -> Floats:
+    return np.array([math.nan if one is None else float(one) for one in cells.values], float)
+
+
+def _mean(raters: Floats) -> Floats:
+    given = ~np.isnan(raters)
+    count = given.sum(axis=1)
+    total = np.where(given, raters, 0.0).sum(axis=1)
+    out = np.full(len(raters), np.nan)
+    np.divide(total, count, out=out, where=count > 0)
+    return out
+
+
+def _majority(raters: Floats) -> Floats:
+    if raters.shape[1] == 1:
+        return raters[:, 0].copy()
+    votes = (majority(None if math.isnan(one) else one for one in row) for row in raters.tolist())
+    return np.array([math.nan if one is None else one for one in votes], float)
+
+
+def _scales(judge: Cells, people: Sequence[Cells]) -> tuple[Scale, Scale]:
+    """Return people's scale and the judge's: one, if the numbers look alike."""
+    own, theirs = _scale(judge), _scale(*people)
+    if own[1] in _TOPS and theirs[1] in _TOPS and _alike(own[1], theirs[1]):
+        both = (min(own[0], theirs[0]), max(own[1], theirs[1]))
+        return both, both
+    return theirs, own
+
+
+def _alike(a: float, b: float) -> bool:
+    """Return whether two highest numbers may be of one scale, of which one was not given."""
+    return a == b or (1 < a <= 5 and 1 < b <= 5)
+
+
+def _scale(*columns: Cells) -> Scale:
+    """Return the scale that numbers come from: the shortest of the usual ones."""
+    values = [float(value) for cells in columns for value in cells.filled]
+    tops = {cells.top for cells in columns if cells.top is not None}
+    low, high = min(values), max(values)
+    top = max(tops) if tops else next((one for one in _TOPS if high <= one), None)
+    if low < 0 or top is None or high > top:
+        return (low, high) if low < high else (low, low + 1.0)
+    # scales from 1 have no 0, and a share or a percentage begins at 0
+    return (1.0 if low >= 1 and 1 < top <= 10 else 0.0), top
+
+
+def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[str]) -> Found:
+    """Read a run or a file of scores beside data with ratings."""
+    # loads pydantic's models of examples, which tables do not need
+    from textassay.calibration.columns import join_columns, read_judged
+    from textassay.meta.records import (
+        People,
+        labels_of_people,
+        read_labels,
+        read_with_labels,
+    )
+    from textassay.runtime.data.dataset import Examples
+    from textassay.runtime.labels import LabelSets
+
+    folder = scores.parent if scores.name == SCORES else scores
+    spec: Mapping[str, Any] = {}
+    if (folder / MANIFEST).is_file():
+        spec = read_manifest(folder).get("spec") or {}
+    source = ratings if ratings is not None else spec.get("data")
+    if source is None:
+        raise ConfigurationError(
+            f"{scores} does not record where its data are; give the data with ratings after it:"
+            f" textassay check {scores} DATA"
+        )
+    reading: dict[str, Any] = {}
+    if spec.get("data") and str(source) == str(spec["data"]):
+        reading = {name: spec[name] for name in ("fields", "missing", "unit") if spec.get(name)}
+    declared: LabelSets = read_labels(scores)
+    names = dict(zip(judge, human, strict=False)) if human else {}
+    if len(human) == 1 and len(judge) > 1:
+        names = dict.fromkeys(judge, human[0])
+
+    def people_of(reader: Any) -> Examples:
+        return Examples(source, needs_output=False, labels=reader, **reading)
+
+    judged, examples, labels = read_with_labels(
+        lambda reader: read_judged(scores, reader), people_of, declared, names
+    )
+    people = People(examples)
+    if judge and not human:
+        judged = {name: one for name, one in judged.items() if name in judge}
+    only = list(judged), list(people.aspects)
+    if not names and len(only[0]) == len(only[1]) == 1:
+        names = {only[0][0]: only[1][0]}
+    shown = labels_of_people(labels, names)
+    tables = join_columns(judged, people, names)
+    pairs = [_of_columns(one, shown, judged[one.score].labels) for one in tables]
+    notes = [note.text for one in tables for note in one.notes()]
+    has_groups = people.has_groups
+    if not has_groups:
+        notes.append("every row counts as a source of its own: the data have no field 'group'")
+    typed = tuple(map(str, (scores, *([] if ratings is None else [ratings]))))
+    readable = ratings is None or isinstance(ratings, str | PathLike)
+    readings = []
+    for one in pairs:
+        mapped = ("--aspect-map", f"{one.judge}={one.human}") if one.judge != one.human else ()
+        known = bool((one.systems >= 0).any())
+        readings.append(Reading(typed, (*typed, *mapped), known) if readable else Reading())
+    return Found(pairs, list(dict.fromkeys(notes)), readings)
+
+
+def _of_columns(columns: Columns, labels: Mapping[str, Any], names: tuple[str, ...]) -> Pair:
+    """Return the pair of a score and a human aspect that were joined."""
+    ratings = columns.ratings
+    rated = ratings[~np.isnan(ratings)]
+    scored = columns.scores[~np.isnan(columns.scores)]
+    single = columns.raters[~np.isnan(columns.raters)]
+    given = single if len(single) else rated
+    if not names and len(given) and set(np.unique(given)) <= {0.0, 1.0}:
+        names = YES_NO.names
+    raters = columns.raters
+    if names and len(names) > 1 and raters.shape[1] > 1:
+        ratings = _majority(raters)
+    elif names:
+        ratings = np.where(np.isclose(ratings, np.round(ratings)), np.round(ratings), np.nan)
+    judge_labels = bool(names) and set(np.unique(scored)) <= set(range(len(names)))
+    scale = _scale(_cells("human", given)) if len(given) else (0.0, 1.0)
+    judge_scale = columns.scale or (_scale(_cells("judge", scored)) if len(scored) else (0.0, 1.0))
+    if not names and columns.scale and len(given):
+        low, high = columns.scale
+        # people rate on the judge's scale if their ratings lie on it and use it alike
+        if low <= given.min() and given.max() <= high and _alike(scale[1], high):
+            scale = columns.scale
+    return Pair(
+        judge=columns.score,
+        human=columns.human,
+        scores=columns.scores,
+        ratings=ratings,
+        raters=raters if raters.shape[1] > 1 else raters[:, :0],
+        groups=columns.groups,
+        has_groups=columns.has_groups,
+        systems=_system_codes(columns.systems),
+        labels=names,
+        judge_labels=judge_labels,
+        scale=(0.0, 1.0) if names else scale,
+        judge_scale=judge_scale,
+        unscored=int(np.count_nonzero(np.isnan(columns.scores) & ~np.isnan(ratings))),
+    )
+
+
+def _cells(name: str, values: Floats) -> Cells:
+    return Cells(name, "number", values.tolist())

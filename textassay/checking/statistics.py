@@ -1,0 +1,283 @@
+"""Figures with intervals over sources, from arrays: means, correlations, the order of systems.
+
+Every interval is a 95 % interval with the source as the unit: texts of one source are never taken
+as independent. All functions are vectorized over sources and draws.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from textassay.checking.pair import Mask
+from textassay.meta.correlation import Codes, Floats, pearson
+from textassay.meta.intervals import CONFIDENCE, effective_number, t_quantile
+from textassay.table import Interval
+
+UNDEFINED = Interval(None)
+MIN_ITEMS = 30
+"""Texts that a rater must share with others to be compared with them, as published."""
+_CERTAIN = 1 - 1e-6
+"""Correlation from which Fisher's z is cut, as it has no value at 1."""
+_DETECT = 2.80
+"""Standard errors that a true difference needs so that a 95 % interval leaves out 0 in four of five
+tries: 1.96 + 0.84."""
+_DRAWS = 400
+"""Resamples of sources, and random orders of systems; the 2.5 % tail rests on ten of them."""
+_NUMBERS_AT_ONCE = 4_000_000
+_ALPHA = 0.05
+
+
+def mean_over(values: Floats, groups: Codes) -> Interval:
+    """Return the mean of rows with a t-interval over sources, which may have unequal sizes.
+
+    Args:
+        values: Shape (n,), no NaN.
+        groups: Code of each row's source, shape (n,).
+    """
+    if not len(values):
+        return UNDEFINED
+    mean = float(values.mean())
+    error, df = _error_of_mean(values - mean, groups)
+    if math.isnan(error):
+        return Interval(mean)
+    half = t_quantile(df, CONFIDENCE) * error
+    return Interval(mean, mean - half, mean + half)
+
+
+def detectable_mean(values: Floats, groups: Codes) -> float | None:
+    """Return the true mean that a 95 % interval would tell from 0 in four of five such samples."""
+    error = _error_of_mean(values - values.mean(), groups)[0] if len(values) else math.nan
+    return None if math.isnan(error) else _DETECT * error
+
+
+def _error_of_mean(deviations: Floats, groups: Codes) -> tuple[float, float]:
+    """Return the standard error of a mean over rows, and its degrees of freedom."""
+    sums = np.bincount(groups, weights=deviations)
+    sizes: Floats = np.bincount(groups).astype(float)
+    sums, sizes = sums[sizes > 0], sizes[sizes > 0]
+    number, total = len(sizes), float(sizes.sum())
+    if number < 2:
+        return math.nan, 1.0
+    # a source with a large share pulls the mean towards itself, so its own deviation looks too
+    # small; without it the mean would be off by its part over what is left
+    left_out = sums / (total - sizes)
+    error = math.sqrt(float(left_out @ left_out) * (1 - 1 / number))
+    return error, max(1.0, effective_number(sizes) - 1)
+
+
+def correlation(x: Floats, y: Floats, groups: Codes) -> Interval:
+    """Return Pearson's r; its interval is a jackknife over sources on Fisher's z scale.
+
+    `UNDEFINED` if a side is constant.
+    """
+    if len(x) < 3 or x.min() == x.max() or y.min() == y.max():
+        return UNDEFINED
+    x, y = x - x.mean(), y - y.mean()
+    parts = np.stack([
+        np.bincount(groups, weights=one) for one in (np.ones(len(x)), x, y, x * x, y * y, x * y)
+    ])  # fmt: skip
+    parts = parts[:, parts[0] > 0]
+    total = parts.sum(axis=1, keepdims=True)
+    value = float(_pearson(total)[0])
+    left_out = _pearson(total - parts)
+    number = parts.shape[1]
+    if number < 2 or np.isnan(left_out).any():
+        return Interval(value)
+    z = np.arctanh(np.clip(left_out, -_CERTAIN, _CERTAIN))
+    error = math.sqrt(float(np.sum((z - z.mean()) ** 2)) * (1 - 1 / number))
+    df = max(1.0, effective_number(parts[0]) - 1)
+    half = t_quantile(df, CONFIDENCE) * error
+    center = math.atanh(max(-_CERTAIN, min(_CERTAIN, value)))
+    low, high = math.tanh(center - half), math.tanh(center + half)
+    return Interval(value, min(low, value), max(high, value))
+
+
+def _pearson(sums: Floats) -> Floats:
+    """Return the correlation behind n, Σx, Σy, Σx², Σy², Σxy; NaN where a side is constant."""
+    n, x, y, xx, yy, xy = sums
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = (xx - x * x / n) * (yy - y * y / n)
+        r = np.where(spread > 1e-12, (xy - x * y / n) / np.sqrt(np.maximum(spread, 1e-300)), np.nan)
+    return np.asarray(np.clip(r, -1, 1))
+
+
+def within_sources(x: Floats, y: Floats, groups: Codes) -> Interval:
+    """Return the correlation of what differs between the texts of one source."""
+    sizes = np.bincount(groups)
+    several = sizes[groups] > 1
+    x, y, groups = x[several], y[several], groups[several]
+    if not len(x):
+        return UNDEFINED
+    return correlation(_centered(x, groups), _centered(y, groups), groups)
+
+
+def _centered(values: Floats, groups: Codes) -> Floats:
+    sizes = np.maximum(np.bincount(groups), 1)
+    return np.asarray(values - (np.bincount(groups, weights=values) / sizes)[groups])
+
+
+class SystemOrder(NamedTuple):
+    """Whether the judge orders systems as people do."""
+
+    systems: int
+    """Systems with texts."""
+    pairs: int
+    """Pairs of systems that people's ratings tell apart."""
+    right: Interval
+    """Share of these pairs, weighted by people's difference, that the judge orders as people do."""
+    reversed: int
+    """Pairs that the judge is shown to order the other way round."""
+    luck: float
+    """Share of random orders of the systems that do as well."""
+    detectable: float | None
+    """Difference between two systems that people's ratings would show in four of five tries."""
+
+
+def system_order(
+    x: Floats, y: Floats, groups: Codes, systems: Codes, *, seed: int = 0
+) -> SystemOrder | None:
+    """Compare the order of systems by the judge's means with the order by people's.
+
+    Args:
+        x: Judge's scores, shape (n,).
+        y: People's ratings, shape (n,).
+        groups: Code of each row's source, shape (n,).
+        systems: Code of each row's system, shape (n,); -1 for rows without one.
+        seed: Seed of the resamples.
+
+    Returns:
+        `None` if there are fewer than two systems or sources.
+    """
+    known = systems >= 0
+    x, y = x[known], y[known]
+    groups = np.unique(groups[known], return_inverse=True)[1]
+    systems = np.unique(systems[known], return_inverse=True)[1]
+    if not len(x) or systems.max() < 1 or groups.max() < 1:
+        return None
+    count, sources = int(systems.max()) + 1, int(groups.max()) + 1
+    cells = groups * count + systems
+    tables: list[Floats] = [
+        np.bincount(cells, weights=one, minlength=sources * count)
+        .reshape(sources, count)
+        .astype(float)
+        for one in (np.ones(len(x)), x, y)
+    ]
+    rng = np.random.default_rng(seed)
+    a, b = np.triu_indices(count, 1)
+    judge, people = _system_means(np.ones((1, sources)), tables)
+    judged, rated = (judge[:, a] - judge[:, b])[0], (people[:, a] - people[:, b])[0]
+    drawn_judge, drawn_people = _drawn_means(tables, rng)
+    drawn_j = drawn_judge[:, a] - drawn_judge[:, b]
+    drawn_p = drawn_people[:, a] - drawn_people[:, b]
+    correction = math.sqrt(sources / (sources - 1))
+    error_j, error_p = (np.nanstd(one, axis=0) * correction for one in (drawn_j, drawn_p))
+    critical = t_quantile(sources - 1, CONFIDENCE)
+    apart = np.abs(rated) > critical * error_p
+    detectable = _DETECT * float(np.median(error_p))
+    if not apart.any():
+        return SystemOrder(count, 0, UNDEFINED, 0, 1.0, detectable)
+    sign, weight = np.sign(rated[apart]), np.abs(rated[apart])
+    weight = weight / weight.sum()
+    value = float(_right(judged[apart] * sign) @ weight)
+    drawn = _right(drawn_j[:, apart] * sign) @ weight
+    low, high = np.nanpercentile(drawn, (100 * _ALPHA / 2, 100 * (1 - _ALPHA / 2)))
+    shuffled = np.stack([rng.permutation(judge[0]) for _ in range(_DRAWS)])
+    by_luck = _right((shuffled[:, a] - shuffled[:, b])[:, apart] * sign) @ weight
+    luck = (1 + int(np.count_nonzero(by_luck >= value - 1e-9))) / (1 + _DRAWS)
+    if count <= 5:
+        luck = _exact_luck(judge[0], a[apart], b[apart], sign, weight, value)
+    reversed_ = int(np.count_nonzero(-judged[apart] * sign > critical * error_j[apart]))
+    right = Interval(value, min(float(low), value), max(float(high), value))
+    return SystemOrder(count, int(apart.sum()), right, reversed_, luck, detectable)
+
+
+def _exact_luck(
+    means: Floats, a: Codes, b: Codes, sign: Floats, weight: Floats, value: float
+) -> float:
+    """Return the share of all orders of few systems that do as well."""
+    from itertools import permutations
+
+    orders = means[np.array(list(permutations(range(len(means)))))]
+    by_luck = _right((orders[:, a] - orders[:, b]) * sign) @ weight
+    return float(np.mean(by_luck >= value - 1e-9))
+
+
+def _right(agreeing: Floats) -> Floats:
+    """Return 1 where a difference has people's sign, 1/2 where there is none."""
+    return np.asarray((np.sign(agreeing) + 1) / 2)
+
+
+def _drawn_means(tables: list[Floats], rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return the systems' means in resamples of the sources, shape (draws, systems) each."""
+    sources = len(tables[0])
+    step = max(1, _NUMBERS_AT_ONCE // sources)
+    parts = []
+    for start in range(0, _DRAWS, step):
+        size = min(step, _DRAWS - start)
+        weights = rng.multinomial(sources, np.full(sources, 1 / sources), size=size)
+        parts.append(_system_means(weights.astype(float), tables))
+    judge, people = zip(*parts, strict=True)
+    return np.concatenate(judge), np.concatenate(people)
+
+
+def _system_means(weights: Floats, tables: list[Floats]) -> tuple[Floats, Floats]:
+    numbers, judged, rated = (weights @ table for table in tables)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(judged / numbers), np.asarray(rated / numbers)
+
+
+def with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Interval, float]:
+    """Return how the judge, and how a rater, correlates with the mean of the other raters.
+
+    Both are means over the raters that are left out, ends of intervals as well.
+    """
+    given = ~np.isnan(raters)
+    judge, rater = [], []
+    for at in range(raters.shape[1]):
+        others = given.copy()
+        others[:, at] = False
+        rows = given[:, at] & others.any(axis=1)
+        if np.count_nonzero(rows) < MIN_ITEMS:
+            continue
+        total = np.where(others, raters, 0.0).sum(axis=1)[rows]
+        mean = total / others.sum(axis=1)[rows]
+        judge.append(correlation(values[rows], mean, groups[rows]))
+        rater.append(pearson(raters[rows, at], mean) or 0.0)
+    if any(None in one for one in judge):
+        return UNDEFINED, float(np.mean(rater))
+    return Interval(*np.mean(np.array(judge, float), axis=0).tolist()), float(np.mean(rater))
+
+
+def halves(groups: Codes, seed: int) -> Mask:
+    """Return which rows belong to a random half of the sources."""
+    number = int(groups.max()) + 1
+    chosen = np.zeros(number, bool)
+    chosen[np.random.default_rng(seed).permutation(number)[: number // 2]] = True
+    return np.asarray(chosen[groups])
+
+
+def on_a_line(x: Floats, y: Floats, groups: Codes, seed: int) -> Floats:
+    """Return people's ratings as a straight line predicts them, learned on the other half."""
+    half = halves(groups, seed)
+    values = np.full(len(x), np.nan)
+    for part in (half, ~half):
+        a, b = x[~part], y[~part]
+        spread = float(np.var(a)) if len(a) else 0.0
+        slope = float(np.cov(a, b, bias=True)[0, 1]) / spread if spread else 0.0
+        values[part] = b.mean() + slope * (x[part] - a.mean())
+    return values
+
+
+def best_cut(x: Floats, passes: Floats) -> float | None:
+    """Return the score from which passing agrees best, both labels counting the same."""
+    if not len(x) or passes.min() == passes.max():
+        return None
+    values, codes = np.unique(x, return_inverse=True)
+    good = np.bincount(codes, weights=passes) / passes.sum()
+    bad = np.bincount(codes, weights=1 - passes) / (1 - passes).sum()
+    # of the cut at each value: passes at or above it, failures below it
+    quality = good[::-1].cumsum()[::-1] + np.concatenate([[0.0], bad.cumsum()[:-1]])
+    return float(values[int(quality.argmax())])

@@ -1,0 +1,358 @@
+"""Tables as people have them: separators, encodings, percent, fractions, words for yes and no.
+
+A column of cells becomes numbers or words; a cell that says neither is missing, and a missing value
+is never a number. Cells that say that there is no answer, such as `n/a` or `error`, are missing,
+too.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from textassay.checking import vocabulary
+from textassay.runtime.data.tables import MAX_LINE, open_table
+from textassay.runtime.errors import DataError
+from textassay.runtime.labels import PAIRS
+
+ColumnKind = Literal["number", "words", "text", "empty"]
+
+_SEPARATORS = ",;\t|"
+_CSV = (".csv", ".tsv", ".txt")
+_MOSTLY = 0.8
+"""Share of the filled cells that must be numbers for the others to count as missing."""
+_MAX_WORDS = 50
+"""Most different words of a column of categories, as for labels everywhere in textassay."""
+_LONGEST_WORD = 60
+"""Characters beyond which a cell is a text and no category."""
+_MISSING, _UNSCORED = vocabulary.words("missing") | {""}, vocabulary.words("unscored")
+_YES, _NO = vocabulary.words("yes"), vocabulary.words("no")
+_PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_WITH_UNIT = re.compile(
+    r"(?P<value>[+-]?\d+(?:\.\d+)?)\s*"
+    r"(?:(?P<percent>%)|(?:/|out of|of|von|sur|de|su)\s*(?P<top>\d+(?:\.\d+)?)"
+    r"|(?:stars?|sterne?|étoiles?|estrellas?|points?|pts?|punkte?|puntos?)\.?)",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(
+    r"(?:(?:final\s+)?(?:score|rating|grade|note|wertung|punkte)\s*[:=]\s*)?\[{0,2}"
+    r"(?P<value>[+-]?\d+(?:\.\d+)?)\]{0,2}(?:\s*[-–—:(=.]+\s*\D+)?",
+    re.IGNORECASE,
+)
+_STARS = re.compile(r"(★+|⭐+|\*+)☆*")
+_NEGATION = re.compile(r"(?:not|nicht|non|no|pas|un|in|im|ir|dis|mis)[\s_-]*(?P<rest>\w.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One column, read."""
+
+    name: str
+    kind: ColumnKind
+    values: list[float | str | None]
+    """Numbers, or words in lower case; `None` where nothing usable is said."""
+    top: float | None = None
+    """Upper end of the scale that the cells name, as `4/5` and `80 %` do."""
+    unusable: int = 0
+    """Filled cells that are no number in a column of numbers."""
+    example: str = ""
+    """The first of them."""
+    unscored: int = 0
+    """Cells that say that there is no verdict."""
+
+    @property
+    def filled(self) -> list[float | str]:
+        """The values that are not missing."""
+        return [value for value in self.values if value is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class RawTable:
+    """A table with its cells as they are."""
+
+    name: str
+    columns: dict[str, list[Any]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def length(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns.values()), []))
+
+
+def read_table(source: Any) -> RawTable:
+    """Read a file, a data frame or rows; nested fields become columns such as `human.quality`.
+
+    Args:
+        source: A path of CSV, TSV, JSON Lines, JSON, Parquet or Excel (also `.gz`), or what
+            `textassay.Examples` takes.
+
+    Raises:
+        DataError: It cannot be read, or has no rows.
+    """
+    notes: tuple[str, ...] = ()
+    if isinstance(source, str | PathLike) and _suffix(Path(source)) in _CSV:
+        name = str(source)
+        rows, notes = _read_csv(Path(source))
+    else:
+        table = open_table(source)
+        name = table.name
+        rows = [dict(row) if isinstance(row, Mapping) else {} for _, row in table.rows()]
+    if not rows:
+        raise DataError(f"{name}: contains no rows")
+    return RawTable(name, _flattened(rows), notes)
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _read_csv(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Read separated values in the encodings and with the separators of spreadsheets."""
+    try:
+        content = path.read_bytes()
+        if path.name.lower().endswith(".gz"):
+            content = gzip.decompress(content)
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot be read: {reason}") from error
+    text, notes = _decoded(content)
+    first, _, rest = text.partition("\n")
+    separator = ""
+    if first.lower().startswith("sep="):  # a line that Excel writes for itself
+        separator, text = first[4:5], rest
+    header = re.sub(r'"[^"]*(?:"|$)', "", text.lstrip("\n").partition("\n")[0])
+    separator = separator or max(_SEPARATORS, key=header.count)
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+    reader = csv.reader(text.split("\n") if '"' not in text else _lines(text), delimiter=separator)
+    names: list[str] | None = None
+    rows = []
+    try:
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if names is None:
+                names = [cell.strip() for cell in cells]
+                _refuse_header(path, names)
+                continue
+            if any(cell.strip() for cell in cells[len(names) :]):
+                raise DataError(
+                    f"{path}, line {reader.line_num}: has {len(cells)} cells, but the header has"
+                    f" {len(names)}; quote cells that contain {separator!r}"
+                )
+            padded = [*cells, *[""] * (len(names) - len(cells))]
+            rows.append({name: cell for name, cell in zip(names, padded, strict=False) if name})
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: broken CSV: {error}") from error
+    return rows, notes
+
+
+def _lines(text: str) -> Iterator[str]:
+    yield from (line + "\n" for line in text.split("\n"))
+
+
+def _refuse_header(path: Path, names: Sequence[str]) -> None:
+    given = [name.casefold() for name in names if name]
+    if given and all(_PLAIN.fullmatch(name) or name in _YES | _NO for name in given):
+        raise DataError(
+            f"{path}: the first row ({', '.join(names[:6])}) holds values and no names; write the"
+            " names of the columns above it, such as judge and human"
+        )
+    twice = [name for name, count in Counter(names).items() if name and count > 1]
+    if twice:
+        raise DataError(f"{path}: two columns are called {twice[0]!r}; rename one")
+
+
+def _decoded(content: bytes) -> tuple[str, tuple[str, ...]]:
+    notes: tuple[str, ...] = ()
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        text = content.decode("utf-16")
+    else:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            # what spreadsheets write in Europe and America; it has a character for every byte but
+            # five, which occur in no text
+            text = content.decode("cp1252", errors="replace")
+            notes = ("the file is not UTF-8 and was read as Windows-1252 (cp1252)",)
+    return text.replace("\r\n", "\n").replace("\r", "\n"), notes
+
+
+def _flattened(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the columns; `{"human": {"quality": 4}}` becomes `human.quality`."""
+    columns: dict[str, list[Any]] = {}
+    for at, row in enumerate(rows):
+        for name, value in _leaves(row):
+            column = columns.setdefault(name, [])
+            column.extend([None] * (at - len(column)))
+            column.append(value)
+    length = max(map(len, columns.values()), default=0)
+    for column in columns.values():
+        column.extend([None] * (length - len(column)))
+    return columns
+
+
+def _leaves(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in row.items():
+        if isinstance(value, Mapping):
+            for inner, item in value.items():
+                # one entry per rater
+                if isinstance(item, list | tuple):
+                    yield from ((f"{key}.{inner}.{at}", one) for at, one in enumerate(item, 1))
+                else:
+                    yield f"{key}.{inner}", item
+        else:
+            yield str(key), value
+
+
+def read_cells(name: str, cells: Sequence[Any]) -> Cells:
+    """Return what the cells of one column say: numbers, words, or long texts."""
+    texts = [_text(cell) for cell in cells]
+    # cells repeat: each spelling is read once
+    counts = Counter(text for text in texts if text is not None)
+    filled = {text: n for text, n in counts.items() if text.casefold() not in _MISSING}
+    if not filled:
+        return Cells(name, "empty", [None] * len(cells))
+    unscored = {text for text in filled if _is_unscored(text, filled)}
+    answers = {text: n for text, n in filled.items() if text not in unscored}
+    comma = _has_decimal_comma(answers)
+    numbers = {text: _number(text, comma=comma) for text in answers}
+    read = {text: one for text, one in numbers.items() if one is not None}
+    usable, total = sum(answers[text] for text in read), sum(answers.values())
+    tops = {top for _, top in read.values()}
+    without_verdict = sum(filled[text] for text in unscored)
+    # one scale for all of them: "4/5" beside "4/10" are two scales, and plain numbers have none
+    if not usable or usable < _MOSTLY * total or len(tops) > 1:
+        return _words(name, texts, answers, without_verdict)
+    values = [read[text][0] if text in read else None for text in texts]
+    wrong = next((text for text in answers if text not in read), "")
+    return Cells(
+        name, "number", list(values), tops.pop(), total - usable, wrong[:40], without_verdict
+    )
+
+
+def is_plain(cells: Iterable[Any]) -> bool:
+    """Return whether every cell is empty, a number, a boolean or a word of a known pair.
+
+    These are what all commands read; the rest is what a check alone understands.
+    """
+    known = {word for pair in PAIRS for word in pair}
+    texts = (_text(cell) for cell in cells)
+    return all(
+        not text or _PLAIN.fullmatch(text) is not None or text.casefold() in known for text in texts
+    )
+
+
+def _text(cell: Any) -> str | None:
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return None
+    if type(cell).__name__ in ("NAType", "NaTType"):
+        return None
+    if hasattr(cell, "dtype") and hasattr(cell, "item"):  # a number of numpy
+        cell = cell.item()
+    return str(cell).strip()
+
+
+def _is_unscored(text: str, filled: Iterable[str]) -> bool:
+    plain = text.casefold().strip("<>[]. ")
+    if plain not in _UNSCORED:
+        return False
+    # `invalid` beside `valid` is a verdict
+    opposite = next((pair[1] for pair in PAIRS if pair[0] == plain), None)
+    return opposite is None or all(other.casefold() != opposite for other in filled)
+
+
+def _has_decimal_comma(texts: Iterable[str]) -> bool:
+    with_comma = [text for text in texts if re.search(r"\d,\d", text)]
+    return bool(with_comma) and not any(re.search(r"\d\.\d", text) for text in texts)
+
+
+def _number(text: str, *, comma: bool) -> tuple[float, float | None] | None:
+    """Return a number and the top of the scale that is written beside it; `None` if it is none."""
+    plain = re.sub(r"(?<=\d),(?=\d)", ".", text) if comma else text
+    plain = plain.replace("\u2212", "-").replace("\u00a0", " ").strip()
+    if _PLAIN.fullmatch(plain):
+        value = float(plain)
+        return (value, None) if math.isfinite(value) else None
+    if match := _WITH_UNIT.fullmatch(plain):
+        value = float(match["value"])
+        if match["percent"]:
+            return value / 100, 1.0
+        return value, float(match["top"]) if match["top"] else None
+    if match := _STARS.fullmatch(plain):
+        return float(len(match[1])), None
+    if match := _NAMED.fullmatch(plain):
+        return float(match["value"]), None
+    return None
+
+
+def _words(
+    name: str, texts: Sequence[str | None], answers: Mapping[str, int], unscored: int
+) -> Cells:
+    plain = {text: text.casefold().rstrip(".!").strip() for text in answers}
+    known = set(plain.values())
+    # `none` is a gap in a column of yes and no, and a grade in one of none, minor and major
+    if "none" in known and (known - {"none"}) <= (_YES | _NO):
+        plain = {text: word for text, word in plain.items() if word != "none"}
+        known.discard("none")
+    values = [None if text is None else plain.get(text) for text in texts]
+    longest = max(map(len, known), default=0)
+    is_label = len(known) <= _MAX_WORDS and longest <= _LONGEST_WORD
+    # in a column of names or texts most cells are different
+    is_label = is_label and (len(known) <= 3 or 2 * len(known) <= sum(answers.values()))
+    kind: ColumnKind = ("words" if known else "empty") if is_label else "text"
+    return Cells(name, kind, list(values), unscored=unscored)
+
+
+def polarity(words: Iterable[str]) -> dict[str, int] | None:
+    """Return which words mean no (0) and which yes (1); `None` unless all are known to mean either.
+
+    `not supported` means no because `supported` does not, `not hallucinated` means yes.
+    """
+    given = set(words)
+    meant = {word: _meaning(word, given) for word in given}
+    return None if None in meant.values() else {w: int(m or 0) for w, m in meant.items()}
+
+
+def are_grades(words: Iterable[str]) -> bool:
+    """Return whether one column has two different words for yes or for no, as `ok` and `good` are.
+
+    Spellings of one word, such as `y` and `yes`, are not different.
+    """
+    given = sorted({_plain_word(word) for word in words})
+    meant = {word: _meaning(word, set(given)) for word in given}
+    return any(
+        meant[a] == meant[b] and not (a.startswith(b) or b.startswith(a))
+        for at, a in enumerate(given)
+        for b in given[:at]
+    )
+
+
+def _plain_word(word: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", word)
+    return "".join(c for c in decomposed if not unicodedata.combining(c))
+
+
+def _meaning(word: str, given: set[str]) -> int | None:
+    plain = re.sub(r"[\s_-]+", " ", word).strip()
+    if plain in _YES or plain in _NO:
+        return int(plain in _YES)
+    if plain in ("1", "1.0", "0", "0.0"):
+        return int(float(plain))
+    match = _NEGATION.fullmatch(plain)
+    if match is None:
+        opposites = [one for one in given if (m := _NEGATION.fullmatch(one)) and m["rest"] == plain]
+        return 1 if opposites else None
+    rest = match["rest"]
+    if rest in _YES or rest in _NO:
+        return int(rest in _NO)
+    return 0 if rest in given else None

@@ -1,0 +1,669 @@
+"""What a judge may be used for: the rules behind each verdict, as `docs/check.md` describes them.
+
+A use is granted only where a 95 % interval over sources lies on the right side of a limit, so a
+judge that is exactly at the limit is granted it in 2.5 % of data sets. It is refused where the
+estimate itself falls short, and left open where the estimate would do and the interval does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from textassay.checking.pair import Pair
+from textassay.checking.phrases import (
+    complement,
+    ends,
+    interval,
+    percent,
+    percent_interval,
+    swapped,
+    upper,
+)
+from textassay.checking.statistics import (
+    MIN_ITEMS,
+    UNDEFINED,
+    SystemOrder,
+    best_cut,
+    correlation,
+    detectable_mean,
+    halves,
+    mean_over,
+    on_a_line,
+    system_order,
+    with_the_others,
+    within_sources,
+)
+from textassay.meta.correlation import Floats, average_ranks
+from textassay.meta.labels import LabelAgreement, label_agreement
+from textassay.runtime.errors import DataError
+from textassay.table import Interval
+
+Use = Literal["compare", "means", "gate", "texts"]
+USES: tuple[Use, ...] = get_args(Use)
+Answer = Literal["yes", "corrected", "no", "unknown"]
+
+FOLLOWS = math.sqrt(0.5)
+"""Correlation from which at least half of the variance of the scores is shared with people's."""
+FOLLOWS_BLIND = math.sqrt(0.8)
+"""The same where nothing shows whether the judge favors a system: even if all that is not people's
+were favor, it would spread the systems half as far as people's view does."""
+HELPS = math.sqrt(0.05)
+"""Correlation from which a rating with the judge's help is worth at least 1.05: 1 / (1 - r²)."""
+ORDERED = 0.9
+"""Share of people's differences between systems that the judge must order as they do."""
+SIZE = 1.5
+"""Factor by which differences between systems may be larger or smaller than people's."""
+LUCK = 0.05
+"""Share of random orders of the systems that may do as well as the judge."""
+TOLERANCE = 0.05
+"""Error of a mean that may be reported uncorrected, as a share of the scale."""
+CAUGHT = 0.8
+"""Share of people's failures that a gate must stop, and of their passes that it must pass."""
+RIGHT = 0.9
+"""Share of single texts on which the judge must agree with the one person who rated them."""
+CLOSE = 0.1
+"""Typical error on single texts, root mean square, as a share of the scale."""
+SKILL = 0.5
+"""Share of the best constant's error that the judge may have left on single texts."""
+MIN_SOURCES = 10
+"""Sources below which there is no verdict: of fewer, intervals hold less than they promise wherever
+a single source carries most of the errors."""
+MAX_UNSCORED = 0.05
+"""Share of rated texts without a score above which only the comparison of systems is answered."""
+_RESAMPLES = 1000
+_MIN_RATERS = 3
+"""Raters that the alternative annotator test needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a judge may be used for one thing."""
+
+    answer: Answer
+    """`yes`; `corrected`: with a correction by ratings; `no`: not yet; `unknown`: the data are too
+    few to say."""
+    why: str
+    """The figures that decide, in one or two sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The verdicts on one judge, with the figures behind them."""
+
+    pair: Pair
+    n: int
+    """Texts with a score and a rating."""
+    groups: int
+    """Their sources."""
+    agreement: dict[str, Interval]
+    """Measures of agreement by name."""
+    constant: dict[str, Any]
+    """The best answer that is always the same, and its agreement."""
+    detectable: float | None
+    """Difference of two systems' mean ratings that these sources would show in four of five
+    tries; on people's scale, of labels as a share."""
+    uses: dict[Use, Verdict]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "judge": self.pair.judge,
+            "human": self.pair.human,
+            "kind": self.pair.kind,
+            "n": self.n,
+            "groups": self.groups,
+            "agreement": {
+                name: {"value": one.value, "low": one.low, "high": one.high}
+                for name, one in self.agreement.items()
+            },
+            "constant": self.constant,
+            "detectable": self.detectable,
+            "uses": {
+                use: {"verdict": one.answer, "why": one.why} for use, one in self.uses.items()
+            },
+        }
+
+
+def assess(pair: Pair, *, seed: int = 0) -> Row:
+    """Return the verdicts on one judge.
+
+    Args:
+        pair: Scores and ratings.
+        seed: Seed of resamples and folds.
+    """
+    return _Assessment(pair, seed).row()
+
+
+class _Assessment:
+    """The figures of one pair; rows without a score or a rating are left out."""
+
+    def __init__(self, pair: Pair, seed: int) -> None:
+        self.all, self.seed = pair, seed
+        self.pair = own = pair.only(pair.both)
+        self.x, self.y, self.groups = own.scores, own.ratings, own.groups
+        self.sources = int(own.groups.max(initial=-1)) + 1
+        self.unit = "sources" if pair.has_groups else "texts"
+        # a cut makes numbers pass or fail; labels of more than two have none
+        self.two = len(own.labels) == 2 or not own.labels
+        self.labels = self._labels()
+        self.follow = self._follow()
+        self.within = self._within()
+        self.order = self._order()
+
+    def row(self) -> Row:
+        return Row(
+            pair=self.all,
+            n=len(self.x),
+            groups=self.sources,
+            agreement=dict(self._agreement()),
+            constant=self._constant(),
+            detectable=self._detectable(),
+            uses=self._uses(),
+        )
+
+    # figures
+
+    def _labels(self) -> LabelAgreement | None:
+        """Return the agreement of labels, or of what is cut into pass and fail."""
+        if not len(self.x):
+            return None
+        if not self.two:
+            return self._agree(self.x, self.y)
+        return self._agree(self._passes(self.x, self.pair.judge_cut), self._human_passes())
+
+    def _agree(self, judge: Floats, human: Floats) -> LabelAgreement:
+        names = self.pair.labels or ("fail", "pass")
+        return label_agreement(
+            judge, human, labels=names, groups=self.groups, bootstrap=_RESAMPLES, seed=self.seed
+        )
+
+    @staticmethod
+    def _passes(values: Floats, cut: float) -> Floats:
+        # a mean of thirds may miss the cut by a rounding
+        return np.asarray((values >= cut - 1e-9).astype(float))
+
+    def _human_passes(self) -> Floats:
+        return self._passes(self.y, self.pair.cut)
+
+    def _follow(self) -> Interval:
+        """Return how far the judge's scores follow people's."""
+        if self.two:
+            return correlation(self.x, self.y, self.groups)
+        return self._measure(self.labels, "mcc")
+
+    def _within(self) -> Interval:
+        """Return the same among the texts of one source, where sources have several."""
+        if self.two and len(self.x) >= 2 * self.sources:
+            return within_sources(self.x, self.y, self.groups)
+        return self.follow
+
+    def _order(self) -> SystemOrder | None:
+        if not self.two or not self.all.has_groups or not len(self.x):
+            return None
+        return system_order(
+            self.pair.on_scale, self.y, self.groups, self.pair.systems, seed=self.seed
+        )
+
+    @staticmethod
+    def _measure(found: LabelAgreement | None, name: str) -> Interval:
+        one = None if found is None else found.measures.get(name)
+        if one is None or one.value is None:
+            return UNDEFINED
+        return Interval(one.value, *(one.ci or (None, None)))
+
+    def _agreement(self) -> Iterator[tuple[str, Interval]]:
+        if self.two and (self.pair.kind == "number" or not self.pair.judge_labels):
+            yield "pearson", self.follow
+            yield "spearman", self._ranks()
+        if self.pair.kind == "number":
+            yield "error", self._error(self.pair.on_scale)
+        if self.pair.kind == "label":
+            names = ["accuracy", "kappa", "balanced_accuracy", "mcc"]
+            for name in [*names, *(["tpr", "tnr"] if self.two else [])]:
+                yield name, self._measure(self.labels, name)
+
+    def _ranks(self) -> Interval:
+        if len(self.x) < 3:
+            return UNDEFINED
+        return correlation(average_ranks(self.x), average_ranks(self.y), self.groups)
+
+    def _error(self, values: Floats) -> Interval:
+        """Return the root mean square error, in points of people's scale."""
+        found = mean_over((values - self.y) ** 2, self.groups)
+        ends = [None if one is None else math.sqrt(max(0.0, one)) for one in found]
+        return Interval(*ends)
+
+    def _constant(self) -> dict[str, Any]:
+        if not len(self.y):
+            return {}
+        if self.pair.kind == "number":
+            return {"value": float(self.y.mean()), "error": float(self.y.std())}
+        counts = np.bincount(self.y.astype(int), minlength=len(self.pair.labels))
+        best = int(counts.argmax())
+        return {"value": self.pair.labels[best], "accuracy": float(counts[best]) / len(self.y)}
+
+    def _detectable(self) -> float | None:
+        if self.order is not None and self.order.detectable is not None:
+            return self.order.detectable
+        if not self.two:
+            return None
+        found = detectable_mean(self.y, self.groups)
+        # the difference of two means of as many sources
+        return None if found is None else math.sqrt(2) * found
+
+    # verdicts
+
+    def _uses(self) -> dict[Use, Verdict]:
+        if (verdict := self._of_all()) is not None:
+            return dict.fromkeys(USES, verdict)
+        found = {
+            "compare": self._compare(),
+            "means": self._means(),
+            "gate": self._gate(),
+            "texts": self._texts(),
+        }
+        share = self.all.unscored / (self.all.unscored + len(self.x))
+        if share > MAX_UNSCORED:
+            for use in ("means", "gate", "texts"):
+                if found[use].answer in ("yes", "corrected"):
+                    found[use] = Verdict(
+                        "unknown",
+                        f"{percent(share)} of the rated texts have no score, and nothing says what"
+                        f" it would be. Of the others: {found[use].why}",
+                    )
+        return {use: found[use] for use in USES}
+
+    def _of_all(self) -> Verdict | None:
+        """Return what decides every use, if anything does."""
+        if self.sources < MIN_SOURCES:
+            few = f"{self.sources} {self.unit} with a score and a rating"
+            return Verdict("unknown", f"There are {few}; at least {MIN_SOURCES} are needed.")
+        if self.y.min() == self.y.max():
+            return Verdict(
+                "unknown",
+                "People gave every text the same rating, so nothing shows whether the judge reads"
+                " the texts; have texts rated that differ.",
+            )
+        if self.x.min() == self.x.max():
+            only = self._name(self.x[0])
+            return Verdict("no", f"The judge says {only} of every text, whatever it is.")
+        if self.follow.high is not None and self.follow.high < 0:
+            return Verdict(
+                "no",
+                f"The judge runs against people ({self._followed()}). If a low value is the better"
+                " one in its column, turn it around first.",
+            )
+        return None
+
+    def _name(self, value: float) -> str:
+        if self.pair.judge_labels:
+            return f'"{self.pair.labels[int(value)]}"'
+        return f"{value:g}"
+
+    def _followed(self, figure: Interval | None = None) -> str:
+        name = "r" if self.two else "MCC"
+        return f"{name} {interval(self.follow if figure is None else figure)}"
+
+    def _helped(self, figure: Interval, does_not: str) -> Verdict:
+        """Return whether ratings may correct the judge, from how far it follows people."""
+        if _above(figure, HELPS):
+            worth = 1 / (1 - min(float(figure.value or 0), 0.99) ** 2)
+            return Verdict(
+                "corrected",
+                f"{does_not} Corrected by ratings it helps: {self._followed(figure)}, so a rating"
+                f" is worth up to {worth:.1f}.",
+            )
+        falls_short = figure.value is None or figure.value < HELPS
+        ending = (
+            f"A correction would not help: {self._followed(figure)}, needed is {HELPS:.2f}."
+            if falls_short
+            else f"Whether a correction helps is open: {self._followed(figure)}, needed is"
+            f" {HELPS:.2f}; rate more {self.unit}."
+        )
+        return Verdict("no" if falls_short else "unknown", f"{does_not} {ending}")
+
+    def _compare(self) -> Verdict:
+        figure, order = self.within, self.order
+        seen = self._seen()
+        if order is not None and order.systems > 3 and order.pairs:
+            size = self._size()
+            right = order.right
+            figures = (
+                f"it orders {percent_interval(right)} of what people's ratings tell apart among"
+                f" {order.systems} systems ({order.pairs} pairs; a constant 50 %)"
+            )
+            if order.reversed:
+                figures += f", {order.reversed} pairs the wrong way round"
+            if _above(figure, HELPS) and _above(right, ORDERED) and order.luck <= LUCK:
+                if _within(size, 1 / SIZE, SIZE):
+                    return Verdict("yes", f"{upper(figures)}. {seen}")
+                times = "-" if size.value is None else f"{size.value:.2f}"
+                figures += (
+                    f", but a difference of 1 by the judge is one of {times} by people"
+                    f" [{ends(size, 2)}]"
+                )
+            return self._with_seen(self._helped(figure, f"{upper(figures)}."))
+        if _above(figure, FOLLOWS_BLIND) and (order is None or not order.reversed):
+            return Verdict(
+                "yes", f"The judge follows people closely: {self._followed(figure)}. {seen}"
+            )
+        whose = (
+            "No column says who wrote each text, so nothing shows whether the judge favors a system"
+            if order is None
+            else "These systems are too few or too alike to show whether the judge favors one"
+        )
+        return self._with_seen(
+            self._helped(figure, f"{whose}, and it does not follow people closely enough to do"
+                         " without.")
+        )  # fmt: skip
+
+    def _with_seen(self, verdict: Verdict) -> Verdict:
+        return Verdict(verdict.answer, f"{verdict.why} {self._seen()}".strip())
+
+    def _seen(self) -> str:
+        found = self._detectable()
+        if found is None:
+            return ""
+        what = f"{100 * found:.1f} points" if self.pair.kind == "label" else f"{found:.2f}"
+        return (
+            f"Ratings of {self.sources} {self.unit} would show a difference of {what} between two"
+            " systems."
+        )
+
+    def _size(self) -> Interval:
+        """Return people's difference between systems per difference of 1 by the judge."""
+        systems = self.pair.systems
+        known = systems >= 0
+        codes = np.unique(systems[known], return_inverse=True)[1]
+        x, y = self.pair.on_scale[known], self.y[known]
+        sizes = np.bincount(codes)
+        means = [np.bincount(codes, weights=one) / sizes for one in (x, y)]
+        judge = means[0] - means[0].mean()
+        spread = float(judge @ judge)
+        if spread <= 0:
+            return UNDEFINED
+        slope = float(judge @ (means[1] - means[1].mean())) / spread
+        # what each row adds to the slope: its system's place times how far it lies off the line
+        place = judge[codes] / (sizes[codes] * spread)
+        residual = (y - means[1].mean()) - slope * (x - means[0].mean())
+        added = mean_over(place * residual * len(x), self.groups[known])
+        if added.value is None or added.high is None:
+            return Interval(slope)
+        half = added.high - added.value
+        return Interval(slope, slope - half, slope + half)
+
+    def _means(self) -> Verdict:
+        if not self.two:
+            return self._shares()
+        low, high = (0.0, 1.0) if self.pair.kind == "label" else self.pair.scale
+        x = self._passes(self.x, self.pair.judge_cut) if self.pair.kind == "label" else None
+        values = self.pair.on_scale if x is None else x
+        off = mean_over(values - self.y, self.groups)
+        tolerance = TOLERANCE * (high - low)
+        what = self._off(off, float(values.mean()), float(self.y.mean()))
+        if self.pair.kind == "number" and not self.pair.same_scale:
+            return self._helped(self.follow, f"Judge and people use different scales. {what}")
+        if _within(off, -tolerance, tolerance) and _above(self.follow, FOLLOWS):
+            return Verdict("yes", f"{what} It follows people closely: {self._followed()}.")
+        return self._helped(self.follow, what)
+
+    def _off(self, off: Interval, judge: float, people: float) -> str:
+        seen = detectable_mean(self._difference(), self.groups)
+        if self.pair.kind == "label":
+            name = self.pair.labels[1]
+            seen_by = "" if seen is None else f"; {100 * seen:.1f} points would be seen"
+            return (
+                f'It says "{name}" of {percent(judge)} of the texts, people of {percent(people)}:'
+                f" {100 * (off.value or 0):+.1f} points [{ends(off, 1, 100)}]{seen_by}."
+            )
+        seen_by = "" if seen is None else f"; {seen:.2f} would be seen"
+        return (
+            f"Its mean is {judge:.2f}, people's {people:.2f}: {off.value or 0:+.2f}"
+            f" [{ends(off, 2)}]{seen_by}."
+        )
+
+    def _difference(self) -> Floats:
+        if self.pair.kind == "number":
+            return np.asarray(self.pair.on_scale - self.y)
+        return self._passes(self.x, self.pair.judge_cut) - self.y
+
+    def _shares(self) -> Verdict:
+        """Return the verdict on means of more than two labels, which are their shares."""
+        offs = {
+            name: mean_over((self.x == at).astype(float) - (self.y == at), self.groups)
+            for at, name in enumerate(self.pair.labels)
+        }
+        name, worst = max(offs.items(), key=lambda item: abs(item[1].value or 0))
+        what = (
+            f'The share of "{name}" is off most: {100 * (worst.value or 0):+.1f} points'
+            f" [{ends(worst, 1, 100)}]."
+        )
+        fits = all(_within(one, -TOLERANCE, TOLERANCE) for one in offs.values())
+        if fits and _above(self.follow, FOLLOWS):
+            return Verdict("yes", f"{what} It follows people closely: {self._followed()}.")
+        return self._helped(self.follow, what)
+
+    def _gate(self) -> Verdict:
+        if self.labels is None or not self.two:
+            return Verdict(
+                "unknown",
+                f"A gate needs two labels, pass and fail; people gave {len(self.pair.labels)}.",
+            )
+        human = self._human_passes()
+        if human.min() == human.max():
+            return Verdict("unknown", f"People {self._passed()} all texts or none.")
+        judge = self._passes(self.x, self.pair.judge_cut)
+        verdict = self._gate_of(judge, human, self.labels, self._rule())
+        if verdict.answer == "yes" or len(np.unique(self.x)) < 3:
+            return verdict
+        moved = self._moved_cut(human)
+        if moved is None:
+            return verdict
+        cut, judge = moved
+        at = f" With its cut moved to about {cut:g} (chosen on other {self.unit}): "
+        better = self._gate_of(judge, human, self._agree(judge, human), at)
+        if better.answer == "yes":
+            return Verdict("corrected", f"{verdict.why}{better.why.replace(': It', ': it')}")
+        return verdict
+
+    def _rule(self) -> str:
+        """Return what passes, if that is not what people said."""
+        cut, own = self.pair.judge_cut, self.pair.cut
+        if self.pair.judge_labels:
+            return ""
+        if self.pair.kind == "label":
+            return f"The judge passes {cut:g} and above. "
+        same = "" if cut == own else f", by the judge {cut:g}"
+        return f"Passing is {own:g} and above{same}. "
+
+    def _passed(self) -> str:
+        if self.pair.kind == "number":
+            return f"rated {self.pair.cut:g} or more"
+        return f'said "{self.pair.labels[1]}" of'
+
+    def _gate_of(self, judge: Floats, human: Floats, found: LabelAgreement, before: str) -> Verdict:
+        through, stopped = self._measure(found, "tnr"), self._measure(found, "tpr")
+        best = float(human.mean() >= 0.5)
+        ahead = mean_over((judge == human).astype(float) - (human == best), self.groups)
+        missed, failures = complement(through), int((human == 0).sum())
+        alarms = complement(stopped)
+        constant = float(np.mean(human == best))
+        word = self._word(best)
+        accuracy = self._measure(found, "accuracy")
+        seen = detectable_mean((judge == human).astype(float) - (human == best), self.groups)
+        what = (
+            f"{before}It lets {percent_interval(missed)} of people's {failures} failures through"
+            f" and stops {percent_interval(alarms)} of what they pass; it agrees in"
+            f" {percent_interval(accuracy, 1)}, always {word} in {percent(constant, 1)}"
+        )
+        what += "." if seen is None else f" ({100 * seen:.1f} points of difference would be seen)."
+        limits = (through, CAUGHT), (stopped, CAUGHT), (ahead, 0.0)
+        if all(_above(one, limit) for one, limit in limits):
+            return Verdict("yes", what)
+        if all(one.value is not None and one.value >= limit for one, limit in limits):
+            return Verdict(
+                "unknown",
+                f"{what} That would do, but the intervals reach beyond the limits; rate more"
+                f" {self.unit}.",
+            )
+        needed = f"Needed: at most {100 * (1 - CAUGHT):.0f} % of each, and more than the constant."
+        return Verdict("no", f"{what} {needed}")
+
+    def _word(self, best: float) -> str:
+        if self.pair.kind == "label":
+            return f'"{self.pair.labels[int(best)]}"'
+        return "pass" if best else "fail"
+
+    def _moved_cut(self, human: Floats) -> tuple[float, Floats] | None:
+        """Return a cut and the verdicts by it.
+
+        Each half of the sources is cut where the other half agrees best.
+        """
+        half = halves(self.groups, self.seed)
+        judge, cuts = np.empty(len(self.x)), []
+        for part in (half, ~half):
+            found = best_cut(self.x[~part], human[~part])
+            if found is None:
+                return None
+            judge[part] = self._passes(self.x[part], found)
+            cuts.append(found)
+        return float(np.mean(cuts)), judge
+
+    def _texts(self) -> Verdict:
+        if (verdict := self._beside_raters()) is not None:
+            return verdict
+        if not self.two or self.pair.kind == "label":
+            return self._single_labels()
+        return self._single_numbers()
+
+    def _single_labels(self) -> Verdict:
+        judge, human = (
+            (self._passes(self.x, self.pair.judge_cut), self.y) if self.two else (self.x, self.y)
+        )
+        best = float(np.bincount(human.astype(int)).argmax())
+        wrong, constant = (judge != human).astype(float), (human != best).astype(float)
+        agrees = self._measure(self.labels, "accuracy")
+        left = mean_over(wrong - SKILL * constant, self.groups)
+        what = (
+            f"It agrees with the person in {percent_interval(agrees, 1)} of the texts, always"
+            f" {self._of_constant(best)} in {percent(1 - float(constant.mean()), 1)}."
+        )
+        return self._single(what, agrees, RIGHT, left)
+
+    def _of_constant(self, best: float) -> str:
+        return f'"{self.pair.labels[int(best)]}"'
+
+    def _single_numbers(self) -> Verdict:
+        raw = self._single_of(self.pair.on_scale)
+        if raw.answer == "yes":
+            return raw
+        moved = self._single_of(on_a_line(self.x, self.y, self.groups, self.seed))
+        if moved.answer == "yes":
+            return Verdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
+        return raw
+
+    def _single_of(self, values: Floats) -> Verdict:
+        width = self.pair.scale[1] - self.pair.scale[0]
+        squares, constant = (values - self.y) ** 2, (self.y - self.y.mean()) ** 2
+        error = self._error(values)
+        left = mean_over(squares - SKILL * constant, self.groups)
+        close = Interval(*(None if one is None else -one / width for one in swapped(error)))
+        what = (
+            f"Its typical error on a text is {error.value or 0:.2f} [{ends(error, 2)}] on"
+            f" {self.pair.scale[0]:g} to {self.pair.scale[1]:g}, always saying"
+            f" {self.y.mean():.2f} has {self.y.std():.2f}."
+        )
+        return self._single(what, close, -CLOSE, left)
+
+    def _single(self, what: str, good: Interval, limit: float, left: Interval) -> Verdict:
+        """Return the verdict from how good single texts are, and what is left of the error."""
+        beaten = Interval(*(None if one is None else -one for one in swapped(left)))
+        needed = (
+            f"Needed: an error of at most {100 * CLOSE:.0f} % of the scale and half the constant's."
+            if limit < 0
+            else f"Needed: {percent(limit)} at least, and half the constant's errors."
+        )
+        if _above(good, limit) and _above(beaten, 0.0):
+            return Verdict("yes", what)
+        if (good.value or -1) >= limit and (beaten.value or -1) >= 0:
+            return Verdict("unknown", f"{what} That would do, but the interval reaches beyond.")
+        return Verdict("no", f"{what} {needed}")
+
+    def _beside_raters(self) -> Verdict | None:
+        """Return whether the judge may stand in for one of several raters; `None` if too few."""
+        raters = self.pair.raters
+        shared = ((~np.isnan(raters)) & ((~np.isnan(raters)).sum(axis=1) > 1)[:, None]).sum(axis=0)
+        if np.count_nonzero(shared >= MIN_ITEMS) < _MIN_RATERS:
+            return None
+        values, what = self.pair.on_scale, ""
+        if self.pair.kind == "number":
+            follows, rater = with_the_others(values, raters, self.groups)
+            what = (
+                f" It follows the other raters with r {interval(follows)}, a rater with"
+                f" {rater:.2f}."
+            )
+            needed = " Needed is half the variance that a rater shares with the others."
+            if (follows.value or 0) < FOLLOWS * rater:
+                return Verdict("no", (what + needed).strip())
+            if not _above(follows, FOLLOWS * rater):
+                return Verdict("unknown", f"{what.strip()}{needed} The interval reaches below it.")
+        raw = self._alternative(values, what)
+        if raw is None or raw.answer == "yes" or self.pair.kind == "label":
+            return raw
+        grid = np.unique(raters[~np.isnan(raters)])
+        line = on_a_line(self.x, self.y, self.groups, self.seed)
+        nearest = grid[np.abs(line[:, None] - grid).argmin(axis=1)]
+        moved = self._alternative(nearest, what)
+        if moved is not None and moved.answer == "yes":
+            return Verdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
+        return raw
+
+    def _alternative(self, values: Floats, ending: str) -> Verdict | None:
+        """Return the verdict of the alternative annotator test; `None` if it cannot be made."""
+        # loads scipy's optimizers and statistics, which few checks need
+        from textassay.calibration.alternative_annotator import alt_test
+
+        try:
+            test = alt_test(
+                values,
+                self.pair.raters,
+                self.groups,
+                metric="match" if self.pair.kind == "label" else "rmse",
+                seed=self.seed,
+            )
+        except DataError:
+            return None  # raters share too little; the rule for one person decides
+        judge, over = test.judge, test.over_constant
+        gain = Interval(over.value, over.low, over.high)
+        wins = round(judge.omega * test.raters)
+        what = (
+            f"It is as near to the other raters as a rater is in {percent(judge.rho)} of"
+            f" comparisons and may replace {wins} of {test.raters} raters; the best constant has"
+            f" {percent(test.constant.rho)} (difference {100 * (gain.value or 0):+.1f} points"
+            f" [{ends(gain, 1, 100)}]).{ending}"
+        )
+        if test.may_stand_in:
+            return Verdict("yes", what)
+        # a p below one half means that the estimate itself is on the judge's side
+        ahead = sum(one.p < 0.5 for one in judge.per_rater) >= test.raters / 2
+        if ahead and (gain.value or 0) > 0:
+            return Verdict(
+                "unknown", f"{what} That would do, but so few {self.unit} do not show it."
+            )
+        return Verdict("no", f"{what} Needed: half of the raters, and more than the constant.")
+
+
+def _above(figure: Interval, limit: float) -> bool:
+    return figure.low is not None and figure.low > limit
+
+
+def _within(figure: Interval, low: float, high: float) -> bool:
+    return (
+        figure.low is not None and figure.high is not None
+        and figure.low >= low and figure.high <= high
+    )  # fmt: skip

@@ -1,0 +1,110 @@
+"""`textassay check`: may this judge be trusted, and for what?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from textassay.cli import flags
+from textassay.cli.app import DECIDING, command
+from textassay.cli.console import print_tables, results
+from textassay.cli.exits import GATE_STATUS
+from textassay.runtime.errors import UnknownName
+
+if TYPE_CHECKING:
+    from textassay.checking.result import Check
+
+
+@command("check", panel=DECIDING)
+def check(
+    file: Annotated[
+        Path,
+        flags.argument(
+            "FILE|RUN", "Table with the judge's column and people's, a run, or a file of scores."
+        ),
+    ],
+    data: Annotated[
+        Path | None,
+        flags.argument("DATA", "Data with the ratings of a run (default: those it judged)."),
+    ] = None,
+    *,
+    judge: Annotated[
+        str | None, flags.option("COL,...", "Columns of the judge (default: found by name).")
+    ] = None,
+    human: Annotated[
+        str | None,
+        flags.option("COL,...", "Columns of people, one for each rater (default: found by name)."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        flags.option("COL", "Column of what texts share, such as their article or question."),
+    ] = None,
+    page: Annotated[
+        Path | None, flags.option("FILE", "Also write the result as one HTML page.", "--html")
+    ] = None,
+    as_json: flags.AsJson = False,
+    require: Annotated[
+        str | None,
+        flags.option(
+            "USE",
+            "Use that must be possible: compare, means, gate or texts. Exit status 0 if it is,"
+            " 1 if not, 4 if unknown.",
+        ),
+    ] = None,
+    seed: flags.Seed = 0,
+) -> int:
+    """Say whether a judge can be trusted: for comparing systems, for means, as a gate, for texts.
+
+    Examples:
+        textassay check answers.csv
+        textassay check answers.csv --judge gpt-4o --human anna,ben --group question
+        textassay check runs/first --require gate
+    """
+    from textassay.checking.api import check as check_judge
+    from textassay.checking.verdicts import USES
+
+    if require is not None and require not in USES:
+        raise UnknownName("use", require, USES)
+    found = check_judge(
+        file, data, judge=judge or (), human=human or (), group=group or None, seed=seed
+    )
+    if page is not None:
+        from textassay.report.check import write_check
+
+        write_check(found, page, title=str(file))
+    print_check(found, as_json=as_json)
+    return 0 if require is None else _status(found, require)
+
+
+def print_check(found: Check, *, as_json: bool = False) -> None:
+    """Print the verdict in words, the commands that come next, and the table."""
+    if as_json:
+        import json
+
+        print(json.dumps(found.to_dict(), allow_nan=False), flush=True)  # noqa: T201
+        return
+    from rich.text import Text
+
+    from textassay.table import printable
+
+    console = results()
+    for at, line in enumerate(found.sentences()):
+        console.print(Text(printable(line), style="" if at else "bold"))
+        console.print()
+    if found.next:
+        console.print("Next:")
+        for line in found.next:
+            # not folded, so that it can be copied
+            console.print(Text(f"  {printable(line)}"), soft_wrap=True)
+        console.print()
+    print_tables([found], as_json=False)
+
+
+def _status(found: Check, use: str) -> int:
+    match found.verdict(use):
+        case "yes" | "corrected":
+            return GATE_STATUS["holds"]
+        case "no":
+            return GATE_STATUS["fails"]
+        case "unknown":
+            return GATE_STATUS["inconclusive"]

@@ -1,0 +1,34 @@
+"""The demo's first part: five recorded judges checked by three experts, without any model.
+
+`data/summeval-figures.csv.gz` holds figures alone, by id and without a text: for each of the 1,600
+summaries of SummEval three experts' ratings, the recorded ratings of five judges, ROUGE and the
+number of words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textassay.checking.api import check
+from textassay.checking.result import Check
+from textassay.demo import FOLDER
+
+FIGURES = FOLDER / "summeval-figures.csv.gz"
+JUDGES = ("gpt-4o", "gpt-4o-mini", "gemini_pro", "llama-31", "mistral-v03")
+TRIVIAL = ("rougeL", "words")
+"""What a judge should beat."""
+ASPECTS = ("coherence", "consistency", "fluency", "relevance")
+EXPERTS = 3
+
+
+def check_figures(aspect: str = "consistency") -> Check:
+    """Check the recorded judges, ROUGE-L and the number of words against the experts.
+
+    Args:
+        aspect: One of `ASPECTS`.
+    """
+    judges = [f"{judge}_{aspect}" for judge in JUDGES]
+    experts = [f"expert{at}_{aspect}" for at in range(1, EXPERTS + 1)]
+    found = check(FIGURES, judge=[*judges, *TRIVIAL], human=experts)
+    # what is typed next is about the reader's own data, not about these
+    return replace(found, next=())

@@ -1,0 +1,71 @@
+"""The page of `textassay check`: the verdict in words, the reason for each use, the figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from textassay.checking.result import FOR, WORDS, Check, headline, main_figure
+from textassay.checking.verdicts import USES, Row
+from textassay.report.page import asset, environment, policy
+from textassay.report.svg import interval_plot
+from textassay.runtime.storage.files import storage_errors, write_text
+from textassay.table import Column, Table
+
+MAX_JUDGES = 20
+"""Judges whose reasons the page spells out; the table has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSection:
+    """One judge with its four verdicts."""
+
+    title: str
+    verdict: str
+    uses: list[tuple[str, str, str, str]]
+    """Use, verdict, its words, and why."""
+
+
+def write_check(found: Check, out: str | Path, *, title: str = "Check of a judge") -> None:
+    """Write one HTML file that loads nothing.
+
+    Args:
+        found: The result of a check.
+        out: The file to write.
+        title: Its heading, such as the name of the data.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    style = asset("page.css")
+    first, *points = found.sentences()[:2]
+    page = environment().get_template("check.html.jinja").render(
+        title=title, headline=first, points=points, style=style, commands=found.next,
+        policy=policy("", style, connect=False), table=_table(found),
+        judges=[_section(row) for row in found.rows[:MAX_JUDGES]],
+        more=len(found.rows) - MAX_JUDGES,
+    )  # fmt: skip
+    with storage_errors(f"{out} cannot be written"):
+        write_text(Path(out), page)
+
+
+def _section(row: Row) -> JudgeSection:
+    return JudgeSection(
+        f"{row.pair.judge} beside {row.pair.human}",
+        headline(row, several=False),
+        [
+            (FOR[use], row.uses[use].answer, WORDS[row.uses[use].answer], row.uses[use].why)
+            for use in USES
+        ],
+    )
+
+
+def _table(found: Check) -> Table:
+    """Return the table with a picture of each agreement beside the best constant."""
+    [table] = found.tables()
+    pictures = []
+    for row in found.rows:
+        name, figure = main_figure(row)
+        span = (0.0, 1.0) if name == "accuracy" else (-1.0, 1.0)
+        pictures.append(interval_plot(figure, span, mark=row.constant.get("accuracy", 0.0)))
+    return table.with_column(Column("plot", "", "picture"), pictures, after="agreement")
