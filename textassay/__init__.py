@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Score,
         ScoreError,
     )
+    from textassay.runtime.questions import Question
     from textassay.runtime.settings import Settings
 
 __version__ = "0.1.0"
@@ -61,6 +62,7 @@ _HOME = {
     "Fit": "fitting.report",
     "Graph": "runtime.graph",
     "Node": "runtime.graph",
+    "Question": "runtime.questions",
     "Run": "evaluation.run",
     "Score": "runtime.messages",
     "ScoreError": "runtime.messages",
@@ -98,6 +100,7 @@ __all__ = [
     "Fit",
     "Graph",
     "Node",
+    "Question",
     "Run",
     "Score",
     "ScoreError",

@@ -2,8 +2,8 @@
 
 The backend that a name stands for, and the wrappers around it in their one order.
 
-    draws -> meter -> adapt -> cache -> single-flight -> [batch] -> prefix -> health -> retry
-    -> budget -> limit -> keep -> deadline -> mask -> thoughts -> backend
+    questions -> draws -> meter -> adapt -> cache -> single-flight -> [batch] -> prefix -> health
+    -> retry -> budget -> limit -> keep -> deadline -> mask -> thoughts -> backend
 
 This is the only file that knows all of them. Those that few runs need (batches, limits shared over
 Redis, dry runs) are imported where they are made.
@@ -28,6 +28,7 @@ from textassay.runtime.calls.adaptation import (
 )
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
+from textassay.runtime.calls.deciding import DecidingModel
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
@@ -422,7 +423,8 @@ def with_cache(
     inner = AdaptingModel(inner, adaptation or Adaptation(core), store)
     # Splitting is outermost, so that each sample has a cache entry of its own.
     outer: Model = OneSamplePerRequest(MeteredModel(inner))
-    return outer if WATCH.observer is None else WATCH.observer.model(outer)
+    # Outside of all of them: what it asks of a chat model is many requests.
+    return DecidingModel(outer if WATCH.observer is None else WATCH.observer.model(outer))
 
 
 def _not_opened(name: str) -> str:
