@@ -8,18 +8,28 @@ aspect by itself still sends one request for each text.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from textassay.agents.aggregation import EMPTY, shared_fields
 from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import Task, joined_text, material_texts
+from textassay.agents.questions import QuestionSet, Reply
 from textassay.agents.reading.labels import is_whole
 from textassay.runtime.calls.deciding import decider, possible_ways
 from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.images import Image
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Score, Usage
+from textassay.runtime.messages import (
+    NO_USAGE,
+    Answer,
+    Aspect,
+    Example,
+    How,
+    Score,
+    SubQuestion,
+    Usage,
+)
 from textassay.runtime.model import Json, Model
 from textassay.runtime.questions import (
     DecisionRequest,
@@ -29,7 +39,7 @@ from textassay.runtime.questions import (
     Way,
 )
 
-RATING_PROMPT, LABEL_PROMPT = "typed_rating", "typed_label"
+RATING_PROMPT, LABEL_PROMPT, YES_NO_PROMPT = "typed_rating", "typed_label", "typed_yes_no"
 MOST_LEVELS = 10
 """Levels of a rating that every provider takes (OpenAI's and TypeSafe's limit)."""
 COARSE_LEVELS = 5
@@ -100,7 +110,9 @@ class QuestionBatcher:
     async def _send(self, material: _Material) -> _Answered:
         await asyncio.sleep(0)  # until all that is asked in this turn of the loop is there
         questions = tuple(self._waiting.pop(material))
-        response = await self._model.decide(DecisionRequest(questions=questions, **material._asdict()))
+        response = await self._model.decide(
+            DecisionRequest(questions=questions, **material._asdict())
+        )
         return _Answered(
             dict(zip(questions, response.answers, strict=True)),
             response.way,
@@ -186,8 +198,6 @@ class QuestionScorer:
 
     @cached_property
     def _label_ask(self) -> Ask:
-        from dataclasses import replace
-
         return replace(self.ask, prompt=self.label_prompt)
 
     @cached_property
@@ -212,16 +222,11 @@ class QuestionScorer:
     @property
     def signatures(self) -> tuple[str, ...]:
         """The signatures that scores can carry."""
-        return tuple(sign(self.signature, way) for way in possible_ways(self.ask.model))
+        return tuple(way.sign(self.signature) for way in possible_ways(self.ask.model))
 
     def signature_as(self, how: str) -> str:
         """Return the signature of scores that combine this scorer's, such as `fused`."""
         return self.ask.signature(self.method, self.prompt_digest, how=how)
-
-
-def sign(signature: str, way: Way) -> str:
-    """Return a signature that says how an answer was obtained, where that was open."""
-    return signature.replace("|how:auto|", f"|{way.facts}|", 1)
 
 
 def to_score(asked: Asked, aspect: Aspect, about: dict[str, Any]) -> Score:
@@ -230,7 +235,7 @@ def to_score(asked: Asked, aspect: Aspect, about: dict[str, Any]) -> Score:
     about = {
         **about,
         "how": way.how,
-        "signature": sign(about["signature"], way),
+        "signature": way.sign(about["signature"]),
         "usage": asked.usage,
         "samples": way.samples or None,
         "mass": answer.mass,
@@ -255,3 +260,52 @@ def to_score(asked: Asked, aspect: Aspect, about: dict[str, Any]) -> Score:
     spread = answer.spread * (high - low) / (len(shares) - 1)
     value = min(max(answer.mean_on(aspect.scale), low), high)
     return Score(value=value, spread=spread, **{**about, "evidence": (*shares, *notes)})
+
+
+@dataclass(frozen=True)
+class TypedAnswerer:
+    """Answers one yes/no question about an example by a typed question."""
+
+    ask: Ask
+    """Model, task and the prompt that words the question."""
+
+    async def __call__(self, question: SubQuestion, question_set: QuestionSet) -> Reply:
+        """Return the answer with P(yes) among yes and no, and the mass of both where it is known.
+
+        Args:
+            question: A question of the set.
+            question_set: What it is answered from, its texts without delimiters.
+        """
+        form = question_set.form
+        text = joined_text(
+            self.ask.template.render(
+                names=question_set.names,
+                definition=form.definition if form is not None else "",
+                question=question.text,
+            ).messages
+        )
+        texts = [NamedText(name=part["label"], text=part["text"]) for part in question_set.texts]
+        source = (question_set.source or "").strip()
+        asked = await self._batcher.ask(
+            Question.yes_no(text),
+            (NamedText(name=TASK_TEXT, text=self.ask.task.intro), *texts),
+            images=question_set.images,
+            truncatable=next((part.name for part in texts if source and part.text == source), ""),
+        )
+        reply = Reply(
+            question=question,
+            way=asked.way,
+            samples=asked.way.samples or None,
+            notes=asked.answer.notes,
+            truncated_tokens=asked.truncated_tokens,
+            usage=asked.usage,
+        )
+        if asked.answer.problem is not None:
+            return reply.model_copy(update={"problem": asked.answer.problem})
+        yes, no = asked.answer.p_yes, asked.answer.probabilities["no"]
+        answer = Answer(question=question, p_yes=yes / (yes + no), mass=asked.answer.mass)
+        return reply.model_copy(update={"answer": answer})
+
+    @cached_property
+    def _batcher(self) -> QuestionBatcher:
+        return QuestionBatcher(self.ask.model)

@@ -198,6 +198,11 @@ class PromptMethod(TaskMethod):
                 f" of {info.name} have none; give them in the field 'references'"
             )
 
+    @property
+    def decides(self) -> bool:
+        """Whether the judge is a decision model, which is asked typed questions."""
+        return model_for(self.models, self.judge).capabilities.decide is True
+
     def nodes(self) -> Sequence[Node]:
         """Return the nodes of the graph; the output is that of `scores`."""
         raise NotImplementedError

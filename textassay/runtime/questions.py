@@ -192,6 +192,10 @@ class Way(Message):
         parts += [f"words:{self.words}"] * bool(self.words)
         return "|".join(parts)
 
+    def sign(self, signature: str) -> str:
+        """Return a signature that says how an answer was obtained, where that was open."""
+        return signature.replace("|how:auto|", f"|{self.facts}|", 1)
+
 
 DECIDED = Way(how="decision")
 DECIDED_JOINTLY = Way(how="decision", joint=True)
