@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -45,6 +45,7 @@ from textassay.runtime.messages import (
     Answer,
     Aspect,
     Example,
+    How,
     Message,
     Score,
     ScoreError,

@@ -8,13 +8,14 @@ aspect by itself still sends one request for each text.
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from textassay.agents.aggregation import EMPTY, shared_fields
 from textassay.agents.ask import Ask, truncation_note
-from textassay.agents.prompt_template import Task, joined_text, material_texts
+from textassay.agents.prompt_template import PromptPart, Task, joined_text, material_texts
 from textassay.agents.questions import QuestionSet, Reply
 from textassay.agents.reading.labels import is_whole
 from textassay.runtime.calls.deciding import decider, possible_ways
@@ -30,7 +31,7 @@ from textassay.runtime.messages import (
     SubQuestion,
     Usage,
 )
-from textassay.runtime.model import Json, Model
+from textassay.runtime.model import Model
 from textassay.runtime.questions import (
     DecisionRequest,
     NamedText,
@@ -188,7 +189,10 @@ class QuestionScorer:
         return lru_cache(maxsize=1024)(self._make_question)
 
     def _make_question(self, aspect: Aspect, shown: tuple[tuple[str, Any], ...]) -> Question:
-        values = dict(shown)
+        values = {
+            name: value.in_prompts if isinstance(value, PromptPart) else value
+            for name, value in shown
+        }
         if aspect.labels:
             template = self._label_ask.template
             text = joined_text(template.render(aspect=aspect, **values).messages)
@@ -229,37 +233,54 @@ class QuestionScorer:
         return self.ask.signature(self.method, self.prompt_digest, how=how)
 
 
+def _with_answer(asked: Asked, about: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a score with how its answer was obtained, and what it cost."""
+    return {
+        **about,
+        "how": asked.way.how,
+        "signature": asked.way.sign(about["signature"]),
+        "usage": asked.usage,
+        "samples": asked.way.samples or None,
+        "mass": asked.answer.mass,
+        "evidence": (*asked.answer.notes, *truncation_note(asked.truncated_tokens)),
+    }
+
+
 def to_score(asked: Asked, aspect: Aspect, about: dict[str, Any]) -> Score:
     """Return the score that an answer stands for."""
-    answer, way = asked.answer, asked.way
-    about = {
-        **about,
-        "how": way.how,
-        "signature": way.sign(about["signature"]),
-        "usage": asked.usage,
-        "samples": way.samples or None,
-        "mass": answer.mass,
-    }
-    notes: tuple[Json, ...] = (*answer.notes, *truncation_note(asked.truncated_tokens))
+    answer, about = asked.answer, _with_answer(asked, about)
     if answer.problem is not None:
         return Score.unscored(
-            answer.problem.type,
-            answer.problem.message,
-            outcome=answer.outcome,
-            **{**about, "evidence": notes},
+            answer.problem.type, answer.problem.message, outcome=answer.outcome, **about
         )
-    shares = [{"text": name, "probability": p} for name, p in answer.probabilities.items()]
-    if aspect.is_nominal:
-        value = float(list(aspect.labels).index(answer.likeliest))
-        return Score(value=value, **{**about, "evidence": (*shares, *notes)})
+    shares = answer.probabilities
+    about["evidence"] = (
+        *({"text": name, "probability": p} for name, p in shares.items()),
+        *about["evidence"],
+    )
+    if aspect.is_nominal:  # their numbers have no mean
+        return Score(value=float(list(shares).index(answer.likeliest)), **about)
     if aspect.labels:
-        total = sum(answer.probabilities.values())
-        value = sum(n * p for n, p in enumerate(answer.probabilities.values())) / total
-        return Score(value=value, **{**about, "evidence": (*shares, *notes)})
+        total = math.fsum(shares.values())
+        mean = math.fsum(number * p for number, p in enumerate(shares.values())) / total
+        return Score(value=mean, **about)
     low, high = aspect.scale
-    spread = answer.spread * (high - low) / (len(shares) - 1)
     value = min(max(answer.mean_on(aspect.scale), low), high)
-    return Score(value=value, spread=spread, **{**about, "evidence": (*shares, *notes)})
+    spread = answer.spread * (high - low) / (len(shares) - 1)
+    return Score(value=value, spread=spread, **about)
+
+
+def yes_no_score(asked: Asked, about: dict[str, Any]) -> Score:
+    """Return the share of yes among yes and no as a score from 0 to 1."""
+    about = _with_answer(asked, about) | {"scale": (0.0, 1.0)}
+    answer = asked.answer
+    if answer.problem is not None:
+        return Score.unscored(
+            answer.problem.type, answer.problem.message, outcome=answer.outcome, **about
+        )
+    p = answer.p_yes / math.fsum(answer.probabilities.values())
+    piece = {"text": "yes", "answer": "yes" if p > 0.5 else "no", "p_yes": p, "mass": answer.mass}
+    return Score(value=p, **about | {"evidence": (piece, *about["evidence"])})
 
 
 @dataclass(frozen=True)
