@@ -60,6 +60,7 @@ from textassay.agents.reading.ratings import (
     parse_joint,
     parse_rating,
 )
+from textassay.agents.typed_questions import QuestionScorer
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ConfigurationError
 from textassay.runtime.labels import slug
@@ -502,6 +503,10 @@ class LabelScorer(Scorer):
         return Score(value=value, mass=response.mass, **about)
 
 
+AspectScorer = Scorer | QuestionScorer
+"""Rates one example on one aspect, by a prompt or by a typed question."""
+
+
 def scorer_for(ask: Ask, **fields: Any) -> Scorer:
     """Return the scorer that reads ratings as the model's profile says."""
     kind = LabelScorer if ask.profile.ratings == "choices" else Scorer
@@ -704,7 +709,7 @@ class IndividualScorer:
         scorer: Rates one aspect.
     """
 
-    scorer: Scorer
+    scorer: AspectScorer
 
     @property
     def digest(self) -> str:

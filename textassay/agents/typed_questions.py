@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -185,7 +186,7 @@ class QuestionScorer:
         return self._question(aspect, tuple(shown.items()))
 
     @cached_property
-    def _question(self) -> Any:
+    def _question(self) -> Callable[[Aspect, tuple[tuple[str, Any], ...]], Question]:
         return lru_cache(maxsize=1024)(self._make_question)
 
     def _make_question(self, aspect: Aspect, shown: tuple[tuple[str, Any], ...]) -> Question:

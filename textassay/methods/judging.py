@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from textassay.agents.ask import Ask, LogprobsOrSamples, possible_signatures
 from textassay.agents.prompt_template import Task
-from textassay.agents.scorer import RatingReading, Scorer, scorer_for
+from textassay.agents.scorer import AspectScorer, RatingReading, scorer_for
 from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
@@ -287,7 +287,7 @@ class RatingMethod(PromptMethod):
         return ""
 
     @cached_property
-    def scorer(self) -> Scorer | QuestionScorer:
+    def scorer(self) -> AspectScorer:
         """The method's judge."""
         return self.scorer_for(
             self.models, self._task, self.options, how=self.how_read, variant=self.variant
@@ -302,7 +302,7 @@ class RatingMethod(PromptMethod):
         *,
         how: RatingReading | None = None,
         variant: str = "",
-    ) -> Scorer | QuestionScorer:
+    ) -> AspectScorer:
         """Return the method's judge.
 
         Args:
