@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Score,
         ScoreError,
     )
+    from textassay.runtime.questions import Question
     from textassay.runtime.settings import Settings
 
 # the convention for libraries: without it Python prints warnings of the package to standard error
@@ -62,6 +63,7 @@ _HOME = {
     "Fit": "fitting.report",
     "Graph": "runtime.graph",
     "Node": "runtime.graph",
+    "Question": "runtime.questions",
     "Run": "evaluation.run",
     "Score": "runtime.messages",
     "ScoreError": "runtime.messages",
@@ -100,6 +102,7 @@ __all__ = [
     "Fit",
     "Graph",
     "Node",
+    "Question",
     "Run",
     "Score",
     "ScoreError",

@@ -107,10 +107,14 @@ _LABELS = tuple((kind, f"{kind}_name") for kind in KINDS)
 
 
 def material(task: Task, example: Example) -> list[dict[str, str]]:
-    """Return the texts of an example as prompts want them.
+    """Return the texts of an example as prompts want them: `{label, text}` each, delimited."""
+    return fenced(material_texts(task, example))
 
-    `{label, text}` each, delimited, blank ones left out. References stand before the output, if the
-    task has a name for them.
+
+def material_texts(task: Task, example: Example) -> list[tuple[str, str, str]]:
+    """Return kind, label and text of each text of an example that is not blank.
+
+    References come before the output, if the task has a name for them.
     """
     values, labels = vars(example), vars(task)
     shown = [
@@ -121,7 +125,7 @@ def material(task: Task, example: Example) -> list[dict[str, str]]:
     if references := references_shown(task, example):
         at = len(shown) - any(kind == "output" for kind, _, _ in shown)
         shown[at:at] = references
-    return fenced(shown)
+    return shown
 
 
 def references_shown(task: Task, example: Example) -> list[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -45,6 +45,7 @@ from textassay.runtime.messages import (
     Answer,
     Aspect,
     Example,
+    How,
     Message,
     Score,
     ScoreError,
@@ -52,6 +53,7 @@ from textassay.runtime.messages import (
     Usage,
 )
 from textassay.runtime.model import ChoicesResponse, Json, Model, Sample, scoring
+from textassay.runtime.questions import Way
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import references
 
@@ -255,6 +257,8 @@ class SentenceQuestions:
         splitter: Cuts the output into sentences.
         alone: Whether averages and sums go over sentences that are judged by themselves, each as if
             it were the whole output, rather than over the answers to the sub-questions.
+        delimited: Whether texts are between delimiters; a decision model is sent them apart from
+            the questions.
     """
 
     template: PromptTemplate
@@ -262,6 +266,7 @@ class SentenceQuestions:
     decompose: bool = True
     splitter: SentenceSplitter = DEFAULT_SPLITTER
     alone: bool = False
+    delimited: bool = True
 
     async def __call__(self, example: Example, aspect: Aspect) -> QuestionSet:
         """Return the question, its sub-questions and what they are answered from."""
@@ -325,7 +330,7 @@ class SentenceQuestions:
         )
 
     def _shown(self, texts: list[tuple[str, str, str]], number: str) -> tuple[dict[str, str], ...]:
-        if self.template.profile.printed:
+        if self.template.profile.printed or not self.delimited:
             return tuple({"label": label, "text": text.strip()} for _, label, text in texts)
         return tuple(fenced(texts, number))
 
@@ -411,6 +416,8 @@ class Reply(Message):
     """Why there is no answer."""
     unreported: str | None = None
     """`yes` or `no` if the model did not report its probability, which then counts as 0."""
+    way: Way | None = None
+    """How a typed question was answered; `None` for a question in a prompt."""
     samples: int | None = None
     """Number of written answers that were asked for; `None` if probabilities were read."""
     usable: int | None = None
@@ -444,6 +451,17 @@ class Replies(Message):
     def samples(self) -> int | None:
         """Number of written answers to a question; `None` if all were read from probabilities."""
         return max((reply.samples for reply in self.items if reply.samples), default=None)
+
+    def sign(self, signature: str) -> str:
+        """Return a signature that says how the answers were obtained, where that was open."""
+        ways = [reply.way for reply in self.items if reply.way is not None]
+        return ways[0].sign(signature) if ways else read_as(signature, self.samples)
+
+    @property
+    def how(self) -> How:
+        """How the answers were obtained."""
+        ways = [reply.way for reply in self.items if reply.way is not None]
+        return ways[0].how if ways else "logprob" if self.samples is None else "sampled"
 
 
 @dataclass(frozen=True)
@@ -650,6 +668,22 @@ class AnswersAtOnce:
         return replies
 
 
+@dataclass(frozen=True)
+class IndependentAnswers:
+    """Answers all questions at the same time, that about the whole included.
+
+    None shows the answer to another, so that a decision model is asked all of them in one request.
+    """
+
+    answerer: Callable[[SubQuestion, QuestionSet], Awaitable[Reply]]
+
+    async def __call__(self, question_set: QuestionSet) -> Replies:
+        """Return the replies."""
+        questions = question_set.questions
+        items = await gather([self.answerer(question, question_set) for question in questions])
+        return Replies(items=tuple(items))
+
+
 async def _about_parts(
     answers: AnswersInOrder | AnswersAtOnce, question_set: QuestionSet
 ) -> Replies:
@@ -711,10 +745,10 @@ class YesNoAggregator:
         about: dict[str, Any] = {
             "id": example.id,
             "aspect": aspect.label,
-            "how": "logprob" if replies.samples is None else "sampled",
+            "how": replies.how,
             "evidence": _evidence(replies),
             "usage": sum((reply.usage for reply in replies.items), Usage()),
-            "signature": read_as(self.signature, replies.samples),
+            "signature": replies.sign(self.signature),
             "scale": (0.0, 1.0),
         }
         if replies.samples is not None:

@@ -59,6 +59,7 @@ from textassay.agents.reading.ratings import (
     Rating,
     parse_rating,
 )
+from textassay.agents.typed_questions import QuestionScorer
 from textassay.lazy import lazy_pattern
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ConfigurationError
@@ -559,6 +560,10 @@ class LabelScorer(Scorer):
         return Score(value=value, mass=response.mass, **about)
 
 
+AspectScorer = Scorer | QuestionScorer
+"""Rates one example on one aspect, by a prompt or by a typed question."""
+
+
 def scorer_for(ask: Ask, **fields: Any) -> Scorer:
     """Return the scorer that reads ratings as the model's profile says."""
     kind = LabelScorer if ask.profile.ratings == "choices" else Scorer
@@ -769,7 +774,7 @@ class IndividualScorer:
         scorer: Rates one aspect.
     """
 
-    scorer: Scorer
+    scorer: AspectScorer
 
     @property
     def digest(self) -> str:

@@ -37,6 +37,7 @@ METHODS = _Methods(
         "checklist": "checklist.Checklist",
         "claims": "claims.ClaimCheck",
         "coascore": "coascore.CoAScore",
+        "decide": "decide.Decide",
         "decomp-eval": "decomp_eval.DecompEval",
         "fusion-eval": "fusion_eval.FusionEval",
         "g-eval": "g_eval.GEval",

@@ -17,6 +17,7 @@ from textassay.agents.prompt_template import Task
 from textassay.agents.questions import (
     Answerer,
     AnswersAtOnce,
+    IndependentAnswers,
     QuestionSet,
     SentenceQuestions,
     YesNoAggregator,
@@ -29,6 +30,7 @@ from textassay.agents.quoted_answerer import (
     QuotedAnswerer,
     question_of,
 )
+from textassay.agents.typed_questions import YES_NO_PROMPT, TypedAnswerer
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale
@@ -132,6 +134,12 @@ class Checklist(PromptMethod):
 
     def prepare(self) -> None:
         """Find the questions that are known, and who writes the others."""
+        if self.decides:
+            if "answers" in self.given and self.options.answers == "quoted":
+                raise ConfigurationError(
+                    "a decision model quotes nothing; leave out options={'answers': 'quoted'}"
+                )
+            self.options = self.options.model_copy(update={"answers": "p-yes"})
         options = self.options
         if self.reads_rubrics:
             self._check_rubric_options()
@@ -153,7 +161,11 @@ class Checklist(PromptMethod):
                 raise ConfigurationError(
                     "calls=joint needs written answers; leave out options={'answers': 'p-yes'}"
                 )
-            ask = self.ask(P_YES_PROMPT)
+            ask = (
+                self.ask(YES_NO_PROMPT, layout="shared-prefix")
+                if self.decides
+                else self.ask(P_YES_PROMPT)
+            )
         else:
             prompt = JOINT_PROMPT if self._asks_jointly and options.prompt is None else None
             ask = self.ask(prompt, max_tokens=MAX_TOKENS)
@@ -230,12 +242,19 @@ class Checklist(PromptMethod):
                 Node("answers", answerer, example=example, question=question),
                 Node(output, check, example=example, answer=each("answers")),
             ]
-        self._prepared = SentenceQuestions(self._ask.template, decompose=False)
-        self._answerer = Answerer(self._ask, reading="auto")
+        self._prepared = SentenceQuestions(
+            self._ask.template, decompose=False, delimited=not self.decides
+        )
+        answers: IndependentAnswers | AnswersAtOnce
+        if self.decides:
+            answers = IndependentAnswers(TypedAnswerer(self._ask))
+        else:
+            self._answerer = Answerer(self._ask, reading="auto")
+            answers = AnswersAtOnce(self._answerer)
         question_set = each("question_sets")
         return [
             Node("question_sets", self._question_set_of, example=example, question=question),
-            Node("answers", AnswersAtOnce(self._answerer), question_set=question_set),
+            Node("answers", answers, question_set=question_set),
             Node(output, YesNoAggregator(self.signature), example=example, aspect=question,
                  question_set=question_set, replies=each("answers")),
         ]  # fmt: skip
@@ -406,12 +425,15 @@ class Checklist(PromptMethod):
         """`fused`; for single questions `text`, or how P(yes) is obtained."""
         if self.options.output == "aspects":
             return "fused"
+        if self.decides:
+            return "decision"
         return "text" if self.probabilities is None else self.probabilities.how
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """What is read, if the model decides on it."""
-        return self._answerer.probabilities if self._reads_choices else None
+        reads = self._reads_choices and not self.decides
+        return self._answerer.probabilities if reads else None
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the questions that are known before the run."""

@@ -19,7 +19,7 @@ from textassay.agents.ask import (
     signature_of_parts,
 )
 from textassay.agents.lookup import narrow
-from textassay.agents.prompt_template import Task, prompt_digest
+from textassay.agents.prompt_template import Task, joined_text, prompt_digest
 from textassay.agents.questions import (
     Answerer,
     AnswersAtOnce,
@@ -31,6 +31,7 @@ from textassay.agents.quoted_answerer import MAX_TOKENS, QuotedAnswerer, score_q
 from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.ratings import MAX_QUOTED
+from textassay.agents.typed_questions import YES_NO_PROMPT, QuestionBatcher, yes_no_score
 from textassay.methods.judging import PromptMethod, ask_to_write
 from textassay.methods.method import Models, PromptOptions
 from textassay.runtime.errors import ConfigurationError
@@ -48,6 +49,7 @@ from textassay.runtime.messages import (
     Usage,
 )
 from textassay.runtime.model import Json, Sample
+from textassay.runtime.questions import NamedText, Question
 from textassay.tools.text import DEFAULT_SPLITTER
 from textassay.tools.tool import Tool, premise
 from textassay.version import __version__
@@ -160,13 +162,13 @@ class ClaimCheck(PromptMethod):
                 f"model:{'+'.join(models) or '-'}",
                 f"prompt:{self.prompt_digest}",
                 f"layout:{self.options.prompt_layout}",
-                f"verify:{self.tools[0].name if self.tools else self.options.verify}",
-                *(["how:auto"] if isinstance(self._verifier, ProbabilityVerifier) else []),
+                f"verify:{self.tools[0].name if self.tools else self._verify}",
+                *(["how:auto"] if isinstance(self._verifier, _OPEN) else []),
                 f"support:{self.options.support}",
                 f"v:{__version__}",
             ]
         )
-        if isinstance(self._verifier, ProbabilityVerifier):
+        if isinstance(self._verifier, _OPEN):
             self._verifier = replace(self._verifier, signature=self.signature)
         self._fraction = SupportedFraction(
             self.signature, self.options.support, self.options.gamma, self.options.required
@@ -198,21 +200,40 @@ class ClaimCheck(PromptMethod):
         )  # fmt: skip
         return ClaimSplitter(ask, options.per_sentence, options.parse_retries)
 
-    def _make_verifier(self) -> QuotedVerifier | ProbabilityVerifier | ToolVerifier:
+    def _refuse_prompting(self) -> None:
+        """Refuse options that say how a judge is prompted if it is a decision model."""
+        for name in ("verify", "quotes", "window", "windows"):
+            if name in self.given and (name, self.options.verify) != ("verify", "p-yes"):
+                raise ConfigurationError(
+                    f"{name} says how a judge is prompted, and a decision model is asked about"
+                    " all claims beside the whole source; leave it out"
+                )
+
+    def _make_verifier(
+        self,
+    ) -> QuotedVerifier | ProbabilityVerifier | TypedVerifier | ToolVerifier:
         options = self.options
         if self.tools:
             return ToolVerifier(self._only_tool(), self._question_counts)
+        if self.decides:
+            self._refuse_prompting()
         windows = Windows(options.window, options.windows, self._question_counts)
-        if options.verify == "p-yes":
+        if options.verify == "p-yes" or self.decides:
             output, source = self._task.output_name.lower(), self._task.source_name.lower()
             words = {"{output}": output, "{source}": source}
             question = fill_placeholders(options.pattern, words)
+            if self.decides:
+                return TypedVerifier(self.ask(YES_NO_PROMPT), question, self._question_counts)
             return ProbabilityVerifier(self.ask(P_YES_PROMPT), windows, question)
         # the claim stands where the output does, and is called what it is
         as_claim = self._task.model_copy(update={"output_name": "Claim"})
         ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
         must_quote = options.quotes == "required"
         return QuotedVerifier(ask, windows, options.parse_retries, must_quote)
+
+    @property
+    def _verify(self) -> str:
+        return "typed" if self.decides else self.options.verify
 
     @property
     def _question_counts(self) -> bool:
@@ -480,6 +501,49 @@ class ProbabilityVerifier:
 
 
 @dataclass(frozen=True)
+class TypedVerifier:
+    """Asks a decision model whether the source supports a claim.
+
+    All claims of an output are asked about beside the whole source, in one request.
+    """
+
+    ask: Ask
+    """Model, task and the prompt that words the question."""
+    question: str
+    """What is asked about the claim."""
+    question_counts: bool = True
+    """Whether a question is evidence even where there is a context."""
+    signature: str = ""
+    """What the scores carry, with how they were obtained in place of `how:auto`."""
+
+    async def __call__(self, example: Example, claim: str) -> Score:
+        """Return the probability that the claim is supported."""
+        prepared = self.ask.prepare(example)
+        about = shared_fields(example, ASPECT, how="decision", signature=self.signature)
+        text = joined_text(
+            self.ask.template.render(
+                names=(), definition=f"Claim: {claim}", question=self.question
+            ).messages
+        )
+        source = prepared.source
+        if not self.question_counts and is_only_asked(example):
+            source = _tool_results(example)
+        task = self.ask.task
+        parts = [(task.source_name, source), (task.context_name, prepared.context)]
+        shown = [NamedText(name=name, text=part) for name, part in parts if part and part.strip()]
+        asked = await self._batcher.ask(Question.yes_no(text), tuple(shown), images=example.images)
+        return yes_no_score(asked, about)
+
+    @cached_property
+    def _batcher(self) -> QuestionBatcher:
+        return QuestionBatcher(self.ask.model)
+
+
+_OPEN = (ProbabilityVerifier, TypedVerifier)
+"""Verifiers whose scores say how they were obtained."""
+
+
+@dataclass(frozen=True)
 class ToolVerifier:
     """Has a tool measure how far the source supports the claim, such as `nli` or `minicheck`.
 
@@ -497,9 +561,14 @@ class ToolVerifier:
         """Return the tool's score of the claim."""
         claimed = example.model_copy(update={"output": claim, "references": ()})
         if not self.question_counts and is_only_asked(example):
-            results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
-            claimed = claimed.model_copy(update={"source": "\n\n".join(results) or None})
+            claimed = claimed.model_copy(update={"source": _tool_results(example)})
         return await self.tool.score(claimed)
+
+
+def _tool_results(example: Example) -> str | None:
+    """Return what tools answered in a conversation whose source only asks."""
+    results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
+    return "\n\n".join(results) or None
 
 
 SUPPORTED = 0.5

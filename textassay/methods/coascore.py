@@ -132,6 +132,8 @@ class CoAScore(RatingMethod):
 
     def _rater_of_chains(self, models: Models) -> JointScorer | IndividualScorer:
         """Return the agent of stage II, with a call per aspect if ratings are read from choices."""
+        if self.decides:
+            return IndividualScorer(self.scorer_for(models, self._task, self.options))
         # a label's probability can be read for one rating per prompt only
         if self.profile.ratings == "choices":
             plain = {"prompt": self.profile.prompt("llm_score")}

@@ -13,10 +13,12 @@ from textassay.agents.questions import (
     Answerer,
     AnswersAtOnce,
     AnswersInOrder,
+    IndependentAnswers,
     QuestionTable,
     SentenceQuestions,
     YesNoAggregator,
 )
+from textassay.agents.typed_questions import YES_NO_PROMPT, TypedAnswerer
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_toml, validated
 from textassay.methods.method import PromptOptions
@@ -77,6 +79,9 @@ class DecompEval(PromptMethod):
     of the sentences' own step 4: each is judged as if it were the whole output (section 4.2, after
     UniEval).
 
+    A decision model is asked all questions in one request, none of which shows the answer to
+    another (`order:independent` in the signature), and averages and sums go over the sub-questions.
+
     With `subquestions=parallel`, step 3 is not a chain: no sub-question shows an earlier answer.
 
     Deviations: texts stand between delimiters and one sentence says what these mean, unless the
@@ -106,6 +111,9 @@ class DecompEval(PromptMethod):
                 "after them; choose one"
             )
         book, book_digest = read_questions(options.questions)
+        if self.decides:
+            self._prepare_typed(book, book_digest)
+            return
         alone = self._alone(book)
         profile = self.profile.model_copy(update={"ask": options.ask})
         ask = self.ask(profile=profile, n=options.n)
@@ -138,6 +146,40 @@ class DecompEval(PromptMethod):
             over="alone" if alone else False,
         )
 
+    def _prepare_typed(self, book: QuestionTable, book_digest: str) -> None:
+        """Say how a decision model is asked: every question at once, none after another's answer.
+
+        Averages and sums go over the answers to the sub-questions, so that one request has all.
+        """
+        options = self.options
+        refused = {"question_first", "n", "reading", "ask", "instruction", "least_mass"}
+        for name in sorted(refused & self.given):
+            raise ConfigurationError(
+                f"{name} says how a judge is prompted, and a decision model is asked typed"
+                " questions; leave it out"
+            )
+        if options.over_sentences == "alone":
+            raise ConfigurationError(
+                "over_sentences=alone makes a request for each sentence; a decision model is asked"
+                " about all of them in one: leave it out"
+            )
+        ask = self.ask(YES_NO_PROMPT, layout="shared-prefix")
+        splitter = NltkSplitter() if options.sentences == "nltk" else DEFAULT_SPLITTER
+        self.questions = SentenceQuestions(
+            ask.template, book, decompose=options.subquestions is not False,
+            splitter=splitter, delimited=False,
+        )  # fmt: skip
+        self.typed_answerer = TypedAnswerer(ask)
+        self._is_open = False
+        self.prompt_digest = ask.digest(options.subquestions, book_digest, self._task.digest)
+        self.signature = ask.signature(
+            self.name,
+            self.prompt_digest,
+            how="auto",
+            order="independent",
+            sentences=splitter.signature,
+        )
+
     def _alone(self, book: QuestionTable) -> bool:
         """Return whether averages and sums go over sentences that are judged by themselves."""
         options, task = self.options, self._task
@@ -166,7 +208,7 @@ class DecompEval(PromptMethod):
     @property
     def chain(self) -> str | None:
         """What is asked in a chain, and how to avoid it; `None` if there is no chain."""
-        if self.options.subquestions is not True:
+        if self.decides or self.options.subquestions is not True:
             return None
         book, task = self.questions.book, self._task
         forms = (form for a in task.aspects for form in book.forms(task, a) or (None,))
@@ -182,6 +224,8 @@ class DecompEval(PromptMethod):
     @property
     def how(self) -> How:
         """How P(yes) is obtained, as far as it is known."""
+        if self.decides:
+            return "decision"
         if self.probabilities is not None:
             return self.probabilities.how
         return "sampled" if self.options.n > 1 else "logprob"
@@ -193,8 +237,13 @@ class DecompEval(PromptMethod):
 
     def nodes(self) -> list[Node]:
         """Ask about each sentence in order, then about the whole output, and score the answers."""
-        at_once = self.options.subquestions == "parallel"
-        answers = AnswersAtOnce(self.answerer) if at_once else AnswersInOrder(self.answerer)
+        answers: IndependentAnswers | AnswersAtOnce | AnswersInOrder
+        if self.decides:
+            answers = IndependentAnswers(self.typed_answerer)
+        elif self.options.subquestions == "parallel":
+            answers = AnswersAtOnce(self.answerer)
+        else:
+            answers = AnswersInOrder(self.answerer)
         return [
             Node("questions", self.questions, **PER_ASPECT),
             Node("answers", answers, question_set=each("questions")),

@@ -10,9 +10,10 @@ from textassay.agents.ask import LogprobsOrSamples, ProbabilityReading, never_cu
 from textassay.agents.planning import Steps, StepsWriter, WrittenSteps, no_steps
 from textassay.agents.prompt_template import Prompt, Task, prompt_digest
 from textassay.agents.scorer import TOP_LOGPROBS, RatingReading
+from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import tasks
-from textassay.methods.method import RatingOptions
+from textassay.methods.method import RatingOptions, model_for
 from textassay.prompts import table_file
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.graph import Node, each
@@ -73,6 +74,9 @@ class GEval(RatingMethod):
     (github.com/nlpyang/geval), steps included: fluency is rated on 1-3 by three grades, and the
     summary alone is shown for it.
 
+    A decision model sends the distribution over the levels itself; its steps are written by the
+    model of the role `steps`, or are the task's.
+
     Deviations: with other profiles texts stand between delimiters, a sentence asks for the steps
     alone, fluency is rated on the task's scale, and the steps of `steps=task` are ours but for
     coherence. The mean over labels is renormalized, since other tokens have some probability; of a
@@ -88,13 +92,25 @@ class GEval(RatingMethod):
     options: GEvalOptions
 
     def prepare(self) -> None:
-        """Take the words and steps that the authors publish, if the profile is `paper`."""
+        """Settle the steps of a judge that writes none, and the words of the profile `paper`."""
+        if self.decides and "steps" not in self.given:
+            self.options = self.options.model_copy(update={"steps": self._steps_of_a_decider()})
         if not self.profile.printed:
             return
         self._task = with_published_words(self._task)
         is_published = len(self._task.published) == len(self._task.aspects)
         if is_published and "steps" not in self.given:
             self.options = self.options.model_copy(update={"steps": "task"})
+
+    def _steps_of_a_decider(self) -> Literal["auto", "task", "none"]:
+        """Return who writes the steps if the judge is a decision model.
+
+        The model of the role `steps` if it writes; else the task's file, where it has some.
+        """
+        if not model_for(self.models, "steps").capabilities.decide:
+            return "auto"
+        names = {aspect.name for aspect in self._task.aspects}
+        return "task" if names <= self._task.steps.keys() else "none"
 
     def nodes(self) -> list[Node]:
         """Write the steps of an aspect once, then fill in the form for every example."""
@@ -106,7 +122,7 @@ class GEval(RatingMethod):
 
     async def _steps(self, aspect: Aspect) -> Steps:
         # steps cost a call for each aspect, and a judge that sends none is refused
-        if self.how_read == "logprob" and self.options.steps == "auto":
+        if self.how_read == "logprob" and self.options.steps == "auto" and not self.decides:
             await self._find_logprobs()
         return await self._write(aspect)
 
@@ -143,7 +159,10 @@ class GEval(RatingMethod):
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """What is read, if the model decides on it."""
-        return self.scorer.probabilities if self.scorer.how == "auto" else None
+        scorer = self.scorer
+        if isinstance(scorer, QuestionScorer) or scorer.how != "auto":
+            return None
+        return scorer.probabilities
 
     @property
     def variant(self) -> str:

@@ -14,7 +14,7 @@ from pydantic import Field
 from textassay.agents.aggregation import Average, as_evidence
 from textassay.agents.planning import Decomposer, GrownTree, grow
 from textassay.agents.prompt_template import Task
-from textassay.agents.scorer import Scorer
+from textassay.agents.scorer import AspectScorer
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.library.trees import tree_digest
@@ -313,7 +313,7 @@ class NodeRatings(RatingMethod):
         self.options = self._as_given
 
     @cached_property
-    def scorer(self) -> Scorer:
+    def scorer(self) -> AspectScorer:
         """The judge of the whole tree."""
         return self._scorer
 
@@ -329,7 +329,7 @@ class NodeRatings(RatingMethod):
 
 def node_scorer(
     models: Models, task: Task, options: HDEvalOptions, nodes: Iterable[Aspect]
-) -> Scorer:
+) -> AspectScorer:
     """Return HD-Eval's judge; its prompt digest changes with any word of the nodes."""
     rated = task.model_copy(
         update={"aspects": tuple(a.model_copy(update={"scale": SCALE}) for a in task.aspects)}

@@ -11,13 +11,15 @@ from typing import Any, ClassVar
 
 from textassay.agents.ask import Ask, LogprobsOrSamples, possible_signatures
 from textassay.agents.prompt_template import Task
-from textassay.agents.scorer import RatingReading, Scorer, scorer_for
+from textassay.agents.scorer import AspectScorer, RatingReading, scorer_for
+from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, How
+from textassay.runtime.model import Model
 
 PER_ASPECT: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
 """Wires of a node that works on one example and one aspect at a time."""
@@ -196,6 +198,11 @@ class PromptMethod(TaskMethod):
                 f" of {info.name} have none; give them in the field 'references'"
             )
 
+    @property
+    def decides(self) -> bool:
+        """Whether the judge is a decision model, which is asked typed questions."""
+        return model_for(self.models, self.judge).capabilities.decide is True
+
     def nodes(self) -> Sequence[Node]:
         """Return the nodes of the graph; the output is that of `scores`."""
         raise NotImplementedError
@@ -280,7 +287,7 @@ class RatingMethod(PromptMethod):
         return ""
 
     @cached_property
-    def scorer(self) -> Scorer:
+    def scorer(self) -> AspectScorer:
         """The method's judge."""
         return self.scorer_for(
             self.models, self._task, self.options, how=self.how_read, variant=self.variant
@@ -295,7 +302,7 @@ class RatingMethod(PromptMethod):
         *,
         how: RatingReading | None = None,
         variant: str = "",
-    ) -> Scorer:
+    ) -> AspectScorer:
         """Return the method's judge.
 
         Args:
@@ -309,12 +316,15 @@ class RatingMethod(PromptMethod):
             ConfigurationError: There is no model for the role, or the options do not go together.
             CapabilityError: The model lacks what `how` needs.
         """
+        model = model_for(models, "scorer")
+        if model.capabilities.decide:
+            return cls._question_scorer(model, task, options, variant)
         profile = profiles.resolve(options.profile, models, "scorer")
         # several samples are asked for explicitly, and probabilities would make them pointless
         if profile.ratings == "choices" and options.n == 1:
             how = "logprob"
         ask = Ask(
-            model_for(models, "scorer"),
+            model,
             options.prompt or profile.prompt(cls.prompt),
             task,
             layout=options.prompt_layout,
@@ -338,6 +348,20 @@ class RatingMethod(PromptMethod):
             labels_prompt=None if options.prompt else cls.labels_prompt,
             variant=variant,
         )
+
+    @classmethod
+    def _question_scorer(
+        cls, model: Model, task: Task, options: RatingOptions, variant: str
+    ) -> QuestionScorer:
+        """Return a judge that asks a decision model, which writes nothing."""
+        for name in ("n", "temperature", "seed", "form", "max_tokens"):
+            if name in options.model_fields_set:
+                raise ConfigurationError(
+                    f"the decision model {model.name!r} sends probabilities and writes no answers;"
+                    f" leave out {name}={getattr(options, name)}"
+                )
+        ask = Ask(model, options.prompt or RATING_PROMPT, task)
+        return QuestionScorer(ask, cls.name, variant=variant)
 
     @cached_property
     def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import Average, as_evidence, voted
-from textassay.agents.scorer import Scorer
+from textassay.agents.scorer import AspectScorer
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.errors import ConfigurationError
@@ -118,7 +118,7 @@ class Jury(RatingMethod):
         ]
 
     @cached_property
-    def _jurors(self) -> tuple[Scorer, ...]:
+    def _jurors(self) -> tuple[AspectScorer, ...]:
         return tuple(
             # a scorer per juror: prompts follow each model's own profile and abilities
             self.scorer_for({"scorer": model}, self._task, self.options, variant=self.variant)
@@ -169,7 +169,7 @@ class Jury(RatingMethod):
         return score.model_copy(update=update)
 
     @property
-    def scorer(self) -> Scorer:
+    def scorer(self) -> AspectScorer:
         """Scorer of the first juror, whose settings stand for all."""
         return self._jurors[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -10,18 +11,21 @@ from pydantic import Field
 
 from textassay.agents.aggregation import shared_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
-from textassay.agents.prompt_template import Prompt, fenced, references_shown
+from textassay.agents.prompt_template import Prompt, fenced, joined_text, references_shown
 from textassay.agents.reading.ratings import MAX_QUOTED, NoRating, parse_choice
+from textassay.agents.typed_questions import TASK_TEXT, QuestionBatcher
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import PromptOptions
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Message, Score, Usage
 from textassay.runtime.model import Json, Sample
+from textassay.runtime.questions import NamedText, Question, Way
 
 ROOM = 512
+COMPARE_PROMPT = "typed_comparison"
 
 
 class PairwiseOptions(PromptOptions):
@@ -50,6 +54,9 @@ class Pairwise(PromptMethod):
     4. The value is 1 if `output` is chosen both times, 0 if `output_b` is, and 0.5 if the choice
        flips with the order or neither is better; flips are counted in the evidence.
 
+    A decision model sends a probability for each text, and the value is the mean over both orders
+    of that of `output` (half of a tie's is its).
+
     Deviations: the words of the prompt are ours; one aspect is judged at a time.
     """
 
@@ -67,7 +74,14 @@ class Pairwise(PromptMethod):
         # a node per order: the graph asks both at the same time, and each is cached for itself
         ties, retries = self.options.ties, self.options.parse_retries
         comparers = [
-            Node(order, Comparer(self._ask, order, ties, retries), **PER_ASPECT) for order in orders
+            Node(
+                order,
+                TypedComparer(self._ask, order, ties)
+                if self.decides
+                else Comparer(self._ask, order, ties, retries),
+                **PER_ASPECT,
+            )
+            for order in orders
         ]
         wires = {
             place: each(order) for place, order in zip(("first", "second"), orders, strict=False)
@@ -91,16 +105,17 @@ class Pairwise(PromptMethod):
             )
 
     @property
-    def how(self) -> Literal["text"]:
-        """`text`: the judge writes its choice."""
-        return "text"
+    def how(self) -> How:
+        """`text`: the judge writes its choice; `decision` if it is a decision model."""
+        return "decision" if self.decides else "text"
 
     @cached_property
     def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
         """Method, model, words, orders, sampling and version."""
         facts = {"orders": self.options.orders, "ties": self.options.ties}
         ask = self._ask
-        return ask.signature(self.name, self.prompt_digest, **facts, **ask.sampling)
+        sampling = {"how": "auto"} if self.decides else ask.sampling
+        return ask.signature(self.name, self.prompt_digest, **facts, **sampling)
 
     @cached_property
     def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
@@ -110,6 +125,8 @@ class Pairwise(PromptMethod):
     @cached_property
     def _ask(self) -> Ask:
         options = self.options
+        if self.decides:
+            return self.ask(COMPARE_PROMPT)
         return self.ask(temperature=options.temperature, max_tokens=options.max_tokens)
 
 
@@ -127,8 +144,10 @@ class Preference(Message):
     order: OptionOrder
     """Which text came first."""
     value: float | None = None
-    """How much better `output` is than `output_b`: 1, 0.5 or 0; `None` if the answer is
-    unusable."""
+    """How much better `output` is than `output_b`: 1, 0.5 or 0, or the probability that it is;
+    `None` if the answer is unusable."""
+    way: Way | None = None
+    """How a typed question was answered; `None` for a written choice."""
     reply: str = ""
     """The judge's words."""
     problem: str | None = None
@@ -159,10 +178,8 @@ class Comparer:
 
     async def __call__(self, example: Example, aspect: Aspect) -> Preference:
         """Return the choice."""
-        if not (example.output.strip() and other_output(example).strip()):
-            return Preference(
-                order=self.order, problem="EmptyOutput", message="one of the two texts is empty"
-            )
+        if (missing := _missing_text(example, self.order)) is not None:
+            return missing
         answers = await self.ask.until_usable(
             self._prompt(example, aspect),
             self._read,
@@ -186,18 +203,7 @@ class Comparer:
         return Preference(value=rating if self.order == "forth" else 1 - rating, **about)
 
     def _prompt(self, example: Example, aspect: Aspect) -> Prompt:
-        prepare = self.ask.template.prepare_text
-        pair = [prepare(example.output), prepare(other_output(example))]
-        if self.order == "back":
-            pair.reverse()
-        task, name = self.ask.task, self.ask.task.output_name
-        texts = [
-            ("source", task.source_name, prepare(example.source or "")),
-            ("context", task.context_name, prepare(example.context or "")),
-            *references_shown(task, example),
-        ]
-        texts = [part for part in texts if part[2].strip()]
-        texts += [("output-a", f"{name} A", pair[0]), ("output-b", f"{name} B", pair[1])]
+        texts = _compared_texts(self.ask, example, self.order)
         messages = self.ask.template.render_messages(
             {kind: text for kind, _, text in texts},
             material=fenced(texts),
@@ -211,6 +217,72 @@ class Comparer:
         if isinstance(rating, NoRating):
             refuse_filtered(sample, "the answer before its choice")
         return rating
+
+
+@dataclass(frozen=True)
+class TypedComparer:
+    """Asks which of the two texts of an example is better, in one order, by a typed question."""
+
+    ask: Ask
+    """Model, task and the prompt that words the question."""
+    order: OptionOrder = "forth"
+    """Which text comes first."""
+    ties: bool = False
+    """Whether neither may be better."""
+
+    async def __call__(self, example: Example, aspect: Aspect) -> Preference:
+        """Return the probability that `output` is better; half of a tie's is its."""
+        if (missing := _missing_text(example, self.order)) is not None:
+            return missing
+        texts = _compared_texts(self.ask, example, self.order)
+        name = self.ask.task.output_name
+        options = [f"{name} A", f"{name} B", *(["Neither is better"] if self.ties else [])]
+        text = joined_text(self.ask.template.render(aspect=aspect).messages)
+        asked = await self._batcher.ask(
+            Question.choice(text, options),
+            (
+                NamedText(name=TASK_TEXT, text=self.ask.task.intro),
+                *(NamedText(name=label, text=text) for _, label, text in texts),
+            ),
+            images=example.images,
+        )
+        about: dict[str, Any] = {"order": self.order, "way": asked.way, "usage": asked.usage}
+        answer = asked.answer
+        if answer.problem is not None:
+            problem = answer.problem
+            return Preference(problem=problem.type, message=problem.message, **about)
+        first, second, *tie = answer.probabilities.values()
+        share = (first + sum(tie) / 2) / (first + second + sum(tie))
+        # A and B are places, not texts: shown back to front, A is `output_b`.
+        value = share if self.order == "forth" else 1 - share
+        return Preference(value=value, notes=answer.notes, **about)
+
+    @cached_property
+    def _batcher(self) -> QuestionBatcher:
+        return QuestionBatcher(self.ask.model)
+
+
+def _missing_text(example: Example, order: OptionOrder) -> Preference | None:
+    """Return a choice without a value if one of the two texts is empty."""
+    if example.output.strip() and other_output(example).strip():
+        return None
+    return Preference(order=order, problem="EmptyOutput", message="one of the two texts is empty")
+
+
+def _compared_texts(ask: Ask, example: Example, order: OptionOrder) -> list[tuple[str, str, str]]:
+    """Return kind, label and text of what a comparison shows, the two texts last."""
+    prepare = ask.template.prepare_text
+    pair = [prepare(example.output), prepare(other_output(example))]
+    if order == "back":
+        pair.reverse()
+    task, name = ask.task, ask.task.output_name
+    texts = [
+        ("source", task.source_name, prepare(example.source or "")),
+        ("context", task.context_name, prepare(example.context or "")),
+        *references_shown(task, example),
+    ]
+    texts = [part for part in texts if part[2].strip()]
+    return [*texts, ("output-a", f"{name} A", pair[0]), ("output-b", f"{name} B", pair[1])]
 
 
 @dataclass(frozen=True)
@@ -242,7 +314,10 @@ class PreferenceScorer:
                 reply = f"; the judge said: {one.reply[:MAX_QUOTED]!r}" if one.reply else ""
                 return Score.unscored(one.problem, one.message + reply, evidence=notes, **about)
         values = [one.value for one in choices if one.value is not None]
-        flipped = len(set(values)) > 1
+        if (way := first.way) is not None:
+            about |= {"how": way.how, "signature": way.sign(self.signature)}
+            about["samples"] = way.samples or None
+        flipped = len({_side(value) for value in values}) > 1
         evidence = [
             {"text": _in_words(one), "order": one.order, "choice": one.value} for one in choices
         ]
@@ -250,7 +325,9 @@ class PreferenceScorer:
             evidence.append({"text": "the choice flipped with the order", "flipped": True})
         # Judges prefer the first text, or the second, whatever it says (position bias); a
         # choice that depends on it says nothing about the texts.
-        value = 0.5 if flipped else values[0]
+        # Probabilities show how much, and their mean over both orders is free of it.
+        mean = math.fsum(values) / len(values)
+        value = mean if way is not None else 0.5 if flipped else values[0]
         return Score(value=value, evidence=(*evidence, *notes), **about)
 
 
@@ -272,5 +349,10 @@ def _problem(answer: Parsed[float | NoRating]) -> str | None:
 
 def _in_words(choice: Preference) -> str:
     first = "output" if choice.order == "forth" else OTHER_OUTPUT
-    better = {1.0: "output", 0.0: OTHER_OUTPUT}.get(choice.value or 0.0, "neither")
+    better = ("output", "neither", OTHER_OUTPUT)[1 - _side(choice.value or 0.0)]
     return f"{first} shown first: {better} is better"
+
+
+def _side(value: float) -> int:
+    """Return 1 if `output` is preferred, -1 if `output_b` is, 0 if neither."""
+    return (value > 0.5) - (value < 0.5)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from textassay.runtime.backends.replay import RecordedModel
     from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
     from textassay.runtime.calls.budget import Budget
+    from textassay.runtime.calls.deciding import decider
     from textassay.runtime.calls.sharing import chained, once
     from textassay.runtime.concurrency import gather
     from textassay.runtime.connected import ConnectedModel
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         ChoicesResponse,
         ContinuationRequest,
         ContinuationResponse,
+        Deciding,
         Model,
         Request,
         Response,
@@ -52,6 +54,14 @@ if TYPE_CHECKING:
         TokenLogprob,
         Wrapper,
         with_images,
+    )
+    from textassay.runtime.questions import (
+        DecisionRequest,
+        DecisionResponse,
+        NamedText,
+        Question,
+        QuestionAnswer,
+        Way,
     )
     from textassay.runtime.settings import Settings
 
@@ -67,6 +77,9 @@ _HOME = {
     "ConnectedModel": "connected",
     "ContinuationRequest": "model",
     "ContinuationResponse": "model",
+    "Deciding": "model",
+    "DecisionRequest": "questions",
+    "DecisionResponse": "questions",
     "DryRunModel": "backends.scripted",
     "Example": "messages",
     "Examples": "data.dataset",
@@ -76,8 +89,11 @@ _HOME = {
     "LlamaCppModel": "backends.local.llamacpp",
     "Message": "messages",
     "Model": "model",
+    "NamedText": "questions",
     "Node": "graph",
     "Plan": "messages",
+    "Question": "questions",
+    "QuestionAnswer": "questions",
     "RecordedModel": "backends.replay",
     "Request": "model",
     "Response": "model",
@@ -90,9 +106,11 @@ _HOME = {
     "Settings": "settings",
     "TokenLogprob": "model",
     "Usage": "messages",
+    "Way": "questions",
     "Wrapper": "model",
-    "connect": "api",
     "chained": "calls.sharing",
+    "connect": "api",
+    "decider": "calls.deciding",
     "each": "graph",
     "fixed": "graph",
     "gather": "concurrency",
@@ -113,6 +131,9 @@ __all__ = [
     "ConnectedModel",
     "ContinuationRequest",
     "ContinuationResponse",
+    "Deciding",
+    "DecisionRequest",
+    "DecisionResponse",
     "DryRunModel",
     "Example",
     "Examples",
@@ -122,8 +143,11 @@ __all__ = [
     "LlamaCppModel",
     "Message",
     "Model",
+    "NamedText",
     "Node",
     "Plan",
+    "Question",
+    "QuestionAnswer",
     "RecordedModel",
     "Request",
     "Response",
@@ -136,9 +160,11 @@ __all__ = [
     "Settings",
     "TokenLogprob",
     "Usage",
+    "Way",
     "Wrapper",
     "chained",
     "connect",
+    "decider",
     "each",
     "errors",
     "fixed",

@@ -2,7 +2,7 @@
 
 The backend that a name stands for, and the wrappers around it in their one order.
 
-    draws -> meter -> adapt -> cache -> single-flight -> prefix -> health -> retry
+    questions -> draws -> meter -> adapt -> cache -> single-flight -> prefix -> health -> retry
     -> budget -> limit -> keep -> deadline -> mask -> thoughts -> backend
 
 With batches: ... single-flight -> budget -> batch.
@@ -29,6 +29,7 @@ from textassay.runtime.calls.adaptation import (
 )
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
+from textassay.runtime.calls.deciding import DecidingModel
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
@@ -388,7 +389,8 @@ def with_cache(
     inner = AdaptingModel(inner, adaptation or Adaptation(core), store)
     # Splitting is outermost, so that each sample has a cache entry of its own.
     outer: Model = OneSamplePerRequest(MeteredModel(inner))
-    return outer if WATCH.observer is None else WATCH.observer.model(outer)
+    # Outside of all of them: what it asks of a chat model is many requests.
+    return DecidingModel(outer if WATCH.observer is None else WATCH.observer.model(outer))
 
 
 def _not_opened(name: str) -> str:

@@ -52,7 +52,7 @@ Outcome = Literal["scored", "abstained", "invalid", "error"]
 """`abstained`: the judge declined; `invalid`: it answered, unusably; `error`: it could not be
 asked."""
 
-How = Literal["text", "sampled", "logprob", "loglikelihood", "tool", "fused"]
+How = Literal["text", "sampled", "logprob", "decision", "loglikelihood", "tool", "fused"]
 """How a score was obtained."""
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

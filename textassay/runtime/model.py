@@ -1,9 +1,10 @@
 """What a model is.
 
-Requests, responses, the two protocols, and the base of everything that wraps a model.
+Requests, responses, the three protocols, and the base of everything that wraps a model.
 
 `generate` is the one ability every model has. `Scoring` is the second protocol, for models that
-return log-probabilities of given choices and of a given continuation. Cache, single-flight, budget,
+return log-probabilities of given choices and of a given continuation. `Deciding` is the third, for
+models that send probabilities for the options of typed questions. Cache, single-flight, budget,
 retry and limit are subclasses of `Wrapper` and know nothing of each other; `connected.py` puts them
 together.
 """
@@ -21,6 +22,7 @@ from pydantic import Field, model_validator
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError
 from textassay.runtime.images import Image, load
 from textassay.runtime.messages import NO_USAGE, Effort, Message, Usage
+from textassay.runtime.questions import DecisionRequest, DecisionResponse, QuestionLimits
 
 Json = dict[str, Any]
 FinishReason = Literal["stop", "length", "filtered", "other"]
@@ -265,10 +267,10 @@ class ContinuationResponse(Message, defer_build=True):
         return math.fsum(t.logprob for t in self.tokens)
 
 
-AnyRequest = Request | ChoicesRequest | ContinuationRequest
-AnyResponse = Response | ChoicesResponse | ContinuationResponse
-Q = TypeVar("Q", Request, ChoicesRequest, ContinuationRequest)
-A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)
+AnyRequest = Request | ChoicesRequest | ContinuationRequest | DecisionRequest
+AnyResponse = Response | ChoicesResponse | ContinuationResponse | DecisionResponse
+Q = TypeVar("Q", Request, ChoicesRequest, ContinuationRequest, DecisionRequest)
+A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse, DecisionResponse)
 
 
 class Capabilities(Message):
@@ -292,6 +294,13 @@ class Capabilities(Message):
     """Images beside the text of a chat; a model has to say that it takes them."""
     thinks: bool | None = None
     """Whether it thinks before it answers."""
+    decide: bool = False
+    """Probabilities for the options of typed questions, many in one request; a model has to say
+    that it sends them. Others answer such questions through `calls.deciding`."""
+    independent_questions: bool = False
+    """Whether the provider promises that questions of one request do not influence each other."""
+    question_limits: QuestionLimits = QuestionLimits()
+    """The most questions, options, levels and tokens of one request that decides."""
     context_length: int | None = None
     """Longest prompt and answer together, in tokens."""
 
@@ -349,6 +358,20 @@ class Scoring(Protocol):
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return the log-probabilities of the tokens of a given text after a prompt.
+
+        Raises:
+            CapabilityError: The model cannot.
+            ModelError: The model could not be asked.
+        """
+        ...
+
+
+@runtime_checkable
+class Deciding(Protocol):
+    """A model that sends probabilities for the options of typed questions."""
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Return one answer for each question, in order; a question may be refused by itself.
 
         Raises:
             CapabilityError: The model cannot.
@@ -442,6 +465,10 @@ class Wrapper:
         """Answer through `around`."""
         return await self.around(request, scoring(self.wrapped, "continuation").continuation)
 
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Answer through `around`."""
+        return await self.around(request, deciding(self.wrapped).decide)
+
     async def aclose(self) -> None:
         """Close the wrapped model."""
         await self.wrapped.aclose()
@@ -465,6 +492,16 @@ def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scorin
             if ability == "choices"
             else " or a server whose completions echo"
         )
+    )
+
+
+def deciding(model: Model) -> Deciding:
+    """Return `model` as one that decides by itself."""
+    if isinstance(model, Deciding) and model.capabilities.decide:
+        return model
+    raise CapabilityError(
+        f"model {model.name!r} sends no probabilities for typed questions; use a decision model "
+        "(decisions/NAME, systemone/NAME)"
     )
 
 

@@ -61,6 +61,8 @@ EMBEDDED = "embedded"
 FORMS = (
     "direct/NAME",
     "responses/NAME",
+    "decisions/NAME",
+    "systemone/NAME",
     "llamacpp/PATH.gguf",
     "llamacpp/HF_REPO:FILE",
     "transformers/PATH_OR_REPOSITORY[@REVISION]",
@@ -79,6 +81,22 @@ def _direct(name: str, rest: str, settings: Settings) -> Model:
             f"model {name!r} needs api_base=, such as http://127.0.0.1:8000/v1"
         )
     return DirectModel(name, **_server(settings), responses=name.startswith("responses/"))
+
+
+def _decisions(name: str, rest: str, settings: Settings) -> Model:
+    from textassay.runtime.backends.decisions import DecisionModel
+
+    if settings.api_base is None:
+        raise ConfigurationError(
+            f"model {name!r} needs api_base=, such as https://api.typesafe.ai/v1"
+        )
+    sampling = ("effort", "thinking_tokens", "temperature", "top_p", "seed", "batch")
+    unused = [field for field in sampling if getattr(settings, field) not in (None, False)]
+    if unused:
+        raise ConfigurationError(
+            f"{name!r} is a decision model and samples nothing: leave out {unused[0]}="
+        )
+    return DecisionModel(name, **_server(settings))
 
 
 def _server(settings: Settings) -> dict[str, Any]:
@@ -122,6 +140,8 @@ def _replay(name: str, rest: str, settings: Settings) -> Model:
 BACKENDS: dict[str, Callable[[str, str, Settings], Model]] = {
     "direct": _direct,
     "responses": _direct,
+    "decisions": _decisions,
+    "systemone": _decisions,
     "llamacpp": _llamacpp,
     "transformers": _transformers,
     "replay": _replay,

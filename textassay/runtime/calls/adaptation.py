@@ -50,7 +50,9 @@ from textassay.runtime.model import (
     Request,
     Response,
     Wrapper,
+    deciding,
 )
+from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.files import decode, encode
@@ -236,6 +238,10 @@ class Adaptation:
         if self.is_remote:
             KNOWN[self._key] = self.learned
         self.unsaved = True
+
+    def learn_most(self, name: str, limit: int) -> None:
+        """Learn the largest number of something that the model takes in one request."""
+        self._learn(most={**self.learned.most, name: limit})
 
     # What is sent -------------------------------------------------------------------------------
 
@@ -799,7 +805,7 @@ class AdaptingModel(Wrapper):
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer with what the model takes."""
         if not self._is_restored:
-            await self._restore()
+            await self.restore()
         adaptation, attempts = self.adaptation, _Attempts(self, request)
         try:
             while True:
@@ -818,7 +824,14 @@ class AdaptingModel(Wrapper):
                 error.usage = attempts.spent + (error.usage or NO_USAGE)
             raise
 
-    async def _restore(self) -> None:
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Answer as it is: whoever splits the questions has put in what the settings say."""
+        return await deciding(self.wrapped).decide(request)
+
+    async def restore(self) -> None:
+        """Begin with what an earlier process has learned and stored."""
+        if self._is_restored:
+            return
         async with self._restoring:  # the first requests come together
             if self._store is None or self._is_restored:
                 return

@@ -33,7 +33,9 @@ from textassay.runtime.model import (
     Sample,
     TokenLogprob,
     Wrapper,
+    deciding,
 )
+from textassay.runtime.questions import DecisionRequest, DecisionResponse, combined
 from textassay.runtime.storage import cache_folder
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.cache_folder import Verification
@@ -91,8 +93,9 @@ LEARNED = "learned"
 _BEGINNING = 32
 """Characters of a part that is looked for by which its places are found."""
 
-_ANSWERS: dict[str, type[Response] | type[ChoicesResponse] | type[ContinuationResponse]] = {
+_ANSWERS: dict[str, type[AnyResponse]] = {
     "generate": Response,
+    "decide": DecisionResponse,
     "choices": ChoicesResponse,
     "continuation": ContinuationResponse,
 }
@@ -107,6 +110,8 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     """Return the name of the answer to a request: SHA-256, in hex, of all that changes it."""
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
+    if isinstance(request, DecisionRequest):
+        return decision_keys(identity, request, together=True)[0]
     # Names of fields are part of the digest (their order is not: keys are sorted). Renaming one, or
     # adding one, would make every answer that was paid for unknown.
     is_sampled = isinstance(request, Request)
@@ -141,6 +146,27 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     return hashlib.sha256(identity + _canonical(fields, "the request")).hexdigest()
 
 
+def decision_keys(
+    identity: Mapping[str, Any] | bytes, request: DecisionRequest, *, together: bool
+) -> list[str]:
+    """Return the key of each question's answer by itself, or of all `together`.
+
+    Every field of the request is part of a key, of its questions those that it answers.
+    """
+    if not isinstance(identity, bytes):
+        identity = identity_bytes(identity)
+    fields = {**vars(request), "key": KEY_FORMAT, "kind": "decide"}
+    questions = fields.pop("questions")
+    fields["images"] = [(one.number, one.name, one.digest) for one in request.images]
+    shared = hashlib.sha256(identity + _canonical(fields, "the request"))
+    keys = []
+    for part in [questions] if together else [(question,) for question in questions]:
+        digest = shared.copy()
+        digest.update(_canonical(part, "a question"))
+        keys.append(digest.hexdigest())
+    return keys
+
+
 def _places(request: AnyRequest, part: str) -> list[int]:
     """Return where the truncatable text occurs; with the prompt, that determines it."""
     if request.prompt is not None:
@@ -160,7 +186,7 @@ def _find(text: str, part: str) -> int:
 
 def _canonical(value: Any, what: str) -> bytes:
     try:
-        return encode(value, sort_keys=True)
+        return encode(value, sort_keys=True, default=vars)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"{what} contains something that is not JSON: {error}") from error
 
@@ -182,26 +208,27 @@ class Keys:
         self._model = model
 
     @cached_property
-    def _identity(self) -> bytes:
+    def identity(self) -> bytes:
+        """The model's identity as keys hold it."""
         # on first use: a local model's is the digest of its file, known once it is open
         return identity_bytes(self._model.identity)
 
     def compute(self, request: AnyRequest) -> str:
         """Return `request_key` of the request as it is now."""
-        return request_key(self._identity, request)
+        return request_key(self.identity, request)
 
     def keep(self, request: AnyRequest, key: str) -> None:
         """Have `get` find the key of a request in inner wrappers."""
-        _last.set((request, self._identity, key))
+        _last.set((request, self.identity, key))
 
     def get(self, request: AnyRequest) -> str:
         """Return the key that was made for this very request on its way in, or else make it."""
         last = _last.get()
         # `is` rather than `==`: wrappers in between replace a request (one per sample, say), and a
         # task may ask several models in turn.
-        if last is not None and last[0] is request and last[1] == self._identity:
+        if last is not None and last[0] is request and last[1] == self.identity:
             return last[2]
-        return request_key(self._identity, request)
+        return request_key(self.identity, request)
 
 
 def encode_answer(response: AnyResponse) -> bytes:
@@ -318,6 +345,21 @@ class StoringModel(Wrapper):
             raise
         return response
 
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Ask and store each answer by itself, if it would be the same without the others."""
+        if self._full is not None or not self.capabilities.independent_questions:
+            return await super().decide(request)
+        response = await deciding(self.wrapped).decide(request)
+        keys = decision_keys(self._keys.identity, request, together=False)
+        try:
+            for key, answer in zip(keys, response.answers, strict=True):
+                one = response.model_copy(update={"answers": (answer,)})
+                await self.store.put(key, encode_answer(one))
+        except StorageError as error:
+            self._full = error
+            raise
+        return response
+
 
 class CachedModel(Wrapper):
     """Answers from the store what it holds; a `StoringModel` inside keeps new answers.
@@ -339,6 +381,26 @@ class CachedModel(Wrapper):
             return cast(A, _decoded(self.store, key, value))
         self._keys.keep(request, key)
         return await call(request)
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Answer from the store, and ask those questions alone that it has no answer to."""
+        if not self.capabilities.independent_questions:
+            return await super().decide(request)
+        keys = decision_keys(self._keys.identity, request, together=False)
+        fetches = [self.store.fetch(key) for key in keys]  # read in one turn of the loop
+        kept = [
+            None if value is None else cast(DecisionResponse, _decoded(self.store, key, value))
+            for key, value in zip(keys, [await fetch for fetch in fetches], strict=True)
+        ]
+        missing = [q for q, one in zip(request.questions, kept, strict=True) if one is None]
+        found = [one for one in kept if one is not None]
+        if not missing:
+            whole = combined([one.answers[0] for one in found], found)
+            return whole.model_copy(update={"usage": CACHED})
+        asked = await deciding(self.wrapped).decide(request.about(missing))
+        new = iter(asked.answers)
+        answers = [next(new) if one is None else one.answers[0] for one in kept]
+        return asked.model_copy(update={"answers": tuple(answers)})
 
 
 class WithIdentity(Wrapper):

@@ -1,0 +1,333 @@
+"""Asks typed questions about one example, and turns the probabilities of their options into scores.
+
+Agents ask one question at a time. Those that are asked about the same texts in one turn of the
+event loop are sent in one request (`QuestionBatcher`), so that a method whose graph judges every
+aspect by itself still sends one request for each text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+from textassay.agents.aggregation import EMPTY, shared_fields
+from textassay.agents.ask import Ask, truncation_note
+from textassay.agents.prompt_template import PromptPart, Task, joined_text, material_texts
+from textassay.agents.questions import QuestionSet, Reply
+from textassay.agents.reading.labels import is_whole
+from textassay.runtime.calls.deciding import decider, possible_ways
+from textassay.runtime.calls.sharing import SharedCalls
+from textassay.runtime.images import Image
+from textassay.runtime.messages import (
+    NO_USAGE,
+    Answer,
+    Aspect,
+    Example,
+    How,
+    Score,
+    SubQuestion,
+    Usage,
+)
+from textassay.runtime.model import Model
+from textassay.runtime.questions import (
+    DecisionRequest,
+    NamedText,
+    Question,
+    QuestionAnswer,
+    Way,
+)
+
+RATING_PROMPT, LABEL_PROMPT, YES_NO_PROMPT = "typed_rating", "typed_label", "typed_yes_no"
+MOST_LEVELS = 10
+"""Levels of a rating that every provider takes (OpenAI's and TypeSafe's limit)."""
+COARSE_LEVELS = 5
+"""Levels of a scale that has more whole ratings than that, or fractional ends."""
+TASK_TEXT = "Task"
+"""Name of the text that says what kind of texts the others are."""
+
+
+class Asked(NamedTuple):
+    """The answer to one question."""
+
+    answer: QuestionAnswer
+    way: Way
+    """How it was obtained."""
+    usage: Usage
+    """Cost of the request, on one of its questions; zero on the others."""
+    truncated_tokens: int
+
+
+class _Material(NamedTuple):
+    texts: tuple[NamedText, ...]
+    images: tuple[Image, ...]
+    truncatable: str
+    draw: int
+    joint: bool
+
+
+class _Answered(NamedTuple):
+    answers: dict[Question, QuestionAnswer]
+    way: Way
+    usage: Usage
+    truncated_tokens: int
+
+
+class QuestionBatcher:
+    """Sends questions about the same material that are asked at the same time in one request."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = decider(model)
+        self._waiting: dict[_Material, dict[Question, None]] = {}
+        self._shared: SharedCalls[_Answered] = SharedCalls()
+
+    async def ask(
+        self,
+        question: Question,
+        texts: tuple[NamedText, ...],
+        *,
+        images: tuple[Image, ...] = (),
+        truncatable: str = "",
+        draw: int = 0,
+        joint: bool = False,
+    ) -> Asked:
+        """Return the answer to a question; arguments as the fields of `DecisionRequest`.
+
+        Raises:
+            ModelError: The model could not be asked.
+        """
+        material = _Material(texts, images, truncatable, draw, joint)
+        while True:
+            self._waiting.setdefault(material, {})[question] = None
+            answered, is_first = await self._shared.join(material, lambda: self._send(material))
+            # a question that comes while a request is under way waits for the next one
+            if question in answered.answers:
+                usage = answered.usage if is_first else NO_USAGE
+                answer = answered.answers[question]
+                return Asked(answer, answered.way, usage, answered.truncated_tokens)
+
+    async def _send(self, material: _Material) -> _Answered:
+        await asyncio.sleep(0)  # until all that is asked in this turn of the loop is there
+        questions = tuple(self._waiting.pop(material))
+        response = await self._model.decide(
+            DecisionRequest(questions=questions, **material._asdict())
+        )
+        return _Answered(
+            dict(zip(questions, response.answers, strict=True)),
+            response.way,
+            response.usage,
+            response.truncated_tokens,
+        )
+
+
+def named_texts(task: Task, example: Example) -> tuple[NamedText, ...]:
+    """Return what questions are about: the task in words, then the texts by their names in it."""
+    texts = material_texts(task, example)
+    return (
+        NamedText(name=TASK_TEXT, text=task.intro),
+        *(NamedText(name=label, text=text) for _, label, text in texts),
+    )
+
+
+def levels_of(aspect: Aspect) -> tuple[str, ...]:
+    """Return the levels of a rating, lowest first, evenly spaced on the aspect's scale.
+
+    Whole ratings, if there are at most `MOST_LEVELS`; else `COARSE_LEVELS` of them.
+    """
+    low, high = aspect.scale
+    steps = int(high - low)
+    if not is_whole(aspect.scale) or steps >= MOST_LEVELS:
+        steps = COARSE_LEVELS - 1
+    return tuple(f"{low + (high - low) * step / steps:g}" for step in range(steps + 1))
+
+
+@dataclass(frozen=True)
+class QuestionScorer:
+    """Scores one example on one aspect by a typed question.
+
+    A rating is the mean of its levels, a label the likeliest one, or the mean of their numbers if
+    they are ordered.
+    """
+
+    ask: Ask
+    """Model, task and profile; the prompt is that of the question about a rating."""
+    method: str
+    """Name for signatures."""
+    label_prompt: str = LABEL_PROMPT
+    """Prompt of the question about an aspect with labels."""
+    variant: str = ""
+    """What else distinguishes scores; goes into the prompt digest."""
+
+    async def __call__(self, example: Example, aspect: Aspect, **shown: Any) -> Score:
+        """Return the score; it has no value if the output is empty or the model gives no answer.
+
+        Args:
+            example: What is judged.
+            aspect: On what.
+            shown: What else the question names, such as `steps`; `None` for what it does without.
+        """
+        example = self.ask.prepare(example)
+        about = shared_fields(example, aspect, how="decision", signature=self.signature)
+        if not example.output.strip():
+            return Score.unscored(EMPTY.type, EMPTY.message, **about)
+        asked = await self._batcher.ask(
+            self.question(aspect, **{k: v for k, v in shown.items() if v is not None}),
+            named_texts(self.ask.task, example),
+            images=example.images,
+            truncatable=self.ask.task.source_name if example.source else "",
+        )
+        return to_score(asked, aspect, about)
+
+    def question(self, aspect: Aspect, **shown: Any) -> Question:
+        """Return the question about an aspect."""
+        return self._question(aspect, tuple(shown.items()))
+
+    @cached_property
+    def _question(self) -> Callable[[Aspect, tuple[tuple[str, Any], ...]], Question]:
+        return lru_cache(maxsize=1024)(self._make_question)
+
+    def _make_question(self, aspect: Aspect, shown: tuple[tuple[str, Any], ...]) -> Question:
+        values = {
+            name: value.in_prompts if isinstance(value, PromptPart) else value
+            for name, value in shown
+        }
+        if aspect.labels:
+            template = self._label_ask.template
+            text = joined_text(template.render(aspect=aspect, **values).messages)
+            return Question.choice(text, aspect.labels)
+        text = joined_text(self.ask.template.render(aspect=aspect, **values).messages)
+        return Question.rating(text, levels_of(aspect))
+
+    @cached_property
+    def _label_ask(self) -> Ask:
+        return replace(self.ask, prompt=self.label_prompt)
+
+    @cached_property
+    def _batcher(self) -> QuestionBatcher:
+        return QuestionBatcher(self.ask.model)
+
+    @property
+    def how_now(self) -> How:
+        """How values are obtained, as far as it is known."""
+        return possible_ways(self.ask.model)[0].how
+
+    @cached_property
+    def prompt_digest(self) -> str:
+        """6 hex digits for the words that are sent apart from the example's own."""
+        return self.ask.digest(self.ask.task.digest, self.variant, also=(self.label_prompt,))
+
+    @cached_property
+    def signature(self) -> str:
+        """What makes scores comparable, but for how they are obtained, which answers say."""
+        return self.signature_as("auto")
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """The signatures that scores can carry."""
+        return tuple(way.sign(self.signature) for way in possible_ways(self.ask.model))
+
+    def signature_as(self, how: str) -> str:
+        """Return the signature of scores that combine this scorer's, such as `fused`."""
+        return self.ask.signature(self.method, self.prompt_digest, how=how)
+
+
+def _with_answer(asked: Asked, about: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a score with how its answer was obtained, and what it cost."""
+    return {
+        **about,
+        "how": asked.way.how,
+        "signature": asked.way.sign(about["signature"]),
+        "usage": asked.usage,
+        "samples": asked.way.samples or None,
+        "mass": asked.answer.mass,
+        "evidence": (*asked.answer.notes, *truncation_note(asked.truncated_tokens)),
+    }
+
+
+def to_score(asked: Asked, aspect: Aspect, about: dict[str, Any]) -> Score:
+    """Return the score that an answer stands for."""
+    answer, about = asked.answer, _with_answer(asked, about)
+    if answer.problem is not None:
+        return Score.unscored(
+            answer.problem.type, answer.problem.message, outcome=answer.outcome, **about
+        )
+    shares = answer.probabilities
+    about["evidence"] = (
+        *({"text": name, "probability": p} for name, p in shares.items()),
+        *about["evidence"],
+    )
+    if aspect.is_nominal:  # their numbers have no mean
+        return Score(value=float(list(shares).index(answer.likeliest)), **about)
+    if aspect.labels:
+        total = math.fsum(shares.values())
+        mean = math.fsum(number * p for number, p in enumerate(shares.values())) / total
+        return Score(value=mean, **about)
+    low, high = aspect.scale
+    value = min(max(answer.mean_on(aspect.scale), low), high)
+    spread = answer.spread * (high - low) / (len(shares) - 1)
+    return Score(value=value, spread=spread, **about)
+
+
+def yes_no_score(asked: Asked, about: dict[str, Any]) -> Score:
+    """Return the share of yes among yes and no as a score from 0 to 1."""
+    about = _with_answer(asked, about) | {"scale": (0.0, 1.0)}
+    answer = asked.answer
+    if answer.problem is not None:
+        return Score.unscored(
+            answer.problem.type, answer.problem.message, outcome=answer.outcome, **about
+        )
+    p = answer.p_yes / math.fsum(answer.probabilities.values())
+    piece = {"text": "yes", "answer": "yes" if p > 0.5 else "no", "p_yes": p, "mass": answer.mass}
+    return Score(value=p, **about | {"evidence": (piece, *about["evidence"])})
+
+
+@dataclass(frozen=True)
+class TypedAnswerer:
+    """Answers one yes/no question about an example by a typed question."""
+
+    ask: Ask
+    """Model, task and the prompt that words the question."""
+
+    async def __call__(self, question: SubQuestion, question_set: QuestionSet) -> Reply:
+        """Return the answer with P(yes) among yes and no, and the mass of both where it is known.
+
+        Args:
+            question: A question of the set.
+            question_set: What it is answered from, its texts without delimiters.
+        """
+        form = question_set.form
+        text = joined_text(
+            self.ask.template.render(
+                names=question_set.names,
+                definition=form.definition if form is not None else "",
+                question=question.text,
+            ).messages
+        )
+        texts = [NamedText(name=part["label"], text=part["text"]) for part in question_set.texts]
+        source = (question_set.source or "").strip()
+        asked = await self._batcher.ask(
+            Question.yes_no(text),
+            (NamedText(name=TASK_TEXT, text=self.ask.task.intro), *texts),
+            images=question_set.images,
+            truncatable=next((part.name for part in texts if source and part.text == source), ""),
+        )
+        reply = Reply(
+            question=question,
+            way=asked.way,
+            samples=asked.way.samples or None,
+            notes=asked.answer.notes,
+            truncated_tokens=asked.truncated_tokens,
+            usage=asked.usage,
+        )
+        if asked.answer.problem is not None:
+            return reply.model_copy(update={"problem": asked.answer.problem})
+        yes, no = asked.answer.p_yes, asked.answer.probabilities["no"]
+        answer = Answer(question=question, p_yes=yes / (yes + no), mass=asked.answer.mass)
+        return reply.model_copy(update={"answer": answer})
+
+    @cached_property
+    def _batcher(self) -> QuestionBatcher:
+        return QuestionBatcher(self.ask.model)

@@ -1,0 +1,58 @@
+"""Decide: every aspect a typed question, all of them in one request."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
+from textassay.methods.judging import PER_ASPECT, PromptMethod
+from textassay.methods.method import PromptOptions
+from textassay.runtime.graph import Node
+from textassay.runtime.messages import How
+
+
+class Decide(PromptMethod):
+    """One typed question for each aspect, answered by a probability for every option; ours.
+
+    1. An aspect with a scale is a rating question with its levels; one with labels is a choice.
+    2. All questions about a text are sent in one request.
+    3. A rating's score is the mean over its levels under the probabilities that come back (the
+       expectation of G-Eval, arXiv 2303.16634, section 2.3), a label's the likeliest one.
+
+    A decision model sends the probabilities. Any other model is asked in words, question by
+    question: its token probabilities are read, or the shares of sampled answers if it sends none.
+    """
+
+    name = "decide"
+    prompt = RATING_PROMPT
+    labels_prompt = "typed_label"
+    Options = PromptOptions
+
+    def nodes(self) -> list[Node]:
+        """Ask about every aspect."""
+        return [Node("scores", self.scorer, **PER_ASPECT)]
+
+    @cached_property
+    def scorer(self) -> QuestionScorer:
+        """The judge."""
+        return QuestionScorer(self.ask(), self.name)
+
+    @cached_property
+    def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
+        """Prompt digest of the judge."""
+        return self.scorer.prompt_digest
+
+    @property
+    def how(self) -> How:
+        """`decision`, or `logprob` or `sampled` of a model that is asked in words."""
+        return self.scorer.how_now
+
+    @property
+    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
+        """Signature of the judge, without how scores are obtained."""
+        return self.scorer.signature
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Those that scores can carry."""
+        return self.scorer.signatures

@@ -1,0 +1,410 @@
+"""A lean client of decision models: probabilities for the options of many typed questions.
+
+Two wire forms carry nearly everything: OpenAI's (`input`, a list of questions, answers by position)
+and System One's (`state`, a map of questions, answers by name). One HTTP request an answer; no
+retries, no limits, no cache: wrappers do that, as for `direct.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import aiohttp
+import orjson
+
+from textassay import __version__
+from textassay.runtime.backends import http_errors
+from textassay.runtime.backends.answers import read_usage
+from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    ContextTooLong,
+    MalformedResponse,
+    ModelError,
+    RequestRefused,
+)
+from textassay.runtime.messages import Price
+from textassay.runtime.model import Capabilities, Json, Request, Response, with_images
+from textassay.runtime.questions import (
+    DECIDED,
+    DECIDED_JOINTLY,
+    DecisionRequest,
+    DecisionResponse,
+    Question,
+    QuestionAnswer,
+    QuestionLimits,
+    SentAnswer,
+    invalid,
+    read_answer,
+    refused,
+)
+
+Form = Literal["openai", "systemone"]
+
+
+class Family(NamedTuple):
+    """How one provider is asked; limits that are not known are 0 and learned from refusals."""
+
+    name: str = ""
+    """Prefix under which litellm knows it; empty for servers of open models."""
+    address: str = r"(?!)"
+    """Pattern of its addresses; names of models are looked at where no address matches."""
+    models: str = r"(?!)"
+    """Pattern of its models' names."""
+    form: Form | None = None
+    """The form that it takes whatever the path is; `None` for the form of the path."""
+    path: str | None = None
+    """Path of its requests; `None` for `/decisions` or `/systemone`, as the model is named."""
+    limits: QuestionLimits = QuestionLimits()
+    independent: bool = False
+    """Whether it promises that questions do not influence each other."""
+    key_variables: tuple[str, ...] = ()
+    """Variables of the environment with its key, which is sent to its own addresses alone."""
+    key_header: str | None = None
+    """Header with the bare key; `None` for `Authorization: Bearer`."""
+
+
+def _most(questions: int = 0, options: int = 255, levels: int = 10, tokens: int = 0) -> Any:
+    return QuestionLimits(questions=questions, options=options, levels=levels, tokens=tokens)
+
+
+FAMILIES = (
+    Family(
+        "typesafe", r"\btypesafe\b", r"^jev-|\bjev-\d", limits=_most(tokens=65_536),
+        independent=True, key_variables=("TYPESAFE_API_KEY",),
+    ),
+    Family(
+        "perplexity", r"\bperplexity\b", r"^pplx-decider", "systemone", "/decisions",
+        limits=_most(128, tokens=262_143), key_variables=("PERPLEXITY_API_KEY",),
+    ),
+    Family(
+        "databricks", r"/serving-endpoints$", path="/{model}/invocations",
+        limits=_most(), key_variables=("DATABRICKS_TOKEN", "DATABRICKS_API_KEY"),
+    ),
+    Family(
+        "cloudflare", r"/ai/run$", path="/{model}", limits=_most(tokens=65_536),
+        key_variables=("CLOUDFLARE_API_TOKEN", "CLOUDFLARE_API_KEY"),
+    ),
+    Family(
+        "openrouter", r"openrouter\.ai|/alpha$", form="systemone", path="/decisions",
+        limits=_most(), key_variables=("OPENROUTER_API_KEY",),
+    ),
+    Family(
+        "fireworks_ai", r"\bfireworks\b", limits=_most(options=208, tokens=262_144),
+        key_variables=("FIREWORKS_API_KEY",),
+    ),
+    Family(
+        "parallel", r"\bparallel\b", form="systemone", path="/decisions",
+        limits=_most(100, tokens=32_000), key_variables=("PARALLEL_API_KEY",),
+        key_header="x-api-key",
+    ),
+    Family(
+        "openai", r"api\.openai\.com", r"^gpt-\d", limits=_most(400, tokens=922_000),
+        key_variables=("OPENAI_API_KEY",),
+    ),
+)  # fmt: skip
+"""Providers as of November 2026; see docs/decision-models.md for their sources."""
+
+
+def family_of(api_base: str, model: str) -> Family:
+    """Return the provider at an address, or else of a model; an unnamed one if it is unknown."""
+    by_address = (f for f in FAMILIES if re.search(f.address, api_base.rstrip("/")))
+    by_model = (f for f in FAMILIES if re.search(f.models, model))
+    return next(by_address, None) or next(by_model, Family())
+
+
+def key_of(family: Family, api_base: str) -> str | None:
+    """Return the key that the environment has for a provider, at its own address."""
+    if not re.search(family.address, api_base.rstrip("/")):
+        return None
+    return next(filter(None, map(os.environ.get, family.key_variables)), None)
+
+
+@lru_cache(maxsize=1)
+def _price_table() -> Mapping[str, Any]:
+    # The file alone: importing litellm takes three seconds.
+    found = find_spec("litellm")
+    folder = Path(next(iter(found.submodule_search_locations or ()))) if found else Path()
+    file = folder / "model_prices_and_context_window_backup.json"
+    table: Mapping[str, Any] = orjson.loads(file.read_bytes()) if file.is_file() else {}
+    return table
+
+
+def known_price(family: Family, model: str) -> Price | None:
+    """Return litellm's price of a hosted model in US dollars per million tokens, if it has one."""
+    if not family.name:
+        return None
+    table = _price_table()
+    row = table.get(f"{family.name}/{model}") or (
+        table.get(model, {}) if family.name == "openai" else {}
+    )
+
+    def dollars(name: str) -> float:
+        per_token = row.get(f"{name}_decisions", row.get(name)) or 0.0
+        return round(float(per_token) * 1e6, 9)
+
+    price, cached = dollars("input_cost_per_token"), dollars("cache_read_input_token_cost")
+    # 0 stands in that table for a rate which the provider has not published; output is free
+    return (price, 0.0, cached or price) if price else None
+
+
+class DecisionModel:
+    """Asks a server of decision models; writes no text."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_base: str,
+        api_key: str | None = None,
+        price: Price | None = None,
+        endpoint: Endpoint | None = None,
+    ) -> None:
+        """Keep the address; nothing is connected before the first request."""
+        prefix, _, self._model = name.partition("/")
+        self.name = name
+        family = family_of(api_base, self._model)
+        self._form: Form = family.form or ("openai" if prefix == "decisions" else "systemone")
+        self._path = (family.path or f"/{prefix}").replace("{model}", self._model)
+        endpoint = endpoint or Endpoint()
+        key = api_key or key_of(family, api_base)
+        headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
+        if key and not key.isprintable():
+            raise ConfigurationError("the API key contains a line end or another control character")
+        if key and (header := endpoint.key_header or family.key_header):
+            headers[header] = key
+        elif key:
+            headers["Authorization"] = f"Bearer {key}"
+        self._http = HttpClient(api_base, endpoint, name=name, headers=headers, key=key)
+        self.identity = {
+            "backend": "decisions",
+            "model": self._model,
+            "api_base": self._http.base,
+            "api": prefix,
+        }
+        self.price = price or known_price(family, self._model)
+        """US dollars per million tokens, or `None` if not known."""
+        self.capabilities = Capabilities(
+            n=False, logprobs=False, json_schema=False, seed=False, choices=False,
+            continuation=False, functions=False, thinks=False,
+            images=None if self._form == "openai" else False,
+            decide=True, independent_questions=family.independent, question_limits=family.limits,
+        )  # fmt: skip
+
+    async def generate(self, request: Request) -> Response:
+        """Refuse: a decision model writes nothing."""
+        raise CapabilityError(
+            f"{self.name!r} is a decision model, which answers typed questions and writes no text;"
+            " give a chat model for this role"
+        )
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Return the probabilities of all options, checked question by question."""
+        if request.images:
+            if self._form != "openai":
+                raise CapabilityError(f"{self.name!r} is asked about texts alone, without images")
+            request = await with_images(request)
+        payload = await self._post({"model": self._model, **request_fields(request, self._form)})
+        response = read_response(payload, request, self.price)
+        independent = self.capabilities.independent_questions
+        return response.model_copy(update={"way": DECIDED if independent else DECIDED_JOINTLY})
+
+    async def aclose(self) -> None:
+        """Close all connections; safe to call twice."""
+        await self._http.aclose()
+
+    async def _post(self, body: Json) -> Any:
+        base, secrets = self._http.base, self._http.secrets
+        try:
+            status, headers, raw = await self._http.send(
+                "POST", base + self._path, orjson.dumps(body)
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._http.failed(error) from error
+        if not 200 <= status < 300:
+            raise self._refused(status, headers, raw)
+        try:
+            payload = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            try:
+                payload = json.loads(raw)  # takes NaN, which only one of the answers may have
+            except ValueError:
+                payload = http_errors.parse_json(raw, where=base, secret=secrets)
+        if http_errors.is_error_payload(payload):
+            raise http_errors.from_error_payload(payload, where=base, secret=secrets)
+        return payload
+
+    def _refused(self, status: int, headers: Mapping[str, str], raw: bytes) -> ModelError:
+        error = self._http.refused(status, headers, raw)
+        # TypeSafe sends this code without any message
+        is_long = status == 413 or (status == 400 and b"max_tokens_exceeded" in raw)
+        if is_long and type(error) is RequestRefused:
+            return ContextTooLong(*error.args)
+        return error
+
+
+# ---- requests ----
+
+
+def request_fields(request: DecisionRequest, form: Form) -> Json:
+    """Return the fields of a body; questions are named `q1`, `q2`, ... in order."""
+    named = [(f"q{number}", q) for number, q in enumerate(request.questions, start=1)]
+    if form == "systemone":
+        questions: Any = {name: _as_systemone(question) for name, question in named}
+        return {"state": material(request), "questions": questions, **request.extra}
+    questions = [{"name": name, **_as_openai(question)} for name, question in named]
+    given = material(request)
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    content: Any = text
+    if request.images:
+        shown = [{"type": "input_image", "image_url": image.place} for image in request.images]
+        content = [{"role": "user", "content": [*shown, {"type": "input_text", "text": text}]}]
+    return {"input": content, "questions": questions, **request.extra}
+
+
+def material(request: DecisionRequest) -> str | dict[str, str]:
+    """Return the only text as it is, or several by name: no text can forge the end of another."""
+    if len(request.texts) == 1:
+        return request.texts[0].text
+    return {text.name: text.text for text in request.texts}
+
+
+def _as_openai(question: Question) -> Json:
+    if question.kind == "yes_no":
+        meanings = [f"\n{o.name.capitalize()}: {o.meaning}" for o in question.options if o.meaning]
+        return {"type": "predicate", "instructions": "".join([question.text, *meanings])}
+    kind, field, key = (
+        ("choice", "choices", "value")
+        if question.kind == "choice"
+        else ("score", "levels", "label")
+    )
+    options = [
+        {key: o.name, **({"description": o.meaning} if o.meaning else {})} for o in question.options
+    ]
+    return {"type": kind, "instructions": question.text, field: options}
+
+
+def _as_systemone(question: Question) -> Json:
+    if question.kind == "yes_no":
+        meant = {
+            side: option.meaning
+            for side, option in zip(("true", "false"), question.options, strict=True)
+            if option.meaning
+        }
+        criteria: Any = {"criteria": meant} if meant else {}
+        return {"type": "noul", "instructions": question.text, **criteria}
+    if question.kind == "choice":
+        criteria = {option.name: option.meaning or None for option in question.options}
+        return {"type": "choice", "instructions": question.text, "criteria": criteria}
+    levels = [option.meaning or option.name for option in question.options]
+    return {"type": "score", "instructions": question.text, "criteria": levels}
+
+
+# ---- answers ----
+
+_KINDS = {
+    "predicate": "yes_no", "noul": "yes_no", "boolean": "yes_no", "choice": "choice",
+    "score": "rating",
+}  # fmt: skip
+
+
+def read_response(payload: Any, request: DecisionRequest, price: Price | None) -> DecisionResponse:
+    """Return the answers in a body of either form, each checked by itself."""
+    inner = payload
+    for envelope in ("result", "response"):  # Cloudflare's and Databricks' `ai_decide`
+        if isinstance(inner, dict) and isinstance(inner.get(envelope), dict):
+            inner = inner[envelope]
+    answers = inner.get("answers") if isinstance(inner, dict) else None
+    if isinstance(answers, dict):
+        read = _read_map(answers, request.questions)
+    elif isinstance(answers, list):
+        read = _read_list(answers, request.questions)
+    else:
+        raise MalformedResponse("the server sent no answers to typed questions")
+    usage, model = read_usage(inner, price), inner.get("model")
+    if (cost := _stated_cost(inner)) is not None:
+        usage = usage.model_copy(update={"cost": cost})
+    return DecisionResponse(
+        answers=tuple(read),
+        way=DECIDED,
+        usage=usage,
+        model=model if isinstance(model, str) else None,
+    )
+
+
+def _stated_cost(payload: Mapping[str, Any]) -> float | None:
+    """Return what OpenRouter says that a request cost, in US dollars."""
+    usage = payload.get("usage")
+    cost = usage.get("cost") if isinstance(usage, dict) else None
+    return float(cost) if isinstance(cost, float) and 0 <= cost < float("inf") else None
+
+
+def _read_map(answers: Json, questions: Sequence[Question]) -> Iterable[QuestionAnswer]:
+    unasked = answers.keys() - {f"q{number}" for number in range(1, len(questions) + 1)}
+    for number, question in enumerate(questions, start=1):
+        yield _read(question, answers.get(f"q{number}"), unasked)
+
+
+def _read_list(answers: list[Any], questions: Sequence[Question]) -> Iterable[QuestionAnswer]:
+    """Read answers by position; a name that was sent with one must be that of its question."""
+    names = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
+    are_unnamed = names == [None] * len(questions)
+    unasked = set(map(str, names[len(questions) :]))
+    for index, question in enumerate(questions):
+        answer = answers[index] if index < len(answers) else None
+        name = names[index] if index < len(answers) else None
+        if answer is not None and not are_unnamed and name != f"q{index + 1}":
+            yield invalid(
+                "OtherAnswer",
+                f"the answer at place {index + 1} names the question {str(name)[:40]!a}, not"
+                f" q{index + 1}",
+            )
+        else:
+            yield _read(question, answer, unasked)
+
+
+def _read(question: Question, answer: Any, unasked: set[str]) -> QuestionAnswer:
+    if answer is None:
+        return invalid("MissingAnswer", "the server sent no answer to this question")
+    if not isinstance(answer, dict):
+        return invalid("MalformedProbabilities", f"the answer is {str(answer)[:40]!a}")
+    if answer.get("type") == "refusal":
+        return refused("the model refuses to answer this question")
+    read = read_answer(question, _sent(answer))
+    if unasked:
+        note = {"text": "answers to other questions were sent beside", "sent": sorted(unasked)[:3]}
+        read = read.model_copy(update={"notes": (*read.notes, note)})
+    return read
+
+
+def _sent(answer: Json) -> SentAnswer:
+    kind = _KINDS.get(str(answer.get("type")), answer.get("type"))
+    shares: list[tuple[object, object]]
+    given = answer.get("probabilities")
+    if kind == "yes_no":
+        yes = answer.get("noul", answer.get("probability"))
+        no = 1 - yes if isinstance(yes, int | float) and not isinstance(yes, bool) else yes
+        shares = [("yes", yes), ("no", no)]
+    elif isinstance(given, dict):
+        shares = list(given.items())
+    elif isinstance(given, list):
+        shares = [(one.get("value"), one.get("probability")) for one in given if type(one) is dict]
+    else:
+        shares = []
+    return SentAnswer(
+        kind,
+        shares,
+        score=answer.get("score"),
+        choice=answer.get("choice"),
+        confidence=answer.get("confidence"),
+        mass=answer.get("x_label_mass"),
+    )

@@ -1,0 +1,522 @@
+"""Answers typed questions with any model.
+
+A decision model is sent them as they are, in as few requests as its limits allow. Any other model
+is asked in words, question by question behind the same material: by the probabilities of the
+options as the next token, or by written answers if it sends none. Which of the two is settled at
+the first answer, once for each connection; answers of both never stand in one run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from textassay.runtime.calls.adaptation import AdaptingModel
+from textassay.runtime.calls.budget import estimate_tokens
+from textassay.runtime.concurrency import gather
+from textassay.runtime.errors import CapabilityError, ContextTooLong, RequestRefused
+from textassay.runtime.messages import NO_USAGE
+from textassay.runtime.model import (
+    ChatMessage,
+    ChoicesRequest,
+    ChoicesResponse,
+    InProcessModel,
+    Json,
+    Model,
+    Request,
+    Response,
+    Sample,
+    Wrapper,
+    deciding,
+    scoring,
+    unwrapped,
+)
+from textassay.runtime.questions import (
+    DECIDED,
+    DECIDED_JOINTLY,
+    DecisionRequest,
+    DecisionResponse,
+    Question,
+    QuestionAnswer,
+    Way,
+    combined,
+    invalid,
+)
+
+SAMPLES, SAMPLES_OF_THINKING = 20, 5
+"""Written answers in place of probabilities (G-Eval, section 2.3), and of a model that thinks: a
+thought costs more than fifty short answers."""
+TOKENS_TO_SHOW = 1024
+"""Longest answer that is to show whether a model thinks."""
+MAX_TOKENS = 16
+"""Longest written answer to one question; an answer to several has as many for each."""
+MIN_MASS = 0.1
+"""Least probability of all reported options together if another one is not reported."""
+MAX_LETTERS = 26
+MAX_DIGITS = 9
+"""Options that one letter, or one digit, each can stand for."""
+
+
+READ_WORDS = """Answer with {labels} and nothing else."""
+JSON_WORDS = (
+    "Answer with one JSON object and nothing else: by the name of each question, one of its answers"
+    " as it stands before the colon."
+)
+WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}1".encode()).hexdigest()[:6]
+"""Digest of the words around a question; the last digit counts changes of their layout."""
+
+READ = Way(how="logprob", words=WORDS)
+
+_NUMBERED = re.compile(r"questions?\W{0,3}(q?)(\d+)", re.I)
+_TOO_MANY = re.compile(
+    r"questions\b(?!\W{0,3}q?\d).*\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)"
+    r"|more than)\b|\b(most|maximum|max|limit|up to|too many|more than)\b.*\bquestions\b",
+    re.I | re.S,
+)
+_QUOTED = re.compile("“(.*)”", re.S)
+
+
+def decider(model: Model) -> DecidingModel:
+    """Return `model` as one that answers typed questions; a connected one does so already."""
+    outer: Model = model
+    while isinstance(outer, Wrapper):
+        if isinstance(outer, DecidingModel):
+            return outer
+        outer = outer.wrapped
+    return DecidingModel(model)
+
+
+def possible_ways(model: Model) -> tuple[Way, ...]:
+    """Return how the answers of a model may be obtained, as far as is known before it is asked."""
+    able = model.capabilities
+    if able.decide:
+        return (DECIDED if able.independent_questions else DECIDED_JOINTLY,)
+    counts = (SAMPLES, SAMPLES_OF_THINKING)
+    sampled = [_sampled(n, joint=joint) for joint in (False, True) for n in counts]
+    return tuple(sampled) if able.choices is False else (READ, *sampled)
+
+
+def _sampled(samples: int, *, joint: bool) -> Way:
+    return Way(how="sampled", samples=samples, joint=joint, words=WORDS)
+
+
+class DecidingModel(Wrapper):
+    """Answers typed questions whatever the wrapped model is.
+
+    Outside of all other wrappers: the requests that it makes pass through cache, limits and budget
+    like any others.
+    """
+
+    def __init__(self, wrapped: Model) -> None:
+        super().__init__(wrapped)
+        self._most_tokens = 0
+        self._settling = asyncio.Lock()
+        self._reads_logprobs: bool | None = None
+        self._is_plain = False
+        self._samples = 0
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Answer in the one way that the model allows."""
+        if self.capabilities.decide:
+            return await self._natively(request)
+        return await self._in_words(request)
+
+    # ---- decision models ----
+
+    async def _natively(self, request: DecisionRequest) -> DecisionResponse:
+        """Ask as few requests as the limits allow, which are learned from refusals."""
+        limits = self.capabilities.question_limits
+        for question in request.questions:
+            if (reason := limits.refuses(question)) is not None:
+                raise CapabilityError(f"{self.name!r}: {reason}: {question.text[:80]!r}")
+        adapting = self._adapting
+        extra = request.extra
+        if adapting is not None:
+            await adapting.restore()
+            extra = {**adapting.adaptation.sampling.extra, **extra}
+        plain = request.model_copy(update={"joint": False, "truncatable": "", "extra": extra})
+        parts = [plain.about(part) for part in self._packages(plain)]
+        responses = await gather([self._package(part) for part in parts])
+        if len(responses) == 1:
+            return responses[0]
+        return combined([a for one in responses for a in one.answers], responses)
+
+    @property
+    def _adapting(self) -> AdaptingModel | None:
+        model: Model = self.wrapped
+        while isinstance(model, Wrapper):
+            if isinstance(model, AdaptingModel):
+                return model
+            model = model.wrapped
+        return None
+
+    @property
+    def _most_questions(self) -> int:
+        known = self.capabilities.question_limits.questions
+        adapting = self._adapting
+        learned = 0 if adapting is None else adapting.adaptation.learned.most.get("questions", 0)
+        return min(filter(None, (known, learned)), default=0)
+
+    def _packages(self, request: DecisionRequest) -> Iterator[Sequence[Question]]:
+        """Yield the questions of each request, in order, as many as the limits allow."""
+        questions = request.questions
+        most = self._most_questions or len(questions)
+        known = self.capabilities.question_limits.tokens
+        tokens = min(filter(None, (known, self._most_tokens)), default=0)
+        if not tokens or estimate_tokens(request.text) <= tokens:
+            for start in range(0, len(questions), most):
+                yield questions[start : start + most]
+            return
+        shared = estimate_tokens(" ".join(text.text for text in request.texts))
+        package: list[Question] = []
+        used = shared
+        for question in questions:
+            size = estimate_tokens(question.model_dump_json())
+            if package and (len(package) == most or used + size > tokens > shared):
+                yield package
+                package, used = [], shared
+            package.append(question)
+            used += size
+        yield package
+
+    async def _package(self, request: DecisionRequest) -> DecisionResponse:
+        """Ask one request, and smaller ones if the server takes no such many or long questions."""
+        questions = request.questions
+        try:
+            return await deciding(self.wrapped).decide(request)
+        except RequestRefused as error:
+            parts = self._smaller(request, error)
+            if len(questions) == 1 or not parts:
+                raise
+            refused = error
+        if isinstance(parts, int):  # the server names one question: the others may be answered
+            rest = await self._package(request.about(_without(questions, parts)))
+            answer = invalid("QuestionRefused", str(refused))
+            answers = (*rest.answers[:parts], answer, *rest.answers[parts:])
+            return rest.model_copy(update={"answers": answers})
+        # one after the other: what is refused again is learned before the next is sent
+        responses = [await self._package(request.about(part)) for part in parts]
+        return combined([a for one in responses for a in one.answers], responses)
+
+    def _smaller(
+        self, request: DecisionRequest, error: RequestRefused
+    ) -> int | Sequence[Sequence[Question]]:
+        """Return what to ask instead: parts of the questions, or all but the one at a place."""
+        questions = request.questions
+        half = len(questions) // 2
+        if isinstance(error, ContextTooLong):
+            self._most_tokens = estimate_tokens(request.text) - 1
+            return questions[:half], questions[half:]
+        quoted = _QUOTED.search(str(error))
+        said = quoted[1] if quoted else ""
+        if (named := _NUMBERED.search(said)) is not None:
+            place = int(named[2]) - bool(named[1])
+            return place if 0 <= place < len(questions) else ()
+        if not _TOO_MANY.search(said):
+            return ()
+        most = max(
+            (n for n in map(int, re.findall(r"\d+", said)) if 0 < n < len(questions)), default=half
+        )
+        if (adapting := self._adapting) is not None:
+            adapting.adaptation.learn_most("questions", most)
+        return [questions[start : start + most] for start in range(0, len(questions), most)]
+
+    # ---- other models ----
+
+    async def _in_words(self, request: DecisionRequest) -> DecisionResponse:
+        asked = _InWords(request)
+        first: list[ChoicesResponse] = []
+        if self._reads_logprobs is None:
+            async with self._settling:
+                if self._reads_logprobs is None:
+                    first = await self._settle(asked)
+        if self._reads_logprobs:
+            return await self._by_logprobs(asked, first)
+        if not self._samples:
+            async with self._settling:
+                if not self._samples:
+                    await self._count_samples(asked)
+        return await self._by_samples(asked, joint=request.joint and len(request.questions) > 1)
+
+    async def _settle(self, asked: _InWords) -> list[ChoicesResponse]:
+        """Find out whether the model sends probabilities; return its answer to the question."""
+        first: list[ChoicesResponse] = []
+        if self.capabilities.choices is not False:
+            ways = (False, True) if isinstance(unwrapped(self), InProcessModel) else (False,)
+            for self._is_plain in ways:
+                try:
+                    first = [await self._scored(asked, 0)]
+                    break
+                except CapabilityError:
+                    continue
+        self._reads_logprobs = bool(first)
+        return first
+
+    async def _scored(self, asked: _InWords, place: int) -> ChoicesResponse:
+        fields = asked.fields(place, plain=self._is_plain)
+        request = ChoicesRequest(**fields, choices=asked.forms(place))
+        return await scoring(self.wrapped, "choices").choices(request)
+
+    async def _by_logprobs(
+        self, asked: _InWords, first: Sequence[ChoicesResponse]
+    ) -> DecisionResponse:
+        places = range(len(first), len(asked.questions))
+        rest = await gather([self._one_scored(asked, place) for place in places])
+        given = [*first, *rest]
+        responses = [one for one in given if isinstance(one, ChoicesResponse)]
+        answers = [
+            asked.read_choices(place, one) if isinstance(one, ChoicesResponse) else one
+            for place, one in enumerate(given)
+        ]
+        return DecisionResponse(
+            answers=tuple(answers),
+            way=READ,
+            usage=sum((one.usage for one in responses), NO_USAGE),
+            model=next((one.model for one in responses), None),
+            truncated_tokens=max((one.truncated_tokens for one in responses), default=0),
+        )
+
+    async def _one_scored(self, asked: _InWords, place: int) -> ChoicesResponse | QuestionAnswer:
+        try:
+            return await self._scored(asked, place)
+        except CapabilityError as error:
+            # The run reads probabilities: samples in their place would be another measure.
+            return invalid("NoLogprobs", str(error))
+
+    async def _count_samples(self, asked: _InWords) -> None:
+        """Settle how many answers are written: fewer by a model that thinks, which one shows."""
+        if self.capabilities.thinks is None:
+            fields = asked.fields(0, plain=self._is_plain)
+            await self.wrapped.generate(
+                Request(
+                    **fields,
+                    temperature=1.0,
+                    max_tokens=TOKENS_TO_SHOW,
+                    dry_run_answer=asked.labels[0][0],
+                )
+            )
+        self._samples = SAMPLES_OF_THINKING if self.capabilities.thinks else SAMPLES
+
+    async def _by_samples(self, asked: _InWords, *, joint: bool) -> DecisionResponse:
+        n, draw = self._samples, asked.request.draw
+        if joint:
+            many = Request(
+                **asked.fields_of_all(plain=self._is_plain),
+                n=n,
+                draw=draw,
+                temperature=1.0,
+                max_tokens=MAX_TOKENS * len(asked.questions),
+                json_schema=asked.schema,
+                dry_run_answer=asked.dry_run_object,
+            )
+            responses = [await self._written(many)]
+            objects = [asked.read_object(sample) for sample in responses[0].samples]
+            votes = [[one.get(place) for one in objects] for place in range(len(asked.questions))]
+        else:
+            singles = [
+                Request(
+                    **asked.fields(place, plain=self._is_plain),
+                    n=n,
+                    draw=draw,
+                    temperature=1.0,
+                    max_tokens=MAX_TOKENS,
+                    dry_run_answer=asked.labels[place][0],
+                )
+                for place in range(len(asked.questions))
+            ]
+            responses = await gather([self._written(single) for single in singles])
+            votes = [
+                [asked.read_written(place, sample) for sample in one.samples]
+                for place, one in enumerate(responses)
+            ]
+        answers = [asked.shares(place, given, n) for place, given in enumerate(votes)]
+        return DecisionResponse(
+            answers=tuple(answers),
+            way=_sampled(n, joint=joint),
+            usage=sum((one.usage for one in responses), NO_USAGE),
+            model=responses[0].model,
+            truncated_tokens=max(one.truncated_tokens for one in responses),
+        )
+
+    async def _written(self, request: Request) -> Response:
+        """Return all samples that a request asks for, of servers that send fewer at a time, too."""
+        response = await self.wrapped.generate(request)
+        samples, usage = response.samples[: request.n], response.usage
+        while len(samples) < request.n:
+            rest = {"n": request.n - len(samples), "draw": request.draw + len(samples)}
+            more = await self.wrapped.generate(request.model_copy(update=rest))
+            samples += more.samples[: rest["n"]]
+            usage += more.usage
+        return response.model_copy(update={"samples": samples, "usage": usage})
+
+
+def _without(questions: Sequence[Question], place: int) -> Sequence[Question]:
+    return (*questions[:place], *questions[place + 1 :])
+
+
+class _InWords:
+    """A request as a chat model is asked it: the material first, then one question."""
+
+    def __init__(self, request: DecisionRequest) -> None:
+        self.request, self.questions = request, request.questions
+        number = _unused_number(text.text for text in request.texts)
+        self._shared = "".join(
+            f"{text.name.capitalize()}:\n<text-{number}>\n{text.text}\n</text-{number}>\n\n"
+            for text in request.texts
+        )
+        self.labels = [_labels(question) for question in self.questions]
+        """What stands for each option in the answer to each question."""
+
+    def fields(self, place: int, *, plain: bool) -> dict[str, Any]:
+        """Return the prompt of one question, as requests take it."""
+        labels = self.labels[place]
+        named = f"{', '.join(labels[:-1])} or {labels[-1]}"
+        words = READ_WORDS.format(labels=named)
+        return self._prompt(f"{self._asked(place)}\n\n{words}", plain=plain)
+
+    def fields_of_all(self, *, plain: bool) -> dict[str, Any]:
+        """Return the prompt of all questions."""
+        asked = [f"q{place + 1}: {self._asked(place)}" for place in range(len(self.questions))]
+        words = JSON_WORDS
+        return self._prompt("\n\n".join([*asked, words]), plain=plain)
+
+    def _prompt(self, rest: str, *, plain: bool) -> dict[str, Any]:
+        request, text = self.request, self._shared + rest
+        cut = next((t.text for t in request.texts if t.name == request.truncatable), None)
+        fields: dict[str, Any] = {"truncatable": cut, "extra": request.extra}
+        if plain:
+            return {**fields, "prompt": f"{text}\n\nAnswer:"}
+        message = ChatMessage(role="user", content=text)
+        shared = len(self._shared) if len(self.questions) > 1 else 0
+        return {
+            **fields, "messages": (message,), "images": request.images, "shared_prefix": shared,
+        }  # fmt: skip
+
+    def _asked(self, place: int) -> str:
+        question = self.questions[place]
+        lines = [question.text]
+        for label, option in zip(self.labels[place], question.options, strict=True):
+            told = [part for part in (option.name, option.meaning) if part and part != label]
+            if told:
+                lines.append(f"{label}: {': '.join(told)}")
+        if question.kind == "rating":
+            lines.append(f"{self.labels[place][0]} is the lowest answer.")
+        return "\n".join(lines)
+
+    def forms(self, place: int) -> dict[str, tuple[str, ...]]:
+        """Return the surface forms of each label."""
+        forms = {}
+        for label in self.labels[place]:
+            words = dict.fromkeys((label, label.capitalize()))
+            forms[label] = (*words, *(f" {word}" for word in words))
+        return forms
+
+    def read_choices(self, place: int, response: ChoicesResponse) -> QuestionAnswer:
+        """Return the options' probabilities, renormalized over all that the model reported."""
+        labels, names = self.labels[place], self.questions[place].names
+        logprobs = [response.logprobs.get(label) for label in labels]
+        known = [logprob for logprob in logprobs if logprob is not None]
+        mass = response.mass
+        if not known or (len(known) < len(labels) and mass < MIN_MASS):
+            return invalid(
+                "NoLabelMass",
+                f"all options together have probability {mass:.3g} for this model, less than"
+                f" {MIN_MASS:g}, and some are not among its likeliest tokens",
+            )
+        top = max(known)
+        weights = [0.0 if one is None else math.exp(one - top) for one in logprobs]
+        total = math.fsum(weights)
+        shares = {name: weight / total for name, weight in zip(names, weights, strict=True)}
+        missing = [n for n, logprob in zip(names, logprobs, strict=True) if logprob is None]
+        note = {"text": "options that are not among the likeliest tokens", "options": missing}
+        return self._answered(place, shares, mass=mass, notes=(note,) * bool(missing))
+
+    def _answered(self, place: int, shares: dict[str, float], **more: Any) -> QuestionAnswer:
+        score = None
+        if self.questions[place].kind == "rating":
+            score = math.fsum(level * share for level, share in enumerate(shares.values()))
+        return QuestionAnswer(probabilities=shares, score=score, **more)
+
+    def read_written(self, place: int, sample: Sample) -> int | None:
+        """Return the option that a written answer begins with, if it is one and ends there."""
+        labels = self.labels[place]
+        by_text = {label.casefold(): option for option, label in enumerate(labels)}
+        any_label = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
+        # a letter may be a word, such as an article, so only a mark may follow it
+        end = r"\b" if self.questions[place].kind == "yes_no" else r"[*\s]*($|[).:,;\n])"
+        found = re.match(rf"\W*({any_label}){end}", sample.text, re.I)
+        return None if found is None else by_text[found[1].casefold()]
+
+    @property
+    def schema(self) -> Json:
+        """JSON schema of an answer to all questions."""
+        properties = {
+            f"q{place + 1}": {"type": "string", "enum": list(labels)}
+            for place, labels in enumerate(self.labels)
+        }
+        return {
+            "type": "object", "properties": properties, "required": list(properties),
+            "additionalProperties": False,
+        }  # fmt: skip
+
+    @property
+    def dry_run_object(self) -> str:
+        """A well-formed answer to all questions."""
+        return json.dumps({f"q{i}": labels[0] for i, labels in enumerate(self.labels, start=1)})
+
+    def read_object(self, sample: Sample) -> Mapping[int, int]:
+        """Return the options that an answer to all questions gives, by place."""
+        text = sample.text
+        try:
+            given = json.loads(text[text.index("{") : text.rindex("}") + 1])
+        except ValueError:
+            return {}
+        answers = given if isinstance(given, dict) else {}
+        found = {}
+        for place, labels in enumerate(self.labels):
+            answer = str(answers.get(f"q{place + 1}"))
+            if answer in labels:
+                found[place] = labels.index(answer)
+        return found
+
+    def shares(self, place: int, votes: Sequence[int | None], n: int) -> QuestionAnswer:
+        """Return the options' shares of written answers, if most of these give one."""
+        counts = Counter(vote for vote in votes if vote is not None)
+        usable = counts.total()
+        if not usable or 2 * usable < n:
+            return invalid("NoAnswerFound", f"{usable} of {n} written answers name an option")
+        names = self.questions[place].names
+        shares = {name: counts[option] / usable for option, name in enumerate(names)}
+        note = {"text": f"{usable} of {n} written answers are usable"}
+        return self._answered(place, shares, notes=(note,))
+
+
+def _labels(question: Question) -> tuple[str, ...]:
+    """Return what stands for each option: words, digits or letters, one token each if possible."""
+    names, count = question.names, len(question.options)
+    if question.kind == "yes_no":
+        return names
+    if question.kind == "rating":
+        if all(len(name) == 1 and name in "0123456789" for name in names):
+            return names
+        if count <= MAX_DIGITS:
+            return tuple(str(number) for number in range(1, count + 1))
+    if count <= MAX_LETTERS:
+        return tuple(chr(ord("A") + place) for place in range(count))
+    return tuple(str(number) for number in range(1, count + 1))
+
+
+def _unused_number(texts: Iterable[str]) -> str:
+    """Return digits of delimiters that no text can forge, as they follow from all of them."""
+    known = tuple(texts)
+    joined = "\x1f".join(f"{len(text)}:{text}" for text in known)
+    number = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    while any(number in text for text in known):
+        number = hashlib.sha256(number.encode()).hexdigest()[:8]
+    return number

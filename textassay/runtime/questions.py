@@ -1,0 +1,354 @@
+"""Typed questions about a text, and the probabilities that answer them.
+
+A question is answered by a probability for every one of its options. `read_answers` is the one
+place where the probabilities that a server sent are checked: what fails a check is no number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from textassay.runtime.images import Image
+from textassay.runtime.messages import NO_USAGE, Count, Message, Number, Outcome, ScoreError, Usage
+
+Json = dict[str, Any]
+
+QuestionKind = Literal["yes_no", "choice", "rating"]
+
+ROUNDING = 0.005
+"""How far a sent probability may be from the computed one: servers round to two decimals."""
+SLACK = 1e-6
+"""What sums of floats may be off beside that."""
+OFF_BY = 0.01
+"""Levels, for each level of a rating, by which a sent score may differ from the mean of the rounded
+probabilities: with five levels of Jev it is off by up to .04."""
+
+
+class Option(Message):
+    """One answer that a question allows."""
+
+    name: str = Field(min_length=1)
+    """Name of the option, such as `supported`, or of the level, such as `3`."""
+    meaning: str = ""
+    """Definition, for the model."""
+
+
+class Question(Message):
+    """A question with the options that may answer it; see `yes_no`, `choice` and `rating`."""
+
+    kind: QuestionKind
+    text: str = Field(min_length=1)
+    """The question or statement, without its options."""
+    options: tuple[Option, ...] = Field(min_length=2)
+    """In the order in which they are shown; levels of a rating from the lowest to the highest."""
+
+    @model_validator(mode="after")
+    def _options_differ(self) -> Self:
+        names = self.names
+        if len(set(names)) < len(names):
+            raise ValueError(f"the options of a question have different names, not {list(names)}")
+        if self.kind == "yes_no" and names != ("yes", "no"):
+            raise ValueError("a yes/no question has the options yes and no, in this order")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the options, in order."""
+        return tuple(option.name for option in self.options)
+
+    @classmethod
+    def yes_no(cls, text: str, *, yes: str = "", no: str = "") -> Question:
+        """Return a question or statement that is answered by yes or no.
+
+        Args:
+            text: The question or statement.
+            yes: When the answer is yes.
+            no: When the answer is no.
+        """
+        options = (Option(name="yes", meaning=yes), Option(name="no", meaning=no))
+        return cls(kind="yes_no", text=text, options=options)
+
+    @classmethod
+    def choice(cls, text: str, options: Mapping[str, str] | Iterable[str]) -> Question:
+        """Return a question that is answered by one of several options.
+
+        Args:
+            text: The question.
+            options: Names, or definitions by name.
+        """
+        return cls(kind="choice", text=text, options=_options(options))
+
+    @classmethod
+    def rating(cls, text: str, levels: Mapping[str, str] | Iterable[str]) -> Question:
+        """Return a question that is answered by a level of a scale.
+
+        Args:
+            text: The question.
+            levels: Names, or definitions by name, from the lowest level to the highest.
+        """
+        return cls(kind="rating", text=text, options=_options(levels))
+
+
+def _options(options: Mapping[str, str] | Iterable[str]) -> tuple[Option, ...]:
+    pairs = options.items() if isinstance(options, Mapping) else ((name, "") for name in options)
+    return tuple(Option(name=name, meaning=meaning) for name, meaning in pairs)
+
+
+class QuestionLimits(Message):
+    """The most that a provider takes in one request; 0 where no limit is known."""
+
+    questions: Count = 0
+    options: Count = 0
+    levels: Count = 0
+    tokens: Count = 0
+    """Of the material and all questions together."""
+
+    def refuses(self, question: Question) -> str | None:
+        """Return why a question cannot be asked, if it has too many options."""
+        most = self.levels if question.kind == "rating" else self.options
+        what = "levels" if question.kind == "rating" else "options"
+        if not most or len(question.options) <= most:
+            return None
+        return f"it takes {most} {what}, and the question has {len(question.options)}"
+
+
+class NamedText(Message):
+    """A part of the material that questions are about."""
+
+    name: str = Field(min_length=1)
+    """Name of the part, such as `article` or `summary`, as questions may refer to it."""
+    text: str
+
+
+class DecisionRequest(Message):
+    """Asks several questions about the same material; every field is part of the cache key."""
+
+    texts: tuple[NamedText, ...] = Field(min_length=1)
+    """The material: each text under a name of its own."""
+    questions: tuple[Question, ...] = Field(min_length=1)
+    images: tuple[Image, ...] = ()
+    """Images of the material, which stand before its texts."""
+    draw: int = Field(default=0, ge=0)
+    """Which repeat of an otherwise equal request this is."""
+    joint: bool = False
+    """Whether a chat model that sends no log-probabilities may answer all questions in one JSON
+    object: cheaper, but its answers depend on each other. Nothing to decision models."""
+    truncatable: str = ""
+    """Name of the text that may be cut at its end if a local model cannot hold all of it, and was
+    opened with `truncate="source"`. Nothing to decision models."""
+    extra: Json = Field(default_factory=dict)
+    """Further fields for the provider, sent as they are."""
+
+    # What wrappers ask of every request: no thought, no prefix and no mark belongs to this one.
+    thought_allowance: ClassVar[int] = 0
+    shared_prefix: ClassVar[int] = 0
+    probing: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _texts_differ(self) -> Self:
+        names = [text.name for text in self.texts]
+        if len(set(names)) < len(names):
+            raise ValueError(f"the texts of a request have different names, not {names}")
+        return self
+
+    @property
+    def text(self) -> str:
+        """All the text that is sent, for estimates of its length."""
+        parts = [part for text in self.texts for part in (text.name, text.text)]
+        for question in self.questions:
+            parts.append(question.text)
+            parts += [part for o in question.options for part in (o.name, o.meaning) if part]
+        return "\n".join(parts)
+
+    def about(self, questions: Iterable[Question]) -> DecisionRequest:
+        """Return the same request with other questions."""
+        return self.model_copy(update={"questions": tuple(questions)})
+
+
+class Way(Message):
+    """How answers were obtained: a part of the signature of scores that are made of them."""
+
+    how: Literal["decision", "logprob", "sampled"]
+    """`decision`: probabilities as a decision model sent them; `logprob`: token probabilities of
+    the options; `sampled`: shares of written answers."""
+    samples: Count = 0
+    """Written answers that were asked for; 0 where probabilities are read."""
+    joint: bool = False
+    """Whether the answer to a question may depend on the others of its request."""
+    words: str = ""
+    """Digest of the words that a chat model is shown; empty for decision models."""
+
+    @property
+    def facts(self) -> str:
+        """What signatures say of it, such as `how:sampled|n:20|temp:1|joint|words:1f00aa`."""
+        parts = [f"how:{self.how}"]
+        if self.samples:
+            parts += [f"n:{self.samples}", "temp:1"]
+        parts += ["joint"] * self.joint
+        parts += [f"words:{self.words}"] * bool(self.words)
+        return "|".join(parts)
+
+    def sign(self, signature: str) -> str:
+        """Return a signature that says how an answer was obtained, where that was open."""
+        return signature.replace("|how:auto|", f"|{self.facts}|", 1)
+
+
+DECIDED = Way(how="decision")
+DECIDED_JOINTLY = Way(how="decision", joint=True)
+
+
+class QuestionAnswer(Message):
+    """The probabilities of one question's options, or why there are none."""
+
+    probabilities: dict[str, Number] = Field(default_factory=dict)
+    """By name of the option, in the question's order, as they were sent; empty without an
+    answer."""
+    score: Number | None = None
+    """Mean level of a rating, counted from 0, as it was sent; `None` for other kinds."""
+    mass: Number | None = None
+    """Probability that the model gave to all options together; `None` where it is not known."""
+    outcome: Outcome = "scored"
+    """`abstained` if the model refused this question, `invalid` if its answer fails a check."""
+    problem: ScoreError | None = None
+    """Why there is no answer; `None` exactly if `outcome` is `scored`."""
+    notes: tuple[Json, ...] = ()
+    """Further evidence, each with a `text`: the provider's own confidence, what was recomputed."""
+
+    @property
+    def p_yes(self) -> float:
+        """Probability of yes, of an answered yes/no question."""
+        return self.probabilities["yes"]
+
+    @property
+    def likeliest(self) -> str:
+        """The likeliest option of an answered question, the first of several."""
+        return max(self.probabilities, key=self.probabilities.__getitem__)
+
+    def mean_on(self, scale: tuple[float, float]) -> float:
+        """Return the mean level of an answered rating, with levels evenly spaced on a scale."""
+        assert self.score is not None
+        low, high = scale
+        return low + (high - low) * self.score / (len(self.probabilities) - 1)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the level of an answered rating, or of yes as 1 and no as 0.
+
+        It is the model's own uncertainty, and not the spread of repeated answers.
+        """
+        shares = list(self.probabilities.values())
+        values = (1, 0) if self.score is None else range(len(shares))
+        total = math.fsum(shares)
+        mean = math.fsum(v * p for v, p in zip(values, shares, strict=True)) / total
+        squares = (p * (v - mean) ** 2 for v, p in zip(values, shares, strict=True))
+        return math.sqrt(math.fsum(squares) / total)
+
+
+class DecisionResponse(Message):
+    """Answers to a `DecisionRequest`."""
+
+    answers: tuple[QuestionAnswer, ...] = Field(min_length=1)
+    """One for each question, in order."""
+    way: Way
+    """How all of them were obtained."""
+    usage: Usage = NO_USAGE
+    model: str | None = None
+    """The model as the server names it."""
+    truncated_tokens: int = Field(default=0, ge=0)
+    """Tokens of the material that were left out, if truncation was asked for."""
+
+
+class SentAnswer(NamedTuple):
+    """An answer as a server sent it, in either wire form, before any check."""
+
+    kind: object
+    probabilities: Sequence[tuple[object, object]]
+    """Pairs of option and probability; a rating's options are the numbers of its levels."""
+    score: object = None
+    choice: object = None
+    confidence: object = None
+    mass: object = None
+
+
+def invalid(kind: str, message: str) -> QuestionAnswer:
+    """Return the answer that a question has instead of one that fails a check."""
+    return QuestionAnswer(outcome="invalid", problem=ScoreError(type=kind, message=message))
+
+
+def refused(message: str) -> QuestionAnswer:
+    """Return the answer to a question that the model refuses."""
+    return QuestionAnswer(outcome="abstained", problem=ScoreError(type="Refused", message=message))
+
+
+def read_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
+    """Return an answer as it was sent, or an invalid one that says which check failed.
+
+    Every option that was asked has one finite probability between 0 and 1, no other option has
+    any, and they add up to 1 but for rounding. The likeliest option and a mean level that were sent
+    with them agree with them; a mean that does not is computed anew, with a note.
+    """
+    try:
+        return _checked_answer(question, sent)
+    except ValueError as error:
+        return invalid("MalformedProbabilities", str(error))
+
+
+def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
+    if sent.kind != question.kind:
+        raise ValueError(f"the answer is of another kind: {str(sent.kind)[:40]!a}")
+    is_rating = question.kind == "rating"
+    asked = range(len(question.options)) if is_rating else question.names
+    given = [str(option) for option, _ in sent.probabilities]
+    if sorted(given) != sorted(map(str, asked)):
+        raise ValueError(f"probabilities of {given!a:.200} were sent, not of the options asked")
+    by_option = {str(option): _probability(p) for option, p in sent.probabilities}
+    shares = [by_option[str(option)] for option in asked]
+    total = math.fsum(shares)
+    if abs(total - 1) > ROUNDING * len(shares) + SLACK:
+        raise ValueError(f"the probabilities add up to {total:.6g}, not to 1")
+    notes: list[Json] = []
+    if sent.confidence is not None:
+        notes.append({"text": "confidence, as the provider computes it", "sent": sent.confidence})
+    probabilities = dict(zip(question.names, shares, strict=True))
+    if sent.choice is not None:
+        chosen = by_option.get(str(sent.choice), 0.0)
+        # two probabilities are rounded, and one may have been moved by .01 to make the sum 1
+        if chosen < max(shares) - 2 * OFF_BY - SLACK:
+            raise ValueError(
+                f"{str(sent.choice)[:80]!a} was sent as the likeliest option, with probability"
+                f" {chosen:.3g} beside {max(shares):.3g}"
+            )
+    score = None
+    if is_rating:
+        mean = math.fsum(level * share for level, share in enumerate(shares)) / total
+        is_number = isinstance(sent.score, int | float) and not isinstance(sent.score, bool)
+        score = float(sent.score) if is_number else math.nan  # type: ignore[arg-type]
+        if not abs(score - mean) <= OFF_BY * len(shares) + SLACK:
+            notes.append({"text": "the score that was sent is not the mean", "sent": str(score)})
+            score = mean
+    mass = None if sent.mass is None else _probability(sent.mass)
+    return QuestionAnswer(probabilities=probabilities, score=score, mass=mass, notes=tuple(notes))
+
+
+def _probability(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"{str(value)[:40]!a} was sent in place of a probability")
+    return float(value)
+
+
+def combined(
+    answers: Sequence[QuestionAnswer], responses: Sequence[DecisionResponse]
+) -> DecisionResponse:
+    """Return answers that came in several responses as one; what they cost is added up."""
+    first = responses[0]
+    return DecisionResponse(
+        answers=tuple(answers),
+        way=next((one.way for one in responses if one.way.joint), first.way),
+        usage=sum((one.usage for one in responses), NO_USAGE),
+        model=first.model,
+        truncated_tokens=max(one.truncated_tokens for one in responses),
+    )
