@@ -267,7 +267,8 @@ class ContinuationResponse(Message, defer_build=True):
         return math.fsum(t.logprob for t in self.tokens)
 
 
-AnyRequest = Request | ChoicesRequest | ContinuationRequest | DecisionRequest
+PromptedRequest = Request | ChoicesRequest | ContinuationRequest
+AnyRequest = PromptedRequest | DecisionRequest
 AnyResponse = Response | ChoicesResponse | ContinuationResponse | DecisionResponse
 Q = TypeVar("Q", Request, ChoicesRequest, ContinuationRequest, DecisionRequest)
 A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse, DecisionResponse)

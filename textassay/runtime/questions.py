@@ -146,6 +146,7 @@ class DecisionRequest(Message):
     # What wrappers ask of every request: no thought, no prefix and no mark belongs to this one.
     thought_allowance: ClassVar[int] = 0
     shared_prefix: ClassVar[int] = 0
+    prefix: ClassVar[str] = ""
     probing: ClassVar[bool] = False
 
     @model_validator(mode="after")
@@ -280,6 +281,17 @@ def refused(message: str) -> QuestionAnswer:
     return QuestionAnswer(outcome="abstained", problem=ScoreError(type="Refused", message=message))
 
 
+def distribution(question: Question, probabilities: Mapping[str, float]) -> QuestionAnswer:
+    """Return probabilities by option as the answer to a question, checked as those of a server."""
+    mean: object = None
+    if question.kind == "rating":
+        mean = math.fsum(i * probabilities.get(n, 0.0) for i, n in enumerate(question.names))
+    places = {name: index for index, name in enumerate(question.names)}
+    is_rating = question.kind == "rating"
+    pairs = [(places.get(n, n) if is_rating else n, p) for n, p in probabilities.items()]
+    return read_answer(question, SentAnswer(question.kind, pairs, score=mean))
+
+
 def read_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
     """Return an answer as it was sent, or an invalid one that says which check failed.
 
@@ -307,7 +319,7 @@ def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
     if abs(total - 1) > ROUNDING * len(shares) + SLACK:
         raise ValueError(f"the probabilities add up to {total:.6g}, not to 1")
     notes: list[Json] = []
-    if sent.confidence is not None:
+    if isinstance(sent.confidence, int | float) and math.isfinite(sent.confidence):
         notes.append({"text": "confidence, as the provider computes it", "sent": sent.confidence})
     probabilities = dict(zip(question.names, shares, strict=True))
     if sent.choice is not None:

@@ -25,6 +25,13 @@ import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.answers import read_parts, read_usage
+from textassay.runtime.backends.decisions import (
+    Family,
+    family_of,
+    known_price,
+    read_response,
+    request_fields,
+)
 from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_format import (
@@ -61,6 +68,7 @@ from textassay.runtime.model import (
     Response,
     with_images,
 )
+from textassay.runtime.questions import DECIDED, DECIDED_JOINTLY, DecisionRequest, DecisionResponse
 
 # litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
 _LITELLM_WORDS = re.compile(r"^(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?")
@@ -213,6 +221,8 @@ _CLIENT_PROVIDERS = {
 """Providers that litellm asks through its own HTTP handler, which may be given to it."""
 # litellm shares its clients among all models of the process; the last one that is open closes them.
 _open_models: set[int] = set()
+_DECIDE_AS_OPENAI = ("openai", "azure")
+"""Providers of OpenAI's form of typed questions, whose answers keep their names in litellm."""
 
 
 @functools.cache
@@ -301,7 +311,28 @@ class LiteLLMModel:
             continuation=None if self._takes_prompts else False,
             images=True if self._model_info.get("supports_vision") else None,
             context_length=self._model_info.get("max_input_tokens"),
+            decide=self._decides,
+            independent_questions=self._decides and self._family.independent,
+            question_limits=self._family.limits,
         )
+
+    @property
+    def _decides(self) -> bool:
+        """Whether the table, or else the name, says that the model answers typed questions."""
+        if not hasattr(load_litellm(), "asystemone"):
+            return False
+        info = self._model_info
+        if info.get("mode") == "evaluation" or "/v1/decisions" in (
+            info.get("supported_endpoints") or ()
+        ):
+            return True
+        return not info and self._family.name == self._model_and_provider[1]
+
+    @property
+    def _family(self) -> Family:
+        """How the provider is asked about typed questions, by its name."""
+        model, provider = self._model_and_provider
+        return family_of(provider, model)
 
     @functools.cached_property
     def _model_and_provider(self) -> tuple[str, str]:
@@ -391,6 +422,27 @@ class LiteLLMModel:
         usage = _with_cost(read_usage(payload, self._price), cost)
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Return the probabilities of all options, checked question by question.
+
+        What litellm has changed before shows no more: a missing answer is a refusal to it, and a
+        probability written as text a number.
+        """
+        if request.images:
+            request = await with_images(request)
+        is_openai = self._model_and_provider[1] in _DECIDE_AS_OPENAI
+        fields = request_fields(request, "openai" if is_openai else "systemone")
+        payload, cost = await self._send("adecisions" if is_openai else "asystemone", fields)
+        with self._naming_model(cost):
+            response = read_response(payload, request, self._decision_price)
+        way = DECIDED if self.capabilities.independent_questions else DECIDED_JOINTLY
+        return response.model_copy(update={"way": way})
+
+    @functools.cached_property
+    def _decision_price(self) -> Price | None:
+        model, provider = self._model_and_provider
+        return self._price or known_price(Family(provider), model)
+
     async def aclose(self) -> None:
         """Close the connections; litellm's shared ones are closed with the last open model.
 
@@ -409,22 +461,29 @@ class LiteLLMModel:
 
     async def _ask(self, body: Json, extra: Json) -> tuple[Any, float | None]:
         """Return the answer as JSON values, and its cost in US dollars by litellm's table."""
+        await self._load()
+        body = {
+            **body,
+            "client": self._client(plain="prompt" in body),
+            # as arguments of their own, litellm takes some for itself, such as `metadata`
+            **({"extra_body": extra} if extra and self._uses_openai_client else extra),
+        }
+        return await self._send("atext_completion" if "prompt" in body else "acompletion", body)
+
+    async def _load(self) -> Any:
         if self._closed:
             raise ModelClosed(f"model {self.name!r} was used after it was closed")
         is_there = "litellm" in sys.modules
         litellm = load_litellm() if is_there else await asyncio.to_thread(load_litellm)
         _open_models.add(id(self))
+        return litellm
+
+    async def _send(self, function: str, body: Json) -> tuple[Any, float | None]:
+        litellm = await self._load()
         fixed: Json = {"model": self.name, "max_retries": 0, "num_retries": 0, "drop_params": False}
         try:
-            address = {
-                "api_base": self._api_base,
-                "api_key": self._key or self._no_key,
-                "client": self._client(plain="prompt" in body),
-                # as arguments of their own, litellm takes some for itself, such as `metadata`
-                **({"extra_body": extra} if extra and self._uses_openai_client else extra),
-            }
-            ask = litellm.atext_completion if "prompt" in body else litellm.acompletion
-            answer = await ask(**fixed, **address, **body)
+            address = {"api_base": self._api_base, "api_key": self._key or self._no_key}
+            answer = await getattr(litellm, function)(**fixed, **address, **body)
         except TextassayError:
             raise
         # whatever a provider's code raises becomes ours here, and nowhere else

@@ -57,6 +57,7 @@ from textassay.runtime.model import (
     Wrapper,
     load_images,
 )
+from textassay.runtime.questions import DecisionRequest, DecisionResponse
 
 Fallback = Literal["live", "none"]
 _Group = tuple[str, int]
@@ -110,6 +111,13 @@ class BatchQueue(Wrapper):
         raise CapabilityError(
             f"batches of {self.name!r} cannot score the likelihood of a given text; leave out"
             " batch="
+        )
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Refuse: no provider takes batches of typed questions."""
+        raise CapabilityError(
+            f"{self.name!r} answers typed questions, and no provider takes these in batches; leave"
+            " out batch="
         )
 
     async def aclose(self) -> None:
@@ -346,6 +354,8 @@ class BatchedModel(Wrapper):
                 return await self._batched.choices(request)  # type: ignore[return-value]
             if isinstance(request, ContinuationRequest):
                 return await self._batched.continuation(request)  # type: ignore[return-value]
+            if isinstance(request, DecisionRequest):
+                return await self._batched.decide(request)  # type: ignore[return-value]
             return await self._batched.generate(request)  # type: ignore[return-value]
         except BatchesSubmitted:
             raise

@@ -27,6 +27,7 @@ from textassay.runtime.model import (
     ContinuationResponse,
     Model,
     Prompted,
+    PromptedRequest,
     Q,
     Request,
     Response,
@@ -167,7 +168,7 @@ def decision_keys(
     return keys
 
 
-def _places(request: AnyRequest, part: str) -> list[int]:
+def _places(request: PromptedRequest, part: str) -> list[int]:
     """Return where the truncatable text occurs; with the prompt, that determines it."""
     if request.prompt is not None:
         return [len(part), _find(request.prompt, part)]
@@ -238,6 +239,9 @@ def encode_answer(response: AnyResponse) -> bytes:
         fields = vars(response).copy()
         del fields["usage"]
         return encode({"kind": "generate", "answer": fields}, default=_stored)
+    if isinstance(response, DecisionResponse):
+        fields = response.model_dump(exclude={"usage"}, exclude_defaults=True)
+        return encode({"kind": "decide", "answer": fields})
     kind = next(kind for kind, answer in _ANSWERS.items() if isinstance(response, answer))
     answer = response.__pydantic_serializer__.to_python(response, exclude={"usage"})
     if kind == "generate":
