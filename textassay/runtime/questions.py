@@ -19,8 +19,8 @@ Json = dict[str, Any]
 
 QuestionKind = Literal["yes_no", "choice", "rating"]
 
-ROUNDING = 0.005
-"""How far a sent probability may be from the computed one: servers round to two decimals."""
+HALF_PRECISION = 2**-8
+"""Share by which a sum of probabilities that were computed in half precision may be off."""
 SLACK = 1e-6
 """What sums of floats may be off beside that."""
 OFF_BY = 0.01
@@ -316,7 +316,7 @@ def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
     by_option = {str(option): _probability(p) for option, p in sent.probabilities}
     shares = [by_option[str(option)] for option in asked]
     total = math.fsum(shares)
-    if abs(total - 1) > ROUNDING * len(shares) + SLACK:
+    if abs(total - 1) > max(_rounding(shares), HALF_PRECISION) + SLACK:
         raise ValueError(f"the probabilities add up to {total:.6g}, not to 1")
     notes: list[Json] = []
     if isinstance(sent.confidence, int | float) and math.isfinite(sent.confidence):
@@ -340,6 +340,14 @@ def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
             score = mean
     mass = None if sent.mass is None else _probability(sent.mass)
     return QuestionAnswer(probabilities=probabilities, score=score, mass=mass, notes=tuple(notes))
+
+
+def _rounding(shares: Sequence[float]) -> float:
+    """Return how far from 1 rounding may put the sum: half of the last decimal for each share."""
+    for unit in (100, 1000, 10_000):  # servers send two decimals or more
+        if all(abs(unit * share - round(unit * share)) < SLACK for share in shares):
+            return 0.5 / unit * len(shares)
+    return 0.0
 
 
 def _probability(value: object) -> float:

@@ -26,6 +26,7 @@ import orjson
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.answers import read_parts, read_usage
 from textassay.runtime.backends.decisions import (
+    DecisionModel,
     Family,
     family_of,
     known_price,
@@ -221,8 +222,6 @@ _CLIENT_PROVIDERS = {
 """Providers that litellm asks through its own HTTP handler, which may be given to it."""
 # litellm shares its clients among all models of the process; the last one that is open closes them.
 _open_models: set[int] = set()
-_DECIDE_AS_OPENAI = ("openai", "azure")
-"""Providers of OpenAI's form of typed questions, whose answers keep their names in litellm."""
 
 
 @functools.cache
@@ -255,7 +254,7 @@ class LiteLLMModel:
         """Keep the name; litellm is not imported yet."""
         endpoint = endpoint or Endpoint()
         self.name = name
-        self._key, self._price = api_key, price
+        self._key, self._price, self._endpoint = api_key, price, endpoint
         key = {endpoint.key_header: api_key} if endpoint.key_header and api_key else {}
         self._http = HttpClient(
             api_base or "https://", endpoint, name=name, headers=key, key=api_key, is_bearer=not key
@@ -425,18 +424,33 @@ class LiteLLMModel:
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
         """Return the probabilities of all options, checked question by question.
 
-        What litellm has changed before shows no more: a missing answer is a refusal to it, and a
-        probability written as text a number.
+        Of OpenAI's form litellm takes answers by position, and puts the names of the questions over
+        the ones that were sent, so this form is asked by our own client. Of System One's, it has
+        made numbers of texts, and 0 of an option that is missing, before they are checked here.
         """
+        await self._load()
+        if self._model_and_provider[1] == "openai":
+            return await self._own_client.decide(request)
         if request.images:
-            request = await with_images(request)
-        is_openai = self._model_and_provider[1] in _DECIDE_AS_OPENAI
-        fields = request_fields(request, "openai" if is_openai else "systemone")
-        payload, cost = await self._send("adecisions" if is_openai else "asystemone", fields)
+            raise CapabilityError(f"{self.name!r} is asked about texts alone, without images")
+        payload, cost = await self._send("asystemone", request_fields(request, "systemone"))
         with self._naming_model(cost):
             response = read_response(payload, request, self._decision_price)
         way = DECIDED if self.capabilities.independent_questions else DECIDED_JOINTLY
         return response.model_copy(update={"way": way})
+
+    @functools.cached_property
+    def _own_client(self) -> DecisionModel:
+        address, key = self._providers_own
+        base = self._api_base or address or PROVIDERS["openai"].address or ""
+        return DecisionModel(
+            f"decisions/{self._model_and_provider[0]}",
+            # as litellm, which takes the address without the version, too
+            api_base=base if base.endswith("/v1") else f"{base}/v1",
+            api_key=self._key or key or PROVIDERS["openai"].key,
+            price=self._price,
+            endpoint=self._endpoint,
+        )
 
     @functools.cached_property
     def _decision_price(self) -> Price | None:
@@ -451,6 +465,8 @@ class LiteLLMModel:
         self._closed = True
         self._handler = self._openai = None
         await self._http.aclose()
+        if "_own_client" in vars(self):
+            await self._own_client.aclose()
         if id(self) in _open_models:
             _open_models.discard(id(self))
             if not _open_models:
