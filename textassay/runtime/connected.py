@@ -28,7 +28,7 @@ from textassay.runtime.calls.adaptation import (
 )
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
-from textassay.runtime.calls.deciding import DecidingModel
+from textassay.runtime.calls.deciding import DecidingModel, decider
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
@@ -39,6 +39,7 @@ from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Price, UsageTotal
 from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
+from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.settings import EndpointSettings, Settings, is_redis
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
 from textassay.runtime.storage.redis import RedisStore
@@ -391,6 +392,10 @@ class ConnectedModel(AsyncResource, Wrapper):
             self.wrapped = self.build_stack(store)
         self._is_open = True
         return self
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Answer typed questions in the way that the model allows; see `DecidingModel`."""
+        return await decider(self.wrapped).decide(request)
 
     async def close_queues(self) -> None:
         """Stop waiting for batches; safe to call twice."""

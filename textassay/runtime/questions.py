@@ -60,6 +60,12 @@ class Question(Message):
         """Names of the options, in order."""
         return tuple(option.name for option in self.options)
 
+    @property
+    def shown(self) -> str:
+        """All the text of the question, for estimates of its length."""
+        options = [part for o in self.options for part in (o.name, o.meaning) if part]
+        return "\n".join([self.text, *options])
+
     @classmethod
     def yes_no(cls, text: str, *, yes: str = "", no: str = "") -> Question:
         """Return a question or statement that is answered by yes or no.
@@ -160,10 +166,7 @@ class DecisionRequest(Message):
     def text(self) -> str:
         """All the text that is sent, for estimates of its length."""
         parts = [part for text in self.texts for part in (text.name, text.text)]
-        for question in self.questions:
-            parts.append(question.text)
-            parts += [part for o in question.options for part in (o.name, o.meaning) if part]
-        return "\n".join(parts)
+        return "\n".join([*parts, *(question.shown for question in self.questions)])
 
     def about(self, questions: Iterable[Question]) -> DecisionRequest:
         """Return the same request with other questions."""

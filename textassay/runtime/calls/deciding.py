@@ -177,7 +177,7 @@ class DecidingModel(Wrapper):
         package: list[Question] = []
         used = shared
         for question in questions:
-            size = estimate_tokens(question.model_dump_json())
+            size = estimate_tokens(question.shown)
             if package and (len(package) == most or used + size > tokens > shared):
                 yield package
                 package, used = [], shared
@@ -192,6 +192,8 @@ class DecidingModel(Wrapper):
             return await deciding(self.wrapped).decide(request)
         except RequestRefused as error:
             parts = self._smaller(request, error)
+            if (adapting := self._adapting) is not None:
+                await adapting.save()
             if len(questions) == 1 or not parts:
                 raise
             refused = error
