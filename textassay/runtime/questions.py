@@ -62,9 +62,8 @@ class Question(Message):
 
     @property
     def shown(self) -> str:
-        """All the text of the question, for estimates of its length."""
-        options = [part for o in self.options for part in (o.name, o.meaning) if part]
-        return "\n".join([self.text, *options])
+        """The question with its options as JSON, much as it is sent, for estimates of its length."""
+        return self.model_dump_json()
 
     @classmethod
     def yes_no(cls, text: str, *, yes: str = "", no: str = "") -> Question:
