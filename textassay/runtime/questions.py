@@ -62,7 +62,7 @@ class Question(Message):
 
     @property
     def shown(self) -> str:
-        """The question with its options as JSON, much as it is sent, for estimates of its length."""
+        """The question with its options as JSON, about as long as it is sent."""
         return self.model_dump_json()
 
     @classmethod

@@ -73,12 +73,11 @@ WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}1".encode()).hexdigest()[:6]
 
 READ = Way(how="logprob", words=WORDS)
 
-_NUMBERED = re.compile(r"questions?\W{0,3}(q?)(\d+)", re.I)
-_TOO_MANY = re.compile(
-    r"questions\b(?!\W{0,3}q?\d).*\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)"
-    r"|more than)\b|\b(most|maximum|max|limit|up to|too many|more than)\b.*\bquestions\b",
-    re.I | re.S,
-)
+# Invalid 'questions[3].levels': ...   body.questions.q4.criteria: ...
+_ONE_QUESTION = re.compile(r"\bquestions(?:\[\W?|[./])(q?)(\d+)")
+_LIMIT = r"\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more than)\b"
+# Invalid 'questions': array too long. Expected an array with maximum length 128, ...
+_TOO_MANY = re.compile(rf"\bquestions\b.*{_LIMIT}|{_LIMIT}.*\bquestions\b", re.I | re.S)
 _QUOTED = re.compile("“(.*)”", re.S)
 
 
@@ -191,35 +190,37 @@ class DecidingModel(Wrapper):
         try:
             return await deciding(self.wrapped).decide(request)
         except RequestRefused as error:
-            parts = self._smaller(request, error)
-            if (adapting := self._adapting) is not None:
-                await adapting.save()
-            if len(questions) == 1 or not parts:
+            if len(questions) == 1:
                 raise
             refused = error
-        if isinstance(parts, int):  # the server names one question: the others may be answered
-            rest = await self._package(request.about(_without(questions, parts)))
+        if (place := _refused_place(refused, len(questions))) is not None:
+            # the server names one question: the others may be answered
+            rest = await self._package(request.about(_without(questions, place)))
             answer = invalid("QuestionRefused", str(refused))
-            answers = (*rest.answers[:parts], answer, *rest.answers[parts:])
+            answers = (*rest.answers[:place], answer, *rest.answers[place:])
             return rest.model_copy(update={"answers": answers})
+        parts = self._smaller(request, refused)
+        if not parts:
+            raise refused
+        if (adapting := self._adapting) is not None:
+            await adapting.save()
         # one after the other: what is refused again is learned before the next is sent
         responses = [await self._package(request.about(part)) for part in parts]
         return combined([a for one in responses for a in one.answers], responses)
 
     def _smaller(
         self, request: DecisionRequest, error: RequestRefused
-    ) -> int | Sequence[Sequence[Question]]:
-        """Return what to ask instead: parts of the questions, or all but the one at a place."""
+    ) -> Sequence[Sequence[Question]]:
+        """Return parts of the questions to ask instead; none if a refusal is not for their number.
+
+        What the refusal shows of the server's limits is learned.
+        """
         questions = request.questions
         half = len(questions) // 2
         if isinstance(error, ContextTooLong):
             self._most_tokens = estimate_tokens(request.text) - 1
             return questions[:half], questions[half:]
-        quoted = _QUOTED.search(str(error))
-        said = quoted[1] if quoted else ""
-        if (named := _NUMBERED.search(said)) is not None:
-            place = int(named[2]) - bool(named[1])
-            return place if 0 <= place < len(questions) else ()
+        said = _quoted(error)
         if not _TOO_MANY.search(said):
             return ()
         most = max(
@@ -244,7 +245,7 @@ class DecidingModel(Wrapper):
             async with self._settling:
                 if not self._samples:
                     await self._count_samples(asked)
-        return await self._by_samples(asked, joint=request.joint and len(request.questions) > 1)
+        return await self._by_samples(asked, joint=request.joint)
 
     async def _settle(self, asked: _InWords) -> list[ChoicesResponse]:
         """Find out whether the model sends probabilities; return its answer to the question."""
@@ -270,26 +271,18 @@ class DecidingModel(Wrapper):
     ) -> DecisionResponse:
         places = range(len(first), len(asked.questions))
         rest = await gather([self._one_scored(asked, place) for place in places])
-        given = [*first, *rest]
-        responses = [one for one in given if isinstance(one, ChoicesResponse)]
-        answers = [
-            asked.read_choices(place, one) if isinstance(one, ChoicesResponse) else one
-            for place, one in enumerate(given)
-        ]
-        return DecisionResponse(
-            answers=tuple(answers),
-            way=READ,
-            usage=sum((one.usage for one in responses), NO_USAGE),
-            model=next((one.model for one in responses), None),
-            truncated_tokens=max((one.truncated_tokens for one in responses), default=0),
-        )
+        known = [_one(asked.read_choices(place, one), one) for place, one in enumerate(first)]
+        responses = [*known, *rest]
+        return combined([one.answers[0] for one in responses], responses)
 
-    async def _one_scored(self, asked: _InWords, place: int) -> ChoicesResponse | QuestionAnswer:
+    async def _one_scored(self, asked: _InWords, place: int) -> DecisionResponse:
         try:
-            return await self._scored(asked, place)
+            response = await self._scored(asked, place)
         except CapabilityError as error:
             # The run reads probabilities: samples in their place would be another measure.
-            return invalid("NoLogprobs", str(error))
+            missing = invalid("NoLogprobs", str(error))
+            return DecisionResponse(answers=(missing,), way=READ, usage=error.usage or NO_USAGE)
+        return _one(asked.read_choices(place, response), response)
 
     async def _count_samples(self, asked: _InWords) -> None:
         """Settle how many answers are written: fewer by a model that thinks, which one shows."""
@@ -356,6 +349,29 @@ class DecidingModel(Wrapper):
             samples += more.samples[: rest["n"]]
             usage += more.usage
         return response.model_copy(update={"samples": samples, "usage": usage})
+
+
+def _one(answer: QuestionAnswer, response: ChoicesResponse) -> DecisionResponse:
+    return DecisionResponse(
+        answers=(answer,),
+        way=READ,
+        usage=response.usage,
+        model=response.model,
+        truncated_tokens=response.truncated_tokens,
+    )
+
+
+def _quoted(error: RequestRefused) -> str:
+    """Return what the server itself said."""
+    quoted = _QUOTED.search(str(error))
+    return quoted[1] if quoted else ""
+
+
+def _refused_place(error: RequestRefused, count: int) -> int | None:
+    """Return the place of the one question that a refusal names; `None` if it names none."""
+    named = _ONE_QUESTION.search(_quoted(error))
+    place = -1 if named is None else int(named[2]) - bool(named[1])
+    return place if 0 <= place < count else None
 
 
 def _without(questions: Sequence[Question], place: int) -> Sequence[Question]:
