@@ -20,8 +20,10 @@ from textassay.runtime.backends.decisions import (
     request_fields,
 )
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
+from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.model import ChatMessage, Request
 from textassay.runtime.questions import DecisionRequest, DecisionResponse, NamedText, Question
+from textassay.testing import MODEL_CHECKS, typed_questions_get_probabilities
 
 FINE = Question.yes_no("Is it fine?")
 LABELS = Question.choice("Which?", {"a": "the first", "b": "", "c": "the last"})
@@ -337,3 +339,17 @@ async def test_litellm_does_not_swap_reordered_answers(monkeypatch):
         await model.aclose()
     assert [answer.outcome for answer in response.answers] == ["invalid", "scored", "invalid"]
     assert json.loads(response.model_dump_json())
+
+
+@pytest.mark.parametrize("check", MODEL_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", [*NAMES.values(), "systemone/jev-latest"])
+async def test_decision_models_pass_the_battery(name, check):
+    async with serve_decisions(Decisions()) as address:
+        await check(lambda: DecisionModel(name, api_base=address))
+
+
+async def test_a_script_decides_as_models_do():
+    def even(request: DecisionRequest) -> list[dict[str, float]]:
+        return [dict.fromkeys(q.names, 1 / len(q.names)) for q in request.questions]
+
+    await typed_questions_get_probabilities(lambda: ScriptedModel(decide=even))
