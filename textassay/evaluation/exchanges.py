@@ -200,8 +200,8 @@ def _decided(model: str, request: DecisionRequest, response: Any) -> Exchange:
     """Return what a decision model was asked: each text, then each question with its options."""
     turns = [{"role": text.name, "content": text.text} for text in request.texts]
     for number, question in enumerate(request.questions, start=1):
-        told = [f"{o.name}: {o.meaning}" if o.meaning else o.name for o in question.options]
-        turns.append({"role": f"q{number}", "content": "\n".join([question.text, *told])})
+        options = [f"{o.name}: {o.meaning}" if o.meaning else o.name for o in question.options]
+        turns.append({"role": f"q{number}", "content": "\n".join([question.text, *options])})
     if response is None:
         return Exchange("", model, tuple(turns), None)
     answers = tuple(

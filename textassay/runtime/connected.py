@@ -425,11 +425,12 @@ def with_cache(
     inner: Model = SharedModel(core, store)
     if store is not None:
         inner = CachedModel(inner, store)
-    inner = AdaptingModel(inner, adaptation or Adaptation(core), store)
+    inner = adapting = AdaptingModel(inner, adaptation or Adaptation(core), store)
     # Splitting is outermost, so that each sample has a cache entry of its own.
     outer: Model = OneSamplePerRequest(MeteredModel(inner))
     # Outside of all of them: what it asks of a chat model is many requests.
-    return DecidingModel(outer if WATCH.observer is None else WATCH.observer.model(outer))
+    outer = outer if WATCH.observer is None else WATCH.observer.model(outer)
+    return DecidingModel(outer, memory=adapting)
 
 
 def _not_opened(name: str) -> str:

@@ -311,12 +311,12 @@ def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
     if sent.kind != question.kind:
         raise ValueError(f"the answer is of another kind: {str(sent.kind)[:40]!a}")
     is_rating = question.kind == "rating"
-    asked = range(len(question.options)) if is_rating else question.names
+    options = range(len(question.options)) if is_rating else question.names
     given = [str(option) for option, _ in sent.probabilities]
-    if sorted(given) != sorted(map(str, asked)):
+    if sorted(given) != sorted(map(str, options)):
         raise ValueError(f"probabilities of {given!a:.200} were sent, not of the options asked")
     by_option = {str(option): _probability(p) for option, p in sent.probabilities}
-    shares = [by_option[str(option)] for option in asked]
+    shares = [by_option[str(option)] for option in options]
     total = math.fsum(shares)
     if abs(total - 1) > max(_rounding(shares), HALF_PRECISION) + SLACK:
         raise ValueError(f"the probabilities add up to {total:.6g}, not to 1")

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -433,7 +433,7 @@ class LiteLLMModel:
             return await self._own_client.decide(request)
         if request.images:
             raise CapabilityError(f"{self.name!r} is asked about texts alone, without images")
-        payload, cost = await self._send("asystemone", request_fields(request, "systemone"))
+        payload, cost = await self._send("asystemone", lambda: request_fields(request, "systemone"))
         with self._naming_model(cost):
             response = read_response(payload, request, self._decision_price)
         way = DECIDED if self.capabilities.independent_questions else DECIDED_JOINTLY
@@ -477,14 +477,16 @@ class LiteLLMModel:
 
     async def _ask(self, body: Json, extra: Json) -> tuple[Any, float | None]:
         """Return the answer as JSON values, and its cost in US dollars by litellm's table."""
-        await self._load()
-        body = {
-            **body,
-            "client": self._client(plain="prompt" in body),
-            # as arguments of their own, litellm takes some for itself, such as `metadata`
-            **({"extra_body": extra} if extra and self._uses_openai_client else extra),
-        }
-        return await self._send("atext_completion" if "prompt" in body else "acompletion", body)
+
+        def fields() -> Json:
+            return {
+                **body,
+                "client": self._client(plain="prompt" in body),
+                # as arguments of their own, litellm takes some for itself, such as `metadata`
+                **({"extra_body": extra} if extra and self._uses_openai_client else extra),
+            }
+
+        return await self._send("atext_completion" if "prompt" in body else "acompletion", fields)
 
     async def _load(self) -> Any:
         if self._closed:
@@ -494,10 +496,13 @@ class LiteLLMModel:
         _open_models.add(id(self))
         return litellm
 
-    async def _send(self, function: str, body: Json) -> tuple[Any, float | None]:
+    async def _send(self, function: str, fields: Callable[[], Json]) -> tuple[Any, float | None]:
+        """Call a function of litellm; what the making of its arguments raises is read as well."""
         litellm = await self._load()
         fixed: Json = {"model": self.name, "max_retries": 0, "num_retries": 0, "drop_params": False}
+        body: Json = {}
         try:
+            body = fields()
             address = {"api_base": self._api_base, "api_key": self._key or self._no_key}
             answer = await getattr(litellm, function)(**fixed, **address, **body)
         except TextassayError:

@@ -796,6 +796,19 @@ class AdaptingModel(Wrapper):
                 self.adaptation.restore(value)
             self._is_restored = True
 
+    @property
+    def extra(self) -> Json:
+        """Further fields that the settings add to every request."""
+        return self.adaptation.sampling.extra
+
+    def most(self, name: str) -> int:
+        """Return the largest number of something that the model takes; 0 if it is not known."""
+        return self.adaptation.learned.most.get(name, 0)
+
+    def learn_most(self, name: str, limit: int) -> None:
+        """Learn the largest number of something that the model takes in one request."""
+        self.adaptation.learn_most(name, limit)
+
     async def save(self) -> None:
         """Have later processes begin with what was learned."""
         if self.adaptation.unsaved and self._store is not None:

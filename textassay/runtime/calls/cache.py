@@ -401,10 +401,10 @@ class CachedModel(Wrapper):
         if not missing:
             whole = combined([one.answers[0] for one in found], found)
             return whole.model_copy(update={"usage": CACHED})
-        asked = await deciding(self.wrapped).decide(request.about(missing))
-        new = iter(asked.answers)
+        response = await deciding(self.wrapped).decide(request.about(missing))
+        new = iter(response.answers)
         answers = [next(new) if one is None else one.answers[0] for one in kept]
-        return asked.model_copy(update={"answers": tuple(answers)})
+        return response.model_copy(update={"answers": tuple(answers)})
 
 
 class WithIdentity(Wrapper):
