@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from hashlib import sha256
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -55,12 +57,23 @@ class Question(Message):
             raise ValueError("a yes/no question has the options yes and no, in this order")
         return self
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the options, in order."""
         return tuple(option.name for option in self.options)
 
-    @property
+    @cached_property
+    def wire_names(self) -> list[str]:
+        """Names of the options where answers come from; the levels of a rating are numbered."""
+        is_rating = self.kind == "rating"
+        return [*map(str, range(len(self.options)))] if is_rating else [*self.names]
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the question with its options."""
+        return sha256(self.shown.encode("utf-8", "surrogatepass")).digest()
+
+    @cached_property
     def shown(self) -> str:
         """The question with its options as JSON, about as long as it is sent."""
         return self.model_dump_json()
@@ -161,6 +174,13 @@ class DecisionRequest(Message):
             raise ValueError(f"the texts of a request have different names, not {names}")
         return self
 
+    @cached_property
+    def shared_digest(self) -> bytes:
+        """SHA-256 of all fields but the questions; an image counts by its content."""
+        fields = self.model_dump_json(exclude={"questions", "images"})
+        images = [(image.number, image.name, image.key) for image in self.images]
+        return sha256(f"{fields}{images}".encode("utf-8", "surrogatepass")).digest()
+
     @property
     def text(self) -> str:
         """All the text that is sent, for estimates of its length."""
@@ -169,7 +189,9 @@ class DecisionRequest(Message):
 
     def about(self, questions: Iterable[Question]) -> DecisionRequest:
         """Return the same request with other questions."""
-        return self.model_copy(update={"questions": tuple(questions)})
+        other = self.model_copy(update={"questions": tuple(questions)})
+        other.__dict__["shared_digest"] = self.shared_digest  # which takes longest of a key
+        return other
 
 
 class Way(Message):
@@ -311,14 +333,15 @@ def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
     if sent.kind != question.kind:
         raise ValueError(f"the answer is of another kind: {str(sent.kind)[:40]!a}")
     is_rating = question.kind == "rating"
-    options = range(len(question.options)) if is_rating else question.names
-    given = [str(option) for option, _ in sent.probabilities]
-    if sorted(given) != sorted(map(str, options)):
-        raise ValueError(f"probabilities of {given!a:.200} were sent, not of the options asked")
+    options = question.wire_names
     by_option = {str(option): _probability(p) for option, p in sent.probabilities}
-    shares = [by_option[str(option)] for option in options]
+    if by_option.keys() != set(options) or len(sent.probabilities) != len(options):
+        given = [str(option) for option, _ in sent.probabilities]
+        raise ValueError(f"probabilities of {given!a:.200} were sent, not of the options asked")
+    shares = [by_option[option] for option in options]
     total = math.fsum(shares)
-    if abs(total - 1) > max(_rounding(shares), HALF_PRECISION) + SLACK:
+    off = abs(total - 1) - SLACK
+    if off > HALF_PRECISION and off > _rounding(shares):
         raise ValueError(f"the probabilities add up to {total:.6g}, not to 1")
     notes: list[Json] = []
     if isinstance(sent.confidence, int | float) and math.isfinite(sent.confidence):
@@ -353,9 +376,9 @@ def _rounding(shares: Sequence[float]) -> float:
 
 
 def _probability(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+    if type(value) not in (float, int) or not 0 <= value <= 1:  # type: ignore[operator]
         raise ValueError(f"{str(value)[:40]!a} was sent in place of a probability")
-    return float(value)
+    return float(value)  # type: ignore[arg-type]
 
 
 def combined(

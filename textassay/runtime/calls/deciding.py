@@ -214,7 +214,8 @@ class DecidingModel(Wrapper):
         limits = (known.questions, self._memory.most("questions"), len(questions))
         most = min(filter(None, limits))
         tokens = min(filter(None, (known.tokens, self._most_tokens)), default=0)
-        if not tokens or estimate_tokens(request.text) <= tokens:
+        # no estimate where it fits for certain: a character has at most four bytes, and a token one
+        if not tokens or 4 * len(request.text) <= tokens or estimate_tokens(request.text) <= tokens:
             for start in range(0, len(questions), most):
                 yield questions[start : start + most]
             return

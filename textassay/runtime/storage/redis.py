@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from textassay.runtime.concurrency import GroupRead, Requests, to_the_end
+from textassay.runtime.concurrency import GroupRead, Requests, gather, to_the_end
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.settings import expand
 from textassay.runtime.storage.cache_folder import checksum
@@ -152,6 +152,10 @@ class RedisStore:
         if self._closed:
             raise StorageError(f"the store in Redis at {self.place} is closed")
         return await self._requests.request(key)
+
+    async def put_all(self, answers: Mapping[str, bytes]) -> None:
+        """Keep several answers in one batch."""
+        await gather([self.put(key, value) for key, value in answers.items()])
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; return once Redis has it, which a canceled `put` waits for as well.
