@@ -11,6 +11,8 @@ import pytest
 
 import textassay
 from tests.decision_server import Decisions, serve_decisions
+from tests.gguf_fixture import CHAT_TEMPLATE, Shape, write_model
+from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.adaptation import KNOWN
 from textassay.runtime.calls.deciding import DecidingModel, decider, possible_ways
@@ -24,7 +26,15 @@ from textassay.runtime.errors import (
     RequestRefused,
 )
 from textassay.runtime.messages import Usage
-from textassay.runtime.model import Capabilities, ChoicesRequest, Request, Response, Sample
+from textassay.runtime.model import (
+    Capabilities,
+    ChoicesRequest,
+    Model,
+    Request,
+    Response,
+    Sample,
+    Wrapper,
+)
 from textassay.runtime.questions import DecisionRequest, NamedText, Question
 
 JEV, OTHER = "systemone/jev-latest", "decisions/judge"
@@ -347,10 +357,15 @@ async def test_servers_that_send_one_answer_at_a_time_are_asked_for_all():
     assert response.answers[0].p_yes == 1.0
 
 
-def test_a_connected_model_decides_already():
-    model = textassay.connect(ScriptedModel(choices=logprobs))
-    assert isinstance(decider(model), DecidingModel)
-    assert decider(model) is decider(decider(model))
+async def test_wrappers_around_a_connected_model_see_the_requests_that_are_made_of_questions():
+    """What one of them was found to be, it is for all who ask it."""
+    script = ScriptedModel(lambda _: "yes", choices=lambda _: NoLogprobs("never"))
+    outer = Requests(textassay.connect(script))
+    await decider(outer).decide(about("It rained.", (FINE,)))
+    await decider(outer).decide(about("It snowed.", (FINE,)))
+    kinds = [type(request) for request in outer.seen]
+    assert kinds == [ChoicesRequest, Request, Request, Request]
+    assert decider(decider(outer)).wrapped is outer
 
 
 async def test_a_script_answers_typed_questions():
@@ -358,3 +373,58 @@ async def test_a_script_answers_typed_questions():
     response = await decider(model).decide(about("It rained.", (FINE, FINE)))
     assert [answer.p_yes for answer in response.answers] == [0.8, 0.8]
     assert json.loads(response.model_dump_json())["way"]["how"] == "decision"
+
+
+class Requests(Wrapper):
+    """Writes down what passes."""
+
+    def __init__(self, wrapped: Model) -> None:
+        super().__init__(wrapped)
+        self.seen: list[Any] = []
+
+    async def around(self, request: Any, call: Any) -> Any:
+        self.seen.append(request)
+        return await call(request)
+
+
+@pytest.mark.parametrize("template", [None, CHAT_TEMPLATE], ids=["base", "chat"])
+async def test_a_local_model_decides_by_the_probabilities_of_its_labels(template, tmp_path):
+    """Each answer is the softmax of one request for choices, and the texts are evaluated once."""
+    llamacpp = pytest.importorskip("textassay.runtime.backends.local.llamacpp")
+    pytest.importorskip("llama_cpp")
+    shape = Shape(dtype="f32", bos=True, chat_template=template)
+    file = write_model(tmp_path / "model.gguf", shape)
+    request = about("the summary is good " * 40, (*KINDS, *NODES[:9]))
+    async with llamacpp.LlamaCppModel("llamacpp/m.gguf", file.path, n_gpu_layers=0) as model:
+        recorded = Requests(model)
+        response = await DecidingModel(recorded).decide(request)
+        evaluated = model.evaluated_tokens
+        assert evaluated < response.usage.prompt_tokens / 2
+        prompts = recorded.seen[-len(request.questions) :]
+        assert all((one.prompt is None) == (template is not None) for one in prompts)
+        for question, answer, one in zip(request.questions, response.answers, prompts, strict=True):
+            alone = (await model.choices(one)).logprobs
+            shares = [math.exp(logprob) for logprob in alone.values() if logprob is not None]
+            expected = [share / math.fsum(shares) for share in shares]
+            assert list(answer.probabilities.values()) == pytest.approx(expected, abs=1e-6)
+            assert tuple(answer.probabilities) == question.names
+    assert response.way.how == "logprob"
+
+
+@pytest.mark.parametrize("name", [JEV, OTHER])
+async def test_a_replay_answers_what_a_run_was_answered(name, tmp_path):
+    async with (
+        serve_decisions(Decisions()) as address,
+        connected(name, address, cache=tmp_path) as model,
+    ):
+        first = await model.decide(about("It rained."))
+        identity, able = model.backend.identity, model.capabilities
+    replay = RecordedModel(name, identity, able, tmp_path)
+    again = await decider(replay).decide(about("It rained."))
+    assert again.answers == first.answers
+    if able.independent_questions:
+        part = await decider(replay).decide(about("It rained.", NODES[7:3:-1]))
+        assert part.answers == first.answers[7:3:-1]
+    with pytest.raises(RequestRefused, match="contains no answer"):
+        await decider(replay).decide(about("It snowed."))
+    await replay.aclose()

@@ -158,6 +158,20 @@ def describe(model: Model) -> str:
     return f"{name} is asked for the probabilities of each answer as its next token{sure}"
 
 
+class _Found:
+    """What the first requests of a connection have shown of its model."""
+
+    def __init__(self) -> None:
+        self.settling = asyncio.Lock()
+        self.reads_logprobs: bool | None = None
+        self.is_plain = False
+        """Whether it is asked by a plain prompt, as it takes no chat."""
+        self.samples = 0
+        """Written answers to each question; 0 as long as none were needed."""
+        self.most_tokens = 0
+        """Estimated tokens of a request that just may not be too long; 0 if none was."""
+
+
 class DecidingModel(Wrapper):
     """Answers typed questions whatever the wrapped model is.
 
@@ -168,21 +182,21 @@ class DecidingModel(Wrapper):
     def __init__(self, wrapped: Model, memory: Memory | None = None) -> None:
         super().__init__(wrapped)
         self._memory = memory or _OwnMemory()
-        self._most_tokens = 0
-        self._settling = asyncio.Lock()
-        self._reads_logprobs: bool | None = None
-        self._is_plain = False
-        self._samples = 0
+        self._found = _Found()
 
     @classmethod
     def of(cls, model: Model) -> DecidingModel:
-        """Return the one that is among a model's wrappers, or else a new one around it."""
-        outer: Model = model
-        while isinstance(outer, Wrapper):
-            if isinstance(outer, DecidingModel):
-                return outer
-            outer = outer.wrapped
-        return cls(model)
+        """Return one around a model, with what one among its wrappers has found out by now."""
+        inner: Model = model
+        while isinstance(inner, Wrapper) and not isinstance(inner, DecidingModel):
+            inner = inner.wrapped
+        if inner is model and isinstance(model, DecidingModel):
+            return model
+        outer = cls(model)
+        if isinstance(inner, DecidingModel):
+            # What is between them is to see the requests that are made here.
+            outer._memory, outer._found = inner._memory, inner._found
+        return outer
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
         """Answer in the one way that the model allows."""
@@ -213,7 +227,7 @@ class DecidingModel(Wrapper):
         known = self.capabilities.question_limits
         limits = (known.questions, self._memory.most("questions"), len(questions))
         most = min(filter(None, limits))
-        tokens = min(filter(None, (known.tokens, self._most_tokens)), default=0)
+        tokens = min(filter(None, (known.tokens, self._found.most_tokens)), default=0)
         # no estimate where it fits for certain: a character has at most four bytes, and a token one
         if not tokens or 4 * len(request.text) <= tokens or estimate_tokens(request.text) <= tokens:
             for start in range(0, len(questions), most):
@@ -264,7 +278,7 @@ class DecidingModel(Wrapper):
         questions = request.questions
         half = len(questions) // 2
         if isinstance(error, ContextTooLong):
-            self._most_tokens = estimate_tokens(request.text) - 1
+            self._found.most_tokens = estimate_tokens(request.text) - 1
             return questions[:half], questions[half:]
         quoted = _quoted(error)
         if not _TOO_MANY.search(quoted):
@@ -281,15 +295,15 @@ class DecidingModel(Wrapper):
     async def _in_words(self, request: DecisionRequest) -> DecisionResponse:
         wording = _Wording(request)
         first: list[ChoicesResponse] = []
-        if self._reads_logprobs is None:
-            async with self._settling:
-                if self._reads_logprobs is None:
+        if self._found.reads_logprobs is None:
+            async with self._found.settling:
+                if self._found.reads_logprobs is None:
                     first = await self._settle(wording)
-        if self._reads_logprobs:
+        if self._found.reads_logprobs:
             return await self._by_logprobs(wording, first)
-        if not self._samples:
-            async with self._settling:
-                if not self._samples:
+        if not self._found.samples:
+            async with self._found.settling:
+                if not self._found.samples:
                     await self._count_samples(wording)
         return await self._by_samples(wording, joint=request.joint)
 
@@ -298,17 +312,17 @@ class DecidingModel(Wrapper):
         first: list[ChoicesResponse] = []
         if self.capabilities.choices is not False:
             ways = (False, True) if isinstance(unwrapped(self), InProcessModel) else (False,)
-            for self._is_plain in ways:
+            for self._found.is_plain in ways:
                 try:
                     first = [await self._scored(wording, 0)]
                     break
                 except CapabilityError:
                     continue
-        self._reads_logprobs = bool(first)
+        self._found.reads_logprobs = bool(first)
         return first
 
     async def _scored(self, wording: _Wording, place: int) -> ChoicesResponse:
-        fields = wording.fields(place, plain=self._is_plain)
+        fields = wording.fields(place, plain=self._found.is_plain)
         request = ChoicesRequest(**fields, choices=wording.forms(place))
         return await scoring(self.wrapped, "choices").choices(request)
 
@@ -333,7 +347,7 @@ class DecidingModel(Wrapper):
     async def _count_samples(self, wording: _Wording) -> None:
         """Settle how many answers are written: fewer by a model that thinks, which one shows."""
         if self.capabilities.thinks is None:
-            fields = wording.fields(0, plain=self._is_plain)
+            fields = wording.fields(0, plain=self._found.is_plain)
             await self.wrapped.generate(
                 Request(
                     **fields,
@@ -342,13 +356,13 @@ class DecidingModel(Wrapper):
                     dry_run_answer=wording.labels[0][0],
                 )
             )
-        self._samples = SAMPLES_OF_THINKING if self.capabilities.thinks else SAMPLES
+        self._found.samples = SAMPLES_OF_THINKING if self.capabilities.thinks else SAMPLES
 
     async def _by_samples(self, wording: _Wording, *, joint: bool) -> DecisionResponse:
-        n, draw = self._samples, wording.request.draw
+        n, draw = self._found.samples, wording.request.draw
         if joint:
             many = Request(
-                **wording.fields_of_all(plain=self._is_plain),
+                **wording.fields_of_all(plain=self._found.is_plain),
                 n=n,
                 draw=draw,
                 temperature=1.0,
@@ -362,7 +376,7 @@ class DecidingModel(Wrapper):
         else:
             singles = [
                 Request(
-                    **wording.fields(place, plain=self._is_plain),
+                    **wording.fields(place, plain=self._found.is_plain),
                     n=n,
                     draw=draw,
                     temperature=1.0,
