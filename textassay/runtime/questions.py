@@ -190,7 +190,8 @@ class DecisionRequest(Message):
     def with_order_reversed(self) -> DecisionRequest:
         """Return the request with its texts, and the options of choices, the other way round.
 
-        It is the same object if there is nothing to turn around. Answers are still in the order of the questions; their options are told by their names.
+        It is the same object if there is nothing to turn around. Answers are still in the order of
+        the questions, and their options go by their names.
         """
         questions = (
             question.model_copy(update={"options": question.options[::-1]})

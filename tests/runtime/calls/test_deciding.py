@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 import textassay
 from tests.decision_server import Decisions, serve_decisions
 from tests.gguf_fixture import CHAT_TEMPLATE, Shape, write_model
+from tests.waiting import HANGS_AFTER
+from textassay.runtime.backends.decisions import request_fields
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.adaptation import KNOWN
@@ -37,6 +46,7 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.questions import DecisionRequest, NamedText, Question
 
+SERVER = Path(__file__).parents[4] / "shared" / "tools" / "decision_server.py"
 JEV, OTHER = "systemone/jev-latest", "decisions/judge"
 """A model whose questions do not influence each other, as its provider promises, and another."""
 NODES = tuple(Question.rating(f"How clear is part {n}?", "12345") for n in range(24))
@@ -46,6 +56,32 @@ KINDS = (
     Question.choice("Which?", {"a": "the first", "b": "the second", "c": ""}),
     Question.rating("How clear?", {"1": "not at all", "2": "in parts", "3": "clear"}),
 )
+
+
+@pytest.fixture(scope="module")
+def another_server() -> Iterator[str]:
+    """A server of decision models that is not the project's."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    families = "openai,typesafe,perplexity,databricks,vllm"
+    process = subprocess.Popen([sys.executable, SERVER, f"--port={port}", "--families", families])
+    try:
+        assert eventually_connects(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def eventually_connects(port: int) -> bool:
+    """Whether something listens at a port before a test would count as hanging."""
+    until = time.monotonic() + HANGS_AFTER
+    while time.monotonic() < until:
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return True
+    return False
 
 
 def about(text: str, questions: tuple[Question, ...] = NODES, **fields: Any) -> DecisionRequest:
@@ -428,3 +464,53 @@ async def test_a_replay_answers_what_a_run_was_answered(name, tmp_path):
     with pytest.raises(RequestRefused, match="contains no answer"):
         await decider(replay).decide(about("It snowed."))
     await replay.aclose()
+
+
+async def test_a_key_that_a_server_echoes_is_shown_nowhere(monkeypatch, tmp_path):
+    key = "a-key-that-nobody-may-see"
+    monkeypatch.setenv("JUDGE_KEY", key)
+
+    def echo(payload: Any) -> None:
+        payload["answers"][1]["choice"] = key
+        payload["model"] = key
+
+    async with (
+        serve_decisions(Decisions(spoil=echo)) as address,
+        connected(OTHER, address, api_key_env="JUDGE_KEY", cache=tmp_path) as model,
+    ):
+        response = await model.decide(about("It rained.", KINDS))
+    assert response.answers[1].outcome == "invalid"
+    assert key not in response.model_dump_json()
+    assert "[key]" in response.model_dump_json()
+    assert not any(
+        key.encode() in file.read_bytes() for file in tmp_path.iterdir() if file.is_file()
+    )
+
+
+@pytest.mark.skipif(not SERVER.is_file(), reason="needs ../shared/tools/decision_server.py")
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("decisions/gpt-6-luna", "/openai/v1"),
+        ("systemone/jev-latest", "/typesafe/v1"),
+        ("decisions/pplx-decider-latest", "/perplexity/v1"),
+        ("systemone/databricks-openjev-qwen35-4b", "/databricks/serving-endpoints"),
+        ("systemone/any", "/vllm/v1"),
+        ("decisions/any", "/vllm/v1"),
+    ],
+)
+async def test_the_values_of_another_server_are_those_of_its_oracle(name, path, another_server):
+    form = "openai" if name in ("decisions/gpt-6-luna", "decisions/any") else "systemone"
+    request = about("It rained.", (*KINDS, *NODES))
+    async with connected(name, another_server + path) as model:
+        response = await model.decide(request)
+    async with aiohttp.ClientSession() as http:
+        body = request_fields(request, form)
+        async with http.post(f"{another_server}/expect", json=body) as answer:
+            expected = await answer.json()
+    for question, answer, oracle in zip(request.questions, response.answers, expected, strict=True):
+        shares = list(answer.probabilities.values())
+        shares = shares[:1] if question.kind == "yes_no" else shares
+        assert shares == pytest.approx(oracle["p"], abs=0.0051)
+        if question.kind == "rating":
+            assert answer.score == pytest.approx(oracle["score"], abs=0.0051)
