@@ -28,11 +28,20 @@ from textassay.runtime.model import (
     ChatMessage,
     ChoicesRequest,
     ContinuationRequest,
+    Deciding,
     Model,
     Request,
     Response,
     Scoring,
     TokenLogprob,
+    deciding,
+)
+from textassay.runtime.questions import (
+    DecisionRequest,
+    DecisionResponse,
+    NamedText,
+    Question,
+    distribution,
 )
 
 __all__ = ["MODEL_CHECKS", "MakeModel", "ModelCheck", "ScriptedModel", "check_model"]
@@ -44,6 +53,12 @@ MakeModel = Callable[[], Model]
 ModelCheck = Callable[[MakeModel], Awaitable[None]]
 
 QUESTION = (ChatMessage(role="user", content="Is water wet? Answer with yes or no."),)
+TEXTS = (NamedText(name="text", text="It rained all day, and the river rose."),)
+QUESTIONS = (
+    Question.yes_no("Did it rain?"),
+    Question.choice("What rose?", {"river": "a stream", "sun": "", "price": "what things cost"}),
+    Question.rating("How wet is it?", {"1": "dry", "2": "damp", "3": "wet"}),
+)
 PROMPT = "The colors of the rainbow are red, orange, yellow, green,"
 
 
@@ -69,6 +84,24 @@ async def _ask(model: Model, **fields: Any) -> Response:
         return await model.generate(Request(prompt=PROMPT, **fields))
 
 
+async def _answered(model: Model) -> Response | DecisionResponse:
+    """Ask a model that decides a typed question, any other for a text."""
+    if not model.capabilities.decide:
+        return await _ask(model)
+    return await deciding(model).decide(DecisionRequest(texts=TEXTS, questions=QUESTIONS))
+
+
+async def _is_mute(model: Model) -> bool:
+    """Return whether a model answers typed questions and writes no text."""
+    if not model.capabilities.decide:
+        return False
+    try:
+        await _ask(model)
+    except CapabilityError:
+        return True
+    return False
+
+
 async def has_the_protocol(make: MakeModel) -> None:
     """A model has all parts of `Model`, and its name is what people would type."""
     async with _made(make) as model:
@@ -83,7 +116,7 @@ async def identity_is_json_and_stays(make: MakeModel) -> None:
         before = json.dumps(model.identity, sort_keys=True, allow_nan=False)
         same = json.dumps(other.identity, sort_keys=True, allow_nan=False)
         assert same == before, "two equal models must have one identity"
-        await _ask(model)
+        await _answered(model)
         after = json.dumps(model.identity, sort_keys=True, allow_nan=False)
         assert after == before, "the identity must not change while the model is used"
 
@@ -91,6 +124,8 @@ async def identity_is_json_and_stays(make: MakeModel) -> None:
 async def an_answer_has_text_and_usage(make: MakeModel) -> None:
     """One sample was asked for, so one comes, and it counts as a call."""
     async with _made(make) as model:
+        if await _is_mute(model):
+            return
         response = await _ask(model)
     assert isinstance(response, Response), "generate must return a Response"
     assert len(response.samples) == 1, "one sample was asked for"
@@ -101,6 +136,8 @@ async def an_answer_has_text_and_usage(make: MakeModel) -> None:
 async def never_more_samples_than_asked_for(make: MakeModel) -> None:
     """A model that supports several samples gives as many as asked for, any other at least one."""
     async with _made(make) as model:
+        if await _is_mute(model):
+            return
         count = len((await _ask(model, n=3, temperature=1.0)).samples)
         several = model.capabilities.n
     assert 1 <= count <= 3, f"3 samples were asked for, {count} came"
@@ -172,34 +209,64 @@ def _check_log_probabilities(tokens: tuple[TokenLogprob, ...]) -> None:
     assert all(token.logprob <= 1e-6 for token in tokens), "a log-probability is above 0"
 
 
+async def typed_questions_get_probabilities(make: MakeModel) -> None:
+    """Each question has one answer, in order, with a probability for every option."""
+    async with _made(make) as model:
+        if not model.capabilities.decide:
+            return
+        assert isinstance(model, Deciding), "capabilities.decide is set, but there is no decide()"
+        response = await _answered(model)
+        single = await model.decide(DecisionRequest(texts=TEXTS, questions=QUESTIONS[-1:]))
+        independent = model.capabilities.independent_questions
+    assert isinstance(response, DecisionResponse), "decide must return a DecisionResponse"
+    assert response.way.how == "decision", "what a model decides by itself is how:decision"
+    assert response.way.joint is not independent, "the way must say what capabilities promise"
+    assert response.usage.calls == 1, "a request is one call, however many questions it has"
+    assert len(response.answers) == len(QUESTIONS), "one answer for each question"
+    for question, answer in zip(QUESTIONS, response.answers, strict=True):
+        if answer.problem is not None:
+            assert not answer.probabilities, "what is not scored has no probabilities"
+            continue
+        assert tuple(answer.probabilities) == question.names, "options as they were asked, in order"
+        assert (answer.score is not None) == (question.kind == "rating"), "ratings have a score"
+        checked = distribution(question, answer.probabilities)
+        assert checked.problem is None, f"{question.text}: {checked.problem}"
+    assert len(single.answers) == 1, "one answer for one question"
+
+
 async def many_requests_at_once_get_their_own_answers(make: MakeModel) -> None:
     """Requests in flight together do not disturb each other."""
     async with _made(make) as model:
         name = "draw" if model.capabilities.seed is False else "seed"
-        responses = await asyncio.gather(*(_ask(model, **{name: i}) for i in range(20)))
+        responses = await asyncio.gather(
+            *(
+                _answered(model) if model.capabilities.decide else _ask(model, **{name: i})
+                for i in range(20)
+            )
+        )
     assert all(response.usage.calls == 1 for response in responses), "each answer is one call"
 
 
 async def cancelling_leaves_it_usable(make: MakeModel) -> None:
     """A request that is cancelled ends at once, and the next one is answered."""
     async with _made(make) as model:
-        task = asyncio.create_task(_ask(model))
+        task = asyncio.create_task(_answered(model))
         # one turn of the loop, so that the request has begun and is not cancelled before it starts
         await asyncio.sleep(0)
         task.cancel()
         async with asyncio.timeout(10):
             await asyncio.gather(task, return_exceptions=True)
-        assert (await _ask(model)).samples, "a model must be usable after a cancellation"
+        assert (await _answered(model)).usage.calls, "a model must be usable after a cancellation"
 
 
 async def closed_means_closed(make: MakeModel) -> None:
     """Closing twice is safe, and a closed model says that it is closed."""
     model = make()
-    await _ask(model)
+    await _answered(model)
     await model.aclose()
     await model.aclose()
     try:
-        await _ask(model)
+        await _answered(model)
     except ModelClosed:
         return
     raise AssertionError("a model that was closed must raise ModelClosed when it is asked")
@@ -214,6 +281,7 @@ MODEL_CHECKS: tuple[ModelCheck, ...] = (
     log_probabilities_come_or_are_refused,
     choices_are_probabilities,
     a_continuation_is_scored_token_by_token,
+    typed_questions_get_probabilities,
     many_requests_at_once_get_their_own_answers,
     cancelling_leaves_it_usable,
     closed_means_closed,

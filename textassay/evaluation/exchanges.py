@@ -31,6 +31,7 @@ from textassay.runtime.model import (
     Q,
     Wrapper,
 )
+from textassay.runtime.questions import DecisionRequest
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.kept_rows import kept_rows
 from textassay.runtime.storage.run_files import ANSWERS, read_manifest
@@ -98,7 +99,7 @@ class RecordedIdentity:
         """Raise `ConfigurationError`: a recorded identity answers nothing."""
         raise ConfigurationError(f"{self.name!r} is not asked when a run is read back")
 
-    choices = continuation = generate
+    choices = continuation = decide = generate
 
     async def aclose(self) -> None:
         """Do nothing, since nothing is open."""
@@ -183,7 +184,9 @@ def _cache_of(folder: Path, manifest: Mapping[str, Any]) -> Path | None:
     return cache if cache.is_dir() else None
 
 
-def _exchange(model: str, request: Prompted, response: Any) -> Exchange:
+def _exchange(model: str, request: Prompted | DecisionRequest, response: Any) -> Exchange:
+    if isinstance(request, DecisionRequest):
+        return _decided(model, request, response)
     turns = [{"role": turn.role, "content": turn.content} for turn in request.messages]
     if request.images:
         named = "\n".join(f"{image.label}: {image.name}" for image in request.images)
@@ -199,3 +202,20 @@ def _exchange(model: str, request: Prompted, response: Any) -> Exchange:
     answers = tuple(sample.text for sample in response.samples)
     thoughts = tuple(sample.thought for sample in response.samples)
     return Exchange("", model, prompt, answers, thoughts if any(thoughts) else ())
+
+
+def _decided(model: str, request: DecisionRequest, response: Any) -> Exchange:
+    """Return what a decision model was asked: each text, then each question with its options."""
+    turns = [{"role": text.name, "content": text.text} for text in request.texts]
+    for number, question in enumerate(request.questions, start=1):
+        options = [f"{o.name}: {o.meaning}" if o.meaning else o.name for o in question.options]
+        turns.append({"role": f"q{number}", "content": "\n".join([question.text, *options])})
+    if response is None:
+        return Exchange("", model, tuple(turns), None)
+    answers = tuple(
+        answer.problem.message
+        if answer.problem is not None
+        else ", ".join(f"{name} {p:.6g}" for name, p in answer.probabilities.items())
+        for answer in response.answers
+    )
+    return Exchange("", model, tuple(turns), answers)

@@ -29,7 +29,7 @@ from textassay.runtime.calls.adaptation import (
 )
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
-from textassay.runtime.calls.deciding import DecidingModel
+from textassay.runtime.calls.deciding import DecidingModel, decider
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
@@ -40,6 +40,7 @@ from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Price, UsageTotal
 from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
+from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
 
@@ -358,6 +359,10 @@ class ConnectedModel(AsyncResource, Wrapper):
         self._is_open = True
         return self
 
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Answer typed questions in the way that the model allows; see `DecidingModel`."""
+        return await decider(self.wrapped).decide(request)
+
     async def close_queues(self) -> None:
         """Stop waiting for batches; safe to call twice."""
         queues, self._queues = self._queues, []
@@ -386,11 +391,12 @@ def with_cache(
     inner: Model = SharedModel(core, store)
     if store is not None:
         inner = CachedModel(inner, store)
-    inner = AdaptingModel(inner, adaptation or Adaptation(core), store)
+    inner = adapting = AdaptingModel(inner, adaptation or Adaptation(core), store)
     # Splitting is outermost, so that each sample has a cache entry of its own.
     outer: Model = OneSamplePerRequest(MeteredModel(inner))
     # Outside of all of them: what it asks of a chat model is many requests.
-    return DecidingModel(outer if WATCH.observer is None else WATCH.observer.model(outer))
+    outer = outer if WATCH.observer is None else WATCH.observer.model(outer)
+    return DecidingModel(outer, memory=adapting)
 
 
 def _not_opened(name: str) -> str:

@@ -15,7 +15,7 @@ import asyncio
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from pydantic import Field, model_validator
 
@@ -267,7 +267,8 @@ class ContinuationResponse(Message, defer_build=True):
         return math.fsum(t.logprob for t in self.tokens)
 
 
-AnyRequest = Request | ChoicesRequest | ContinuationRequest | DecisionRequest
+PromptedRequest = Request | ChoicesRequest | ContinuationRequest
+AnyRequest = PromptedRequest | DecisionRequest
 AnyResponse = Response | ChoicesResponse | ContinuationResponse | DecisionResponse
 Q = TypeVar("Q", Request, ChoicesRequest, ContinuationRequest, DecisionRequest)
 A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse, DecisionResponse)
@@ -497,8 +498,10 @@ def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scorin
 
 def deciding(model: Model) -> Deciding:
     """Return `model` as one that decides by itself."""
-    if isinstance(model, Deciding) and model.capabilities.decide:
-        return model
+    # Of wrappers the innermost one looks; without the protocol's own check, which takes longer than
+    # all wrappers together.
+    if isinstance(model, Wrapper) or (model.capabilities.decide and hasattr(model, "decide")):
+        return cast(Deciding, model)
     raise CapabilityError(
         f"model {model.name!r} sends no probabilities for typed questions; use a decision model "
         "(decisions/NAME, systemone/NAME)"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from hashlib import sha256
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -19,8 +21,8 @@ Json = dict[str, Any]
 
 QuestionKind = Literal["yes_no", "choice", "rating"]
 
-ROUNDING = 0.005
-"""How far a sent probability may be from the computed one: servers round to two decimals."""
+HALF_PRECISION = 2**-8
+"""Share by which a sum of probabilities that were computed in half precision may be off."""
 SLACK = 1e-6
 """What sums of floats may be off beside that."""
 OFF_BY = 0.01
@@ -55,10 +57,26 @@ class Question(Message):
             raise ValueError("a yes/no question has the options yes and no, in this order")
         return self
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the options, in order."""
         return tuple(option.name for option in self.options)
+
+    @cached_property
+    def wire_names(self) -> list[str]:
+        """Names of the options where answers come from; the levels of a rating are numbered."""
+        is_rating = self.kind == "rating"
+        return [*map(str, range(len(self.options)))] if is_rating else [*self.names]
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the question with its options."""
+        return sha256(self.shown.encode("utf-8", "surrogatepass")).digest()
+
+    @cached_property
+    def shown(self) -> str:
+        """The question with its options as JSON, about as long as it is sent."""
+        return self.model_dump_json()
 
     @classmethod
     def yes_no(cls, text: str, *, yes: str = "", no: str = "") -> Question:
@@ -146,6 +164,7 @@ class DecisionRequest(Message):
     # What wrappers ask of every request: no thought, no prefix and no mark belongs to this one.
     thought_allowance: ClassVar[int] = 0
     shared_prefix: ClassVar[int] = 0
+    prefix: ClassVar[str] = ""
     probing: ClassVar[bool] = False
 
     @model_validator(mode="after")
@@ -155,18 +174,39 @@ class DecisionRequest(Message):
             raise ValueError(f"the texts of a request have different names, not {names}")
         return self
 
+    @cached_property
+    def shared_digest(self) -> bytes:
+        """SHA-256 of all fields but the questions; an image counts by its content."""
+        fields = self.model_dump_json(exclude={"questions", "images"})
+        images = [(image.number, image.name, image.key) for image in self.images]
+        return sha256(f"{fields}{images}".encode("utf-8", "surrogatepass")).digest()
+
     @property
     def text(self) -> str:
         """All the text that is sent, for estimates of its length."""
         parts = [part for text in self.texts for part in (text.name, text.text)]
-        for question in self.questions:
-            parts.append(question.text)
-            parts += [part for o in question.options for part in (o.name, o.meaning) if part]
-        return "\n".join(parts)
+        return "\n".join([*parts, *(question.shown for question in self.questions)])
+
+    def with_order_reversed(self) -> DecisionRequest:
+        """Return the request with its texts, and the options of choices, the other way round.
+
+        It is the same object if there is nothing to turn around. Answers are still in the order of
+        the questions, and their options go by their names.
+        """
+        questions = (
+            question.model_copy(update={"options": question.options[::-1]})
+            if question.kind == "choice"
+            else question
+            for question in self.questions
+        )
+        other = self.model_copy(update={"texts": self.texts[::-1], "questions": tuple(questions)})
+        return self if other == self else other
 
     def about(self, questions: Iterable[Question]) -> DecisionRequest:
         """Return the same request with other questions."""
-        return self.model_copy(update={"questions": tuple(questions)})
+        other = self.model_copy(update={"questions": tuple(questions)})
+        other.__dict__["shared_digest"] = self.shared_digest  # which takes longest of a key
+        return other
 
 
 class Way(Message):
@@ -284,6 +324,17 @@ def refused(message: str) -> QuestionAnswer:
     return QuestionAnswer(outcome="abstained", problem=ScoreError(type="Refused", message=message))
 
 
+def distribution(question: Question, probabilities: Mapping[str, float]) -> QuestionAnswer:
+    """Return probabilities by option as the answer to a question, checked as those of a server."""
+    mean: object = None
+    if question.kind == "rating":
+        mean = math.fsum(i * probabilities.get(n, 0.0) for i, n in enumerate(question.names))
+    places = {name: index for index, name in enumerate(question.names)}
+    is_rating = question.kind == "rating"
+    pairs = [(places.get(n, n) if is_rating else n, p) for n, p in probabilities.items()]
+    return read_answer(question, SentAnswer(question.kind, pairs, score=mean))
+
+
 def read_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
     """Return an answer as it was sent, or an invalid one that says which check failed.
 
@@ -301,17 +352,18 @@ def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
     if sent.kind != question.kind:
         raise ValueError(f"the answer is of another kind: {str(sent.kind)[:40]!a}")
     is_rating = question.kind == "rating"
-    asked = range(len(question.options)) if is_rating else question.names
-    given = [str(option) for option, _ in sent.probabilities]
-    if sorted(given) != sorted(map(str, asked)):
-        raise ValueError(f"probabilities of {given!a:.200} were sent, not of the options asked")
+    options = question.wire_names
     by_option = {str(option): _probability(p) for option, p in sent.probabilities}
-    shares = [by_option[str(option)] for option in asked]
+    if by_option.keys() != set(options) or len(sent.probabilities) != len(options):
+        given = [str(option) for option, _ in sent.probabilities]
+        raise ValueError(f"probabilities of {given!a:.200} were sent, not of the options asked")
+    shares = [by_option[option] for option in options]
     total = math.fsum(shares)
-    if abs(total - 1) > ROUNDING * len(shares) + SLACK:
+    off = abs(total - 1) - SLACK
+    if off > HALF_PRECISION and off > _rounding(shares):
         raise ValueError(f"the probabilities add up to {total:.6g}, not to 1")
     notes: list[Json] = []
-    if sent.confidence is not None:
+    if isinstance(sent.confidence, int | float) and math.isfinite(sent.confidence):
         notes.append({"text": "confidence, as the provider computes it", "sent": sent.confidence})
     probabilities = dict(zip(question.names, shares, strict=True))
     if sent.choice is not None:
@@ -334,10 +386,18 @@ def _checked_answer(question: Question, sent: SentAnswer) -> QuestionAnswer:
     return QuestionAnswer(probabilities=probabilities, score=score, mass=mass, notes=tuple(notes))
 
 
+def _rounding(shares: Sequence[float]) -> float:
+    """Return how far from 1 rounding may put the sum: half of the last decimal for each share."""
+    for unit in (100, 1000, 10_000):  # servers send two decimals or more
+        if all(abs(unit * share - round(unit * share)) < SLACK for share in shares):
+            return 0.5 / unit * len(shares)
+    return 0.0
+
+
 def _probability(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+    if type(value) not in (float, int) or not 0 <= value <= 1:  # type: ignore[operator]
         raise ValueError(f"{str(value)[:40]!a} was sent in place of a probability")
-    return float(value)
+    return float(value)  # type: ignore[arg-type]
 
 
 def combined(

@@ -26,7 +26,17 @@ from textassay.methods.method import Method
 from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
-from textassay.runtime.model import A, ChatMessage, Model, Q, Request, Response, Wrapper
+from textassay.runtime.model import (
+    A,
+    ChatMessage,
+    Model,
+    Q,
+    Request,
+    Response,
+    Wrapper,
+    deciding,
+)
+from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.stress.edits import (
@@ -117,6 +127,11 @@ class FreshSamples(Wrapper):
         # the draw is part of the cache's key and of the seed
         shifted = request.model_copy(update={"draw": request.draw + REPEAT_DRAW})
         return await self.wrapped.generate(shifted)
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Ask for a later draw."""
+        shifted = request.model_copy(update={"draw": request.draw + REPEAT_DRAW})
+        return await deciding(self.wrapped).decide(shifted)
 
 
 class LazyExamples:
@@ -388,6 +403,8 @@ class ReorderedPrompts(Wrapper):
 
 
 def _turned(request: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(request, DecisionRequest):
+        return request.with_order_reversed()
     if request.prompt is not None:
         prompt = change(request.prompt)
         return (

@@ -25,6 +25,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from textassay.runtime.graph import WATCH, RunObserver
 from textassay.runtime.messages import Example, Failure, Score
 from textassay.runtime.model import A, Model, Prompted, Q, Request, Response, Wrapper
+from textassay.runtime.questions import DecisionRequest
 from textassay.version import __version__
 
 OPERATION = "gen_ai.operation.name"
@@ -165,7 +166,10 @@ class TracedModel(Wrapper):
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Forward the request inside of a span."""
-        operation = "chat" if request.messages else "text_completion"
+        if isinstance(request, DecisionRequest):
+            operation = "decide"
+        else:
+            operation = "chat" if request.messages else "text_completion"
         attributes = {OPERATION: operation, **self._attributes}
         if isinstance(request, Request):
             attributes |= _request_attributes(request)
@@ -229,7 +233,9 @@ def _record_response(span: Span, response: Any, *, texts: bool) -> None:
     span.set_attributes(_known(attributes))
 
 
-def _input(request: Prompted) -> str:
+def _input(request: Prompted | DecisionRequest) -> str:
+    if isinstance(request, DecisionRequest):
+        return json.dumps([_message("user", request.text)])
     turns = [(turn.role, turn.content) for turn in request.messages]
     return json.dumps([_message(*turn) for turn in turns or [("user", request.prompt or "")]])
 

@@ -251,6 +251,11 @@ class Recording:
         self._rows.append((key, value))
         await self._wrapped.put(key, value)
 
+    async def put_all(self, answers: Mapping[str, bytes]) -> None:
+        """Keep several answers, as `put` does each."""
+        self._rows.extend(answers.items())
+        await self._wrapped.put_all(answers)
+
     def drain(self) -> Rows:
         """Return what was put since the last call."""
         rows, self._rows = self._rows, []

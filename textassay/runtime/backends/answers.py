@@ -419,7 +419,7 @@ class SplitThoughts(Wrapper):
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer with the thought of every sample apart from its text."""
         response = await call(request)
-        if not isinstance(response, Response):
+        if not isinstance(response, Response) or not isinstance(request, Prompted):
             return response
         samples = tuple(
             _without_thought(sample, request, response.usage) for sample in response.samples

@@ -326,7 +326,7 @@ def read_response(payload: Any, request: DecisionRequest, price: Price | None) -
     answers = inner.get("answers") if isinstance(inner, dict) else None
     if isinstance(answers, dict):
         read = _read_map(answers, request.questions)
-    elif isinstance(answers, list):
+    elif isinstance(answers, list | tuple):
         read = _read_list(answers, request.questions)
     else:
         raise MalformedResponse("the server sent no answers to typed questions")
@@ -349,16 +349,16 @@ def _stated_cost(payload: Mapping[str, Any]) -> float | None:
 
 
 def _read_map(answers: Json, questions: Sequence[Question]) -> Iterable[QuestionAnswer]:
-    unasked = answers.keys() - {f"q{number}" for number in range(1, len(questions) + 1)}
+    unasked = len(answers.keys() - {f"q{number}" for number in range(1, len(questions) + 1)})
     for number, question in enumerate(questions, start=1):
         yield _read(question, answers.get(f"q{number}"), unasked)
 
 
-def _read_list(answers: list[Any], questions: Sequence[Question]) -> Iterable[QuestionAnswer]:
+def _read_list(answers: Sequence[Any], questions: Sequence[Question]) -> Iterable[QuestionAnswer]:
     """Read answers by position; a name that was sent with one must be that of its question."""
     names = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
     are_unnamed = names == [None] * len(questions)
-    unasked = set(map(str, names[len(questions) :]))
+    unasked = len(answers[len(questions) :])
     for index, question in enumerate(questions):
         answer = answers[index] if index < len(answers) else None
         name = names[index] if index < len(answers) else None
@@ -372,7 +372,7 @@ def _read_list(answers: list[Any], questions: Sequence[Question]) -> Iterable[Qu
             yield _read(question, answer, unasked)
 
 
-def _read(question: Question, answer: Any, unasked: set[str]) -> QuestionAnswer:
+def _read(question: Question, answer: Any, unasked: int) -> QuestionAnswer:
     if answer is None:
         return invalid("MissingAnswer", "the server sent no answer to this question")
     if not isinstance(answer, dict):
@@ -381,7 +381,7 @@ def _read(question: Question, answer: Any, unasked: set[str]) -> QuestionAnswer:
         return refused("the model refuses to answer this question")
     read = read_answer(question, _sent(answer))
     if unasked:
-        note = {"text": "answers to other questions were sent beside", "sent": sorted(unasked)[:3]}
+        note = {"text": f"{unasked} answers to questions that nobody asked were sent as well"}
         read = read.model_copy(update={"notes": (*read.notes, note)})
     return read
 
@@ -396,7 +396,7 @@ def _sent(answer: Json) -> SentAnswer:
         shares = [("yes", yes), ("no", no)]
     elif isinstance(given, dict):
         shares = list(given.items())
-    elif isinstance(given, list):
+    elif isinstance(given, list | tuple):
         shares = [(one.get("value"), one.get("probability")) for one in given if type(one) is dict]
     else:
         shares = []

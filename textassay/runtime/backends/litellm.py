@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,14 @@ import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.answers import read_parts, read_usage
+from textassay.runtime.backends.decisions import (
+    DecisionModel,
+    Family,
+    family_of,
+    known_price,
+    read_response,
+    request_fields,
+)
 from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_format import (
@@ -61,6 +69,7 @@ from textassay.runtime.model import (
     Response,
     with_images,
 )
+from textassay.runtime.questions import DECIDED, DECIDED_JOINTLY, DecisionRequest, DecisionResponse
 
 # litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
 _LITELLM_WORDS = re.compile(r"^(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?")
@@ -245,7 +254,7 @@ class LiteLLMModel:
         """Keep the name; litellm is not imported yet."""
         endpoint = endpoint or Endpoint()
         self.name = name
-        self._key, self._price = api_key, price
+        self._key, self._price, self._endpoint = api_key, price, endpoint
         key = {endpoint.key_header: api_key} if endpoint.key_header and api_key else {}
         self._http = HttpClient(
             api_base or "https://", endpoint, name=name, headers=key, key=api_key, is_bearer=not key
@@ -301,7 +310,28 @@ class LiteLLMModel:
             continuation=None if self._takes_prompts else False,
             images=True if self._model_info.get("supports_vision") else None,
             context_length=self._model_info.get("max_input_tokens"),
+            decide=self._decides,
+            independent_questions=self._decides and self._family.independent,
+            question_limits=self._family.limits,
         )
+
+    @property
+    def _decides(self) -> bool:
+        """Whether the table, or else the name, says that the model answers typed questions."""
+        if not hasattr(load_litellm(), "asystemone"):
+            return False
+        info = self._model_info
+        if info.get("mode") == "evaluation" or "/v1/decisions" in (
+            info.get("supported_endpoints") or ()
+        ):
+            return True
+        return not info and self._family.name == self._model_and_provider[1]
+
+    @property
+    def _family(self) -> Family:
+        """How the provider is asked about typed questions, by its name."""
+        model, provider = self._model_and_provider
+        return family_of(provider, model)
 
     @functools.cached_property
     def _model_and_provider(self) -> tuple[str, str]:
@@ -391,6 +421,42 @@ class LiteLLMModel:
         usage = _with_cost(read_usage(payload, self._price), cost)
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Return the probabilities of all options, checked question by question.
+
+        Of OpenAI's form litellm takes answers by position, and puts the names of the questions over
+        the ones that were sent, so this form is asked by our own client. Of System One's, it has
+        made numbers of texts, and 0 of an option that is missing, before they are checked here.
+        """
+        await self._load()
+        if self._model_and_provider[1] == "openai":
+            return await self._own_client.decide(request)
+        if request.images:
+            raise CapabilityError(f"{self.name!r} is asked about texts alone, without images")
+        payload, cost = await self._send("asystemone", lambda: request_fields(request, "systemone"))
+        with self._naming_model(cost):
+            response = read_response(payload, request, self._decision_price)
+        way = DECIDED if self.capabilities.independent_questions else DECIDED_JOINTLY
+        return response.model_copy(update={"way": way})
+
+    @functools.cached_property
+    def _own_client(self) -> DecisionModel:
+        address, key = self._providers_own
+        base = self._api_base or address or PROVIDERS["openai"].address or ""
+        return DecisionModel(
+            f"decisions/{self._model_and_provider[0]}",
+            # as litellm, which takes the address without the version, too
+            api_base=base if base.endswith("/v1") else f"{base}/v1",
+            api_key=self._key or key or PROVIDERS["openai"].key,
+            price=self._price,
+            endpoint=self._endpoint,
+        )
+
+    @functools.cached_property
+    def _decision_price(self) -> Price | None:
+        model, provider = self._model_and_provider
+        return self._price or known_price(Family(provider), model)
+
     async def aclose(self) -> None:
         """Close the connections; litellm's shared ones are closed with the last open model.
 
@@ -399,6 +465,8 @@ class LiteLLMModel:
         self._closed = True
         self._handler = self._openai = None
         await self._http.aclose()
+        if "_own_client" in vars(self):
+            await self._own_client.aclose()
         if id(self) in _open_models:
             _open_models.discard(id(self))
             if not _open_models:
@@ -409,22 +477,34 @@ class LiteLLMModel:
 
     async def _ask(self, body: Json, extra: Json) -> tuple[Any, float | None]:
         """Return the answer as JSON values, and its cost in US dollars by litellm's table."""
+
+        def fields() -> Json:
+            return {
+                **body,
+                "client": self._client(plain="prompt" in body),
+                # as arguments of their own, litellm takes some for itself, such as `metadata`
+                **({"extra_body": extra} if extra and self._uses_openai_client else extra),
+            }
+
+        return await self._send("atext_completion" if "prompt" in body else "acompletion", fields)
+
+    async def _load(self) -> Any:
         if self._closed:
             raise ModelClosed(f"model {self.name!r} was used after it was closed")
         is_there = "litellm" in sys.modules
         litellm = load_litellm() if is_there else await asyncio.to_thread(load_litellm)
         _open_models.add(id(self))
+        return litellm
+
+    async def _send(self, function: str, fields: Callable[[], Json]) -> tuple[Any, float | None]:
+        """Call a function of litellm; what the making of its arguments raises is read as well."""
+        litellm = await self._load()
         fixed: Json = {"model": self.name, "max_retries": 0, "num_retries": 0, "drop_params": False}
+        body: Json = {}
         try:
-            address = {
-                "api_base": self._api_base,
-                "api_key": self._key or self._no_key,
-                "client": self._client(plain="prompt" in body),
-                # as arguments of their own, litellm takes some for itself, such as `metadata`
-                **({"extra_body": extra} if extra and self._uses_openai_client else extra),
-            }
-            ask = litellm.atext_completion if "prompt" in body else litellm.acompletion
-            answer = await ask(**fixed, **address, **body)
+            body = fields()
+            address = {"api_base": self._api_base, "api_key": self._key or self._no_key}
+            answer = await getattr(litellm, function)(**fixed, **address, **body)
         except TextassayError:
             raise
         # whatever a provider's code raises becomes ours here, and nowhere else

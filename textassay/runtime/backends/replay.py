@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, cast
 
 from pydantic import ValidationError
 
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
-from textassay.runtime.calls.cache import decode_answer, identity_bytes, request_key
+from textassay.runtime.calls.cache import (
+    decision_keys,
+    decode_answer,
+    identity_bytes,
+    request_key,
+)
 from textassay.runtime.errors import (
     ConfigurationError,
     RequestRefused,
@@ -19,6 +24,7 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.model import (
     AnyRequest,
+    AnyResponse,
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
@@ -27,11 +33,10 @@ from textassay.runtime.model import (
     Request,
     Response,
 )
+from textassay.runtime.questions import DecisionRequest, DecisionResponse, combined
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import RecordedAnswers
 from textassay.runtime.storage.run_files import ANSWERS, MANIFEST, read_manifest
-
-A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)
 
 
 class RecordedModel:
@@ -119,14 +124,16 @@ class RecordedModel:
         """Return what the run kept under a key, such as what it learned of the model."""
         return self._answers.get(key)
 
-    def _find(self, request: AnyRequest, kind: type[A]) -> A:
+    def _find(self, request: AnyRequest) -> AnyResponse:
         # The recorded identity, not one made here: the key must be the one under which the run kept
         # it.
-        key = request_key(self._key, request)
+        return self._at(request_key(self._key, request), request)
+
+    def _at(self, key: str, request: AnyRequest) -> AnyResponse:
         value = self._answers.get(key)
         if value is not None:
             try:
-                return cast(A, decode_answer(value))
+                return decode_answer(value)
             except ValueError as error:
                 raise StorageError(
                     f"the kept answer {key} in {self._answers.place} cannot be used: {error}"
@@ -148,15 +155,23 @@ class RecordedModel:
 
     async def generate(self, request: Request) -> Response:
         """Return the recorded answer; refuse what the run never asked."""
-        return self._find(request, Response)
+        return cast(Response, self._find(request))
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         """Return the recorded answer."""
-        return self._find(request, ChoicesResponse)
+        return cast(ChoicesResponse, self._find(request))
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return the recorded answer."""
-        return self._find(request, ContinuationResponse)
+        return cast(ContinuationResponse, self._find(request))
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Return the recorded answers, of questions that were asked in other company, too."""
+        if not self.capabilities.independent_questions:
+            return cast(DecisionResponse, self._find(request))
+        keys = decision_keys(self._key, request, together=False)
+        found = [cast(DecisionResponse, self._at(key, request)) for key in keys]
+        return combined([one.answers[0] for one in found], found)
 
     async def aclose(self) -> None:
         """Close the files; safe to call twice."""

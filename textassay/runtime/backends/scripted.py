@@ -34,6 +34,14 @@ from textassay.runtime.model import (
     TokenLogprob,
     Wrapper,
 )
+from textassay.runtime.questions import (
+    DECIDED,
+    DECIDED_JOINTLY,
+    DecisionRequest,
+    DecisionResponse,
+    QuestionAnswer,
+    distribution,
+)
 
 ScriptedReply = str | Sample | Response | BaseException
 """An answer's text, one sample, all samples with usage, or an error to raise."""
@@ -61,6 +69,7 @@ class ScriptedModel:
         capabilities: Capabilities | None = None,
         choices: Callable[[ChoicesRequest], Any] | None = None,
         continuation: Callable[[ContinuationRequest], Any] | None = None,
+        decide: Callable[[DecisionRequest], Any] | None = None,
         price: Price | None = None,
     ) -> None:
         """Keep the script.
@@ -73,13 +82,16 @@ class ScriptedModel:
                 response, sync or async.
             continuation: Function `ContinuationRequest -> tokens` or a whole response, sync or
                 async.
+            decide: Function `DecisionRequest -> answers`, sync or async: for each question the
+                probabilities by option, or a `QuestionAnswer`; or a whole response. Questions
+                count as independent.
             price: US dollars per million prompt and completion tokens; free if not given.
         """
         self.name = name
         self._function = replies if callable(replies) else None
         # A copy: the caller may go on to change the list.
         self._left = None if callable(replies) else iter(list(replies))
-        self._choices, self._continuation = choices, continuation
+        self._choices, self._continuation, self._decide = choices, continuation, decide
         self.capabilities = capabilities or Capabilities(
             n=True,
             logprobs=True,
@@ -88,6 +100,8 @@ class ScriptedModel:
             choices=choices is not None,
             continuation=continuation is not None,
             images=True,
+            decide=decide is not None,
+            independent_questions=decide is not None,
         )
         self._price = price or (0.0, 0.0)
         self._closed = False
@@ -166,6 +180,25 @@ class ScriptedModel:
             return answer
         return ContinuationResponse(
             tokens=tuple(answer), usage=self._usage(request, ()), model=self.name
+        )
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Return what the function for typed questions says, checked as a server's answers are.
+
+        Raises:
+            CapabilityError: There is no such function.
+        """
+        answer = await self._scored(request, self._decide, "typed questions")
+        if isinstance(answer, DecisionResponse):
+            return answer
+        return DecisionResponse(
+            answers=tuple(
+                one if isinstance(one, QuestionAnswer) else distribution(question, one)
+                for question, one in zip(request.questions, answer, strict=True)
+            ),
+            way=DECIDED,
+            usage=self._usage(request, ()),
+            model=self.name,
         )
 
     async def _scored(
@@ -278,6 +311,17 @@ class DryRunModel:
         return ContinuationResponse(
             tokens=tuple(TokenLogprob(token=w, logprob=-1.0) for w in words), usage=usage
         )
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Return equal probabilities."""
+        answers = [
+            distribution(question, dict.fromkeys(question.names, 1 / len(question.options)))
+            for question in request.questions
+        ]
+        usage = self._usage(prompt_tokens(request), 1)
+        independent = self.capabilities.independent_questions
+        way = DECIDED if independent else DECIDED_JOINTLY
+        return DecisionResponse(answers=tuple(answers), way=way, usage=usage)
 
     async def aclose(self) -> None:
         """Close the real model."""

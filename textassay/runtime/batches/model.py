@@ -54,6 +54,7 @@ from textassay.runtime.model import (
     Wrapper,
     load_images,
 )
+from textassay.runtime.questions import DecisionRequest, DecisionResponse
 
 _Group = tuple[str, int]
 """What requests of one batch have in common: the dialect's group, and the attempt."""
@@ -106,6 +107,13 @@ class BatchQueue(Wrapper):
         raise CapabilityError(
             f"batches of {self.name!r} cannot score the likelihood of a given text; leave out"
             " batch="
+        )
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Refuse: no provider takes batches of typed questions."""
+        raise CapabilityError(
+            f"{self.name!r} answers typed questions, and no provider takes these in batches; leave"
+            " out batch="
         )
 
     async def aclose(self) -> None:

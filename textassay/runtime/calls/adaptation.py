@@ -18,7 +18,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, Final, Generic, Literal, cast, get_args
+from typing import Any, Final, Generic, Literal, TypeVar, cast, get_args
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.budget import is_worth_caching
@@ -37,7 +37,6 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import NO_USAGE, Effort, Message, Usage
 from textassay.runtime.model import (
     A,
-    AnyRequest,
     AnyResponse,
     Capabilities,
     ChatMessage,
@@ -46,13 +45,13 @@ from textassay.runtime.model import (
     ContinuationRequest,
     Json,
     Model,
+    PromptedRequest,
     Q,
     Request,
     Response,
     Wrapper,
-    deciding,
 )
-from textassay.runtime.questions import DecisionRequest, DecisionResponse
+from textassay.runtime.questions import DecisionRequest
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.files import decode, encode
@@ -93,6 +92,8 @@ JSON_IN_WORDS = (
     "\n\nAnswer with one JSON object and nothing else. It must satisfy this JSON schema:\n"
 )
 """What stands in for a schema that a server does not take."""
+
+P = TypeVar("P", Request, ChoicesRequest, ContinuationRequest)
 
 OPTIONAL = {"temperature": None, "top_p": 1.0, "seed": None, "stop": ()}
 """Parameters that a request can do without, with the value that leaves them out."""
@@ -245,7 +246,7 @@ class Adaptation:
 
     # What is sent -------------------------------------------------------------------------------
 
-    def fit(self, request: Q, least: int = 0) -> Q:
+    def fit(self, request: P, least: int = 0) -> P:
         """Return the request as it is sent, with at least so many tokens for a thought."""
         if isinstance(request, ContinuationRequest):
             return request
@@ -261,7 +262,7 @@ class Adaptation:
         ):
             return request
         update = self._set(request)
-        merged: Q = request.model_copy(update=update) if update else request
+        merged: P = request.model_copy(update=update) if update else request
         update = self._repaired(merged, least)
         if not self._omitted.issuperset(omitted := update.keys() & OPTIONAL.keys()):
             self._omitted |= omitted
@@ -419,7 +420,7 @@ class Adaptation:
 
     # What is learned ----------------------------------------------------------------------------
 
-    def is_tried(self, request: AnyRequest) -> bool:
+    def is_tried(self, request: PromptedRequest) -> bool:
         """Return whether the model is known to take each parameter of a request, or to refuse."""
         if self._in_batches or not self.is_remote:
             return True
@@ -431,7 +432,7 @@ class Adaptation:
             return True
         return False
 
-    def note_taken(self, request: AnyRequest) -> None:
+    def note_taken(self, request: PromptedRequest) -> None:
         """Learn that the model takes each parameter of a request."""
         self._tried.add(_shape(request))
         self._features.update(_features(request))
@@ -469,18 +470,18 @@ class Adaptation:
                 *names,
             )
 
-    def note_logprobs(self, request: AnyRequest, response: AnyResponse) -> None:
+    def note_logprobs(self, request: PromptedRequest, response: AnyResponse) -> None:
         """Learn from an answer that the model sends log-probabilities."""
         if _reads_logprobs(request) and not self.sends_logprobs:
             is_text = isinstance(response, Response)
             self.sends_logprobs = not is_text or bool(response.samples[0].logprobs)
 
-    def note_too_long(self, request: AnyRequest) -> None:
+    def note_too_long(self, request: PromptedRequest) -> None:
         """Learn that the context does not hold a request, nor as many tokens beside longer ones."""
         allowance, length = request.thought_allowance, len(request.text)
         self._too_long[allowance] = min(self._too_long.get(allowance, length), length)
 
-    def widen(self, request: AnyRequest) -> bool:
+    def widen(self, request: PromptedRequest) -> bool:
         """Learn that a thought took all tokens; return whether the next request has more."""
         allowed = request.thought_allowance
         self._learn(thinks=True)
@@ -501,7 +502,7 @@ class Adaptation:
         self._learn(allowance=larger[0])
         return True
 
-    def learn(self, refusal: Refusal, request: AnyRequest) -> bool:
+    def learn(self, refusal: Refusal, request: PromptedRequest) -> bool:
         """Change what is sent from now on; return whether the request may be sent again."""
         learned, name = self.learned, _PARAMETERS.get(refusal.parameter, refusal.parameter)
         if refusal.parameter in request.extra:
@@ -543,7 +544,7 @@ class Adaptation:
             return False
         return self._leave_out(name, request)
 
-    def _limit(self, name: str, limit: int, request: AnyRequest) -> bool:
+    def _limit(self, name: str, limit: int, request: PromptedRequest) -> bool:
         wire = _COUNTS.get(name)
         field_name = "alternatives" if isinstance(request, ChoicesRequest) else "logprobs"
         value = (
@@ -563,7 +564,7 @@ class Adaptation:
             self._tell(words)
         return True
 
-    def _leave_out(self, name: str, request: AnyRequest) -> bool:
+    def _leave_out(self, name: str, request: PromptedRequest) -> bool:
         """Leave a parameter out from now on; return whether the request had it."""
         if name in self.learned.unsent or not _has(request, name):
             return False
@@ -668,7 +669,7 @@ _COUNTS = {
 """Numbers that may be raised or lowered to what a server names, by the names in refusals."""
 
 
-def _has(request: AnyRequest, name: str) -> bool:
+def _has(request: PromptedRequest, name: str) -> bool:
     """Return whether a request carries a parameter."""
     if name in request.extra or name in request.thinking_fields:
         return True
@@ -683,7 +684,7 @@ def _has(request: AnyRequest, name: str) -> bool:
     return name in ("json_schema", "functions") and bool(getattr(request, name, None))
 
 
-def _lacks_logprobs(error: RequestRefused | NoLogprobs, request: AnyRequest) -> bool:
+def _lacks_logprobs(error: RequestRefused | NoLogprobs, request: PromptedRequest) -> bool:
     """Return whether log-probabilities are refused or missing that a request reads."""
     refusal = error.refusal
     if refusal is None or refusal.kind != "drop" or refusal.parameter in request.extra:
@@ -691,7 +692,7 @@ def _lacks_logprobs(error: RequestRefused | NoLogprobs, request: AnyRequest) -> 
     return refusal.parameter in ("logprobs", "top_logprobs") and _reads_logprobs(request)
 
 
-def _reads_logprobs(request: AnyRequest) -> bool:
+def _reads_logprobs(request: PromptedRequest) -> bool:
     return isinstance(request, ChoicesRequest) or getattr(request, "logprobs", None) is not None
 
 
@@ -719,7 +720,7 @@ def _without_system(messages: Sequence[ChatMessage]) -> dict[str, Any]:
 _SHAPE = itemgetter("temperature", "top_p", "n", "logprobs", "effort", "thought_allowance")
 
 
-def _shape(request: AnyRequest) -> tuple[object, ...]:
+def _shape(request: PromptedRequest) -> tuple[object, ...]:
     """Return what two requests have in common of which a server takes either both or none."""
     if isinstance(request, Request):
         values = vars(request)
@@ -735,7 +736,7 @@ def _shape(request: AnyRequest) -> tuple[object, ...]:
     return (type(request), request.temperature, request.effort, request.thought_allowance)
 
 
-def _features(request: AnyRequest) -> set[tuple[str, object]]:
+def _features(request: PromptedRequest) -> set[tuple[str, object]]:
     """Return the parameters that a server may refuse, each with its value where that matters."""
     features: set[tuple[str, object]] = {("chat" if request.messages else "prompt", None)}
     if isinstance(request, ContinuationRequest):
@@ -804,6 +805,8 @@ class AdaptingModel(Wrapper):
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer with what the model takes."""
+        if isinstance(request, DecisionRequest):  # is made as the settings say, and split outside
+            return await call(request)
         if not self._is_restored:
             await self.restore()
         adaptation, attempts = self.adaptation, _Attempts(self, request)
@@ -824,10 +827,6 @@ class AdaptingModel(Wrapper):
                 error.usage = attempts.spent + (error.usage or NO_USAGE)
             raise
 
-    async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Answer as it is: whoever splits the questions has put in what the settings say."""
-        return await deciding(self.wrapped).decide(request)
-
     async def restore(self) -> None:
         """Begin with what an earlier process has learned and stored."""
         if self._is_restored:
@@ -844,6 +843,19 @@ class AdaptingModel(Wrapper):
                 await self.save()
             self._is_restored = True
 
+    @property
+    def extra(self) -> Json:
+        """Further fields that the settings add to every request."""
+        return self.adaptation.sampling.extra
+
+    def most(self, name: str) -> int:
+        """Return the largest number of something that the model takes; 0 if it is not known."""
+        return self.adaptation.learned.most.get(name, 0)
+
+    def learn_most(self, name: str, limit: int) -> None:
+        """Learn the largest number of something that the model takes in one request."""
+        self.adaptation.learn_most(name, limit)
+
     async def save(self) -> None:
         """Have later processes begin with what was learned."""
         if self.adaptation.unsaved and self._store is not None:
@@ -851,23 +863,23 @@ class AdaptingModel(Wrapper):
             await self._store.put(self.adaptation.store_key, self.adaptation.learned_bytes)
 
 
-class _Attempts(Generic[Q]):
+class _Attempts(Generic[P]):
     """The attempts at one request, each as it was learned from the one before."""
 
     spent = NO_USAGE
     """What answers cost that had too few tokens, or no log-probabilities."""
     _repairs = _least_allowance = _without_logprobs = 0
 
-    def __init__(self, model: AdaptingModel, request: Q) -> None:
+    def __init__(self, model: AdaptingModel, request: P) -> None:
         self._model, self._adaptation = model, model.adaptation
-        self._request: Q = request
+        self._request: P = request
 
-    def next(self) -> Q:
+    def next(self) -> P:
         """Return the request as it is sent next."""
-        sent: Q = self._adaptation.fit(self._request, self._least_allowance)
+        sent: P = self._adaptation.fit(self._request, self._least_allowance)
         return sent
 
-    async def probe(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> A | None:
+    async def probe(self, sent: P, call: Callable[[P], Awaitable[A]]) -> A | None:
         """Do what `ask` does with a model of which it is not known whether it thinks."""
         if isinstance(sent, ChoicesRequest) and sent.messages and not sent.thought_allowance:
             # The one token that tells choices may be the first of a thought.
@@ -887,7 +899,7 @@ class _Attempts(Generic[Q]):
             await self._model.save()
         return answer
 
-    async def ask(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> A | None:
+    async def ask(self, sent: P, call: Callable[[P], Awaitable[A]]) -> A | None:
         """Return the answer; `None` to ask again as was learned from this attempt."""
         try:
             answer = await call(sent)
@@ -925,7 +937,7 @@ class _Attempts(Generic[Q]):
         if error.usage is not None:
             self.spent, error.usage = self.spent + error.usage, None
 
-    async def _sends_logprobs(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> bool:
+    async def _sends_logprobs(self, sent: P, call: Callable[[P], Awaitable[A]]) -> bool:
         """Return whether the model sends log-probabilities with other answers.
 
         A harmless question finds it out before the first such answer. So what a run reads depends
@@ -942,13 +954,13 @@ class _Attempts(Generic[Q]):
                 self._adaptation.note_logprobs(question, answer)
         return self._adaptation.sends_logprobs
 
-    def _widen(self, sent: Q, usage: Usage | None, cause: Exception | None = None) -> None:
+    def _widen(self, sent: P, usage: Usage | None, cause: Exception | None = None) -> None:
         """Give the next attempt more tokens for its thought."""
         self.spent += usage or NO_USAGE
         if not self._adaptation.widen(sent) or not self._has_more_than(sent):
             raise _unfinished(self._model.name, sent) from cause
 
-    def _has_more_than(self, sent: Q) -> bool:
+    def _has_more_than(self, sent: P) -> bool:
         """Return whether the next attempt has more tokens for its thought.
 
         It has not where the context, the server's maximum, or a request without a limit leaves
@@ -956,7 +968,7 @@ class _Attempts(Generic[Q]):
         """
         return self.next().thought_allowance > sent.thought_allowance
 
-    def _learn(self, sent: Q, error: RequestRefused | NoLogprobs) -> None:
+    def _learn(self, sent: P, error: RequestRefused | NoLogprobs) -> None:
         """Learn from a refusal; raises it if nothing can be learned."""
         if isinstance(error, ContextTooLong) and sent.thought_allowance > LEAST_ALLOWANCE:
             self._adaptation.note_too_long(sent)
@@ -979,7 +991,7 @@ class _Attempts(Generic[Q]):
             raise error
 
 
-def _unfinished(name: str, sent: AnyRequest) -> AnswerUnfinished:
+def _unfinished(name: str, sent: PromptedRequest) -> AnswerUnfinished:
     limit = sent.max_tokens if isinstance(sent, Request) else sent.thought_allowance
     tokens = "tokens that its server allows" if limit is None else f"{limit} tokens"
     return AnswerUnfinished(

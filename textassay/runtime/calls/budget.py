@@ -38,6 +38,7 @@ from textassay.runtime.model import (
     Response,
     Wrapper,
 )
+from textassay.runtime.questions import DecisionRequest
 
 
 class Ledger:
@@ -195,8 +196,11 @@ class TokenForecast:
         return prompt_tokens(request)
 
     def completion(self, request: AnyRequest) -> int:
-        """Return the expected tokens over all samples; 1 for requests that score given text."""
-        if isinstance(request, ContinuationRequest):
+        """Return the expected tokens over all samples; 1 for requests that score given text.
+
+        Probabilities of typed questions count as a few tokens, which are free.
+        """
+        if isinstance(request, ContinuationRequest | DecisionRequest):
             return 1
         allowance = request.thought_allowance
         thought = round(min(self._thought.forecast, allowance)) if allowance else 0
@@ -211,7 +215,9 @@ class TokenForecast:
     def learn(self, request: AnyRequest, answer: AnyResponse) -> None:
         """Take into account how long an answer was; one that reports no tokens teaches nothing."""
         usage = answer.usage
-        if not usage.completion_tokens or isinstance(request, ContinuationRequest):
+        if not usage.completion_tokens or isinstance(
+            request, ContinuationRequest | DecisionRequest
+        ):
             return
         samples = request.n if isinstance(answer, Response) and isinstance(request, Request) else 1
         if request.thought_allowance:

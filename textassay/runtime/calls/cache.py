@@ -27,6 +27,7 @@ from textassay.runtime.model import (
     ContinuationResponse,
     Model,
     Prompted,
+    PromptedRequest,
     Q,
     Request,
     Response,
@@ -35,7 +36,7 @@ from textassay.runtime.model import (
     Wrapper,
     deciding,
 )
-from textassay.runtime.questions import DecisionRequest, DecisionResponse, combined
+from textassay.runtime.questions import DecisionRequest, DecisionResponse, QuestionAnswer
 from textassay.runtime.storage import cache_folder
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.cache_folder import Verification
@@ -155,19 +156,17 @@ def decision_keys(
     """
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
-    fields = {**vars(request), "key": KEY_FORMAT, "kind": "decide"}
-    questions = fields.pop("questions")
-    fields["images"] = [(one.number, one.name, one.digest) for one in request.images]
-    shared = hashlib.sha256(identity + _canonical(fields, "the request"))
+    shared = hashlib.sha256(identity + b"decide%d" % KEY_FORMAT + request.shared_digest)
+    digests = [question.digest for question in request.questions]
     keys = []
-    for part in [questions] if together else [(question,) for question in questions]:
-        digest = shared.copy()
-        digest.update(_canonical(part, "a question"))
-        keys.append(digest.hexdigest())
+    for part in [b"".join(digests)] if together else digests:
+        whole = shared.copy()
+        whole.update(part)
+        keys.append(whole.hexdigest())
     return keys
 
 
-def _places(request: AnyRequest, part: str) -> list[int]:
+def _places(request: PromptedRequest, part: str) -> list[int]:
     """Return where the truncatable text occurs; with the prompt, that determines it."""
     if request.prompt is not None:
         return [len(part), _find(request.prompt, part)]
@@ -186,7 +185,7 @@ def _find(text: str, part: str) -> int:
 
 def _canonical(value: Any, what: str) -> bytes:
     try:
-        return encode(value, sort_keys=True, default=vars)
+        return encode(value, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"{what} contains something that is not JSON: {error}") from error
 
@@ -238,11 +237,27 @@ def encode_answer(response: AnyResponse) -> bytes:
         fields = vars(response).copy()
         del fields["usage"]
         return encode({"kind": "generate", "answer": fields}, default=_stored)
+    if isinstance(response, DecisionResponse):
+        answers = [*map(_stored_answer, response.answers)]
+        return encode(
+            {"kind": "decide", "answer": {**_beside_answers(response), "answers": answers}}
+        )
     kind = next(kind for kind, answer in _ANSWERS.items() if isinstance(response, answer))
     answer = response.__pydantic_serializer__.to_python(response, exclude={"usage"})
     if kind == "generate":
         answer["samples"] = [_without_defaults(sample) for sample in answer["samples"]]
     return encode({"kind": kind, "answer": answer})
+
+
+def _stored_answer(answer: QuestionAnswer) -> dict[str, Any]:
+    """Return the fields of an answer that are not their defaults."""
+    fields = vars(answer)
+    kept = {name: v for name, v in fields.items() if v not in (None, (), "scored")}
+    return kept if answer.problem is None else {**kept, "problem": vars(answer.problem)}
+
+
+def _beside_answers(response: DecisionResponse) -> dict[str, Any]:
+    return response.model_dump(exclude={"usage", "answers"}, exclude_defaults=True)
 
 
 def _stored(part: Sample | TokenLogprob) -> dict[str, Any]:
@@ -352,9 +367,18 @@ class StoringModel(Wrapper):
         response = await deciding(self.wrapped).decide(request)
         keys = decision_keys(self._keys.identity, request, together=False)
         try:
-            for key, answer in zip(keys, response.answers, strict=True):
-                one = response.model_copy(update={"answers": (answer,)})
-                await self.store.put(key, encode_answer(one))
+            shared = _beside_answers(response)
+            await self.store.put_all(
+                {
+                    key: encode(
+                        {
+                            "kind": "decide",
+                            "answer": {**shared, "answers": [_stored_answer(answer)]},
+                        }
+                    )
+                    for key, answer in zip(keys, response.answers, strict=True)
+                }
+            )
         except StorageError as error:
             self._full = error
             raise
@@ -393,14 +417,13 @@ class CachedModel(Wrapper):
             for key, value in zip(keys, [await fetch for fetch in fetches], strict=True)
         ]
         missing = [q for q, one in zip(request.questions, kept, strict=True) if one is None]
-        found = [one for one in kept if one is not None]
         if not missing:
-            whole = combined([one.answers[0] for one in found], found)
-            return whole.model_copy(update={"usage": CACHED})
-        asked = await deciding(self.wrapped).decide(request.about(missing))
-        new = iter(asked.answers)
+            found = [one.answers[0] for one in kept if one is not None]
+            return cast(DecisionResponse, kept[0]).model_copy(update={"answers": tuple(found)})
+        response = await deciding(self.wrapped).decide(request.about(missing))
+        new = iter(response.answers)
         answers = [next(new) if one is None else one.answers[0] for one in kept]
-        return asked.model_copy(update={"answers": tuple(answers)})
+        return response.model_copy(update={"answers": tuple(answers)})
 
 
 class WithIdentity(Wrapper):

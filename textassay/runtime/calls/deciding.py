@@ -15,9 +15,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from textassay.runtime.calls.adaptation import AdaptingModel
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ContextTooLong, RequestRefused
@@ -73,27 +72,64 @@ WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}1".encode()).hexdigest()[:6]
 
 READ = Way(how="logprob", words=WORDS)
 
-_NUMBERED = re.compile(r"questions?\W{0,3}(q?)(\d+)", re.I)
-_TOO_MANY = re.compile(
-    r"questions\b(?!\W{0,3}q?\d).*\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)"
-    r"|more than)\b|\b(most|maximum|max|limit|up to|too many|more than)\b.*\bquestions\b",
-    re.I | re.S,
-)
+# Invalid 'questions[3].levels': ...   body.questions.q4.criteria: ...
+_ONE_QUESTION = re.compile(r"\bquestions(?:\[\W?|[./])(q?)(\d+)")
+_LIMIT = r"\b(most|maximum|max|limit|exceeds?|up to|too (many|long|large)|more than)\b"
+# Invalid 'questions': array too long. Expected an array with maximum length 128, ...
+_TOO_MANY = re.compile(rf"\bquestions\b.*{_LIMIT}|{_LIMIT}.*\bquestions\b", re.I | re.S)
 _QUOTED = re.compile("“(.*)”", re.S)
+
+
+class Memory(Protocol):
+    """What is known of a model's limits, and what its settings add to every request."""
+
+    @property
+    def extra(self) -> Json:
+        """Further fields for the provider."""
+        ...
+
+    def most(self, name: str) -> int:
+        """Return the largest number of something that the model takes; 0 if it is not known."""
+        ...
+
+    def learn_most(self, name: str, limit: int) -> None:
+        """Learn such a number."""
+        ...
+
+    async def restore(self) -> None:
+        """Begin with what an earlier process has learned."""
+        ...
+
+    async def save(self) -> None:
+        """Have later processes begin with what was learned."""
+        ...
+
+
+class _OwnMemory:
+    """The memory of a model that is connected to nothing: no settings, and nothing is kept."""
+
+    def __init__(self) -> None:
+        self.extra: Json = {}
+        self._most: dict[str, int] = {}
+
+    def most(self, name: str) -> int:
+        return self._most.get(name, 0)
+
+    def learn_most(self, name: str, limit: int) -> None:
+        self._most[name] = limit
+
+    async def restore(self) -> None: ...
+
+    async def save(self) -> None: ...
 
 
 def decider(model: Model) -> DecidingModel:
     """Return `model` as one that answers typed questions; a connected one does so already."""
-    outer: Model = model
-    while isinstance(outer, Wrapper):
-        if isinstance(outer, DecidingModel):
-            return outer
-        outer = outer.wrapped
-    return DecidingModel(model)
+    return DecidingModel.of(model)
 
 
 def possible_ways(model: Model) -> tuple[Way, ...]:
-    """Return how the answers of a model may be obtained, as far as is known before it is asked."""
+    """Return how a model may answer, as far as is known before the first question."""
     able = model.capabilities
     if able.decide:
         return (DECIDED if able.independent_questions else DECIDED_JOINTLY,)
@@ -106,6 +142,36 @@ def _sampled(samples: int, *, joint: bool) -> Way:
     return Way(how="sampled", samples=samples, joint=joint, words=WORDS)
 
 
+def describe(model: Model) -> str:
+    """Return in a sentence how a model answers typed questions, as far as is known."""
+    able, name = model.capabilities, model.name
+    if able.decide:
+        limits = able.question_limits.model_dump()
+        most = ", ".join(f"{count:,} {what}" for what, count in limits.items() if count)
+        others = "do not influence" if able.independent_questions else "may influence"
+        return f"{name} sends probabilities; the questions of a request {others} each other" + (
+            f"; a request takes {most}" if most else ""
+        )
+    if able.choices is False:
+        return f"{name} is asked for {SAMPLES} written answers to each question"
+    sure = "" if able.choices else ", or written answers if it sends none"
+    return f"{name} is asked for the probabilities of each answer as its next token{sure}"
+
+
+class _Found:
+    """What the first requests of a connection have shown of its model."""
+
+    def __init__(self) -> None:
+        self.settling = asyncio.Lock()
+        self.reads_logprobs: bool | None = None
+        self.is_plain = False
+        """Whether it is asked by a plain prompt, as it takes no chat."""
+        self.samples = 0
+        """Written answers to each question; 0 as long as none were needed."""
+        self.most_tokens = 0
+        """Estimated tokens of a request that just may not be too long; 0 if none was."""
+
+
 class DecidingModel(Wrapper):
     """Answers typed questions whatever the wrapped model is.
 
@@ -113,13 +179,24 @@ class DecidingModel(Wrapper):
     like any others.
     """
 
-    def __init__(self, wrapped: Model) -> None:
+    def __init__(self, wrapped: Model, memory: Memory | None = None) -> None:
         super().__init__(wrapped)
-        self._most_tokens = 0
-        self._settling = asyncio.Lock()
-        self._reads_logprobs: bool | None = None
-        self._is_plain = False
-        self._samples = 0
+        self._memory = memory or _OwnMemory()
+        self._found = _Found()
+
+    @classmethod
+    def of(cls, model: Model) -> DecidingModel:
+        """Return one around a model, with what one among its wrappers has found out by now."""
+        inner: Model = model
+        while isinstance(inner, Wrapper) and not isinstance(inner, DecidingModel):
+            inner = inner.wrapped
+        if inner is model and isinstance(model, DecidingModel):
+            return model
+        outer = cls(model)
+        if isinstance(inner, DecidingModel):
+            # What is between them is to see the requests that are made here.
+            outer._memory, outer._found = inner._memory, inner._found
+        return outer
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
         """Answer in the one way that the model allows."""
@@ -135,11 +212,8 @@ class DecidingModel(Wrapper):
         for question in request.questions:
             if (reason := limits.refuses(question)) is not None:
                 raise CapabilityError(f"{self.name!r}: {reason}: {question.text[:80]!r}")
-        adapting = self._adapting
-        extra = request.extra
-        if adapting is not None:
-            await adapting.restore()
-            extra = {**adapting.adaptation.sampling.extra, **extra}
+        await self._memory.restore()
+        extra = {**self._memory.extra, **request.extra}
         plain = request.model_copy(update={"joint": False, "truncatable": "", "extra": extra})
         parts = [plain.about(part) for part in self._packages(plain)]
         responses = await gather([self._package(part) for part in parts])
@@ -147,29 +221,15 @@ class DecidingModel(Wrapper):
             return responses[0]
         return combined([a for one in responses for a in one.answers], responses)
 
-    @property
-    def _adapting(self) -> AdaptingModel | None:
-        model: Model = self.wrapped
-        while isinstance(model, Wrapper):
-            if isinstance(model, AdaptingModel):
-                return model
-            model = model.wrapped
-        return None
-
-    @property
-    def _most_questions(self) -> int:
-        known = self.capabilities.question_limits.questions
-        adapting = self._adapting
-        learned = 0 if adapting is None else adapting.adaptation.learned.most.get("questions", 0)
-        return min(filter(None, (known, learned)), default=0)
-
     def _packages(self, request: DecisionRequest) -> Iterator[Sequence[Question]]:
         """Yield the questions of each request, in order, as many as the limits allow."""
         questions = request.questions
-        most = self._most_questions or len(questions)
-        known = self.capabilities.question_limits.tokens
-        tokens = min(filter(None, (known, self._most_tokens)), default=0)
-        if not tokens or estimate_tokens(request.text) <= tokens:
+        known = self.capabilities.question_limits
+        limits = (known.questions, self._memory.most("questions"), len(questions))
+        most = min(filter(None, limits))
+        tokens = min(filter(None, (known.tokens, self._found.most_tokens)), default=0)
+        # no estimate where it fits for certain: a character has at most four bytes, and a token one
+        if not tokens or 4 * len(request.text) <= tokens or estimate_tokens(request.text) <= tokens:
             for start in range(0, len(questions), most):
                 yield questions[start : start + most]
             return
@@ -177,7 +237,7 @@ class DecidingModel(Wrapper):
         package: list[Question] = []
         used = shared
         for question in questions:
-            size = estimate_tokens(question.model_dump_json())
+            size = estimate_tokens(question.shown)
             if package and (len(package) == most or used + size > tokens > shared):
                 yield package
                 package, used = [], shared
@@ -191,151 +251,146 @@ class DecidingModel(Wrapper):
         try:
             return await deciding(self.wrapped).decide(request)
         except RequestRefused as error:
-            parts = self._smaller(request, error)
-            if len(questions) == 1 or not parts:
+            if len(questions) == 1:
                 raise
             refused = error
-        if isinstance(parts, int):  # the server names one question: the others may be answered
-            rest = await self._package(request.about(_without(questions, parts)))
+        if (place := _refused_place(refused, len(questions))) is not None:
+            # the server names one question: the others may be answered
+            rest = await self._package(request.about(_without(questions, place)))
             answer = invalid("QuestionRefused", str(refused))
-            answers = (*rest.answers[:parts], answer, *rest.answers[parts:])
+            answers = (*rest.answers[:place], answer, *rest.answers[place:])
             return rest.model_copy(update={"answers": answers})
+        parts = self._smaller(request, refused)
+        if not parts:
+            raise refused
+        await self._memory.save()
         # one after the other: what is refused again is learned before the next is sent
         responses = [await self._package(request.about(part)) for part in parts]
         return combined([a for one in responses for a in one.answers], responses)
 
     def _smaller(
         self, request: DecisionRequest, error: RequestRefused
-    ) -> int | Sequence[Sequence[Question]]:
-        """Return what to ask instead: parts of the questions, or all but the one at a place."""
+    ) -> Sequence[Sequence[Question]]:
+        """Return parts of the questions to ask instead; none if a refusal is not for their number.
+
+        What the refusal shows of the server's limits is learned.
+        """
         questions = request.questions
         half = len(questions) // 2
         if isinstance(error, ContextTooLong):
-            self._most_tokens = estimate_tokens(request.text) - 1
+            self._found.most_tokens = estimate_tokens(request.text) - 1
             return questions[:half], questions[half:]
-        quoted = _QUOTED.search(str(error))
-        said = quoted[1] if quoted else ""
-        if (named := _NUMBERED.search(said)) is not None:
-            place = int(named[2]) - bool(named[1])
-            return place if 0 <= place < len(questions) else ()
-        if not _TOO_MANY.search(said):
+        quoted = _quoted(error)
+        if not _TOO_MANY.search(quoted):
             return ()
         most = max(
-            (n for n in map(int, re.findall(r"\d+", said)) if 0 < n < len(questions)), default=half
+            (n for n in map(int, re.findall(r"\d+", quoted)) if 0 < n < len(questions)),
+            default=half,
         )
-        if (adapting := self._adapting) is not None:
-            adapting.adaptation.learn_most("questions", most)
+        self._memory.learn_most("questions", most)
         return [questions[start : start + most] for start in range(0, len(questions), most)]
 
     # ---- other models ----
 
     async def _in_words(self, request: DecisionRequest) -> DecisionResponse:
-        asked = _InWords(request)
+        wording = _Wording(request)
         first: list[ChoicesResponse] = []
-        if self._reads_logprobs is None:
-            async with self._settling:
-                if self._reads_logprobs is None:
-                    first = await self._settle(asked)
-        if self._reads_logprobs:
-            return await self._by_logprobs(asked, first)
-        if not self._samples:
-            async with self._settling:
-                if not self._samples:
-                    await self._count_samples(asked)
-        return await self._by_samples(asked, joint=request.joint and len(request.questions) > 1)
+        if self._found.reads_logprobs is None:
+            async with self._found.settling:
+                if self._found.reads_logprobs is None:
+                    first = await self._settle(wording)
+        if self._found.reads_logprobs:
+            return await self._by_logprobs(wording, first)
+        if not self._found.samples:
+            async with self._found.settling:
+                if not self._found.samples:
+                    await self._count_samples(wording)
+        return await self._by_samples(wording, joint=request.joint)
 
-    async def _settle(self, asked: _InWords) -> list[ChoicesResponse]:
+    async def _settle(self, wording: _Wording) -> list[ChoicesResponse]:
         """Find out whether the model sends probabilities; return its answer to the question."""
         first: list[ChoicesResponse] = []
         if self.capabilities.choices is not False:
             ways = (False, True) if isinstance(unwrapped(self), InProcessModel) else (False,)
-            for self._is_plain in ways:
+            for self._found.is_plain in ways:
                 try:
-                    first = [await self._scored(asked, 0)]
+                    first = [await self._scored(wording, 0)]
                     break
                 except CapabilityError:
                     continue
-        self._reads_logprobs = bool(first)
+        self._found.reads_logprobs = bool(first)
         return first
 
-    async def _scored(self, asked: _InWords, place: int) -> ChoicesResponse:
-        fields = asked.fields(place, plain=self._is_plain)
-        request = ChoicesRequest(**fields, choices=asked.forms(place))
+    async def _scored(self, wording: _Wording, place: int) -> ChoicesResponse:
+        fields = wording.fields(place, plain=self._found.is_plain)
+        request = ChoicesRequest(**fields, choices=wording.forms(place))
         return await scoring(self.wrapped, "choices").choices(request)
 
     async def _by_logprobs(
-        self, asked: _InWords, first: Sequence[ChoicesResponse]
+        self, wording: _Wording, first: Sequence[ChoicesResponse]
     ) -> DecisionResponse:
-        places = range(len(first), len(asked.questions))
-        rest = await gather([self._one_scored(asked, place) for place in places])
-        given = [*first, *rest]
-        responses = [one for one in given if isinstance(one, ChoicesResponse)]
-        answers = [
-            asked.read_choices(place, one) if isinstance(one, ChoicesResponse) else one
-            for place, one in enumerate(given)
-        ]
-        return DecisionResponse(
-            answers=tuple(answers),
-            way=READ,
-            usage=sum((one.usage for one in responses), NO_USAGE),
-            model=next((one.model for one in responses), None),
-            truncated_tokens=max((one.truncated_tokens for one in responses), default=0),
-        )
+        places = range(len(first), len(wording.questions))
+        rest = await gather([self._one_scored(wording, place) for place in places])
+        known = [_one(wording.read_choices(place, one), one) for place, one in enumerate(first)]
+        responses = [*known, *rest]
+        return combined([one.answers[0] for one in responses], responses)
 
-    async def _one_scored(self, asked: _InWords, place: int) -> ChoicesResponse | QuestionAnswer:
+    async def _one_scored(self, wording: _Wording, place: int) -> DecisionResponse:
         try:
-            return await self._scored(asked, place)
+            response = await self._scored(wording, place)
         except CapabilityError as error:
             # The run reads probabilities: samples in their place would be another measure.
-            return invalid("NoLogprobs", str(error))
+            missing = invalid("NoLogprobs", str(error))
+            return DecisionResponse(answers=(missing,), way=READ, usage=error.usage or NO_USAGE)
+        return _one(wording.read_choices(place, response), response)
 
-    async def _count_samples(self, asked: _InWords) -> None:
+    async def _count_samples(self, wording: _Wording) -> None:
         """Settle how many answers are written: fewer by a model that thinks, which one shows."""
         if self.capabilities.thinks is None:
-            fields = asked.fields(0, plain=self._is_plain)
+            fields = wording.fields(0, plain=self._found.is_plain)
             await self.wrapped.generate(
                 Request(
                     **fields,
                     temperature=1.0,
                     max_tokens=TOKENS_TO_SHOW,
-                    dry_run_answer=asked.labels[0][0],
+                    dry_run_answer=wording.labels[0][0],
                 )
             )
-        self._samples = SAMPLES_OF_THINKING if self.capabilities.thinks else SAMPLES
+        self._found.samples = SAMPLES_OF_THINKING if self.capabilities.thinks else SAMPLES
 
-    async def _by_samples(self, asked: _InWords, *, joint: bool) -> DecisionResponse:
-        n, draw = self._samples, asked.request.draw
+    async def _by_samples(self, wording: _Wording, *, joint: bool) -> DecisionResponse:
+        n, draw = self._found.samples, wording.request.draw
         if joint:
             many = Request(
-                **asked.fields_of_all(plain=self._is_plain),
+                **wording.fields_of_all(plain=self._found.is_plain),
                 n=n,
                 draw=draw,
                 temperature=1.0,
-                max_tokens=MAX_TOKENS * len(asked.questions),
-                json_schema=asked.schema,
-                dry_run_answer=asked.dry_run_object,
+                max_tokens=MAX_TOKENS * len(wording.questions),
+                json_schema=wording.schema,
+                dry_run_answer=wording.dry_run_object,
             )
             responses = [await self._written(many)]
-            objects = [asked.read_object(sample) for sample in responses[0].samples]
-            votes = [[one.get(place) for one in objects] for place in range(len(asked.questions))]
+            objects = [wording.read_object(sample) for sample in responses[0].samples]
+            votes = [[one.get(place) for one in objects] for place in range(len(wording.questions))]
         else:
             singles = [
                 Request(
-                    **asked.fields(place, plain=self._is_plain),
+                    **wording.fields(place, plain=self._found.is_plain),
                     n=n,
                     draw=draw,
                     temperature=1.0,
                     max_tokens=MAX_TOKENS,
-                    dry_run_answer=asked.labels[place][0],
+                    dry_run_answer=wording.labels[place][0],
                 )
-                for place in range(len(asked.questions))
+                for place in range(len(wording.questions))
             ]
             responses = await gather([self._written(single) for single in singles])
             votes = [
-                [asked.read_written(place, sample) for sample in one.samples]
+                [wording.read_written(place, sample) for sample in one.samples]
                 for place, one in enumerate(responses)
             ]
-        answers = [asked.shares(place, given, n) for place, given in enumerate(votes)]
+        answers = [wording.shares(place, given, n) for place, given in enumerate(votes)]
         return DecisionResponse(
             answers=tuple(answers),
             way=_sampled(n, joint=joint),
@@ -356,11 +411,34 @@ class DecidingModel(Wrapper):
         return response.model_copy(update={"samples": samples, "usage": usage})
 
 
+def _one(answer: QuestionAnswer, response: ChoicesResponse) -> DecisionResponse:
+    return DecisionResponse(
+        answers=(answer,),
+        way=READ,
+        usage=response.usage,
+        model=response.model,
+        truncated_tokens=response.truncated_tokens,
+    )
+
+
+def _quoted(error: RequestRefused) -> str:
+    """Return what the server itself said."""
+    quoted = _QUOTED.search(str(error))
+    return quoted[1] if quoted else ""
+
+
+def _refused_place(error: RequestRefused, count: int) -> int | None:
+    """Return the place of the one question that a refusal names; `None` if it names none."""
+    named = _ONE_QUESTION.search(_quoted(error))
+    place = -1 if named is None else int(named[2]) - bool(named[1])
+    return place if 0 <= place < count else None
+
+
 def _without(questions: Sequence[Question], place: int) -> Sequence[Question]:
     return (*questions[:place], *questions[place + 1 :])
 
 
-class _InWords:
+class _Wording:
     """A request as a chat model is asked it: the material first, then one question."""
 
     def __init__(self, request: DecisionRequest) -> None:
@@ -378,13 +456,12 @@ class _InWords:
         labels = self.labels[place]
         named = f"{', '.join(labels[:-1])} or {labels[-1]}"
         words = READ_WORDS.format(labels=named)
-        return self._prompt(f"{self._asked(place)}\n\n{words}", plain=plain)
+        return self._prompt(f"{self._question(place)}\n\n{words}", plain=plain)
 
     def fields_of_all(self, *, plain: bool) -> dict[str, Any]:
         """Return the prompt of all questions."""
-        asked = [f"q{place + 1}: {self._asked(place)}" for place in range(len(self.questions))]
-        words = JSON_WORDS
-        return self._prompt("\n\n".join([*asked, words]), plain=plain)
+        every = [f"q{place + 1}: {self._question(place)}" for place in range(len(self.questions))]
+        return self._prompt("\n\n".join([*every, JSON_WORDS]), plain=plain)
 
     def _prompt(self, rest: str, *, plain: bool) -> dict[str, Any]:
         request, text = self.request, self._shared + rest
@@ -398,13 +475,13 @@ class _InWords:
             **fields, "messages": (message,), "images": request.images, "shared_prefix": shared,
         }  # fmt: skip
 
-    def _asked(self, place: int) -> str:
+    def _question(self, place: int) -> str:
         question = self.questions[place]
         lines = [question.text]
         for label, option in zip(self.labels[place], question.options, strict=True):
-            told = [part for part in (option.name, option.meaning) if part and part != label]
-            if told:
-                lines.append(f"{label}: {': '.join(told)}")
+            parts = [part for part in (option.name, option.meaning) if part and part != label]
+            if parts:
+                lines.append(f"{label}: {': '.join(parts)}")
         if question.kind == "rating":
             lines.append(f"{self.labels[place][0]} is the lowest answer.")
         return "\n".join(lines)

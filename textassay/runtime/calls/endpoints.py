@@ -29,8 +29,10 @@ from textassay.runtime.model import (
     Request,
     Response,
     Wrapper,
+    deciding,
     scoring,
 )
+from textassay.runtime.questions import DecisionRequest, DecisionResponse
 
 if TYPE_CHECKING:
     from textassay.runtime.calls.limits import Limiter
@@ -144,6 +146,10 @@ class EndpointsModel(Wrapper):
         return await self._anywhere(
             lambda model: scoring(model, "continuation").continuation(request)
         )
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Answer from one of the endpoints."""
+        return await self._anywhere(lambda model: deciding(model).decide(request))
 
     async def aclose(self) -> None:
         """Close the models of all endpoints."""

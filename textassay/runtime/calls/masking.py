@@ -21,6 +21,7 @@ from textassay.runtime.model import (
     TokenLogprob,
     Wrapper,
 )
+from textassay.runtime.questions import DecisionResponse
 
 MASK = "[key]"
 MIN_SECRET = 8
@@ -61,6 +62,11 @@ class MaskedModel(Wrapper):
             )
             raise
         update: dict[str, object] = {}
+        if isinstance(response, DecisionResponse):
+            # options are ours; only a problem quotes what the server sent
+            text = response.model_dump_json() if any(a.problem for a in response.answers) else ""
+            if self._pattern.search(text):
+                return DecisionResponse.model_validate_json(self._masked(text))
         if response.model and self._pattern.search(response.model):
             update["model"] = self._masked(response.model)
         if isinstance(response, Response) and any(map(self._shows, response.samples)):

@@ -44,8 +44,10 @@ from textassay.runtime.model import (
     Q,
     Request,
     Wrapper,
+    deciding,
     scoring,
 )
+from textassay.runtime.questions import DecisionRequest, NamedText
 from textassay.runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -497,6 +499,9 @@ def probe_like(request: AnyRequest) -> AnyRequest:
     """Return a request of the same kind and settings as `request`, with a harmless text."""
     # The same kind and settings, because some servers refuse exactly those (log-probabilities,
     # say).
+    if isinstance(request, DecisionRequest):
+        texts, questions = (NamedText(name="text", text=PROBE),), request.questions[:1]
+        return request.model_copy(update={"texts": texts, "questions": questions, "images": ()})
     fields: dict[str, Any] = {"truncatable": None}
     if request.messages:
         fields |= {"messages": (ChatMessage(role="user", content=PROBE),), "images": ()}
@@ -513,5 +518,7 @@ async def _ask(model: Model, request: AnyRequest) -> None:
         await model.generate(request)
     elif isinstance(request, ChoicesRequest):
         await scoring(model, "choices").choices(request)
+    elif isinstance(request, DecisionRequest):
+        await deciding(model).decide(request)
     else:
         await scoring(model, "continuation").continuation(request)

@@ -104,6 +104,10 @@ class AnswerStore(Protocol):
         """
         ...
 
+    async def put_all(self, answers: Mapping[str, bytes]) -> None:
+        """Keep several answers, as `put` does each."""
+        ...
+
     async def aclose(self) -> None:
         """Release files and threads; safe to call twice."""
         ...
@@ -216,9 +220,9 @@ class _Logs:
         """Hold them; under the folder's lock, as nobody else may take them for abandoned."""
         self._lock.acquire(blocking=False)
 
-    def append(self, key: str, value: bytes) -> None:
-        """Append an answer; the kernel has it then."""
-        record = log_record(key, value)
+    def append(self, answers: Mapping[str, bytes]) -> None:
+        """Append answers in one write; the kernel has them then."""
+        record = b"".join(log_record(key, value) for key, value in answers.items())
         with _as_unusable(self._path):
             if self._file is None:
                 self._file = self._path.open("xb", buffering=0)
@@ -280,14 +284,14 @@ class _Commits:
                 if key in some
             }
 
-    async def put(self, key: str, value: bytes) -> None:
-        """Take an answer; wait for a commit if they come faster than they can be committed."""
-        self._take(key, value)
+    async def put(self, answers: Mapping[str, bytes]) -> None:
+        """Take answers; wait for a commit if they come faster than they can be committed."""
+        self._take(answers)
         while self._logs.size >= _LOG_BYTES and not self._closed and not self._failure:
             self._at_once.set()
             await asyncio.wrap_future(self._thread.submit(_pass))
 
-    def _take(self, key: str, value: bytes) -> None:
+    def _take(self, answers: Mapping[str, bytes]) -> None:
         if os.getpid() != self._process:
             raise StorageError(f"{self._name} was opened before a fork; open it again")
         with self._lock:
@@ -295,7 +299,7 @@ class _Commits:
                 raise StorageError(f"{self._name} is closed")
             if self._failure is None:
                 try:
-                    self._logs.append(key, value)
+                    self._logs.append(answers)
                 except StorageError as error:
                     self._failure = error
             if self._failure is not None:
@@ -303,7 +307,7 @@ class _Commits:
                 raise StorageError(str(self._failure)) from self._failure
             if not self._taken and not self._in_work:
                 self._thread.submit(self._commit)
-            self._taken[key] = value
+            self._taken.update(answers)
 
     def close(self) -> None:
         """Commit what was taken, end the thread, and raise a failure that no `put` has raised."""
@@ -416,7 +420,11 @@ class DiskStore(AsyncResource):
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; after one `StorageError` every later `put` raises it."""
-        await self._commits.put(key, value)
+        await self._commits.put({key: value})
+
+    async def put_all(self, answers: Mapping[str, bytes]) -> None:
+        """Keep several answers with one write."""
+        await self._commits.put(answers)
 
     async def aclose(self) -> None:
         """Commit what is waiting and close all files; safe to call twice."""
@@ -454,6 +462,10 @@ class RecordedAnswers:
         return self.get(key)
 
     async def put(self, key: str, value: bytes) -> None:
+        """Raise `StorageError`: nothing is added."""
+        raise StorageError(f"the answers in {self.place} were opened to be read only")
+
+    async def put_all(self, answers: Mapping[str, bytes]) -> None:
         """Raise `StorageError`: nothing is added."""
         raise StorageError(f"the answers in {self.place} were opened to be read only")
 

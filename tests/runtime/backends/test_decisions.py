@@ -1,0 +1,355 @@
+"""Decision models on the wire: both forms, providers' manners, and every way to answer wrongly."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.decision_server import Decisions, serve_decisions, shares_of
+from tests.loopback import listening
+from textassay.runtime import errors
+from textassay.runtime.backends.decisions import (
+    DecisionModel,
+    family_of,
+    known_price,
+    request_fields,
+)
+from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.model import ChatMessage, Request
+from textassay.runtime.questions import DecisionRequest, DecisionResponse, NamedText, Question
+from textassay.testing import MODEL_CHECKS, typed_questions_get_probabilities
+
+FINE = Question.yes_no("Is it fine?")
+LABELS = Question.choice("Which?", {"a": "the first", "b": "", "c": "the last"})
+LEVELS = Question.rating("How clear?", {"1": "not at all", "2": "in parts", "3": "clear"})
+ASKED = DecisionRequest(
+    texts=(NamedText(name="summary", text="It rained."),), questions=(FINE, LABELS, LEVELS)
+)
+NAMES = {"openai": "decisions/judge", "systemone": "systemone/judge"}
+Json = dict[str, Any]
+
+
+async def answers_of(
+    server: Decisions, form: str, request: DecisionRequest = ASKED
+) -> DecisionResponse:
+    async with serve_decisions(server) as address:
+        model = DecisionModel(NAMES[form], api_base=address)
+        try:
+            return await model.decide(request)
+        finally:
+            await model.aclose()
+
+
+@pytest.mark.parametrize("form", NAMES)
+async def test_probabilities_arrive_as_they_were_sent(form):
+    server = Decisions()
+    response = await answers_of(server, form)
+    body = server.requests[0]
+    material = body["input"] if form == "openai" else body["state"]
+    for question, answer in zip(ASKED.questions, response.answers, strict=True):
+        options = [*question.names] if question.kind != "rating" else ["0", "1", "2"]
+        expected = shares_of(f"{material}()", {"instructions": question.text}, options)
+        assert answer.outcome == "scored"
+        assert list(answer.probabilities.values()) == pytest.approx(expected, abs=1e-15)
+        if question.kind == "rating":
+            assert answer.score == pytest.approx(expected[1] + 2 * expected[2])
+    assert response.usage.calls == 1
+    assert response.usage.prompt_tokens > 0
+    assert response.way.facts == "how:decision|joint"  # nothing is promised of this server
+
+
+def test_a_request_holds_only_what_both_forms_know():
+    two = ASKED.model_copy(
+        update={
+            "texts": (NamedText(name="article", text='A "b".'), *ASKED.texts),
+            "questions": (
+                Question.yes_no("Is it fine?", yes="no fault", no="a fault"),
+                LABELS,
+                LEVELS,
+            ),
+        }
+    )
+    assert request_fields(two, "openai") == {
+        "input": '{"article": "A \\"b\\".", "summary": "It rained."}',
+        "questions": [
+            {"name": "q1", "type": "predicate",
+             "instructions": "Is it fine?\nYes: no fault\nNo: a fault"},
+            {"name": "q2", "type": "choice", "instructions": "Which?",
+             "choices": [{"value": "a", "description": "the first"}, {"value": "b"},
+                         {"value": "c", "description": "the last"}]},
+            {"name": "q3", "type": "score", "instructions": "How clear?",
+             "levels": [{"label": "1", "description": "not at all"},
+                        {"label": "2", "description": "in parts"},
+                        {"label": "3", "description": "clear"}]},
+        ],
+    }  # fmt: skip
+    assert request_fields(two, "systemone") == {
+        "state": {"article": 'A "b".', "summary": "It rained."},
+        "questions": {
+            "q1": {"type": "noul", "instructions": "Is it fine?",
+                   "criteria": {"true": "no fault", "false": "a fault"}},
+            "q2": {"type": "choice", "instructions": "Which?",
+                   "criteria": {"a": "the first", "b": None, "c": "the last"}},
+            "q3": {"type": "score", "instructions": "How clear?",
+                   "criteria": ["not at all", "in parts", "clear"]},
+        },
+    }  # fmt: skip
+    assert request_fields(ASKED, "openai")["input"] == "It rained."
+    assert request_fields(ASKED, "systemone")["state"] == "It rained."
+
+
+def _first(payload: Json) -> Json:
+    answers = payload["answers"]
+    first: Json = answers[0] if isinstance(answers, list) else answers["q1"]
+    return first
+
+
+def _set_first(value: Any) -> Callable[[Json], None]:
+    def spoil(payload: Json) -> None:
+        first = _first(payload)
+        first["probability" if "probability" in first else "noul"] = value
+
+    return spoil
+
+
+def _drop_first(payload: Json) -> None:
+    if isinstance(payload["answers"], list):
+        payload["answers"] = [None, *payload["answers"][1:]]
+    else:
+        del payload["answers"]["q1"]
+
+
+def _rename_first(payload: Json) -> None:
+    if isinstance(payload["answers"], list):
+        payload["answers"][0]["name"] = "q1_"
+    else:
+        payload["answers"]["q1_"] = payload["answers"].pop("q1")
+
+
+def _other_kind(payload: Json) -> None:
+    other = (
+        payload["answers"][1] if isinstance(payload["answers"], list) else payload["answers"]["q2"]
+    )
+    _first(payload).update({k: v for k, v in other.items() if k != "name"})
+
+
+@pytest.mark.parametrize("form", NAMES)
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (_set_first(math.nan), "MalformedProbabilities"),
+        (_set_first("0.5"), "MalformedProbabilities"),
+        (_set_first(None), "MalformedProbabilities"),
+        (_set_first(1.2), "MalformedProbabilities"),
+        (_drop_first, "MissingAnswer"),
+        (_rename_first, ("OtherAnswer", "MissingAnswer")),
+        (_other_kind, "MalformedProbabilities"),
+    ],
+    ids=["nan", "text", "null", "above 1", "missing", "renamed", "another kind"],
+)
+async def test_a_wrong_answer_is_no_number_and_leaves_the_others(form, spoil, problem):
+    response = await answers_of(Decisions(spoil=spoil), form)
+    first, *others = response.answers
+    assert first.outcome == "invalid"
+    assert first.problem is not None
+    assert first.problem.type in problem
+    assert not first.probabilities
+    assert [answer.outcome for answer in others] == ["scored", "scored"]
+
+
+async def test_reordered_answers_are_told_by_their_names():
+    """Positions count in one form, where two answers of a kind could stand for each other."""
+
+    def reverse(payload: Json) -> None:
+        answers = payload["answers"]
+        payload["answers"] = (
+            answers[::-1] if isinstance(answers, list) else dict(reversed(answers.items()))
+        )
+
+    plain = await answers_of(Decisions(), "systemone")
+    assert (await answers_of(Decisions(spoil=reverse), "systemone")).answers == plain.answers
+    listed = await answers_of(Decisions(spoil=reverse), "openai")
+    assert [answer.outcome for answer in listed.answers] == ["invalid", "scored", "invalid"]
+
+
+async def test_answers_that_nobody_asked_for_are_noted():
+    def add(payload: Json) -> None:
+        answers, extra = payload["answers"], {"type": "predicate", "probability": 0.5, "noul": 0.5}
+        if isinstance(answers, list):
+            answers.append({**extra, "name": "q9"})
+        else:
+            answers["q9"] = extra
+
+    for form in NAMES:
+        first = (await answers_of(Decisions(spoil=add), form)).answers[0]
+        assert first.outcome == "scored"
+        assert "nobody asked" in first.notes[-1]["text"]
+
+
+async def test_a_refused_question_abstains():
+    server = Decisions(refuse=frozenset({"Which?"}))
+    outcomes = [a.outcome for a in (await answers_of(server, "openai")).answers]
+    assert outcomes == ["scored", "abstained", "scored"]
+    # that form has no refusals: a provider leaves out what it does not answer
+    outcomes = [a.outcome for a in (await answers_of(server, "systemone")).answers]
+    assert outcomes == ["scored", "invalid", "scored"]
+
+
+@pytest.mark.parametrize("form", NAMES)
+@pytest.mark.parametrize("body", [b"", b"<html>504</html>", b'{"answers": ', b'{"model": "m"}'])
+async def test_a_body_without_answers_is_an_error(form, body):
+    with pytest.raises(errors.MalformedResponse):
+        await answers_of(Decisions(spoil=lambda _: body), form)
+
+
+async def test_an_answer_without_usage_counts_with_an_unknown_cost():
+    response = await answers_of(Decisions(spoil=lambda p: p.pop("usage") and None), "openai")
+    assert response.answers[0].outcome == "scored"
+    assert response.usage.cost is None
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, {"detail": {"error_type": "max_tokens_exceeded"}}, errors.ContextTooLong),
+        (413, {}, errors.ContextTooLong),
+        (403, {"detail": {"error_type": "authentication_error", "message": "no key"}},
+         errors.AuthenticationFailed),
+        (401, {"detail": {"error_type": "authentication_error", "message": "bad key"}},
+         errors.AuthenticationFailed),
+        (422, {"detail": [{"loc": ["body", "questions"], "msg": "Field required",
+                           "type": "missing"}]}, errors.RequestRefused),
+        (429, {"error": {"message": "slow down"}}, errors.RateLimited),
+        (529, {"detail": {"error_type": "overloaded_error", "message": "x"}},
+         errors.ServerFailed),
+        (200, {"error": {"code": 503, "message": "loading"}}, errors.ServerFailed),
+    ],
+)  # fmt: skip
+async def test_refusals_of_providers_have_the_class_that_says_what_to_do(status, body, kind):
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response(body, status=status, headers={"Retry-After": "2"})
+
+    async with listening(answer) as address:
+        model = DecisionModel("systemone/jev-latest", api_base=f"{address}/v1")
+        with pytest.raises(errors.ModelError) as caught:
+            await model.decide(ASKED)
+        await model.aclose()
+    assert type(caught.value) is kind
+    assert getattr(caught.value, "retry_after", 2) == (None if status == 200 else 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "path", "form"),
+    [
+        ("decisions/gpt-6-luna", "/v1", "/v1/decisions", "input"),
+        ("systemone/jev-latest", "/v1", "/v1/systemone", "state"),
+        ("decisions/pplx-decider-latest", "/v1", "/v1/decisions", "state"),
+        ("systemone/lev", "/h/serving-endpoints", "/h/serving-endpoints/lev/invocations", "state"),
+        ("systemone/clef", "/a/ai/run", "/a/ai/run/clef", "state"),
+        ("decisions/typesafe/jev-1.13", "/api/alpha", "/api/alpha/decisions", "state"),
+    ],
+)
+async def test_providers_are_asked_in_their_form_at_their_path(name, base, path, form):
+    seen: list[tuple[str, Json]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((request.path, await request.json()))
+        return web.json_response({"result": {"answers": {"q1": {"type": "noul", "noul": 0.5}}}})
+
+    async with listening(answer) as address:
+        model = DecisionModel(name, api_base=address + base)
+        response = await model.decide(ASKED.about([FINE]))
+        await model.aclose()
+    assert seen[0][0] == path
+    assert form in seen[0][1]
+    assert response.answers[0].p_yes == 0.5
+
+
+async def test_a_provider_s_key_goes_to_its_own_address_alone(monkeypatch):
+    monkeypatch.setenv("PARALLEL_API_KEY", "a-key-of-parallel")
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-openai")
+    server = Decisions()
+    async with serve_decisions(server) as address:
+        for name, base in (
+            ("decisions/gpt-6-luna", address),
+            ("decisions/decision", address.replace("/v1", "/parallel/v1")),
+        ):
+            model = DecisionModel(name, api_base=base)
+            await model.decide(ASKED)
+            await model.aclose()
+    other, own = server.headers
+    assert "Authorization" not in other
+    assert own["x-api-key"] == "a-key-of-parallel"
+    assert "Authorization" not in own
+
+
+def test_prices_of_hosted_models_are_litellms():
+    jev = family_of("https://api.typesafe.ai/v1", "jev-latest")
+    assert known_price(jev, "jev-latest") == (0.042, 0.0, 0.042)
+    openai = family_of("https://api.openai.com/v1", "gpt-6-luna")
+    assert known_price(openai, "gpt-6-luna") == (0.1, 0.0, 0.1)
+    assert known_price(family_of("http://127.0.0.1:8000/v1", "nimble"), "nimble") is None
+    databricks = family_of("https://h/serving-endpoints", "databricks-openjev-qwen35-4b")
+    assert known_price(databricks, "databricks-openjev-qwen35-4b") is None
+
+
+async def test_a_decision_model_writes_nothing():
+    model = DecisionModel("systemone/jev-latest", api_base="http://127.0.0.1:9/v1")
+    with pytest.raises(errors.CapabilityError, match="writes no text"):
+        await model.generate(Request(messages=(ChatMessage(role="user", content="Hi"),)))
+
+
+@pytest.mark.parametrize("name", ["openai/gpt-6-luna", "typesafe/jev-latest"])
+async def test_litellm_gives_the_same_values(name, monkeypatch):
+    for variable in ("OPENAI_API_KEY", "TYPESAFE_API_KEY"):
+        monkeypatch.setenv(variable, "none")
+    load_litellm()
+    server = Decisions()
+    async with serve_decisions(server) as address:
+        model = LiteLLMModel(name, api_base=address)
+        assert model.capabilities.decide
+        response = await model.decide(ASKED)
+        form = "openai" if "input" in server.requests[0] else "systemone"
+        direct = DecisionModel(NAMES[form], api_base=address)
+        expected = await direct.decide(ASKED)
+        for each in (model, direct):
+            await each.aclose()
+    assert [a.probabilities for a in response.answers] == [
+        a.probabilities for a in expected.answers
+    ]
+    assert response.usage.cost is not None
+
+
+async def test_litellm_does_not_swap_reordered_answers(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    three = ASKED.about([Question.yes_no(f"Is it fine {place}?") for place in range(3)])
+
+    def reverse(payload: Json) -> None:
+        payload["answers"] = payload["answers"][::-1]
+
+    async with serve_decisions(Decisions(spoil=reverse)) as address:
+        model = LiteLLMModel("openai/gpt-6-luna", api_base=address)
+        response = await model.decide(three)
+        await model.aclose()
+    assert [answer.outcome for answer in response.answers] == ["invalid", "scored", "invalid"]
+    assert json.loads(response.model_dump_json())
+
+
+@pytest.mark.parametrize("check", MODEL_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", [*NAMES.values(), "systemone/jev-latest"])
+async def test_decision_models_pass_the_battery(name, check):
+    async with serve_decisions(Decisions()) as address:
+        await check(lambda: DecisionModel(name, api_base=address))
+
+
+async def test_a_script_decides_as_models_do():
+    def even(request: DecisionRequest) -> list[dict[str, float]]:
+        return [dict.fromkeys(q.names, 1 / len(q.names)) for q in request.questions]
+
+    await typed_questions_get_probabilities(lambda: ScriptedModel(decide=even))
