@@ -372,7 +372,7 @@ def _check(
     return Check(
         "not_worse", row.aspect, row.n, row.groups, row.unscored, row.a - row.b, low, high, -by,
         confidence, verdict, () if verdict == "holds" else _worst(now, examples, losses, then),
-        len(worse), tuple(worse[:MAX_REGRESSED]),
+        worse=len(worse), regressed=tuple(worse[:MAX_REGRESSED]),
     )  # fmt: skip
 
 

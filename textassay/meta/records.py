@@ -23,8 +23,9 @@ import numpy as np
 from textassay.meta.correlation import Floats, Level
 from textassay.meta.raters import rating_table
 from textassay.runtime.data.cells import FieldError, finite
-from textassay.runtime.data.dataset import OTHER_OUTPUT, Examples
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import source_digest, source_names, text_digest
+from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader
 from textassay.runtime.data.tables import JsonLines, open_table
 from textassay.runtime.errors import (

@@ -495,7 +495,10 @@ def _kind(error: ModelError) -> str:
     return type(error).__name__
 
 
-def probe_like(request: AnyRequest) -> AnyRequest:
+R = TypeVar("R", bound=AnyRequest)
+
+
+def probe_like(request: R) -> R:
     """Return a request of the same kind and settings as `request`, with a harmless text."""
     # The same kind and settings, because some servers refuse exactly those (log-probabilities,
     # say).
