@@ -330,7 +330,9 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         )
     held_out = report["held_out"]
     promise = f"intervals for {coverage:.0%} of the ratings"
-    if held_out is None:
+    if probability is not None:
+        pass  # an interval of a rating that is yes or no says nothing that its probability does not
+    elif held_out is None:
         notes.append(
             f"{promise}: too few sources to tell, and to give intervals narrower than the scale"
         )

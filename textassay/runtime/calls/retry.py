@@ -15,7 +15,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textassay.runtime.errors import (
     AnswerUnfinished,
