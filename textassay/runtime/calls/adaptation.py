@@ -946,7 +946,7 @@ class _Attempts(Generic[P]):
         """
         if not self._adaptation.sends_logprobs:
             try:
-                question = probe_like(sent)
+                question = cast(P, probe_like(sent))
                 answer = await call(question)
             except (RequestRefused, NoLogprobs) as error:
                 self._count(error)

@@ -15,7 +15,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from textassay.runtime.errors import (
     AnswerUnfinished,
@@ -495,10 +495,7 @@ def _kind(error: ModelError) -> str:
     return type(error).__name__
 
 
-R = TypeVar("R", bound=AnyRequest)
-
-
-def probe_like(request: R) -> R:
+def probe_like(request: AnyRequest) -> AnyRequest:
     """Return a request of the same kind and settings as `request`, with a harmless text."""
     # The same kind and settings, because some servers refuse exactly those (log-probabilities,
     # say).
