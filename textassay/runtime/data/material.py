@@ -264,7 +264,7 @@ def put_together(
 
 def how_to_map(key: str) -> str:
     """Say what to do about a column whose name means what its value is not."""
-    if key in NAMES or meaning_of(key)[0] not in MATERIAL:
+    if key in NAMES or meaning_of(key)[0] not in {*MATERIAL, "output"}:
         return ""
     return f'; if it is something else, leave it out: fields={{"{key}": "meta"}}'
 
