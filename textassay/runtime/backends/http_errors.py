@@ -12,7 +12,6 @@ import email.utils
 import errno
 import html
 import json
-import operator
 import re
 import socket
 import ssl
@@ -264,7 +263,8 @@ def _seconds_until(value: str, now: float) -> float | None:
     match = _DURATION.fullmatch(value)
     if match is not None and value:
         amounts = (float(amount or 0) for amount in match.groups())
-        return sum(map(operator.mul, amounts, (86_400, 3600, 60, 1, 0.001)))
+        units = (86_400, 3600, 60, 1, 0.001)
+        return sum(amount * unit for amount, unit in zip(amounts, units, strict=True))
     for parse in (email.utils.parsedate_to_datetime, datetime.datetime.fromisoformat):
         with contextlib.suppress(ValueError):
             return max(0.0, parse(value).timestamp() - now)

@@ -466,8 +466,9 @@ class Adaptation:
     def note_logprobs(self, request: AnyRequest, response: AnyResponse) -> None:
         """Learn from an answer that the model sends log-probabilities."""
         if _reads_logprobs(request) and not self.sends_logprobs:
-            is_text = isinstance(response, Response)
-            self.sends_logprobs = not is_text or bool(response.samples[0].logprobs)
+            # a thought that took all tokens has none
+            is_cut = isinstance(response, Response) and not response.samples[0].logprobs
+            self.sends_logprobs = not is_cut
 
     def note_too_long(self, request: AnyRequest) -> None:
         """Learn that the context does not hold a request, nor as many tokens beside longer ones."""
@@ -920,7 +921,7 @@ class _Attempts(Generic[Q]):
         """
         if not self._adaptation.sends_logprobs:
             try:
-                question = probe_like(sent)
+                question = cast(Q, probe_like(sent))
                 answer = await call(question)
             except (RequestRefused, NoLogprobs) as error:
                 self._count(error)
