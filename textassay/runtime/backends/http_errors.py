@@ -252,9 +252,6 @@ def limit_resets_after(
     return max(waits) if waits else min(resets.values(), default=None)
 
 
-_UNIT_SECONDS = (86_400.0, 3600.0, 60.0, 1.0, 0.001)
-
-
 def _seconds_until(value: str, now: float) -> float | None:
     """Return what a header says of a time: seconds, `6m0s`, a date, or seconds since 1970."""
     value = value.strip()
@@ -266,7 +263,8 @@ def _seconds_until(value: str, now: float) -> float | None:
     match = _DURATION.fullmatch(value)
     if match is not None and value:
         amounts = (float(amount or 0) for amount in match.groups())
-        return sum(amount * unit for amount, unit in zip(amounts, _UNIT_SECONDS, strict=True))
+        units = (86_400, 3600, 60, 1, 0.001)
+        return sum(amount * unit for amount, unit in zip(amounts, units, strict=True))
     for parse in (email.utils.parsedate_to_datetime, datetime.datetime.fromisoformat):
         with contextlib.suppress(ValueError):
             return max(0.0, parse(value).timestamp() - now)

@@ -473,9 +473,9 @@ class Adaptation:
     def note_logprobs(self, request: PromptedRequest, response: AnyResponse) -> None:
         """Learn from an answer that the model sends log-probabilities."""
         if _reads_logprobs(request) and not self.sends_logprobs:
-            self.sends_logprobs = not isinstance(response, Response) or bool(
-                response.samples[0].logprobs
-            )
+            # a thought that took all tokens has none
+            is_cut = isinstance(response, Response) and not response.samples[0].logprobs
+            self.sends_logprobs = not is_cut
 
     def note_too_long(self, request: PromptedRequest) -> None:
         """Learn that the context does not hold a request, nor as many tokens beside longer ones."""

@@ -159,10 +159,10 @@ MIN_WAIT = 0.5
 MAX_WAIT = 60.0
 """Seconds: the longest that any wait may be drawn as, unless the server asks for longer."""
 
-LIMITED_WAITS = (2.0, 6.0, 18.0, 54.0)
-"""Seconds: the longest that the first, second, ... wait after a 429 may be drawn as whose server
-does not say how long to wait, and `MAX_WAIT` from then on. Limits are counted by the second or by
-the minute, so six attempts together must take more than a minute."""
+LIMITED_WAITS = ((0.0, 0.5), (1.0, 2.0), (6.0, 12.0), (30.0, MAX_WAIT))
+"""Seconds: between which the first, second, third and any later wait is drawn after a 429 whose
+server does not say how long to wait. Limits are counted by the second or by the minute: the first
+waits are short, and those of six attempts take more than a minute."""
 
 MIN_WAIT_UNREACHABLE = 0.1
 """Seconds: `MIN_WAIT` if nothing listens, which a wrong address says at once."""
@@ -175,10 +175,9 @@ class RetryingModel(Wrapper):
     """Repeats a request after a transient error.
 
     Waits as long as the server asks, plus up to a tenth; if it does not ask, for a random time
-    up to 0.5 s, doubled with each attempt up to 60 s, and of a rate limit up to 2 s, tripled with
-    each attempt. Gives up after `attempts`, or at once if
-    the next wait would end after `total_timeout`, and raises the last error with the number of
-    attempts in its message.
+    up to 0.5 s, doubled with each attempt up to 60 s, and after a rate limit as `LIMITED_WAITS`
+    says. Gives up after `attempts`, or at once if the next wait would end after `total_timeout`,
+    and raises the last error with the number of attempts in its message.
     """
 
     def __init__(
@@ -245,8 +244,7 @@ class RetryingModel(Wrapper):
             # once.
             return retry_after + self._rng.uniform(0, 0.1 * retry_after + 0.05)
         if isinstance(error, RateLimited):
-            longest = LIMITED_WAITS[failed - 1] if failed <= len(LIMITED_WAITS) else MAX_WAIT
-            return self._rng.uniform(longest / 2, longest)
+            return self._rng.uniform(*LIMITED_WAITS[min(failed, len(LIMITED_WAITS)) - 1])
         shortest = MIN_WAIT_UNREACHABLE if isinstance(error, NothingListening) else MIN_WAIT
         # The exponent is bounded, since a float overflows after a thousand attempts.
         ceiling = min(MAX_WAIT, shortest * 2.0 ** min(failed - 1, 30))
