@@ -13,10 +13,10 @@ import pytest
 
 import textassay
 from textassay import Aspect, Assignment, Example, Graph, Node, Score, each, fixed
+from textassay.evaluation.graph_code import code_digests
 from textassay.methods.library import tasks
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import RunFolderError
-from textassay.runtime.graph_code import code_digests
 
 BREVITY = Aspect(name="brevity", definition="whether nothing could be left out.", scale=(1, 5))
 ROWS = [{"id": f"e{i}", "output": "word " * (i + 1)} for i in range(3)]
@@ -240,7 +240,7 @@ sys.path[:0] = {sys.path!r}
 import helpers
 from helpers import limited
 from textassay import Aspect, Assignment, Example, Graph, Node, Score, each
-from textassay.runtime.graph_code import code_digests
+from textassay.evaluation.graph_code import code_digests
 WORDS = {{"a", "b", "c", "d"}}
 async def rule(example: Example, aspect: Aspect) -> Score:
     value = limited(len(WORDS)) + helpers.limited(1)

@@ -393,8 +393,8 @@ class Scorer:
         unread = [at for at, rating in enumerate(ratings) if _is_worth_asking(rating)]
         if not self.parse_retries:
             unread = []
-        asked = [self._again(prompt, samples[at], at, read, aspect) for at in unread]
-        for at, again in zip(unread, await gather(asked), strict=True):
+        calls = [self._again(prompt, samples[at], at, read, aspect) for at in unread]
+        for at, again in zip(unread, await gather(calls), strict=True):
             usage += again.usage
             notes.append(
                 {"text": samples[at].text.strip()[:MAX_QUOTED], "problem": "it was asked again"}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from textassay.agents.prompt_template import Task
+from textassay.evaluation.graph_code import code_digests, models_in
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import RunRequest, build_request, one_or_several
 from textassay.evaluation.run import Run
@@ -22,7 +23,6 @@ from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node
-from textassay.runtime.graph_code import code_digests, models_in
 from textassay.runtime.messages import Aspect, Assignment, How, Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings, strict_keywords, takes_arguments_of

@@ -358,9 +358,9 @@ _PAIRS = {"(": ")", "[": "]", '"': '"', "“": "”"}
 
 def _closing(plain: str, end: int, opened: str) -> int:
     """Return where the brackets around a value end; `end` if they are not closed behind it."""
-    wanted = "".join(_PAIRS[sign] for sign in reversed(opened.strip()))
-    at = end + (plain[end : end + 1] == " " and bool(wanted))
-    return at + len(wanted) if wanted and plain.startswith(wanted, at) else end
+    closing = "".join(_PAIRS[sign] for sign in reversed(opened.strip()))
+    at = end + (plain[end : end + 1] == " " and bool(closing))
+    return at + len(closing) if closing and plain.startswith(closing, at) else end
 
 
 def _states(
@@ -463,7 +463,8 @@ def _clause(plain: str, line: int, begin: int) -> _Clause:
         if not hard and boundary[0].strip() in ("(", "[") and re.search(r"[)\]]", rest):
             continue
         # `therefore, the score is 4` is one clause
-        if not hard and (said := _words(plain[at : boundary.start()])) and _ONLY_SO.fullmatch(said):
+        begins = _words(plain[at : boundary.start()])
+        if not hard and begins and _ONLY_SO.fullmatch(begins):
             continue
         at, kind = boundary.end(), "sentence" if hard else "soft"
         if hard:
@@ -487,30 +488,30 @@ def _leads(
     listed: bool,
 ) -> str:
     """Return how a clause leads up to a rating; empty if it does not."""
-    said = clause.text
+    lead = clause.text
     if clause.kind == "soft":
         only_so = _ONLY_SO.fullmatch(clause.before)
         if not only_so and grammar.opening.match(clause.before):
             return ""
-        if not strong and not only_so and grammar.weak.fullmatch(said):
+        if not strong and not only_so and grammar.weak.fullmatch(lead):
             return "named" if _REASON.match(clause.before) else ""
-        if said and grammar.consequence.fullmatch(said) and not only_so:
+        if lead and grammar.consequence.fullmatch(lead) and not only_so:
             goes_on = plain[max(0, begin - WINDOW) : begin].lower()
-            by_and = goes_on.rstrip().endswith(f"and {said}")
+            by_and = goes_on.rstrip().endswith(f"and {lead}")
             return "named" if not by_and or grammar.subject.match(clause.before) else ""
-    if said and grammar.named.fullmatch(said):
+    if lead and grammar.named.fullmatch(lead):
         return "named"
-    if strong and not _COUNTED.search(said) and grammar.share.fullmatch(said):
+    if strong and not _COUNTED.search(lead) and grammar.share.fullmatch(lead):
         return "named"
-    if said and clause.kind != "soft" and grammar.noun.fullmatch(said):
+    if lead and clause.kind != "soft" and grammar.noun.fullmatch(lead):
         return "noun"
-    if said and clause.kind != "soft" and grammar.unsigned.fullmatch(said):
+    if lead and clause.kind != "soft" and grammar.unsigned.fullmatch(lead):
         return "unsigned"
-    if not said and clause.kind == "line":
+    if not lead and clause.kind == "line":
         return "" if listed else _below_a_name(plain, line, grammar)
     # a whole sentence with a comma in it: `Therefore, for fluency, I rate it 4`
     if clause.kind == "soft":
-        whole = _words(f"{clause.before} {said}")
+        whole = _words(f"{clause.before} {lead}")
         return "named" if grammar.named.fullmatch(whole) else ""
     return ""
 

@@ -237,9 +237,9 @@ def _entry(name: str, held: list[str], by_key: dict[str, Aspect], form: Form, ab
     if isinstance(rating, Rating) and aspect is not None:
         # `Fluency (1-10): 4` is out of 10, and so is all below `I use a scale of 1 to 10`
         beside = name if name.strip(" *#") not in aspect.name else ""
-        said = without_scales(f"{above}\nScore {_LAST.sub('', beside)}:\n{below}", scale, "")[1]
-        if said:
-            rating = NoRating("OffScale", f"the answer names another scale ({said:.60})")
+        other = without_scales(f"{above}\nScore {_LAST.sub('', beside)}:\n{below}", scale, "")[1]
+        if other:
+            rating = NoRating("OffScale", f"the answer names another scale ({other:.60})")
     return _Entry(name, f"{first}\n{below}".strip(), rating)
 
 

@@ -121,7 +121,7 @@ def _parse(
         if isinstance(named, NoRating):
             return named
         plain = named
-    plain, said = without_scales(plain, scale, own)
+    plain, in_words = without_scales(plain, scale, own)
     stated = [field for field in fields if field.statement is not None]
     prose = list(statements_in(plain, form, own, scale[0]))
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
@@ -130,7 +130,7 @@ def _parse(
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
     end = max([*(field.end for field in stated), *(statement.end for statement in prose)])
-    return _settled(plain, statements, end, scale, form, other or said)
+    return _settled(plain, statements, end, scale, form, other or in_words)
 
 
 # A judge who says no more than `4` or `Rating: 4` says it many times.
@@ -207,15 +207,15 @@ def rating_of_field(
 ) -> float | None:
     """Return the number in a JSON field, on the scale or not: `4`, `"4/5"`, `"C"`; else `None`."""
     if isinstance(value, str):
-        said = value.strip()
+        written = value.strip()
         for index, label in enumerate(labels):
             letter = chr(ord("A") + index)
             if re.fullmatch(
-                rf"(?i)(?:{letter}\s?[:.)(–-]{{1,2}}\s?)?{re.escape(label)}[).]?", said
+                rf"(?i)(?:{letter}\s?[:.)(–-]{{1,2}}\s?)?{re.escape(label)}[).]?", written
             ):
                 return scale[0] + index
-        match = _whole_value(form).fullmatch(said)
-        if match is None or (labels and len(said) > match.end("value") + 1):
+        match = _whole_value(form).fullmatch(written)
+        if match is None or (labels and len(written) > match.end("value") + 1):
             return None
         held = statement_of(match, scale[0])
         return None if held.top not in (None, scale[1]) else held.value
@@ -472,10 +472,10 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
             continue
         spans = list[tuple[int, int]]()
         for match in pattern.finditer(plain):
-            said = match["numbers"]
+            numerals = match["numbers"]
             inside = "inside" in match.re.groupindex
-            numbers = _numbers_of(said)
-            of_hundred = inside and ("percent" in said.lower() or "%" in said)
+            numbers = _numbers_of(numerals)
+            of_hundred = inside and ("percent" in numerals.lower() or "%" in numerals)
             # `Score [4]`, `Score (four)`: the rating itself
             if not of_hundred and inside and (not numbers or _ALONE.fullmatch(match["inside"])):
                 continue
