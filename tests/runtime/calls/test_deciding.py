@@ -200,6 +200,20 @@ async def test_a_question_that_the_server_refuses_leaves_the_others(place):
     assert outcomes == ["scored"] * place + ["invalid"] + ["scored"] * (23 - place)
 
 
+async def test_a_field_of_the_user_that_the_server_refuses_stops_the_run():
+    def refuse(_: Any) -> bytes:
+        error = {"message": "Unknown parameter: 'top_k'.", "code": "unknown_parameter",
+                 "param": "top_k"}  # fmt: skip
+        return json.dumps({"error": error}).encode()
+
+    async with (
+        serve_decisions(Decisions(spoil=refuse)) as address,
+        connected(OTHER, address, extra={"top_k": 1}) as model,
+    ):
+        with pytest.raises(CapabilityError, match="takes no top_k; leave it out"):
+            await model.decide(about("It rained."))
+
+
 async def test_known_limits_are_told_before_anything_is_asked():
     levels = Question.rating("How clear?", [str(level) for level in range(11)])
     server = Decisions()

@@ -251,6 +251,12 @@ class DecidingModel(Wrapper):
         try:
             return await deciding(self.wrapped).decide(request)
         except RequestRefused as error:
+            refusal = error.refusal
+            if refusal is not None and refusal.parameter in request.extra:
+                raise CapabilityError(
+                    f"model {self.name!r} takes no {refusal.parameter}; leave it out of extra="
+                    f" ({error})"
+                ) from error
             if len(questions) == 1:
                 raise
             refused = error
@@ -401,13 +407,18 @@ class DecidingModel(Wrapper):
 
     async def _written(self, request: Request) -> Response:
         """Return all samples that a request asks for, of servers that send fewer at a time, too."""
+        n, draw = request.n, request.draw
         response = await self.wrapped.generate(request)
-        samples, usage = response.samples[: request.n], response.usage
-        while len(samples) < request.n:
-            rest = {"n": request.n - len(samples), "draw": request.draw + len(samples)}
-            more = await self.wrapped.generate(request.model_copy(update=rest))
-            samples += more.samples[: rest["n"]]
-            usage += more.usage
+        samples, usage = response.samples[:n], response.usage
+        while (had := len(samples)) < n:
+            step = len(response.samples)
+            rest = [
+                request.model_copy(update={"n": min(step, n - start), "draw": draw + start})
+                for start in range(had, n, step)
+            ]
+            for more in await gather([self.wrapped.generate(one) for one in rest]):
+                samples += more.samples[: n - len(samples)]
+                usage += more.usage
         return response.model_copy(update={"samples": samples, "usage": usage})
 
 
