@@ -123,6 +123,19 @@ def test_a_run_is_checked_by_the_ratings_of_other_data(tmp_path):
     textassay("check", tmp_path / "scores.jsonl").ends(2, "give the data with ratings after it")
 
 
+def test_names_of_a_run_that_do_not_pair_are_asked_for(tmp_path):
+    scores = [
+        {"id": str(n), "aspect": aspect, "value": n % 5 + 1} for n in range(50) for aspect in "ab"
+    ]
+    data = [{"id": str(n), "output": f"t{n}", "human": {"use": n % 5 + 1}} for n in range(50)]
+    for name, lines in (("scores.jsonl", scores), ("data.jsonl", data)):
+        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+    files = tmp_path / "scores.jsonl", tmp_path / "data.jsonl"
+    textassay("check", *files).ends(2, "--judge a --human use")
+    assert document("check", *files, "--judge", "a", "--human", "use")["rows"][0]["n"] == 50
+    textassay("check", *files, "--judge", "c", "--human", "use").ends(2, "c")
+
+
 def test_the_demo_shows_a_real_judge_checked_by_people():
     """Five recorded judges and three experts; no model is needed."""
     from textassay.demo.figures import check_figures
@@ -133,7 +146,7 @@ def test_the_demo_shows_a_real_judge_checked_by_people():
     assert (gpt.n, gpt.groups, gpt.pair.raters.shape[1]) == (1600, 100, 3)
     assert gpt.uses["gate"].answer == "no"
     assert {one.answer for one in by_judge["words"].uses.values()} == {"no"}
-    # other measures are there to be beaten: the judges are ahead of the trivial measures, all but the smallest
+    # the judges are ahead of the trivial measures, all but the smallest
     assert [row.pair.judge for row in found.rows][-3:] == [
         "rougeL", "mistral-v03_consistency", "words"
     ]  # fmt: skip
