@@ -32,14 +32,17 @@ def test_the_first_line_is_the_verdict_in_words(table):
     assert "count as one source" in done.err
 
 
-def test_every_command_that_comes_next_runs(table, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    commands = document("check", table)["next"]
+def run_all(commands):
     assert len(commands) > 1
     for line in commands:
         program, *words = shlex.split(line)
         assert program == "textassay"
         textassay(*words).ok()
+
+
+def test_every_command_that_comes_next_runs(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_all(document("check", table)["next"])
     assert (tmp_path / "check.html").exists()
 
 
@@ -123,7 +126,7 @@ def test_a_run_is_checked_by_the_ratings_of_other_data(tmp_path):
     textassay("check", tmp_path / "scores.jsonl").ends(2, "give the data with ratings after it")
 
 
-def test_names_of_a_run_that_do_not_pair_are_asked_for(tmp_path):
+def test_names_of_a_run_that_do_not_pair_are_asked_for(tmp_path, monkeypatch):
     scores = [
         {"id": str(n), "aspect": aspect, "value": n % 5 + 1} for n in range(50) for aspect in "ab"
     ]
@@ -132,7 +135,10 @@ def test_names_of_a_run_that_do_not_pair_are_asked_for(tmp_path):
         (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
     files = tmp_path / "scores.jsonl", tmp_path / "data.jsonl"
     textassay("check", *files).ends(2, "--judge a --human use")
-    assert document("check", *files, "--judge", "a", "--human", "use")["rows"][0]["n"] == 50
+    found = document("check", *files, "--judge", "a", "--human", "use")
+    assert found["rows"][0]["n"] == 50
+    monkeypatch.chdir(tmp_path)
+    run_all(found["next"])
     textassay("check", *files, "--judge", "c", "--human", "use").ends(2, "c")
 
 

@@ -394,10 +394,11 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     typed = tuple(map(str, (scores, *([] if ratings is None else [ratings]))))
     readable = ratings is None or isinstance(ratings, str | PathLike)
     readings = []
-    for one in pairs:
-        mapped = ("--aspect-map", f"{one.judge}={one.human}") if one.judge != one.human else ()
-        known = bool((one.systems >= 0).any())
-        readings.append(Reading(typed, (*typed, *mapped), known) if readable else Reading())
+    for pair in pairs:
+        mapped = ("--aspect-map", f"{pair.judge}={pair.human}") if pair.judge != pair.human else ()
+        named = ("--judge", pair.judge, "--human", pair.human) if mapped else ()
+        known = bool((pair.systems >= 0).any())
+        readings.append(Reading(typed, (*typed, *mapped), known, named) if readable else Reading())
     return Found(pairs, list(dict.fromkeys(notes)), readings)
 
 
