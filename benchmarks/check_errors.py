@@ -140,7 +140,7 @@ KINDS = (
     Planted("at the limit: r of half the variance", False, _numbers(_at(FOLLOWS - 0.005)),
             ("means",)),
     Planted("at the limit: r that helps", False, _numbers(_at(HELPS - 0.005)), ALL,
-            ("compare", "means")),
+            ("means",)),
     Planted("at the limit: bias", False,
             lambda w, y: y + 4 * TOLERANCE + 0.2 * w.noise(), ("means",)),
     Planted("at the limit: error", False, lambda w, y: y + 4 * CLOSE * w.noise(), ("texts",)),

@@ -24,7 +24,7 @@ from textassay.lazy import lazy_pattern
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = {
-    "Aspect", "AspectTree", "Example", "Graph", "Score", "cluster", "connect", "evaluate",
+    "Aspect", "AspectTree", "Example", "Graph", "Score", "check", "cluster", "connect", "evaluate",
     "evaluate_sync", "learning", "meta", "methods", "stream", "tools",
 }  # fmt: skip
 HEAVY = (

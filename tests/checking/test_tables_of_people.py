@@ -191,6 +191,17 @@ def test_one_row_per_score_becomes_a_judge_per_name():
     ]  # fmt: skip
 
 
+def test_texts_on_which_labels_are_split_are_left_out_and_counted():
+    rows = [
+        {"judge": "yes" if n % 2 else "no", "rater_1": "yes" if n % 2 else "no",
+         "rater_2": "no" if n % 2 == 0 or n < 20 else "yes"}
+        for n in range(100)
+    ]  # fmt: skip
+    found = textassay.check(rows)
+    assert found.rows[0].n == 90
+    assert any("split on 10 texts" in note.text for note in found.notes)
+
+
 def test_a_table_without_a_header_is_refused(tmp_path):
     table = written(tmp_path / "a.csv", ["4", "5"], lambda t: (t.judge, t.raters[0]))
     with pytest.raises(DataError, match="holds values and no names"):

@@ -32,14 +32,17 @@ def test_the_first_line_is_the_verdict_in_words(table):
     assert "count as one source" in done.err
 
 
-def test_every_command_that_comes_next_runs(table, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    commands = document("check", table)["next"]
+def run_all(commands):
     assert len(commands) > 1
     for line in commands:
         program, *words = shlex.split(line)
         assert program == "textassay"
         textassay(*words).ok()
+
+
+def test_every_command_that_comes_next_runs(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_all(document("check", table)["next"])
     assert (tmp_path / "check.html").exists()
 
 
@@ -123,6 +126,22 @@ def test_a_run_is_checked_by_the_ratings_of_other_data(tmp_path):
     textassay("check", tmp_path / "scores.jsonl").ends(2, "give the data with ratings after it")
 
 
+def test_names_of_a_run_that_do_not_pair_are_asked_for(tmp_path, monkeypatch):
+    scores = [
+        {"id": str(n), "aspect": aspect, "value": n % 5 + 1} for n in range(50) for aspect in "ab"
+    ]
+    data = [{"id": str(n), "output": f"t{n}", "human": {"use": n % 5 + 1}} for n in range(50)]
+    for name, lines in (("scores.jsonl", scores), ("data.jsonl", data)):
+        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+    files = tmp_path / "scores.jsonl", tmp_path / "data.jsonl"
+    textassay("check", *files).ends(2, "--judge a --human use")
+    found = document("check", *files, "--judge", "a", "--human", "use")
+    assert found["rows"][0]["n"] == 50
+    monkeypatch.chdir(tmp_path)
+    run_all(found["next"])
+    textassay("check", *files, "--judge", "c", "--human", "use").ends(2, "c")
+
+
 def test_the_demo_shows_a_real_judge_checked_by_people():
     """Five recorded judges and three experts; no model is needed."""
     from textassay.demo.figures import check_figures
@@ -137,3 +156,13 @@ def test_the_demo_shows_a_real_judge_checked_by_people():
     assert [row.pair.judge for row in found.rows][-3:] == [
         "rougeL", "mistral-v03_consistency", "words"
     ]  # fmt: skip
+
+
+def test_the_demo_prints_that_check_before_it_needs_a_model(capsys):
+    from textassay.cli.commands.demo import print_figures
+
+    print_figures()
+    out = capsys.readouterr().out
+    assert "Yes for comparing systems" in out
+    assert "textassay check FILE" in out
+    assert len(out.splitlines()) < 40

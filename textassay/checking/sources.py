@@ -23,7 +23,7 @@ from textassay.checking.table_reader import (
     read_table,
 )
 from textassay.meta.correlation import Codes, Floats
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import YES_NO, majority
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
@@ -97,7 +97,12 @@ def _of_table(
     pairs = []
     for judge, people in roles.pairs:
         given = _Given(table.name, columns[judge], [columns[name] for name in people])
-        pairs.append(given.pair(groups, roles.group is not None, systems))
+        pairs.append(pair := given.pair(groups, roles.group is not None, systems))
+        split = np.isnan(pair.ratings) & ~np.isnan(pair.raters).all(axis=1)
+        if pair.raters.shape[1] and split.any():
+            notes.append(
+                f"{pair.human}: raters are split on {int(split.sum())} texts, which are left out"
+            )
         notes += [
             f"{cells.name!r}: {cells.unusable} cells that are no number, such as {cells.example!r},"
             " count as missing"
@@ -343,13 +348,8 @@ def _scale(*columns: Cells) -> Scale:
 def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[str]) -> Found:
     """Read a run or a file of scores beside data with ratings."""
     # loads pydantic's models of examples, which tables do not need
-    from textassay.calibration.columns import join_columns, read_judged
-    from textassay.meta.records import (
-        People,
-        labels_of_people,
-        read_labels,
-        read_with_labels,
-    )
+    from textassay.calibration.columns import join_columns, one_signature, read_judged
+    from textassay.meta.records import People, read_labels, read_with_labels
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.labels import LabelSets
 
@@ -367,25 +367,26 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     if spec.get("data") and str(source) == str(spec["data"]):
         reading = {name: spec[name] for name in ("fields", "missing", "unit") if spec.get(name)}
     declared: LabelSets = read_labels(scores)
-    names = dict(zip(judge, human, strict=False)) if human else {}
-    if len(human) == 1 and len(judge) > 1:
-        names = dict.fromkeys(judge, human[0])
 
     def people_of(reader: Any) -> Examples:
         return Examples(source, needs_output=False, labels=reader, **reading)
 
-    judged, examples, labels = read_with_labels(
-        lambda reader: read_judged(scores, reader), people_of, declared, names
+    judged, examples, _ = read_with_labels(
+        lambda reader: read_judged(scores, reader),
+        people_of,
+        declared,
+        dict(zip(judge, human, strict=False)),
     )
     people = People(examples)
-    if judge and not human:
-        judged = {name: one for name, one in judged.items() if name in judge}
-    only = list(judged), list(people.aspects)
-    if not names and len(only[0]) == len(only[1]) == 1:
-        names = {only[0][0]: only[1][0]}
-    shown = labels_of_people(labels, names)
+    if judge:
+        judged = {name: judged[_one_of(name, judged, "judge")] for name in judge}
+    for name in human:
+        _one_of(name, people.aspects, "human")
+    names = _mapped(scores, list(judged), people.aspects, human)
     tables = join_columns(judged, people, names)
-    pairs = [_of_columns(one, shown, judged[one.score].labels) for one in tables]
+    for one in tables:
+        one_signature(one)  # scores of two judges are not one judge's
+    pairs = [_of_columns(one, judged[one.score].labels) for one in tables]
     notes = [note.text for one in tables for note in one.notes()]
     has_groups = people.has_groups
     if not has_groups:
@@ -393,14 +394,40 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     typed = tuple(map(str, (scores, *([] if ratings is None else [ratings]))))
     readable = ratings is None or isinstance(ratings, str | PathLike)
     readings = []
-    for one in pairs:
-        mapped = ("--aspect-map", f"{one.judge}={one.human}") if one.judge != one.human else ()
-        known = bool((one.systems >= 0).any())
-        readings.append(Reading(typed, (*typed, *mapped), known) if readable else Reading())
+    for pair in pairs:
+        mapped = ("--aspect-map", f"{pair.judge}={pair.human}") if pair.judge != pair.human else ()
+        named = ("--judge", pair.judge, "--human", pair.human) if mapped else ()
+        known = bool((pair.systems >= 0).any())
+        readings.append(Reading(typed, (*typed, *mapped), known, named) if readable else Reading())
     return Found(pairs, list(dict.fromkeys(notes)), readings)
 
 
-def _of_columns(columns: Columns, labels: Mapping[str, Any], names: tuple[str, ...]) -> Pair:
+def _one_of(name: str, known: Iterable[str], what: str) -> str:
+    if name not in (given := list(known)):
+        raise UnknownName(f"name for {what}", name, given)
+    return name
+
+
+def _mapped(
+    scores: Path, judged: list[str], aspects: Sequence[str], human: Sequence[str]
+) -> dict[str, str]:
+    """Return which human aspect each score of a run is held against, where names differ."""
+    if len(human) == 1:
+        return dict.fromkeys(judged, human[0])
+    if human:
+        return dict(zip(judged, human, strict=False))
+    if set(judged) & set(aspects) or not aspects:
+        return {}
+    if len(judged) == len(aspects) == 1:
+        return {judged[0]: aspects[0]}
+    raise ConfigurationError(
+        f"no score of {scores} has the name of a human aspect: scores {', '.join(judged)}; human"
+        f" aspects {', '.join(aspects)}; type: textassay check {scores} --judge {judged[0]}"
+        f" --human {aspects[0]}"
+    )
+
+
+def _of_columns(columns: Columns, names: tuple[str, ...]) -> Pair:
     """Return the pair of a score and a human aspect that were joined."""
     ratings = columns.ratings
     rated = ratings[~np.isnan(ratings)]
