@@ -1,5 +1,6 @@
 """Pages from what the commands write: every section where there are data for it."""
 
+import html
 import json
 import re
 from types import SimpleNamespace
@@ -68,7 +69,9 @@ def test_a_fitted_tree_has_scores_and_importance(made):
     """Every criterion with the mean of its ratings, and how much the evaluator relies on it."""
     page = (made / "all.html").read_text("utf-8")
     text = words_of(page)
-    importance = json.loads((made / "ev" / "report.json").read_text())["importance"]["permutation"]
+    report = json.loads((made / "ev" / "report.json").read_text())
+    importance, criteria = report["importance"]["permutation"], report["criteria"]
+    assert all(one["definition"] for one in criteria.values())
     ratings = {}
     for line in (made / "a" / "scores.jsonl").read_text().splitlines():
         score = json.loads(line)
@@ -81,7 +84,9 @@ def test_a_fitted_tree_has_scores_and_importance(made):
         given = ratings[each["feature"]].values()
         name = each["feature"].split("/")[-1].replace("-", " ")
         mean = figure(sum(given) / len(given), 2)
-        assert f" {name} {len(given)} {mean} {figure(each['mean'], 4)} " in text, each["feature"]
+        meant = criteria.get(each["feature"], {}).get("definition", "")
+        row = f" {name} {meant} {len(given)} {mean} {figure(each['mean'], 4)} "
+        assert " ".join(row.split()) in " ".join(html.unescape(text).split()), each["feature"]
 
 
 def test_what_has_no_data_is_absent(made, tmp_path):
