@@ -71,7 +71,7 @@ def options(command):
 def test_every_flag_that_takes_a_list_may_repeat_and_says_so():
     typed = [(path, one) for path, one in options(get_command(app)) if one.opts != ["--help"]]
     listed = [(path, one) for path, one in typed if (one.metavar or "") in ("A,B", "NAME,GLOB*")]
-    names = {"--aspects", "--features", "--level", "--tests", "--tools"}
+    names = {"--aspects", "--features", "--level", "--replace", "--tests", "--tools"}
     assert {one.opts[0] for _, one in listed} == names
     assert [(path, one.opts) for path, one in listed if not one.multiple] == []
     # `--set allow_change=true` of commands without further keys has nothing to repeat

@@ -29,6 +29,8 @@ import numpy as np
 
 from textassay.fitting.importance import importance, importance_over_folds
 from textassay.fitting.learn import (
+    EVALUATOR,
+    SINGLE,
     Choice,
     FeatureTable,
     Fitter,
@@ -54,7 +56,7 @@ from textassay.runtime.model import Json
 from textassay.version import __version__
 
 FORMAT = 1
-EVALUATOR, SINGLE, POOLED = "evaluator", "best single", "evaluator with pool"
+POOLED = "evaluator with pool"
 CHOSEN = "best single, chosen in each fold"
 ENOUGH = 300
 """Ratings below which agreement of cross-fitted predictions is too low and its 95 % intervals too

@@ -331,6 +331,8 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
 
 Watch = Callable[[str], None]
 """Is told what is being done, in words."""
+EVALUATOR, SINGLE = "evaluator", "best single"
+"""What the report calls the evaluator, and the feature that agrees best with people by itself."""
 FOLDS, REPEATS = 5, 2
 BLEND = "auto"
 QUICK = ("avg", "corrw", "linear", "nnls", "ridge", "tree")

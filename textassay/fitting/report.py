@@ -10,8 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textassay.fitting.agreement import EVALUATOR, SINGLE
-from textassay.fitting.learn import FeatureTable, Parts
+from textassay.fitting.learn import EVALUATOR, SINGLE, FeatureTable, Parts
 from textassay.fitting.request import FitRequest
 from textassay.meta.correlation import COEFFICIENTS
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
