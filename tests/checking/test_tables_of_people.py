@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import textassay
 from tests.checking.tables import N, Text, texts, written
 from textassay.checking.verdicts import Row
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.errors import ConfigurationError, DataError, TextassayError, UnknownName
 
 LIKERT = ("strongly disagree", "disagree", "neutral", "agree", "strongly agree")
 
@@ -302,3 +305,31 @@ def test_a_data_frame_is_read_as_a_file(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame([{"judge": t.judge, "human": t.raters[0]} for t in texts()])
     assert only_row(frame).n == N
+
+
+CELLS = (
+    ("yes", "no"), ("1", "2", "5"), ("0", "1"), ("", "n/a", "4"), ("85 %", "20%"), ("4/5", "1/10"),
+    ("bad", "ok", "good"), ("error", "5"), ("1,5", "2,0"), ("-3.2", "-1"), ("nan",), ("x" * 200,),
+)  # fmt: skip
+NAMES = (
+    "judge", "human", "gpt-4o", "annotator_1", "annotator_2", "score", "rating", "group", "system",
+    "id", "A", "llm_coherence", "human_coherence", "human_fluency", "user", "metrics.x", "human.x",
+)  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(NAMES), st.sampled_from(CELLS)), min_size=1, max_size=5,
+        unique_by=lambda column: column[0],
+    ),
+    st.sampled_from((1, 3, 12, 40)),
+    st.randoms(use_true_random=False),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_any_table_is_checked_or_refused_in_words(columns, count, random):
+    rows = [{name: random.choice(cells) for name, cells in columns} for _ in range(count)]
+    # any other exception fails the test
+    with suppress(TextassayError):
+        found = textassay.check(rows)
+        json.dumps(found.to_dict(), allow_nan=False)
+        assert str(found)

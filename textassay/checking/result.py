@@ -85,8 +85,7 @@ class Check(Displayed):
         """Return the verdict, the figures behind it, and the reason for each use, in words."""
         first = self.rows[0]
         lines = [headline(first, several=len(self.rows) > 1), _what(first)]
-        lines += [f"{_label(use)}{first.uses[use].why}" for use in _reported(first)]
-        return lines
+        return lines + list(_reasons(first))
 
     def tables(self) -> Sequence[Table]:
         """Return the figures and verdicts as one table."""
@@ -124,7 +123,7 @@ def headline(row: Row, *, several: bool) -> str:
         parts.setdefault(row.uses[use].answer, []).append(FOR[use])
     who = f"{row.pair.judge}: " if several else ""
     words = {
-        answer: f"{upper(WORDS[answer])} {_listed(uses)}"
+        answer: f"{upper(WORDS[answer])}{',' * (answer == 'corrected')} {_listed(uses)}"
         for answer, uses in sorted(parts.items(), key=lambda item: -_RANKS[item[0]])
     }
     if list(parts) == ["no"]:
@@ -166,14 +165,13 @@ def main_figure(row: Row) -> tuple[str, Interval]:
     return name, row.agreement.get(name, Interval(None))
 
 
-def _reported(row: Row) -> list[Use]:
-    """Return the uses with words of their own; equal words are said once."""
-    reasons = {row.uses[use].why for use in USES}
-    return list(USES[:1]) if len(reasons) == 1 else list(USES)
-
-
-def _label(use: Use) -> str:
-    return f"{upper(FOR[use])}: "
+def _reasons(row: Row) -> Iterator[str]:
+    """Yield the verdict on each use with its reason; a reason of all uses once."""
+    if len({row.uses[use].why for use in USES}) == 1:
+        yield row.uses["compare"].why
+        return
+    for use in USES:
+        yield f"{upper(FOR[use])}: {WORDS[row.uses[use].answer]}. {row.uses[use].why}"
 
 
 def _cell(answer: Answer) -> str:
