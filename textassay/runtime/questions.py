@@ -205,7 +205,8 @@ class DecisionRequest(Message):
     def about(self, questions: Iterable[Question]) -> DecisionRequest:
         """Return the same request with other questions."""
         other = self.model_copy(update={"questions": tuple(questions)})
-        other.__dict__["shared_digest"] = self.shared_digest  # which takes longest of a key
+        if "shared_digest" in self.__dict__:  # which takes longest of a key
+            other.__dict__["shared_digest"] = self.shared_digest
         return other
 
 

@@ -214,9 +214,8 @@ class DecisionModel:
                 raise CapabilityError(f"{self.name!r} is asked about texts alone, without images")
             request = await with_images(request)
         payload = await self._post({"model": self._model, **request_fields(request, self._form)})
-        response = read_response(payload, request, self.price)
         independent = self.capabilities.independent_questions
-        return response.model_copy(update={"way": DECIDED if independent else DECIDED_JOINTLY})
+        return read_response(payload, request, self.price, independent=independent)
 
     async def aclose(self) -> None:
         """Close all connections; safe to call twice."""
@@ -317,8 +316,13 @@ _KINDS = {
 }  # fmt: skip
 
 
-def read_response(payload: Any, request: DecisionRequest, price: Price | None) -> DecisionResponse:
-    """Return the answers in a body of either form, each checked by itself."""
+def read_response(
+    payload: Any, request: DecisionRequest, price: Price | None, *, independent: bool
+) -> DecisionResponse:
+    """Return the answers in a body of either form, each checked by itself.
+
+    `independent` says whether the provider promises that no question influences another.
+    """
     inner = payload
     for envelope in ("result", "response"):  # Cloudflare's and Databricks' `ai_decide`
         if isinstance(inner, dict) and isinstance(inner.get(envelope), dict):
@@ -335,7 +339,7 @@ def read_response(payload: Any, request: DecisionRequest, price: Price | None) -
         usage = usage.model_copy(update={"cost": cost})
     return DecisionResponse(
         answers=tuple(read),
-        way=DECIDED,
+        way=DECIDED if independent else DECIDED_JOINTLY,
         usage=usage,
         model=model if isinstance(model, str) else None,
     )

@@ -69,7 +69,7 @@ from textassay.runtime.model import (
     Response,
     with_images,
 )
-from textassay.runtime.questions import DECIDED, DECIDED_JOINTLY, DecisionRequest, DecisionResponse
+from textassay.runtime.questions import DecisionRequest, DecisionResponse
 
 # litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
 _LITELLM_WORDS = re.compile(r"^(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?")
@@ -435,9 +435,8 @@ class LiteLLMModel:
             raise CapabilityError(f"{self.name!r} is asked about texts alone, without images")
         payload, cost = await self._send("asystemone", lambda: request_fields(request, "systemone"))
         with self._naming_model(cost):
-            response = read_response(payload, request, self._decision_price)
-        way = DECIDED if self.capabilities.independent_questions else DECIDED_JOINTLY
-        return response.model_copy(update={"way": way})
+            independent = self.capabilities.independent_questions
+            return read_response(payload, request, self._decision_price, independent=independent)
 
     @functools.cached_property
     def _own_client(self) -> DecisionModel:

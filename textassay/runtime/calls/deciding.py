@@ -214,11 +214,13 @@ class DecidingModel(Wrapper):
                 raise CapabilityError(f"{self.name!r}: {reason}: {question.text[:80]!r}")
         await self._memory.restore()
         extra = {**self._memory.extra, **request.extra}
-        plain = request.model_copy(update={"joint": False, "truncatable": "", "extra": extra})
-        parts = [plain.about(part) for part in self._packages(plain)]
-        responses = await gather([self._package(part) for part in parts])
-        if len(responses) == 1:
-            return responses[0]
+        own = {"joint": False, "truncatable": "", "extra": extra}
+        differs = request.joint or request.truncatable or extra != request.extra
+        plain = request.model_copy(update=own) if differs else request
+        packages = list(self._packages(plain))
+        if len(packages) == 1:
+            return await self._package(plain)
+        responses = await gather([self._package(plain.about(part)) for part in packages])
         return combined([a for one in responses for a in one.answers], responses)
 
     def _packages(self, request: DecisionRequest) -> Iterator[Sequence[Question]]:
