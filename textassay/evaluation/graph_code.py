@@ -40,6 +40,11 @@ _INSTALLED = tuple(
 _SIMPLE = (bool, int, float, complex, str, type(None), type(Ellipsis), type(NotImplemented))
 
 
+MAX_DEPTH = 50
+"""Levels of objects inside of objects that are looked at; four or five calls each, of the thousand
+that Python allows."""
+
+
 def code_digests(graph: Graph) -> dict[str, str]:
     """Return 6 hex digits for what the agent of each node does, by the node's name."""
     return {node.name: _digest(_Describer().node(node)) for node in graph.nodes}
@@ -64,6 +69,7 @@ class _Describer:
         self.models: set[str] = set()
         self._seen: dict[int, tuple[int, Any]] = {}
         """Number by identity; the object itself is held, so that no other one takes its place."""
+        self._depth = 0
 
     def node(self, node: Node) -> str:
         """Describe a node: its agent and the wires."""
@@ -86,6 +92,15 @@ class _Describer:
         if id(value) in self._seen:
             return f"#{self._seen[id(value)][0]}"
         self._seen[id(value)] = (len(self._seen), value)
+        if self._depth >= MAX_DEPTH:
+            return type(value).__qualname__
+        self._depth += 1
+        try:
+            return self._composed(value)
+        finally:
+            self._depth -= 1
+
+    def _composed(self, value: Any) -> str:
         if isinstance(value, Mapping):
             # in one order in every process, as the first mention of an object is its description
             ordered = sorted(value.items(), key=lambda pair: str(pair[0]))
