@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from textassay.checking.pair import Pair
+from textassay.checking.pair import JudgedPair
 from textassay.checking.sources import read_pairs
 from textassay.checking.verdicts import CLOSE, FOLLOWS, HELPS, RIGHT, TOLERANCE, USES, Use, assess
 from textassay.runtime.errors import TextassayError
@@ -52,7 +52,8 @@ class World:
         """Return errors of variance 1, of which a share is common to the texts of a source."""
         own = self.rng.normal(size=len(self.groups))
         common = self.rng.normal(size=int(self.groups.max()) + 1)[self.groups]
-        return np.sqrt(1 - shared) * own + np.sqrt(shared) * common
+        mixed: Floats = np.sqrt(1 - shared) * own + np.sqrt(shared) * common
+        return mixed
 
 
 def world(sources: int, texts: int, rng: np.random.Generator) -> World:
@@ -61,17 +62,18 @@ def world(sources: int, texts: int, rng: np.random.Generator) -> World:
     # the systems of a source are drawn without repetition, as in a table of systems by articles
     systems = np.concatenate([rng.permutation(SYSTEMS)[:texts] for _ in range(sources)])
     effect, lengths = rng.normal(size=SYSTEMS), rng.normal(size=SYSTEMS)
-    parts = (
-        0.5 * _standard(effect)[systems],
-        0.5 * rng.normal(size=sources)[groups],
-        np.sqrt(0.5) * rng.normal(size=len(groups)),
+    quality = (
+        0.5 * _standard(effect)[systems]
+        + 0.5 * rng.normal(size=sources)[groups]
+        + np.sqrt(0.5) * rng.normal(size=len(groups))
     )
     length = np.sqrt(0.5) * (_standard(lengths)[systems] + rng.normal(size=len(groups)))
-    return World(sum(parts), groups, systems, length, rng)
+    return World(quality, groups, systems, length, rng)
 
 
 def _standard(values: Floats) -> Floats:
-    return (values - values.mean()) / values.std()
+    standard: Floats = (values - values.mean()) / values.std()
+    return standard
 
 
 @dataclass(frozen=True)
@@ -156,11 +158,13 @@ GOOD = (
 )  # fmt: skip
 
 
-def draw(kind: Planted, size: tuple[int, int], rng: np.random.Generator, systems: bool) -> Pair:
+def draw(
+    kind: Planted, size: tuple[int, int], rng: np.random.Generator, systems: bool
+) -> JudgedPair:
     """Return one data set of a planted judge."""
     w = world(*size, rng)
     y = (w.quality > -0.5).astype(float) if kind.label else 3 + 0.8 * w.quality
-    return Pair(
+    return JudgedPair(
         judge="judge", human="people", scores=kind.judge(w, y), ratings=y,
         raters=np.empty((len(y), 0)), groups=w.groups, has_groups=True,
         systems=w.systems if systems else np.full(len(y), -1), judge_labels=kind.label,
@@ -207,7 +211,7 @@ def planted(draws: int) -> None:
           + "".join(f"{100 * worst[use] / max(1, total[use]):>16.1f}" for use in USES))  # fmt: skip
 
 
-def recorded_pairs(data: Path) -> Iterator[tuple[str, Pair]]:
+def recorded_pairs(data: Path) -> Iterator[tuple[str, JudgedPair]]:
     """Yield recorded judges and people, with the names of their sets."""
     yield from _read(data, "alttest/summeval.jsonl.gz", "SummEval")
     yield from _read(data, "summeval/summeval.jsonl.gz", "SummEval 2023", ("gpt-4-0314", "gpt-3.5"))
@@ -231,7 +235,7 @@ def recorded_pairs(data: Path) -> Iterator[tuple[str, Pair]]:
 
 def _read(
     data: Path, path: str, name: str, judges: tuple[str, ...] = (), human: tuple[str, ...] = ()
-) -> Iterator[tuple[str, Pair]]:
+) -> Iterator[tuple[str, JudgedPair]]:
     try:
         found = read_pairs(data / path, human=human).pairs
     except TextassayError as error:
@@ -249,7 +253,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in content.splitlines()]
 
 
-def _of_labels(path: Path, name: str) -> Iterator[tuple[str, Pair]]:
+def _of_labels(path: Path, name: str) -> Iterator[tuple[str, JudgedPair]]:
     """Read categories that are coded as numbers, as words."""
     rows = _rows(path)
     table = [
@@ -269,7 +273,7 @@ def _of_labels(path: Path, name: str) -> Iterator[tuple[str, Pair]]:
         yield name, pair
 
 
-def _jev(path: Path, name: str) -> Iterator[tuple[str, Pair]]:
+def _jev(path: Path, name: str) -> Iterator[tuple[str, JudgedPair]]:
     rows = [row for row in _rows(path) if row["repeat"] == 0]
     table = []
     for row in rows:

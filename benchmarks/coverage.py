@@ -1,4 +1,4 @@
-"""How often the intervals and tests of `textassay.meta` hold what they promise, simulated and real.
+"""How often the intervals and tests of `textassay.agreement` cover, simulated and real.
 
 A data set is drawn with documents that differ in how hard they are, systems that differ in how good
 they are, and ratings on a skewed five-point scale (or a normal one). The truth is the coefficient
@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay import meta
-from textassay.meta.correlation import COEFFICIENTS, Coefficient
+from textassay import agreement
+from textassay.agreement.correlation import COEFFICIENTS, Coefficient
 
 Floats = NDArray[np.float64]
 TRUTH_DOCUMENTS = 8_000
@@ -76,7 +76,7 @@ class World:
 
 
 def coverage(
-    world: World, level: meta.Level, documents: int, draws: int, resamples: int = 200
+    world: World, level: agreement.Level, documents: int, draws: int, resamples: int = 200
 ) -> dict[Coefficient, tuple[int, int]]:
     """Return how many intervals hold the truth, and how many are given, by coefficient."""
     large = world.draw(TRUTH_DOCUMENTS, np.random.default_rng(10**6))
@@ -92,7 +92,9 @@ def coverage(
     return counts
 
 
-def false_alarms(world: World, level: meta.Level, documents: int, draws: int) -> tuple[int, int]:
+def false_alarms(
+    world: World, level: agreement.Level, documents: int, draws: int
+) -> tuple[int, int]:
     """Return how many tests find a difference of two equally good judges, and how many are given.
 
     The difference is in Spearman's rho.
@@ -100,7 +102,7 @@ def false_alarms(world: World, level: meta.Level, documents: int, draws: int) ->
     found = given = 0
     for seed in range(draws):
         data = world.draw(documents, np.random.default_rng(seed))
-        p = meta.compare(
+        p = agreement.compare(
             data["a"], data["b"], data["human"], groups=data["groups"], systems=data["systems"],
             level=level, bootstrap=200, seed=seed,
         ).spearman.p  # fmt: skip
@@ -109,22 +111,24 @@ def false_alarms(world: World, level: meta.Level, documents: int, draws: int) ->
 
 
 def _agreement(
-    data: dict[str, Any], level: meta.Level, resamples: int, seed: int
-) -> meta.Agreement:
-    return meta.correlate(
+    data: dict[str, Any], level: agreement.Level, resamples: int, seed: int
+) -> agreement.Agreement:
+    return agreement.correlate(
         data["a"], data["human"], groups=data["groups"], systems=data["systems"], level=level,
         bootstrap=resamples, seed=seed,
     )  # fmt: skip
 
 
-def halves(rows: list[dict[str, Any]], splits: int) -> Iterator[tuple[str, meta.Level, int, int]]:
+def halves(
+    rows: list[dict[str, Any]], splits: int
+) -> Iterator[tuple[str, agreement.Level, int, int]]:
     """Yield judge, level, held and given over random halves of the documents."""
     rated = rows[0]["human"]
     judges = [name for name in rows[0]["metrics"] if name.split("/")[-1] in rated][:MAX_JUDGES]
     documents = sorted({row["group"] for row in rows})
     for judge in judges:
         aspect = judge.split("/")[-1]
-        for level in meta.LEVELS:
+        for level in agreement.LEVELS:
             held = given = 0
             for seed in range(splits):
                 drawn = np.random.default_rng(seed).permutation(len(documents))
@@ -162,8 +166,10 @@ def read(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _real(rows: list[dict[str, Any]], judge: str, aspect: str, level: meta.Level) -> meta.Agreement:
-    return meta.correlate(
+def _real(
+    rows: list[dict[str, Any]], judge: str, aspect: str, level: agreement.Level
+) -> agreement.Agreement:
+    return agreement.correlate(
         [row["metrics"].get(judge) for row in rows],
         [row["human"].get(aspect) for row in rows],
         groups=[row["group"] for row in rows],
@@ -206,7 +212,7 @@ def main() -> None:
         + "  ".join(f"{c:>14}" for c in COEFFICIENTS)
         + "   false alarms"
     )
-    for level in meta.LEVELS:
+    for level in agreement.LEVELS:
         for documents in (5, 8, 12, 30, 100):
             for skewed in (True, False):
                 world = World(systems=16 if level == "system" else 8, skewed=skewed)

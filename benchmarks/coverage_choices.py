@@ -12,7 +12,7 @@ import argparse
 
 import numpy as np
 
-from textassay.meta.choice import choice_agreement
+from textassay.agreement.choice import choice_agreement
 
 GROUPS, RIGHT, TIED, OF_SOURCE = (15, 30, 60, 200), (0.5, 0.85, 0.95, 0.99), (0.0, 0.1), (1, 4)
 

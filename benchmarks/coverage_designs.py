@@ -25,14 +25,14 @@ import numpy as np
 from benchmarks import coverage
 from benchmarks import decisions_coverage as decisions
 from benchmarks.decisions_coverage import SCALE, sizes, uneven
-from textassay import meta
-from textassay.calibration.alternative_annotator import alt_test
-from textassay.calibration.columns import Columns
-from textassay.calibration.compare_runs import DOUBTFUL_P, FEW_SOURCES, paired_difference
-from textassay.calibration.estimate import estimate_means
-from textassay.calibration.maps import fit_cells, grid_of, learn_map
+from textassay import agreement
+from textassay.agreement.correlation import COEFFICIENTS, Codes, Floats
+from textassay.estimation.alt_test import alt_test
+from textassay.estimation.columns import Columns
+from textassay.estimation.compare import DOUBTFUL_P, FEW_SOURCES, paired_difference
+from textassay.estimation.estimate import estimate_means
+from textassay.estimation.maps import fit_cells, grid_of, learn_map
 from textassay.fitting.api import fit_sync
-from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
 from textassay.runtime.errors import DataError
 
 HEAVIEST = 40
@@ -159,7 +159,7 @@ def sign_flips(draws: int, sources: int, noise: Callable[..., Floats]) -> dict[s
 def agreeing(
     draws: int, sources: int, *, top: float | None, heaviest: int | None
 ) -> dict[str, Found]:
-    """Return coverage of the intervals of `meta` at data set level."""
+    """Return coverage of the intervals of `agreement` at data set level."""
 
     def drawn(rng: np.random.Generator, count: int) -> tuple[Floats, Floats, Codes]:
         per = np.full(count, 5) if heaviest is None else sizes(rng, count, heaviest)
@@ -171,10 +171,10 @@ def agreeing(
         return judge, quality + 0.5 * rng.normal(size=len(at)), at
 
     x, y, _ = drawn(np.random.default_rng(99), TRUTH_SOURCES)
-    truth, found = meta.correlate(x, y), {str(name): Found() for name in COEFFICIENTS}
+    truth, found = agreement.correlate(x, y), {str(name): Found() for name in COEFFICIENTS}
     for draw in range(draws):
         x, y, at = drawn(np.random.default_rng(draw), sources)
-        told = meta.correlate(x, y, groups=at, bootstrap=200, seed=draw)
+        told = agreement.correlate(x, y, groups=at, bootstrap=200, seed=draw)
         for name, span in (told.ci or {}).items():
             if span is not None:
                 held = span[0] <= getattr(truth, name) <= span[1]
@@ -183,7 +183,7 @@ def agreeing(
 
 
 def within_groups(draws: int, groups: int) -> dict[str, Found]:
-    """Return coverage of the intervals of `meta` at group level, six texts a group."""
+    """Return coverage of the intervals of `agreement` at group level, six texts a group."""
     counts = coverage.coverage(coverage.World(systems=6), "group", groups, draws, resamples=2)
     return {name: Found(plain=list(held)) for name, held in counts.items()}
 
@@ -250,7 +250,7 @@ def fitted_by_row(draws: int, sources: int, texts: int) -> dict[str, Found]:
         return judges + 0.8 * rng.normal(size=judges.shape), quality, at
 
     judges, quality, _ = drawn(np.random.default_rng(99), TRUTH_SOURCES)
-    truth, found = meta.pearson(judges.mean(axis=1), quality), Found()
+    truth, found = agreement.pearson(judges.mean(axis=1), quality), Found()
     assert truth is not None
     for draw in range(draws):
         judges, quality, at = drawn(np.random.default_rng(draw), sources)

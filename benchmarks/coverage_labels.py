@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay import meta
-from textassay.meta.labels import (
+from textassay import agreement
+from textassay.agreement.labels import (
     MIN_SOURCES,
     agreement_at,
     compare_labels,
@@ -115,7 +115,7 @@ def of_labels(
 ) -> Values:
     """Return value and interval of each measure of labels."""
     judge, human, groups = sample
-    found = meta.label_agreement(
+    found = agreement.label_agreement(
         judge, human, labels=labels, groups=groups, bootstrap=bootstrap, seed=seed
     )
     return {name: (one.value, one.ci) for name, one in found.measures.items()}

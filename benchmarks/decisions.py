@@ -131,7 +131,7 @@ def arm(name: str, data: Path, url: str, cache: str | None) -> dict[str, Any]:
 async def measured(name: str, data: Path, url: str, cache: str | None) -> dict[str, Any]:
     """Return questions a second, CPU and memory of one arm."""
     asked = requests(data)
-    import textassay.runtime.connected  # noqa: F401  # before the clock starts
+    import textassay.runtime.stack  # noqa: F401  # before the clock starts
 
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     await (bare if name == "bare" else ours)(asked, url, cache)

@@ -21,11 +21,13 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import norm
 
-from textassay.calibration.columns import Columns
-from textassay.calibration.compare_runs import paired_difference
-from textassay.calibration.estimate import estimate_means
-from textassay.calibration.maps import Scales, fit_cells, grid_of, learn_map
-from textassay.calibration.means import (
+from textassay.agreement.correlation import Codes, Floats
+from textassay.agreement.significance import compare as compare_agreement
+from textassay.estimation.columns import Columns
+from textassay.estimation.compare import paired_difference
+from textassay.estimation.estimate import estimate_means
+from textassay.estimation.maps import Scales, fit_cells, grid_of, learn_map
+from textassay.estimation.means import (
     Estimate,
     Linearized,
     Weight,
@@ -34,9 +36,7 @@ from textassay.calibration.means import (
     mean_over_groups,
     rogan_gladen,
 )
-from textassay.calibration.ranking import Comparisons, fit_strengths
-from textassay.meta.agreement import compare as compare_agreement
-from textassay.meta.correlation import Codes, Floats
+from textassay.estimation.ranking import Comparisons, fit_strengths
 from textassay.runtime.errors import DataError
 
 ASPECTS = ("coherence", "consistency", "fluency", "relevance")
@@ -433,21 +433,21 @@ def main() -> None:
         print(f"  {sources} sources x {systems} systems: {one.coverage:.1%} ({one.half_width:.2f})")
     print("yes/no estimate: 300 texts, 80 rated; root mean squared errors, coverage (half-width)")
     for design in PREVALENCES:
-        told = yes_no(options.draws, *design)
+        errors = yes_no(options.draws, *design)
         print(
             f"  share of yes {design[0]}, sensitivity {design[1]}, specificity {design[2]}: labels"
-            f" {told.labels:.3f}, Rogan-Gladen {told.rogan_gladen:.3f}, corrected"
-            f" {told.corrected:.3f}; {told.held.coverage:.1%} ({told.held.half_width:.3f})"
+            f" {errors.labels:.3f}, Rogan-Gladen {errors.rogan_gladen:.3f}, corrected"
+            f" {errors.corrected:.3f}; {errors.held.coverage:.1%} ({errors.held.half_width:.3f})"
         )
     print("yes/no estimate of judges that hardly err: 2,000 texts; coverage (half-width)")
     for rated, texts in ((40, 1), (160, 8)):
         for sensitivity, specificity in ((0.99, 0.99), (0.99, 0.95), (0.9, 0.85)):
-            told = yes_no(
+            errors = yes_no(
                 options.draws, 0.5, sensitivity, specificity, n=2000, rated=rated, texts=texts
             )
             print(
                 f"  {rated} labels, {texts} per source, sensitivity {sensitivity}, specificity"
-                f" {specificity}: {told.held.coverage:.1%} ({told.held.half_width:.3f})"
+                f" {specificity}: {errors.held.coverage:.1%} ({errors.held.half_width:.3f})"
             )
     if options.data is not None:
         for aspect in ASPECTS:

@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import textassay
+from textassay.agreement import correlate, pearson
 from textassay.learning import Aggregator
 from textassay.learning.splits import folds, group_codes
-from textassay.meta import correlate, pearson
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example
 from textassay.runtime.model import Model

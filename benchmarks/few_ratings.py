@@ -15,9 +15,9 @@ import argparse
 
 import numpy as np
 
+from textassay.agreement.correlation import Floats, pearson
 from textassay.fitting.api import fit_sync
 from textassay.learning.aggregators import Aggregator
-from textassay.meta.correlation import Floats, pearson
 
 FEATURES, NEW = 10, 20_000
 NOISES = {"good": 1.5, "weak": 3.9}
@@ -43,11 +43,12 @@ def report(rng: np.random.Generator, n: int, noise: float, arguments: dict[str, 
     new, truth = draw(rng, NEW, noise)
     predicted = Aggregator.from_dict(found.evaluator.aggregator).predict(new)[:, 0]
     r = pearson(predicted, truth)
+    assert r is not None
     aspect = found.report["held_out"]["aspects"]["a"]
     own = aspect["agreement"]["evaluator"]
     low, high = own["ci"]["pearson"] or (np.nan, np.nan)
     zero = aspect.get("shuffled", {}).get("pearson", np.nan)
-    return np.array([low <= r <= high, own["pearson"] - r, zero], float)
+    return np.array([low <= r <= high, own["pearson"] - r, zero])
 
 
 def main() -> None:

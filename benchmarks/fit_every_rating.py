@@ -28,8 +28,8 @@ import numpy as np
 
 from benchmarks.learning_data import SETS, Wanted, read_rows
 from textassay import evaluate_sync
+from textassay.agreement import pearson, spearman
 from textassay.learning import group_codes, split_rows
-from textassay.meta import pearson, spearman
 
 ARMS: dict[str, tuple[str, ...]] = {"all": (), "half": ("--train-fraction", "0.5")}
 Rows = list[dict[str, Any]]

@@ -19,8 +19,8 @@ from scipy.optimize import nnls
 from benchmarks.learning_data import Floats
 from textassay.learning.learners import CANDIDATES
 from textassay.learning.splits import folds
-from textassay.learning.training import Learned, Learner, Predictor, Training
-from textassay.learning.trees import boosted, clear_directions
+from textassay.learning.training import FitResult, Learner, Predictor, Training
+from textassay.learning.trees import boost, clear_directions
 
 _MAX_CUTS = 12
 _STACKED = ("ridge", "nnls", "forest", "lightgbm")
@@ -50,7 +50,7 @@ class _Sum:
         }
 
 
-def learn_stacked(training: Training) -> Learned:
+def learn_stacked(training: Training) -> FitResult:
     """Weigh ridge, nnls, forest and boosting by what they predict of folds they have not seen."""
     fold = folds(training.groups, 5, seed=training.seed)
     unseen = np.empty((len(fold), len(_STACKED)))
@@ -61,17 +61,17 @@ def learn_stacked(training: Training) -> Learned:
                 training.features[outside]
             )
     weights = nnls(unseen, training.target)[0]
-    return Learned(
+    return FitResult(
         _Sum([CANDIDATES[name](training).predictor for name in _STACKED], weights, 0.0), {}
     )
 
 
-def learn_unconstrained(training: Training) -> Learned:
+def learn_unconstrained(training: Training) -> FitResult:
     """Boosting without monotone constraints."""
-    return boosted(training, np.zeros(training.features.shape[1], np.intp))
+    return boost(training, np.zeros(training.features.shape[1], np.intp))
 
 
-def learn_ordinal(training: Training) -> Learned:
+def learn_ordinal(training: Training) -> FitResult:
     """One boosting for each cut between ratings, at most 12 at equal shares of the rows."""
     values, counts = np.unique(training.target, return_counts=True)
     shares = np.cumsum(counts)[:-1] / counts.sum()
@@ -85,12 +85,12 @@ def learn_ordinal(training: Training) -> Learned:
     directions = clear_directions(training)
     above = [training.target > values[cut] for cut in at]
     members = [
-        boosted(replace(training, target=one.astype(float)), directions).predictor for one in above
+        boost(replace(training, target=one.astype(float)), directions).predictor for one in above
     ]
     # between two cuts a rating counts as the mean of those that lie there
     band = np.sum(above, axis=0)
     means = np.array([training.target[band == number].mean() for number in range(len(at) + 1)])
-    return Learned(_Sum(members, np.diff(means), float(means[0]), 0.0, 1.0), {})
+    return FitResult(_Sum(members, np.diff(means), float(means[0]), 0.0, 1.0), {})
 
 
 ARMS: Mapping[str, Learner] = {

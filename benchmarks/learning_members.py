@@ -33,10 +33,10 @@ from textassay.learning import features_for
 from textassay.learning.aggregators import Standardizer
 from textassay.learning.learners import CANDIDATES
 from textassay.learning.regression import Linear, fit_mean, fit_ridge
-from textassay.learning.splits import Codes, Mask
+from textassay.learning.splits import GroupCodes, Mask
 from textassay.learning.training import (
+    FitResult,
     HeldOut,
-    Learned,
     Training,
     cross_validate,
     rows_without_features,
@@ -50,7 +50,7 @@ class Together(Training):
 
     average: Floats = None  # type: ignore[assignment]
 
-    def rows(self, chosen: Mask | Codes) -> Together:
+    def rows(self, chosen: Mask | GroupCodes) -> Together:
         """Return the chosen rows."""
         return replace(
             self,
@@ -61,24 +61,24 @@ class Together(Training):
         )
 
 
-def learn_joint(training: Training) -> Learned:
+def learn_joint(training: Training) -> FitResult:
     """Ridge regression on the average aspect and on the distance from it."""
     assert isinstance(training, Together)
     parts = [
         fit_ridge(replace(training, target=target)).predictor
         for target in (training.average, training.target - training.average)
     ]
-    return Learned(_sum_of([part for part in parts if isinstance(part, Linear)]), {})
+    return FitResult(_sum_of([part for part in parts if isinstance(part, Linear)]), {})
 
 
-def learn_toward_average(training: Training) -> Learned:
+def learn_toward_average(training: Training) -> FitResult:
     """Ridge regression on what the plain average leaves over."""
     average = fit_mean(training).predictor
     assert isinstance(average, Linear)
     rest = training.target - average.predict(training.features)
     other = fit_ridge(replace(training, target=rest)).predictor
     assert isinstance(other, Linear)
-    return Learned(_sum_of([average, other]), {})
+    return FitResult(_sum_of([average, other]), {})
 
 
 def _sum_of(parts: list[Linear]) -> Linear:

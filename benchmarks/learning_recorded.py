@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 from benchmarks.learning_arms import ARMS
 from benchmarks.learning_data import SETS, Floats, Recorded, read
+from textassay.agreement import pearson, spearman
 from textassay.learning import AGGREGATORS, Aggregator, Pool, split_rows
-from textassay.meta import pearson, spearman
 from textassay.runtime.errors import DataError
 
 Predict = Callable[[NDArray[np.bool_], int], Floats]

@@ -23,7 +23,7 @@ from scipy import stats
 
 from benchmarks.learning_data import SETS, Floats, Recorded, read
 from benchmarks.learning_recorded import Predict, agreement, best_single, learnt
-from textassay.learning.splits import Codes, Mask
+from textassay.learning.splits import GroupCodes, Mask
 from textassay.runtime.errors import DataError
 
 RIVALS = ("ridge", "forest", "best single", "avg")
@@ -37,7 +37,7 @@ MIN_ROWS = 24
 """Rows below which a size is skipped: the first size, 25 rows, stands for it."""
 
 
-def whole_sources(groups: Codes, size: float, seed: int) -> Mask:
+def whole_sources(groups: GroupCodes, size: float, seed: int) -> Mask:
     """Draw about so many rows in whole sources, at least two."""
     sizes = np.bincount(groups)
     order = np.random.default_rng(seed).permutation(len(sizes))

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from textassay.agreement.correlation import Floats
 from textassay.evaluation.request import RunRequest
-from textassay.meta.correlation import Floats
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.data.dataset import OTHER_OUTPUT
+from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import Capabilities, Request
 from textassay.runtime.settings import Settings
@@ -28,7 +28,7 @@ from textassay.stress.edits import (
     LETTERS,
     SCALE_ORDER,
     Variants,
-    expected,
+    expectation,
 )
 from textassay.stress.verdicts import JoinedSessions, SessionScores, StressRow, verdicts
 
@@ -158,7 +158,7 @@ class World:
     def _truth(self, copy: str, aspect: Aspect, quality: dict[tuple[str, str], float]) -> float:
         id_, _, test = copy.partition("#")
         edit = EDITS.get(test.removesuffix("~control"))
-        expects = "unchanged" if edit is None else expected(edit, aspect, {})
+        expects = "unchanged" if edit is None else expectation(edit, aspect, {})
         known = quality[(id_, aspect.label)]
         return known - 1 if expects == "lower" else known
 
@@ -175,7 +175,7 @@ class World:
             if test in self.tests
         }
         joined = JoinedSessions({one.id: one.group for one in self.examples}, main, repeat, others)
-        return verdicts(joined.measured(self._edits, self.aspects, {}))
+        return verdicts(joined.measure(self._edits, self.aspects, {}))
 
     def _answered(
         self, judge: Judge, copies: Sequence[Example], lean: float, rng: np.random.Generator
@@ -203,7 +203,7 @@ class World:
         blind = {
             edit.test
             for edit in self._edits
-            if any(expected(edit, aspect, {}) == "lower" for aspect in self.aspects)
+            if any(expectation(edit, aspect, {}) == "lower" for aspect in self.aspects)
         }
         return judge.defects & (blind | (set(self.tests) - _MUST_SEE))
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import textassay
-from textassay import meta
+from textassay import agreement
 
 DATA = Path(os.environ.get("TEXTASSAY_DATA", "../shared/data"))
 TOOLS = ("length", "rougeL", "rouge1", "chrf")
@@ -42,7 +42,7 @@ def rows_of(name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def shown(name: str, aspect: str, found: meta.Agreement) -> None:
+def shown(name: str, aspect: str, found: agreement.Agreement) -> None:
     """Print one line: Spearman's and Pearson's coefficients with their intervals."""
     ends = [(found.ci or {}).get(one) or (float("nan"),) * 2 for one in ("spearman", "pearson")]
     pairs = zip((found.spearman, found.pearson), ends, strict=True)
@@ -67,14 +67,14 @@ def answers_of(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def correlated(
     pairs: list[dict[str, Any]], scores: dict[str, float | None], aspect: str
-) -> meta.Agreement:
+) -> agreement.Agreement:
     """Correlate differences of scores with the mean of the two people."""
     differences: list[float | None] = []
     for pair in pairs:
         first, second = (scores.get(f"{pair['id']}/{which}") for which in ("model1", "model2"))
         differences.append(None if first is None or second is None else second - first)
     people = [sum(label[aspect] for label in pair["labels"]) / 2 for pair in pairs]
-    return meta.correlate(differences, people, groups=[p["id"] for p in pairs], bootstrap=1000)
+    return agreement.correlate(differences, people, groups=[p["id"] for p in pairs], bootstrap=1000)
 
 
 async def rag(limit: int | None) -> None:
@@ -83,7 +83,7 @@ async def rag(limit: int | None) -> None:
     for aspect in ASPECTS:
         first, second = ([pair["labels"][at][aspect] for pair in pairs] for at in (0, 1))
         groups = [pair["id"] for pair in pairs]
-        shown("one person, other", aspect, meta.correlate(first, second, groups=groups))
+        shown("one person, other", aspect, agreement.correlate(first, second, groups=groups))
     run = await textassay.evaluate(answers_of(pairs), method="tools", tools=TOOLS)
     for tool in TOOLS:
         scores = {score.id: score.value for score in run.scores if score.aspect == tool}
@@ -101,7 +101,7 @@ async def conversations() -> None:
             )
         lengths = await textassay.evaluate(data, method="tools", tools=["length"])
         for scores, score in ((run, aspect), (lengths, "length")):
-            table = meta.agreement_table(
+            table = agreement.agreement_table(
                 scores, data, aspect_map={score: human}, bootstrap=1000, raters=True
             )
             shown(f"{task}, {score}", human, table.rows[0].agreement)
@@ -123,7 +123,7 @@ def agent() -> None:
         ],
     }
     for name, values in counted.items():
-        shown(name, "success", meta.correlate(values, success, groups=groups, bootstrap=1000))
+        shown(name, "success", agreement.correlate(values, success, groups=groups, bootstrap=1000))
 
 
 def main() -> None:

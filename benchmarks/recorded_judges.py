@@ -104,7 +104,7 @@ def rows_from(*words: object) -> list[dict[str, Any]]:
 
 
 def agreement(out: Path, data: Path) -> list[dict[str, Any]]:
-    """Run `textassay meta --json` at dataset and group level."""
+    """Run `textassay agreement --json` at dataset and group level."""
     return rows_from("meta", out, data, "--level", "dataset,group", "--bootstrap", "0")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reproduce.scores import NotHere, Scorer
 from reproduce.table import Column, Row, Statistic
-from textassay import meta
+from textassay import agreement
 from textassay.runtime.messages import Example
 
 Interval = tuple[float, float]
@@ -110,7 +110,7 @@ def _figures(
 ) -> Figures:
     groups = [one.group for one in examples]
     systems = [one.system for one in examples]
-    agreement = meta.correlate(
+    found = agreement.correlate(
         scores,
         others,
         # with partial groups, rows without one would each become a group of their own
@@ -121,9 +121,9 @@ def _figures(
     )
     return {
         (column, statistic): Figure(
-            getattr(agreement, statistic),
-            None if agreement.ci is None else agreement.ci.get(statistic),
-            agreement.n,
+            getattr(found, statistic),
+            None if found.ci is None else found.ci.get(statistic),
+            found.n,
         )
         for statistic in column.statistics
     }

@@ -7,8 +7,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from textassay.meta import Level
-from textassay.methods.library.toml import read_toml, validated
+from textassay.agreement import Level
+from textassay.methods.library.toml import read_toml, validate_as
 from textassay.runtime.errors import UnknownName
 from textassay.runtime.messages import Message
 
@@ -203,4 +203,4 @@ def load(name: str) -> Table:
     path = FOLDER / f"{name}.toml"
     if not path.is_file():
         raise UnknownName("table", name, names())
-    return validated(path, {"name": name, **read_toml(path).content}, Table)
+    return validate_as(path, {"name": name, **read_toml(path).content}, Table)

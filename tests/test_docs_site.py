@@ -45,12 +45,12 @@ def test_the_reference_has_every_command_and_name(site):
     assert commands.count("\n## textassay ") >= len(COMMANDS)
     pages = sorted((site / "build" / "docs" / "reference").glob("textassay*.md"))
     names = "".join(page.read_text("utf-8") for page in pages)
-    for name in ("textassay.evaluate", "textassay.Run", "textassay.calibration.estimate_means"):
+    for name in ("textassay.evaluate", "textassay.Run", "textassay.estimation.estimate_means"):
         assert f"## {name}\n" in names
     assert textassay.evaluate.__doc__.splitlines()[0] in names
     # one page per module
     assert [page.stem for page in pages if page.read_text("utf-8").count("\n# ") > 0] == []
-    assert "## textassay.calibration." not in pages[0].read_text("utf-8")
+    assert "## textassay.estimation." not in pages[0].read_text("utf-8")
     # signatures are read as they are called: no line runs off the page, no inner machinery
     blocks = re.findall(r"```python\n(.*?)\n```", names, re.DOTALL)
     long = [line for block in blocks for line in block.splitlines() if len(line) > 120]

@@ -12,7 +12,7 @@ from textassay.table import (
     Interval,
     Note,
     Table,
-    stacked,
+    stack_tables,
     to_html,
     to_json,
     to_markdown,
@@ -100,7 +100,7 @@ def test_only_html_shows_pictures():
 
 def test_tables_of_several_aspects_are_stacked():
     other = Table(COLUMNS, [ROW], (Note("b"),), title="Runs")
-    first, second = stacked([TABLE, other, Table(COLUMNS, [ROW])])
+    first, second = stack_tables([TABLE, other, Table(COLUMNS, [ROW])])
     assert (len(first.rows), first.notes) == (3, (NOTE, Note("b")))
     assert (len(second.rows), second.title) == (1, "")
 

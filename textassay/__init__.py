@@ -16,10 +16,10 @@ from textassay.version import __version__
 if TYPE_CHECKING:
     from textassay import (
         agents,
-        calibration,
+        agreement,
         cluster,
+        estimation,
         learning,
-        meta,
         methods,
         runtime,
         telemetry,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from textassay.runtime.api import connect
     from textassay.runtime.backends.scripted import ScriptedModel
     from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.graph import Graph, Node, each, fixed
+    from textassay.runtime.graph import Graph, Node, constant, each
     from textassay.runtime.messages import (
         Aspect,
         AspectTree,
@@ -76,15 +76,15 @@ _HOME = {
     "evaluate_sync": "evaluation.api",
     "fit": "fitting.api",
     "fit_sync": "fitting.api",
-    "fixed": "runtime.graph",
+    "constant": "runtime.graph",
     "stream": "evaluation.api",
 }
 _MODULES = (
     "agents",
-    "calibration",
+    "estimation",
     "cluster",
     "learning",
-    "meta",
+    "agreement",
     "methods",
     "runtime",
     "telemetry",
@@ -110,18 +110,18 @@ __all__ = [
     "Settings",
     "__version__",
     "agents",
-    "calibration",
+    "agreement",
     "check",
     "cluster",
     "connect",
+    "constant",
     "each",
+    "estimation",
     "evaluate",
     "evaluate_sync",
     "fit",
     "fit_sync",
-    "fixed",
     "learning",
-    "meta",
     "methods",
     "runtime",
     "stream",

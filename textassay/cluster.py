@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.api import continued, data_path
-from textassay.evaluation.progress import Watch, watched
+from textassay.evaluation.api import data_path, without_resume
+from textassay.evaluation.progress import OnProgress, display_progress
 from textassay.evaluation.request import RunRequest, build_request
 from textassay.evaluation.run import Run
 from textassay.runtime.conversation import Unit
@@ -45,7 +45,7 @@ async def evaluate(
     conversation_chars: int | None = None,
     limit: int | None = None,
     tools: str | Sequence[str] = (),
-    progress: Watch = None,
+    progress: OnProgress = None,
 ) -> Run:
     """Judge every example on the workers of a cluster and return the run.
 
@@ -98,10 +98,10 @@ async def evaluate(
         resume=resume,
     )
     followed = Followed()
-    async with watched(lambda: followed.progress, progress):
+    async with display_progress(lambda: followed.progress, progress):
         return await run_with_workers(
             examples,
-            continued(request),
+            without_resume(request),
             Cluster.parse(cluster, workers),
             followed=followed,
             notify=_log.warning,

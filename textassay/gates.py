@@ -26,19 +26,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.calibration.columns import Judged, read_judged, with_labels
-from textassay.calibration.compare_runs import CompareRow, GateVerdict, compare_runs
-from textassay.calibration.means import Estimate, mean_over_groups
+from textassay.agreement.records import People
+from textassay.estimation.columns import Judged, read_judged, with_labels
+from textassay.estimation.compare import CompareRow, GateVerdict, compare_runs
+from textassay.estimation.means import Estimate, mean_over_groups
 from textassay.evaluation.api import ModelsByRole, evaluate
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
-from textassay.meta.records import People
 from textassay.runtime.api import connect
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.adaptation import Sampling
 from textassay.runtime.calls.budget import Budget
-from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import (
     ConfigurationError,
@@ -52,10 +51,14 @@ from textassay.runtime.labels import member_name
 from textassay.runtime.messages import Example, Scale, Score, Usage
 from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.settings import Settings
+from textassay.runtime.stack import ConnectedModel
 from textassay.runtime.storage.cache_folder import prepare
 from textassay.runtime.storage.files import read_regular, write_json
 
-__all__ = ["Assay", "Check", "CheckFailed", "Inconclusive", "Judge", "JudgeError", "judged"]
+__all__ = [
+    "Assay", "CheckFailed", "GateCheck", "Inconclusive", "Judge", "JudgeError",
+    "scores_by_aspect",
+]  # fmt: skip
 
 SHOWN = 3
 """Texts that a message names."""
@@ -82,7 +85,7 @@ class JudgeError(TextassayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class GateCheck:
     """One decision on the end of an interval.
 
     Attributes:
@@ -190,7 +193,7 @@ def check_at_least(
     *,
     confidence: float = 0.95,
     max_unscored: float = MAX_UNSCORED,
-) -> Check:
+) -> GateCheck:
     """Check that the mean score of an aspect reaches a threshold.
 
     The interval is a t-interval over sources (`group` of the data). If all sources have the same
@@ -217,7 +220,7 @@ def check_at_least(
     ):
         verdict = "inconclusive"
     texts = () if verdict == "holds" else _worst(scored, examples, (-values).tolist())
-    return Check(
+    return GateCheck(
         "at_least", aspect, len(scored), mean.clusters, len(scores) - len(scored), mean.value,
         interval.low, interval.high, threshold, confidence, verdict, texts, note,
     )  # fmt: skip
@@ -256,7 +259,7 @@ def _select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED)
         shares = " or ".join(repr(member_name(aspect, label)) for label in labels)
         raise ConfigurationError(
             f"the labels of {aspect!r} have no order, and so no mean to check; check the share of"
-            f" one, {shares}, or compare them with people's (textassay meta)"
+            f" one, {shares}, or compare them with people's (textassay agreement)"
         )
     scores = _of_label(run, aspect) or [score for score in run if score.aspect == aspect]
     if not scores:
@@ -314,21 +317,24 @@ def check_not_worse(
     aspects: str | Iterable[str] | None = None,
     confidence: float = 0.95,
     max_unscored: float = MAX_UNSCORED,
-) -> list[Check]:
+) -> list[GateCheck]:
     """Check that scores did not fall by more than a margin since a baseline, paired by source.
 
     Of labels without an order the share of each is checked, named `ASPECT/LABEL`.
     """
     if by < 0:
         raise ConfigurationError(f"by= must be a margin of at least 0, not {by:g}")
-    new, old = judged(run), judged(baseline) if isinstance(baseline, Run) else read_judged(baseline)
+    new, old = (
+        scores_by_aspect(run),
+        scores_by_aspect(baseline) if isinstance(baseline, Run) else read_judged(baseline),
+    )
     names = [aspects] if isinstance(aspects, str) else aspects
     # sources come from the new run's data: the baseline may be a bare file of scores
     rows = compare_runs(new, old, People(run.examples()), aspects=names, confidence=confidence)
     return [_check(row, run, old[row.aspect], by, confidence, max_unscored) for row in rows]
 
 
-def judged(run: Run) -> dict[str, Judged]:
+def scores_by_aspect(run: Run) -> dict[str, Judged]:
     """Return a run's scores by aspect, as `read_judged` does for a folder."""
     by_aspect: dict[str, Judged] = {}
     for score in run:
@@ -342,7 +348,7 @@ def judged(run: Run) -> dict[str, Judged]:
 
 def _check(
     row: CompareRow, run: Run, old: Judged, by: float, confidence: float, max_unscored: float
-) -> Check:
+) -> GateCheck:
     scores = _select_scores(run, row.aspect, max_unscored=max_unscored)
     if row.unscored > max_unscored * (row.n + row.unscored):
         raise JudgeError(
@@ -369,7 +375,7 @@ def _check(
     # a stable order: of equal losses the first in the data
     by_loss = sorted(range(len(losses)), key=lambda at: -losses[at])
     worse = [now[at].id for at in by_loss if losses[at] > 0]
-    return Check(
+    return GateCheck(
         "not_worse", row.aspect, row.n, row.groups, row.unscored, row.a - row.b, low, high, -by,
         confidence, verdict, () if verdict == "holds" else _worst(now, examples, losses, then),
         worse=len(worse), regressed=tuple(worse[:MAX_REGRESSED]),
@@ -408,7 +414,7 @@ class Assay:
     """
 
     def __init__(
-        self, judge: Judge, report: Callable[[Check], object], defaults: Mapping[str, Any]
+        self, judge: Judge, report: Callable[[GateCheck], object], defaults: Mapping[str, Any]
     ) -> None:
         """Store what a test shares with the others.
 
@@ -477,7 +483,7 @@ class Assay:
         at_least: float,
         confidence: float = 0.95,
         max_unscored: float = MAX_UNSCORED,
-    ) -> Check:
+    ) -> GateCheck:
         """Check that the mean score of an aspect is at least a threshold.
 
         It fails if the whole interval is below, and is inconclusive if the interval spans it.
@@ -510,7 +516,7 @@ class Assay:
         aspects: str | Iterable[str] | None = None,
         confidence: float = 0.95,
         max_unscored: float = MAX_UNSCORED,
-    ) -> list[Check]:
+    ) -> list[GateCheck]:
         """Check that no aspect is worse than in a recorded run by more than a margin.
 
         Args:
@@ -576,7 +582,7 @@ class Judge:
         roles = given if isinstance(given, Mapping) else {"": given}
         async with AsyncExitStack() as stack:
             opened = {
-                role: await self._opened(model, (settings or Settings()).for_role(role), stack)
+                role: await self._open(model, (settings or Settings()).for_role(role), stack)
                 for role, model in roles.items()
             }
             cached = self.mode == "record" and any(
@@ -584,12 +590,12 @@ class Judge:
             )
             yield opened, Settings(cache=self.folder) if cached else None
 
-    async def _opened(self, model: str | Model, settings: Settings, stack: AsyncExitStack) -> Model:
+    async def _open(self, model: str | Model, settings: Settings, stack: AsyncExitStack) -> Model:
         name = model if isinstance(model, str) else model.name
         sampling = Sampling.of(model.settings if isinstance(model, ConnectedModel) else settings)
         # in replay no backend is opened at all, so neither its package nor a key has to be there
         if self.mode == "replay" and not name.startswith("replay/"):
-            recorded = self._recorded(name, settings, sampling)
+            recorded = self._open_recording(name, settings, sampling)
             stack.push_async_callback(recorded.aclose)
             return recorded
         if isinstance(model, ConnectedModel):
@@ -640,7 +646,7 @@ class Judge:
         except OSError as error:
             raise StorageError(f"{file} cannot be written: {error}") from error
 
-    def _recorded(self, name: str, settings: Settings, sampling: Sampling) -> RecordedModel:
+    def _open_recording(self, name: str, settings: Settings, sampling: Sampling) -> RecordedModel:
         file = self._file(name, settings)
         try:
             entry: dict[str, Any] = json.loads(read_regular(file))

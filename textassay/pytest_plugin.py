@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from textassay.gates import Assay, Check, Judge
+    from textassay.gates import Assay, GateCheck, Judge
 
 _JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
-_CHECKS: pytest.StashKey[list[Check]] = pytest.StashKey()
+_CHECKS: pytest.StashKey[list[GateCheck]] = pytest.StashKey()
 PROPERTY = "textassay"
 """Name of the property of a report that holds a check."""
 INCONCLUSIVE = 4
@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     # under xdist only the controller prints; reports of workers reach it with their properties
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Summary(config), "textassay-summary")
+        config.pluginmanager.register(_GateSummary(config), "textassay-summary")
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def assay(request: pytest.FixtureRequest) -> Assay:
     checks = item.stash.setdefault(_CHECKS, [])
     strict = config.getoption("textassay_inconclusive") == "fail"
 
-    def report(check: Check) -> None:
+    def report(check: GateCheck) -> None:
         __tracebackhide__ = True
         checks.append(check)
         item.user_properties += _properties(check)
@@ -105,7 +105,7 @@ def _judge(config: pytest.Config) -> Judge:
     return config.stash[_JUDGE]
 
 
-def _properties(check: Check) -> list[tuple[str, object]]:
+def _properties(check: GateCheck) -> list[tuple[str, object]]:
     fields = check.as_dict()
     plain = ("verdict", "value", "low", "high", "threshold", "n")
     named = [(f"{PROPERTY}.{check.aspect}.{name}", fields[name]) for name in plain]
@@ -144,7 +144,7 @@ def _of_tests(excinfo: pytest.ExceptionInfo[BaseException], item: pytest.Item) -
     return entries[: next(called, len(entries))] or excinfo.traceback
 
 
-def _outcome(call: pytest.CallInfo[None], checks: list[Check]) -> str:
+def _outcome(call: pytest.CallInfo[None], checks: list[GateCheck]) -> str:
     from textassay.gates import Inconclusive
     from textassay.runtime.errors import TextassayError
 
@@ -155,7 +155,7 @@ def _outcome(call: pytest.CallInfo[None], checks: list[Check]) -> str:
     return "error" if call.excinfo.errisinstance(TextassayError) else ""
 
 
-class _Summary:
+class _GateSummary:
     """Collects what all tests found, also those of xdist's workers, and prints it at the end."""
 
     def __init__(self, config: pytest.Config) -> None:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-Kind = Literal["text", "number", "count", "share", "interval", "p", "picture"]
+ColumnKind = Literal["text", "number", "count", "share", "interval", "p", "picture"]
 """What a column holds; a share is printed in percent, and only HTML shows pictures (SVG)."""
-DIGITS: dict[Kind, int] = {"number": 3, "interval": 3, "p": 4, "share": 0}
+DIGITS: dict[ColumnKind, int] = {"number": 3, "interval": 3, "p": 4, "share": 0}
 
 
 class HasInterval(Protocol):
@@ -69,7 +69,7 @@ class Column(NamedTuple):
 
     name: str
     heading: str
-    kind: Kind = "text"
+    kind: ColumnKind = "text"
     digits: int | None = None
 
 
@@ -131,7 +131,7 @@ class Table:
         return pd.DataFrame(rows, columns=names)
 
 
-def stacked(tables: Iterable[Table]) -> list[Table]:
+def stack_tables(tables: Iterable[Table]) -> list[Table]:
     """Return tables with equal columns as one, such as those of several aspects."""
     found: dict[tuple[str, tuple[Column, ...]], Table] = {}
     for table in tables:
@@ -173,13 +173,13 @@ class Displayed:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        return "\n\n".join(to_text(_clipped(table)) for table in self.tables())
+        return "\n\n".join(to_text(_clip(table)) for table in self.tables())
 
     def _repr_html_(self) -> str:
-        return "".join(to_html(_clipped(table)) for table in self.tables())
+        return "".join(to_html(_clip(table)) for table in self.tables())
 
     def _repr_markdown_(self) -> str:
-        return "\n".join(to_markdown(_clipped(table)) for table in self.tables())
+        return "\n".join(to_markdown(_clip(table)) for table in self.tables())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {
@@ -194,15 +194,15 @@ def more_rows(count: int) -> Note:
     return Note(f"{count:,} more not shown")
 
 
-def _clipped(table: Table) -> Table:
+def _clip(table: Table) -> Table:
     """Return a table of a size that a notebook can hold."""
     more = len(table.rows) - MAX_ROWS
     notes = (more_rows(more), *table.notes) if more > 0 else table.notes
-    rows = [[_shortened(cell) for cell in row] for row in table.rows[:MAX_ROWS]]
+    rows = [[_shorten(cell) for cell in row] for row in table.rows[:MAX_ROWS]]
     return replace(table, rows=rows, notes=notes)
 
 
-def _shortened(cell: Cell) -> Cell:
+def _shorten(cell: Cell) -> Cell:
     if isinstance(cell, str) and len(cell) > MAX_TEXT:
         return f"{cell[: MAX_TEXT - 1]}…"
     return cell
@@ -240,7 +240,7 @@ def plain_table(*columns: str, left: int = 1) -> RichTable:
     return table
 
 
-def indented(inner: RenderableType) -> RenderableType:
+def indent(inner: RenderableType) -> RenderableType:
     """Return something moved to the right, and no wider than it is."""
     from rich.padding import Padding
 
@@ -307,21 +307,25 @@ def _paragraph(row: _Spans, columns: Sequence[Column], width: int) -> Iterator[_
 
 
 def _span(cell: Cell, column: Column) -> tuple[str, str]:
-    return printable(formatted(cell, column)), "red" if isinstance(cell, Alert) else ""
+    return printable(format_cell(cell, column)), "red" if isinstance(cell, Alert) else ""
 
 
 def to_markdown(table: Table) -> str:
     """Return a table and its notes as Markdown."""
     columns = [column for column in table.columns if column.kind != "picture"]
-    lines = [f"**{_piped(table.title)}**", ""] if table.title else []
-    lines.append(_markdown_row([_piped(column.heading) for column in columns]))
+    lines = [f"**{_escape_pipes(table.title)}**", ""] if table.title else []
+    lines.append(_markdown_row([_escape_pipes(column.heading) for column in columns]))
     lines.append(_markdown_row(["---" if column.kind == "text" else "--:" for column in columns]))
     for row in table.rows:
         named = zip(table.columns, row, strict=True)
         lines.append(
-            _markdown_row([_piped(formatted(cell, c)) for c, cell in named if c.kind != "picture"])
+            _markdown_row(
+                [_escape_pipes(format_cell(cell, c)) for c, cell in named if c.kind != "picture"]
+            )
         )
-    notes = [f"- {_piped(note)}" for note in dict.fromkeys(note.text for note in table.notes)]
+    notes = [
+        f"- {_escape_pipes(note)}" for note in dict.fromkeys(note.text for note in table.notes)
+    ]
     return "\n".join([*lines, *(["", *notes] if notes else []), ""])
 
 
@@ -341,7 +345,7 @@ def to_latex(table: Table) -> str:
     columns = [column for column in table.columns if column.kind != "picture"]
     # definitions and other sentences are folded
     longest = {
-        column.name: max((len(formatted(row[at], column)) for row in table.rows), default=0)
+        column.name: max((len(format_cell(row[at], column)) for row in table.rows), default=0)
         for at, column in enumerate(table.columns)
     }
     kinds = "".join(
@@ -357,7 +361,7 @@ def to_latex(table: Table) -> str:
     ]  # fmt: skip
     for row in table.rows:
         named = zip(table.columns, row, strict=True)
-        lines.append(_tex_row(formatted(cell, c) for c, cell in named if c.kind != "picture"))
+        lines.append(_tex_row(format_cell(cell, c) for c, cell in named if c.kind != "picture"))
     lines += [r"\bottomrule", r"\end{tabular}"]
     for note in dict.fromkeys(note.text for note in table.notes):
         lines += ["", rf"\footnotesize {_tex(note)}"]
@@ -404,10 +408,10 @@ def _markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _piped(text: str) -> str:
+def _escape_pipes(text: str) -> str:
     """Escape what means something in a cell of markdown."""
     # markdown passes HTML through, so both languages are escaped
-    escaped = _escaped(" ".join(text.split()), quote=False)
+    escaped = _escape(" ".join(text.split()), quote=False)
     return "".join(f"\\{c}" if c in "\\`*_[]|~$" else c for c in escaped)
 
 
@@ -419,10 +423,10 @@ def to_html(table: Table, *, page: bool = False) -> str:
     """
     right = ' class="n"' if page else ' style="text-align:right"'
     aligned = ["" if c.kind in ("text", "picture") else right for c in table.columns]
-    title = _escaped(table.title)
+    title = _escape(table.title)
     caption = f"<caption>{title}</caption>" if title else ""
     heads = "".join(
-        f'<th scope="col"{style}>{_escaped(column.heading)}</th>'
+        f'<th scope="col"{style}>{_escape(column.heading)}</th>'
         for column, style in zip(table.columns, aligned, strict=True)
     )
     lines = []
@@ -441,7 +445,7 @@ def to_html(table: Table, *, page: bool = False) -> str:
     return f'{region}<table class="figures">{inner}</div>{notes}'
 
 
-def _escaped(text: str, *, quote: bool = True) -> str:
+def _escape(text: str, *, quote: bool = True) -> str:
     import html  # a table of entities, which most commands do not need
 
     return html.escape(text, quote)
@@ -452,7 +456,7 @@ def _html_notes(notes: Sequence[Note], page: bool) -> str:
     for note in dict.fromkeys(notes):
         kind = "notice" if note.warning else "soft"
         opening = f'<p class="{kind}">' if page else "<p>"
-        lines.append(f"{opening}{_escaped(note.text)}</p>")
+        lines.append(f"{opening}{_escape(note.text)}</p>")
     return "".join(lines)
 
 
@@ -462,20 +466,20 @@ def _html_cell(cell: Cell, column: Column, page: bool) -> str:
     if cell is None:
         return "–"
     if isinstance(cell, str):
-        text = _escaped(formatted(cell, column))
+        text = _escape(format_cell(cell, column))
         return f'<span class="flag">{text}</span>' if page and isinstance(cell, Alert) else text
     if not page:
-        return _escaped(formatted(cell, column))
+        return _escape(format_cell(cell, column))
     if isinstance(cell, int | float):
-        return _escaped(formatted(cell, column).replace("-", "−"))
+        return _escape(format_cell(cell, column).replace("-", "−"))
     value, low, high = (
-        formatted(end, column).replace("-", "−") for end in (cell.value, cell.low, cell.high)
+        format_cell(end, column).replace("-", "−") for end in (cell.value, cell.low, cell.high)
     )
     ends = "" if cell.low is None or cell.high is None else f"{low} to {high}"
     return f'{value}<span class="ends under">{ends}</span>'
 
 
-def formatted(cell: Cell, column: Column) -> str:
+def format_cell(cell: Cell, column: Column) -> str:
     """Return a cell as plain text; `-` if undefined."""
     if cell is None:
         return "-"
@@ -483,7 +487,7 @@ def formatted(cell: Cell, column: Column) -> str:
         return " ".join(cell.split())
     digits = DIGITS.get(column.kind, 0) if column.digits is None else column.digits
     if not isinstance(cell, int | float):
-        value, low, high = (formatted(end, column) for end in (cell.value, cell.low, cell.high))
+        value, low, high = (format_cell(end, column) for end in (cell.value, cell.low, cell.high))
         return value if cell.low is None or cell.high is None else f"{value} [{low}, {high}]"
     if column.kind == "share":
         return f"{cell:z.{digits}%}"

@@ -3,7 +3,13 @@
 import pytest
 
 from textassay.agents.ask import Ask
-from textassay.agents.fusion import Assistant, LLMFuser, Planner, RefusedPlan, ToolAverage
+from textassay.agents.fusion import (
+    AssistantDescription,
+    LLMFuser,
+    Planner,
+    RefusedPlan,
+    ToolAverage,
+)
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, ContentRefused, ServerFailed, UnknownName
@@ -12,8 +18,10 @@ from textassay.runtime.model import Response, Sample
 
 SUMMARIES = tasks.load("summarization", ["coherence", "consistency"])
 PLANNED = (
-    Assistant(name="nli", description="Whether the source entails the output.", scale=(0.0, 1.0)),
-    Assistant(name="ter", description="Edits.", higher_is_better=False),
+    AssistantDescription(
+        name="nli", description="Whether the source entails the output.", scale=(0.0, 1.0)
+    ),
+    AssistantDescription(name="ter", description="Edits.", higher_is_better=False),
 )
 GOOD = (
     "Assistant evaluators:\n- Coherence: none\n- Consistency: nli\n\nSteps:\n1. Read both.\n"
@@ -117,8 +125,8 @@ async def test_the_digest_tells_plans_apart():
 TASK = tasks.load("dialogue", ["coherence", "groundedness", "overall"])
 TALK = Example(id="x", output="Right.", source="A: Cats?\nB: Yes.", context="Cats sit.")
 JUDGING = (
-    Assistant(name="nli", description="Entailment.", scale=(0.0, 1.0)),
-    Assistant(name="lm_prob", description="Likelihood.", scale=(0.0, 1.0)),
+    AssistantDescription(name="nli", description="Entailment.", scale=(0.0, 1.0)),
+    AssistantDescription(name="lm_prob", description="Likelihood.", scale=(0.0, 1.0)),
 )
 
 
@@ -336,9 +344,11 @@ EXAMPLE = Example(id="x", output="A text.")
 COHERENCE = Aspect(name="coherence", definition="d")
 FLUENCY = Aspect(name="fluency", definition="d", scale=(1.0, 3.0))
 AVERAGED = (
-    Assistant(name="nli", description="d", scale=(0.0, 1.0)),
-    Assistant(name="bleu", description="d", scale=(0.0, 100.0)),
-    Assistant(name="repetition", description="d", scale=(0.0, 1.0), higher_is_better=False),
+    AssistantDescription(name="nli", description="d", scale=(0.0, 1.0)),
+    AssistantDescription(name="bleu", description="d", scale=(0.0, 100.0)),
+    AssistantDescription(
+        name="repetition", description="d", scale=(0.0, 1.0), higher_is_better=False
+    ),
 )
 CHOICE = Plan(assistants={"coherence": ("bleu", "repetition"), "fluency": ()}, steps=("Rate.",))
 
@@ -386,7 +396,7 @@ async def test_what_failed_makes_an_error_only_where_it_counts():
 
 
 async def test_an_unbounded_tool_needs_a_range_and_is_held_to_it():
-    bleurt = Assistant(name="bleurt", description="d")
+    bleurt = AssistantDescription(name="bleurt", description="d")
     with pytest.raises(ConfigurationError, match=r"'ranges': \{'bleurt': \[0, 1\]"):
         ToolAverage((bleurt,))
     average = ToolAverage((bleurt,), {"bleurt": (0.0, 1.0)})

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runtime.test_conversation import CHAT
-from textassay.agents.lookup import Excerpt, Material, Section, has_read, lay_out
+from textassay.agents.lookup import Excerpt, Section, SectionIndex, has_read, lay_out
 from textassay.runtime.messages import Example
 
 CALLS = Example(id="c", messages=CHAT)
@@ -89,7 +89,7 @@ def test_a_long_conversation_is_listed_by_turns_and_page_by_page() -> None:
     st.integers(1, 40),
 )
 def test_reading_on_shows_every_character_once(texts: list[str], chars: int) -> None:
-    material = Material(
+    material = SectionIndex(
         sections=tuple(Section(name=f"turn {n}", text=text) for n, text in enumerate(texts))
     )
     for section in material.sections:
@@ -111,7 +111,7 @@ def test_reading_on_shows_every_character_once(texts: list[str], chars: int) -> 
 )
 def test_a_search_shows_what_stands_there(texts: list[str], wanted: str, chars: int) -> None:
     """Excerpts are parts of their sections, and a text that stands somewhere is never absent."""
-    material = Material(
+    material = SectionIndex(
         sections=tuple(Section(name=f"turn {n}", text=text) for n, text in enumerate(texts))
     )
     found = material.find(wanted, chars=chars)

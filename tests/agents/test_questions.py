@@ -15,9 +15,9 @@ from textassay.agents.questions import (
     QuestionForm,
     QuestionTable,
     SentenceQuestions,
+    default_form,
     for_sentence,
     p_yes,
-    templated,
 )
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
@@ -115,12 +115,12 @@ def test_a_users_own_question_becomes_one_about_a_sentence(question, made):
 
 def test_an_aspect_without_a_question_is_asked_about_by_a_template_that_shows_its_definition():
     task = tasks.load("general")
-    form = templated(task, Aspect(name="suspense", definition="how much one wants to read on."))
+    form = default_form(task, Aspect(name="suspense", definition="how much one wants to read on."))
     assert form.question == "Is this text good in terms of suspense?"
     sub = "Is this text sentence {number} {sentence} good in terms of suspense?"
     assert form.subquestion == sub
     assert form.definition == "suspense: how much one wants to read on."
-    bad = templated(task, Aspect(name="toxicity", definition="insults.", higher_is_better=False))
+    bad = default_form(task, Aspect(name="toxicity", definition="insults.", higher_is_better=False))
     assert bad.question == "Is this text marked by toxicity?"
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.benchmark_data import benchmark
 from tests.work import grows_linearly
-from textassay.agents.reading.labels import expected_rating, points_of
+from textassay.agents.reading.labels import expectation, points_of
 from textassay.agents.reading.ratings import NoRating, Rating, parse_choice, parse_rating
 from textassay.runtime.model import Sample, TokenLogprob
 
@@ -513,7 +513,7 @@ def token(text, top):
 def expected(*tokens, at=0, labels="number"):
     """The expected rating of an answer of these tokens, which stands at a character."""
     answer = Sample(text="".join(one.token for one in tokens), logprobs=tokens)
-    return expected_rating(answer, at, LABELS[labels])
+    return expectation(answer, at, LABELS[labels])
 
 
 @pytest.mark.parametrize(
@@ -579,7 +579,7 @@ def malformed(logprob):
 def test_probabilities_that_tell_no_rating_say_why(answer, reason, words):
     text = answer.token if reason != "NoScorePosition" else "4"
     sample = Sample.model_construct(text=text, logprobs=(answer,))
-    found = expected_rating(sample, 0, LABELS["ten" if reason == "AmbiguousLabels" else "number"])
+    found = expectation(sample, 0, LABELS["ten" if reason == "AmbiguousLabels" else "number"])
     assert found.type == reason
     assert words in found.message
 

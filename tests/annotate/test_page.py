@@ -11,7 +11,7 @@ import pytest
 
 from tests.browser import browsing, complaints, forget_earlier_pages, wait_for
 from tests.waiting import free_port
-from textassay.meta.raters import krippendorff_alpha
+from textassay.agreement.raters import krippendorff_alpha
 from textassay.runtime.messages import Example
 
 SERVE = "from textassay.cli import main; main()"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from textassay.annotate.ratings import CollectedRatings, RaterAnswer, Visit, rating_rows
-from textassay.annotate.study import Guidelines, Question, Study
+from textassay.annotate.study import Guidelines, RatingQuestion, Study
 from textassay.methods.library import tasks
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
@@ -52,7 +52,7 @@ def study(items: list[Example] | None = None, **design: object) -> Study:
 )
 def test_the_scale_decides_how_a_question_is_answered(scale, kind, values):
     """Buttons for a few whole ratings, yes or no for 0 and 1, a number otherwise."""
-    question = Question.of(Aspect(name="a", definition="b", scale=scale), paired=False)
+    question = RatingQuestion.of(Aspect(name="a", definition="b", scale=scale), paired=False)
     assert (question.kind, question.values) == (kind, values)
     assert study().questions[1].definition == "Is the reply polite?"
 
@@ -68,7 +68,7 @@ LABELED = [
 
 def test_labels_are_chosen_by_their_names():
     """A button for each, or a box where several may apply."""
-    one, _, several = (Question.of(aspect, paired=False) for aspect in LABELED)
+    one, _, several = (RatingQuestion.of(aspect, paired=False) for aspect in LABELED)
     assert (one.kind, one.values) == ("labels", (0, 1))
     assert one.labels == (("fail", "it is wrong"), ("pass", "all is right"))
     assert (several.kind, several.values) == ("several", (0, 1))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import textassay
 from tests.checking.tables import N, Text, texts, written
-from textassay.checking.verdicts import Row
+from textassay.checking.verdicts import VerdictRow
 from textassay.runtime.errors import ConfigurationError, DataError, TextassayError, UnknownName
 
 LIKERT = ("strongly disagree", "disagree", "neutral", "agree", "strongly agree")
@@ -120,7 +120,7 @@ KINDS = [
 ]  # fmt: skip
 
 
-def only_row(data: Any, **given: Any) -> Row:
+def only_row(data: Any, **given: Any) -> VerdictRow:
     [row] = textassay.check(data, **given).rows
     return row
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.check_errors import GOOD, KINDS, SIZES, draw
 from tests.benchmark_data import benchmark
-from textassay.checking.pair import Pair
+from textassay.checking.pair import JudgedPair
 from textassay.checking.statistics import correlation, mean_over, system_order
 from textassay.checking.verdicts import USES, assess
 from textassay.learning.splits import group_codes
@@ -21,7 +21,7 @@ from textassay.learning.splits import group_codes
 def labels(judge, human, groups=None, **more):
     """A pair of a judge and a person who say yes and no."""
     count = len(judge)
-    return Pair(
+    return JudgedPair(
         judge="judge", human="human", scores=np.asarray(judge, float),
         ratings=np.asarray(human, float), raters=np.empty((count, 0)),
         groups=np.arange(count) if groups is None else groups, has_groups=groups is not None,
@@ -34,7 +34,7 @@ def answers(pair):
 
 
 def test_gpt_4o_on_consistency_comes_out_as_on_the_first_screen():
-    """Consistency of SummEval, cut to yes and no: the figures that `meta` prints."""
+    """Consistency of SummEval, cut to yes and no: the figures that `agreement` prints."""
     rows = benchmark("alttest/summeval.jsonl.gz")
     people = np.array([np.mean(row["annotators"]["consistency"]) for row in rows]) >= 4.5
     judge = np.array([row["metrics"]["gpt-4o/consistency"] for row in rows]) >= 4
@@ -130,7 +130,7 @@ def test_three_raters_are_what_single_texts_are_measured_by():
     rng = np.random.default_rng(2)
     truth = rng.integers(1, 6, 200).astype(float)
     raters = np.clip(np.round(truth[:, None] + rng.normal(0, 0.7, (200, 3))), 1, 5)
-    pair = Pair(
+    pair = JudgedPair(
         judge="judge", human="three", scores=np.clip(np.round(truth), 1, 5),
         ratings=raters.mean(axis=1), raters=raters, groups=np.arange(200), has_groups=False,
         systems=np.full(200, -1), scale=(1.0, 5.0), judge_scale=(1.0, 5.0),

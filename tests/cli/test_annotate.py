@@ -281,7 +281,7 @@ async def test_plan_rate_calibrate_estimate_and_decide(pool, tmp_path, driver):
         if not row["outside"]
     ]
     assert np.mean(covered) > 0.8
-    measured = (await command("meta", *both, "--raters", "--json")).ok()
+    measured = (await command("agreement", *both, "--raters", "--json")).ok()
     assert json.loads(measured.out)["rows"][0]["n"] == 80
     tested = (await command("alt-test", *both, "--json")).ok()
     # a judge half a grade below people, who differ by less, does not stand in for them

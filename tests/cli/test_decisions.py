@@ -10,9 +10,9 @@ import pytest
 
 from tests.cli import harness
 from tests.cli.harness import document, read_lines, textassay, write_examples, write_lines
-from textassay.calibration import compare_runs
-from textassay.calibration.columns import Judged
-from textassay.meta.records import People
+from textassay.agreement.records import People
+from textassay.estimation import compare_runs
+from textassay.estimation.columns import Judged
 from textassay.runtime.storage.run_files import latest_scores
 
 SOURCES, SYSTEMS = 40, ("a", "b", "c")
@@ -445,14 +445,14 @@ def test_a_file_of_two_judges_is_refused(tmp_path, rated):
     for command, which in (
         (("compare", mixed, one, rated), " (those of the first run)"),
         (("compare", one, mixed, rated), " (those of the second run)"),
-        (("meta", mixed, rated), ""),
+        (("agreement", mixed, rated), ""),
     ):
         done = textassay(*command)
         assert (done.code, done.out) == (2, "")
         assert "of 'tone' come from 2 different judges ('judge-0'; 'judge-1')" in done.said
         assert f"split them into one file per judge{which}" in done.said
     again = write_lines(tmp_path / "again.jsonl", lines + rows)
-    assert document("meta", again, rated) == document("meta", one, rated)
+    assert document("agreement", again, rated) == document("agreement", one, rated)
 
 
 def test_compare_subtracts_nothing_across_scales(tmp_path, rated):
@@ -538,13 +538,13 @@ def test_meta_says_why_raters_have_no_agreement(tmp_path, rated):
         file = write_lines(
             tmp_path / "d.jsonl", [{**row, "annotators": annotators} for row in rows]
         )
-        textassay("meta", one, file, "--raters").ends(0, words)
+        textassay("agreement", one, file, "--raters").ends(0, words)
     means = [
         {k: v for k, v in row.items() if k != "annotators"} | {"human": {"tone": 3}} for row in rows
     ]
-    done = textassay("meta", one, write_lines(tmp_path / "m.jsonl", means), "--raters")
+    done = textassay("agreement", one, write_lines(tmp_path / "m.jsonl", means), "--raters")
     assert (done.code, done.out, "no single ratings" in done.said) == (2, "", True)
-    assert "alpha" not in textassay("meta", one, rated, "--raters").said
+    assert "alpha" not in textassay("agreement", one, rated, "--raters").said
 
 
 @pytest.mark.parametrize("change", [{"output": None}, {"output": ...}])
@@ -553,14 +553,17 @@ def test_meta_needs_no_texts(tmp_path, rated, change):
     one = scores(tmp_path / "one.jsonl")
     rows = read_lines(rated)
     bare = [{k: v for k, v in {**row, **change}.items() if v is not ...} for row in rows]
-    expected = textassay("meta", one, rated, "--json").out
-    assert textassay("meta", one, write_lines(tmp_path / "b.jsonl", bare), "--json").out == expected
+    expected = textassay("agreement", one, rated, "--json").out
+    assert (
+        textassay("agreement", one, write_lines(tmp_path / "b.jsonl", bare), "--json").out
+        == expected
+    )
     by_rater = [
         {k: v for k, v in row.items() if k != "annotators"} | {"rater": name, "human.tone": rating}
         for row in bare
         for name, rating in zip("xy", row["annotators"]["tone"], strict=True)
     ]
-    done = textassay("meta", one, write_lines(tmp_path / "long.jsonl", by_rater), "--json")
+    done = textassay("agreement", one, write_lines(tmp_path / "long.jsonl", by_rater), "--json")
     assert (done.code, done.out) == (0, expected), done.err
 
 

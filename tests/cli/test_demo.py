@@ -104,7 +104,7 @@ def test_every_method_stands_beside_the_trivial_measures_and_what_is_not_above_t
 def test_agreement_is_what_the_command_meta_finds(done):
     """Held against another door of the same package: the run folder and the data file alone."""
     run, data = done.layout.run("summarization", "gptscore"), done.layout.data("summarization")
-    rows = document("meta", run, data, "--bootstrap", 0)["rows"]
+    rows = document("agreement", run, data, "--bootstrap", 0)["rows"]
     lines = agreement_of(done)["tasks"][0]["lines"]
     printed = next(line for line in lines if line["name"] == "gptscore")
     assert {row["aspect"]: row["spearman"] for row in rows} == pytest.approx(printed["spearman"])

@@ -22,7 +22,7 @@ import textassay as package
 from tests.cli.harness import read_json, score, textassay
 from textassay.cli.app import COMMANDS, app
 from textassay.cli.exits import run_async
-from textassay.cli.flags import RUNTIME, Given, expanded, read_flags
+from textassay.cli.flags import RUNTIME, Given, expand_groups, read_flags
 from textassay.runtime.concurrency import start_gc
 from textassay.runtime.settings import (
     FLAGGED,
@@ -111,7 +111,7 @@ def test_what_is_not_given_is_not_in_the_group():
         return given
 
     empty = {**dict.fromkeys(FLAGGED), "no_cache": False}
-    assert expanded(function)(**{**empty, "rpm": 5.0}) == {"rpm": 5.0}
+    assert expand_groups(function)(**{**empty, "rpm": 5.0}) == {"rpm": 5.0}
 
 
 def test_usage_errors_are_plain_lines():
@@ -164,7 +164,7 @@ UNUSED = {
     "tenacity",
 }  # fmt: skip
 OF_OTHERS = (
-    "textassay.learning", "textassay.meta", "textassay.fitting", "textassay.calibration",
+    "textassay.learning", "textassay.agreement", "textassay.fitting", "textassay.estimation",
     "textassay.report", "textassay.demo", "textassay.methods.fitted", "textassay.tools.registry",
     "textassay.tools.engines", "textassay.runtime.batches", "textassay.runtime.backends.local",
     "textassay.runtime.backends.litellm", "textassay.runtime.backends.replay",

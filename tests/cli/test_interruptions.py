@@ -109,7 +109,7 @@ def test_a_second_process_on_one_run_is_refused(data, run):
     with served(hold_after=20) as server, begun(command(data, run, server), run, 10) as process:
         textassay("resume", run).ends(2, "in use by another process")
         assert textassay(*command(data, run, server)[3:]).code == 2
-        assert textassay("meta", run, data, "--bootstrap", "0").code == 0
+        assert textassay("agreement", run, data, "--bootstrap", "0").code == 0
         server.options.hold_after = 0
         _, err = process.communicate()
         assert process.returncode == 0, err

@@ -128,8 +128,9 @@ def test_calibrations_and_fits_are_told_as_json(tmp_path):
 
 def test_every_command_with_a_table_speaks_json():
     expected = {
-        "alt-test", "cache clear", "cache info", "cache verify", "calibrate", "check", "compare",
-        "demo", "doctor", "estimate", "fit", "jurors", "label-plan", "merge", "meta", "methods",
+        "agreement", "alt-test", "cache clear", "cache info", "cache verify", "calibrate", "check",
+        "compare",
+        "demo", "doctor", "estimate", "fit", "jurors", "label-plan", "merge", "methods",
         "rank", "ratings agreement", "resume", "score", "settings", "show", "stress", "tasks",
         "tools list", "tools score",
     }  # fmt: skip

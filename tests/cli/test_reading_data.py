@@ -57,7 +57,7 @@ def test_meta_finds_the_data_of_the_run_and_its_map(server, table, run):
     """Without DATA, and with it; the ids are those of the map; levels may be listed."""
     scored(server, table, run, *as_flags()).ok()
     more = ("--bootstrap", 0, "--level", "dataset,system")
-    found = [document("meta", run, *data, *more)["rows"] for data in ([], [table])]
+    found = [document("agreement", run, *data, *more)["rows"] for data in ([], [table])]
     assert found[0] == found[1]
     assert [(row["level"], row["n"]) for row in found[0]] == [("dataset", 6), ("system", 6)]
 
@@ -70,7 +70,7 @@ def test_flags_and_file_say_the_same(server, table, run, tmp_path):
     copy = table.with_name("copy.csv")
     copy.write_bytes(table.read_bytes())
     for fields in (["--config", config], as_flags()):
-        textassay("meta", run, copy, *fields, "--bootstrap", 0).ok()
+        textassay("agreement", run, copy, *fields, "--bootstrap", 0).ok()
     wrong = ("--features", "x*", "--field", "nothing=output", "-o", tmp_path / "e")
     assert "nothing" in textassay("fit", copy, *wrong).err
 
@@ -89,8 +89,8 @@ def test_marks_of_missing_values_are_declared_once(server, table, run, tmp_path)
     config = as_file(tmp_path)
     config.write_text('missing = ["N/A", "-"]\n' + config.read_text())
     for data in ([], [copy, *as_flags(), *marks], [copy, "--config", config]):
-        assert document("meta", run, *data, "--bootstrap", 0)["rows"][0]["n"] == 4
-    assert textassay("meta", run, copy, *as_flags()).code == 2
+        assert document("agreement", run, *data, "--bootstrap", 0)["rows"][0]["n"] == 4
+    assert textassay("agreement", run, copy, *as_flags()).code == 2
     beside = ("--human", copy, "--config", config)
     assert document("show", run) == document("show", run, *beside)
 
@@ -159,7 +159,7 @@ OWN = {
 @pytest.mark.parametrize(
     ("command", "flags"),
     [
-        ("meta", ("--bootstrap", "0")),
+        ("agreement", ("--bootstrap", "0")),
         ("estimate", ()),
         ("alt-test", ()),
         ("calibrate", ("-o", "out")),
@@ -256,7 +256,7 @@ def test_commands_read_the_turns_of_a_run_as_it_did(
     assert "question number 0" in page.read_text()
     lines = [{"id": id, "group": id[:2], "human": {"overall": n}} for n, id in enumerate(TURNS, 1)]
     ratings = write_lines(tmp_path / "ratings.jsonl", lines)
-    (row,) = document("meta", run, ratings, "--bootstrap", 0)["rows"]
+    (row,) = document("agreement", run, ratings, "--bootstrap", 0)["rows"]
     assert (row["n"], row["groups"]) == (4, 2)
 
 
@@ -323,7 +323,7 @@ def test_columns_that_no_judge_sees_are_named_where_a_judge_is_asked(
     page = tmp_path / "page.html"
     textassay("report", run, "-o", page).ok()
     assert "my_passages" in page.read_text()
-    assert "does not see" not in textassay("meta", run, data).ok().err
+    assert "does not see" not in textassay("agreement", run, data).ok().err
     mapped = ("--field", "my_passages=context", "--strict-columns")
     assert "does not see" not in judged(server, data, tmp_path / "mapped", *mapped).ok().err
 

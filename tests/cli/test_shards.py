@@ -38,7 +38,7 @@ def test_merged_shards_are_the_undisturbed_run(server, data, run, tmp_path):
     assert list(manifest["merged"]["shards"]) == ["1/4", "2/4", "3/4", "4/4"]
     assert info(run / "answers").entries == asked
     textassay("resume", run).ok()
-    textassay("meta", run, data, "--bootstrap", "0").ok()
+    textassay("agreement", run, data, "--bootstrap", "0").ok()
     textassay("report", run, "--out", tmp_path / "report.html").ok()
     score(data, tmp_path / "again", server, "--cache", run / "answers").ok()
     assert server.counters.requests == 2 * asked

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.harness import read_json, read_lines, rows_of, score, served, textassay, write_lines
 from tests.runtime.test_conversation import long_chat
 from textassay.demo import data_file
-from textassay.methods import METHODS, build, known
+from textassay.methods import METHODS, build, method_names
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.adaptation import KNOWN
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -177,7 +177,7 @@ def distribution(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("distribution")
 def test_a_method_of_another_package_runs_from_the_command_line(server, data, run):
-    assert known() == (*METHODS, "tools", "broken", "gone", "number", "theirs")
+    assert method_names() == (*METHODS, "tools", "broken", "gone", "number", "theirs")
     assert type(build("llm-score", ScriptedModel())) is METHODS["llm-score"]
     assert "their_package" not in sys.modules
     with pytest.raises(UnknownName, match="theirs"):

@@ -29,7 +29,7 @@ def runs(tmp_path):
 @pytest.mark.parametrize(
     "command",
     [
-        ("meta",),
+        ("agreement",),
         ("estimate",),
         ("alt-test",),
         ("calibrate", "--out", "OUT"),
@@ -51,16 +51,16 @@ def test_rows_of_other_texts_are_left_out_and_counted(runs, tmp_path):
         for i, row in enumerate(old)
     ]
     (tmp_path / "mixed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in mixed))
-    for command in ("meta", "estimate"):
+    for command in ("agreement", "estimate"):
         found = document(command, new, tmp_path / "mixed.jsonl")
         assert found["other_texts"] == 10
         assert any("10 rows of the data have other texts" in note for note in found["notes"])
-    assert document("meta", new, tmp_path / "mixed.jsonl")["rows"][0]["n"] == 30
+    assert document("agreement", new, tmp_path / "mixed.jsonl")["rows"][0]["n"] == 30
 
 
 def test_a_file_of_ratings_with_other_texts_is_not_joined(runs, tmp_path):
     new, _, rated = runs
-    done = textassay("meta", new, "--ratings", rated)
+    done = textassay("agreement", new, "--ratings", rated)
     assert done.code != 0
     assert "40 rows of" in done.said
     assert "other texts than the data under the same ids" in done.said

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
+from textassay.agreement import spearman
 from textassay.cli.demo_report import (
     chance,
     heading,
@@ -26,11 +27,10 @@ from textassay.demo.results import (
     in_order,
     misled,
 )
-from textassay.meta import spearman
 from textassay.methods.library import tasks
 from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Example
-from textassay.table import indented
+from textassay.table import indent
 
 RATINGS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 IDS = [f"e{i}" for i in range(6)]
@@ -160,7 +160,7 @@ def comparison(task: str, judges: dict[str, float | None], n: int = 30) -> TaskC
 @pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text"])
 def test_every_row_is_one_line_of_80_columns(task):
     found = comparison(task, {recipe.name: -0.31 for recipe in RECIPES} | {FITTED: -0.25})
-    lines = drawn(indented(task_agreement_table(found)))
+    lines = drawn(indent(task_agreement_table(found)))
     assert max(map(len, lines)) <= 80
     assert len(lines) == 1 + 1 + len(RECIPES) + 1
     assert all(heading(aspect) in lines[0] for aspect in found.aspects)

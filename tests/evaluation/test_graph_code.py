@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import textassay
-from textassay import Aspect, Assignment, Example, Graph, Node, Score, each, fixed
+from textassay import Aspect, Assignment, Example, Graph, Node, Score, constant, each
 from textassay.evaluation.graph_code import code_digests
 from textassay.methods.library import tasks
 from textassay.runtime.calls.sharing import once
@@ -216,7 +216,7 @@ def test_so_has_a_constant_on_a_wire():
     async def rule(example: Example, aspect: Aspect, value: float) -> Score:
         return made(example, aspect, value)
 
-    two, again, three = (code_digests(graph_of(rule, value=fixed(x))) for x in (2.0, 2.0, 3.0))
+    two, again, three = (code_digests(graph_of(rule, value=constant(x))) for x in (2.0, 2.0, 3.0))
     assert two == again != three
 
 

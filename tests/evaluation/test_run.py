@@ -23,9 +23,9 @@ from textassay import (
     ScriptedModel,
     evaluate,
 )
-from textassay.calibration import estimate_means, join_columns, read_judged, scales_of
-from textassay.meta import agreement_table
-from textassay.meta.records import People
+from textassay.agreement import agreement_table
+from textassay.agreement.records import People
+from textassay.estimation import estimate_means, join_columns, read_judged, scales_of
 from textassay.methods.fitted.evaluator import Evaluator
 from textassay.runtime.data import Examples
 from textassay.runtime.errors import ConfigurationError

@@ -11,7 +11,7 @@ import pytest
 from tests.virtual_time import run_virtual
 from textassay.evaluation.engine import GRACE_SECONDS, EvaluationEngine
 from textassay.evaluation.opening import open_models, open_store, open_tools
-from textassay.evaluation.request import RunRequest, Shard, recorded_request
+from textassay.evaluation.request import RunRequest, Shard, request_from_manifest
 from textassay.evaluation.session import open_session
 from textassay.methods import METHODS
 from textassay.methods.llm_score import LLMScore
@@ -38,14 +38,14 @@ def test_what_a_method_of_another_package_calls_tools_is_its_own(tools: object) 
         "spec": {"method": "ours", "task": "summarization"},
         "method": {"name": "ours", "tools": tools},
     }
-    assert recorded_request(manifest).tools == ()
+    assert request_from_manifest(manifest).tools == ()
 
 
 @pytest.mark.parametrize("field", [{"settings": {}}, {"out": "elsewhere"}, {"resume": True}])
 def test_a_manifest_does_not_say_how_its_request_is_carried_out(field: dict[str, object]) -> None:
     """Headers and addresses are never taken from a run folder."""
     with pytest.raises(RunFolderError, match=f"unexpected {next(iter(field))}"):
-        recorded_request({"spec": {"method": "llm-score", **field}})
+        request_from_manifest({"spec": {"method": "llm-score", **field}})
 
 
 ADDRESS = "http://127.0.0.1:9/v1"

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from tests.fitting.made_texts import rows_of
-from textassay.fitting.agreement import experts, resamples_for, steps
+from textassay.agreement import compare, correlate, pearson
 from textassay.fitting.api import fit_sync
 from textassay.fitting.fit_from_scores import read_recorded
+from textassay.fitting.held_out import experts, resamples_for, steps
 from textassay.fitting.learn import Choice, Fitter, Unseen, cross_fit
 from textassay.fitting.report import report_text
 from textassay.fitting.request import FitFromScores
 from textassay.learning import Aggregator, group_codes, split_rows
 from textassay.learning.splits import folds
-from textassay.meta import compare, correlate, pearson
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
 

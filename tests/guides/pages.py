@@ -40,7 +40,7 @@ NAMES = {
     "openai/gpt-6-luna": "direct/judge",
     "--max-cost": "--price 1,2 --max-cost",
 }  # fmt: skip
-LARGE = ("README.md", "agreement.md", "annotate.md", "decisions.md", "fit.md", "report.md")
+LARGE = ("README.md", "agreement.md", "annotate.md", "estimation.md", "fit.md", "report.md")
 """Pages whose commands need more than four texts."""
 COMMON = ["--method", "llm-score", "--task", "summarization", "--aspects", "fluency"]
 
@@ -341,7 +341,7 @@ def _trees(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 PREPARE = {
     "README.md": _readme, "annotate.md": _annotate, "data.md": _data,
-    "decisions.md": _decisions, "fit.md": _fit,
+    "estimation.md": _decisions, "fit.md": _fit,
     "fusion-eval.md": _fusion, "gateways.md": _gateways, "local-models.md": _local_models,
     "reproduce.md": _reproduce, "scale.md": _scale, "stress.md": _stress,
     "telemetry.md": _telemetry, "thinking.md": _thinking, "tools.md": _tools, "trees.md": _trees,

@@ -15,8 +15,8 @@ from textassay.learning import (
     folds,
     global_importance,
     permutation_importance,
-    pooled,
-    sampled_shapley,
+    pool_importances,
+    sample_shapley,
 )
 from textassay.runtime.errors import ConfigurationError, DataError
 
@@ -89,7 +89,7 @@ def test_sampled_values_sum_exactly_and_approach_the_definition():
 
     rng = np.random.default_rng(0)
     x, background = rng.normal(size=(5, 4)), rng.normal(size=(1, 4))
-    found = sampled_shapley(function, x, background, samples=400, seed=1)
+    found = sample_shapley(function, x, background, samples=400, seed=1)
     assert np.abs(found.baseline + found.values.sum(axis=2) - function(x)[:, None]).max() < 1e-9
     for row, values, error in zip(x, found.values[:, 0], found.standard_error[:, 0], strict=True):
         expected = exact_shapley(function, row, background[0])
@@ -239,7 +239,7 @@ def test_parts_together_are_their_mean_with_a_narrower_interval():
         return importance(x[chosen], y[chosen], groups=groups[chosen], repeats=5)
 
     parts = [part(groups % 2 == number) for number in (0, 1)]
-    both = pooled(parts)
+    both = pool_importances(parts)
     assert both.names == parts[0].names
     assert both.mean == pytest.approx((parts[0].mean + parts[1].mean) / 2)
     widths = [np.diff(one.interval())[0, 0, 0] for one in (*parts, both)]
@@ -268,12 +268,12 @@ def test_an_importance_that_nothing_could_be_exchanged_for_is_missing():
     lent = measure(np.vstack([x, x[:1] + 1]), np.vstack([y, [[np.nan]]]), columns)
     assert np.isfinite(lent.interval()).all()
     whole = measure(planted(60)[0][:, :3], planted(60)[1][:, :1], columns)
-    both = pooled([alone, whole])
+    both = pool_importances([alone, whole])
     assert both.mean[0] == pytest.approx(whole.mean[0])
     assert both.sd[0] == pytest.approx(whole.sd[0])
     assert np.linalg.norm(both.influences[0]) == pytest.approx(np.linalg.norm(whole.influences[0]))
     assert both.mean[1] == pytest.approx((alone.mean[1] + whole.mean[1]) / 2)
-    none = pooled([alone, alone])
+    none = pool_importances([alone, alone])
     assert np.isnan([none.mean[0], none.sd[0]]).all()
 
 
@@ -288,8 +288,8 @@ def test_an_importance_that_nothing_could_be_exchanged_for_is_missing():
             DataError,
             "equally long, not 20, 20 and 3",
         ),
-        (lambda x, y: sampled_shapley(first_two, x, x, samples=1), ConfigurationError, "2 samples"),
-        (lambda x, y: sampled_shapley(first_two, x, x[:0], samples=8), DataError, "background"),
+        (lambda x, y: sample_shapley(first_two, x, x, samples=1), ConfigurationError, "2 samples"),
+        (lambda x, y: sample_shapley(first_two, x, x[:0], samples=8), DataError, "background"),
     ],
 )
 def test_unusable_questions_say_why(ask, error, says):

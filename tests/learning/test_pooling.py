@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from tests.benchmark_data import benchmark
+from textassay.agreement import pearson, spearman
 from textassay.learning import Aggregator, Pool, explain, group_codes, split_rows
 from textassay.learning.pooling import (
     MIN_ROWS_OF_SOURCE,
     MIN_ROWS_OF_SYSTEM,
     PooledMeans,
 )
-from textassay.meta import pearson, spearman
 
 
 def texts_of_systems(n=240, *, systems=8, spread=1.0, seed=0):

@@ -12,7 +12,7 @@ from tests.benchmark_data import benchmark
 from tests.methods import judging
 from tests.runtime.test_conversation import long_chat
 from textassay import Example, Score, ScriptedModel
-from textassay.agents.investigator import Verdict, read_action
+from textassay.agents.investigator import FinalVerdict, read_action
 from textassay.agents.lookup import lay_out
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Request, Sample
@@ -159,8 +159,8 @@ async def test_an_action_is_read_however_it_is_wrapped(reply: str) -> None:
 async def test_a_verdict_that_says_two_things_says_neither(around: str) -> None:
     one = read_action(Sample(text=around % '"findings": [], "score": 5'))
     two = read_action(Sample(text=around % '"findings": [], "score": 1, "score": 5'))
-    assert isinstance(one, Verdict)
-    assert isinstance(two, Verdict)
+    assert isinstance(one, FinalVerdict)
+    assert isinstance(two, FinalVerdict)
     assert (one.score, two.score) == (5, None)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.harness import write_lines
 from tests.methods.judging import judged
-from textassay.agents.likelihood import explained_share, object_of
+from textassay.agents.likelihood import object_of, surprise_reduction
 from textassay.methods import build
 from textassay.methods.gptscore import read_protocols
 from textassay.methods.library import tasks
@@ -214,7 +214,7 @@ async def test_normalized_pmi_is_the_share_of_surprise_that_the_source_takes_awa
     [summed] = await run(model, "summarization", ["fluency"], pmi="normalized", weights="sum")
     assert summed.value == pytest.approx(1.5 / 2 - 1 + 0.4)
     assert "|pmi:normalized" in mean.signature
-    assert explained_share(-0.1, -40.0) < 1
+    assert surprise_reduction(-0.1, -40.0) < 1
     with pytest.raises(ConfigurationError, match="harmonic"):
         build("gptscore", model, options={"direction": "harmonic", "pmi": "normalized"})
 

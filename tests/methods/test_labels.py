@@ -8,8 +8,8 @@ import pytest
 from tests.cli.harness import textassay, write_lines
 from tests.methods.judging import judged
 from textassay import Example, ScriptedModel, evaluate, evaluate_sync
-from textassay.calibration import read_judged
-from textassay.meta import agreement_table
+from textassay.agreement import agreement_table
+from textassay.estimation import read_judged
 from textassay.methods import METHODS, build
 from textassay.methods.library import tasks
 from textassay.runtime.errors import ConfigurationError

@@ -266,7 +266,7 @@ def test_a_run_over_rubrics_is_scored_and_held_against_people(tmp_path: Path) ->
             "score", data, "--method", "checklist", "--set", "checklist=rubric", "--set",
             "calls=joint", "--model", "direct/mock", "--api-base", server.url, "--out", out,
         ).ok()  # fmt: skip
-    found = document("meta", out, "--bootstrap", 50)
+    found = document("agreement", out, "--bootstrap", 50)
     counts = {row["aspect"]: row["n"] for row in found["rows"]}
     assert counts == {"criteria": 24, "criteria: axis:accuracy": 16}
     labels = {row["aspect"]: row for row in found["labels"]}

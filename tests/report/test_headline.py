@@ -12,7 +12,7 @@ from tests.cli.harness import textassay
 from tests.report import runs as written
 from tests.report.runs import score, words_of, write_data, write_run
 from tests.report.test_accessible import color_scheme, flaws
-from textassay.meta import compare
+from textassay.agreement import compare
 from textassay.report import write_report
 from textassay.report.page import build_content, join_runs
 from textassay.report.source import open_both, open_data, open_run
@@ -79,7 +79,7 @@ def test_what_is_not_shown_is_said_to_be(files):
 
 
 def test_above_trivial_is_decided_by_paired_intervals(files):
-    """The difference is that of `meta.compare` over sources, with the measure's sign its best."""
+    """The difference is that of `agreement.compare` over sources, with the sign of the measure."""
     run = open_run(files[1])
     run.table.read_all()
     examples = list(open_data(run, None).examples.values())
@@ -161,7 +161,7 @@ def test_title_and_note(files, tmp_path):
 
 
 def test_cells_of_a_confusion_matrix_lead_to_their_texts(tmp_path, browser, monkeypatch):
-    """A cell lists the rows that it counts, as `meta` counts them; a button shows all again."""
+    """A cell lists the rows that it counts, as `agreement` counts them; a button shows all."""
     labels = {"name": "passed", "labels": {"fail": "", "pass": ""}}
     monkeypatch.setitem(written.MANIFEST, "method", {"name": "x", "aspects": [labels]})
     rows = [{"id": f"x{i}", "output": "a text", "group": f"g{i}", "human": {"passed": i % 2}}

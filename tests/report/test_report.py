@@ -13,10 +13,10 @@ import pytest
 from benchmarks import report_large
 from tests.cli.harness import served, textassay
 from tests.report.runs import score, small_data, small_run, words_of, write_run
-from textassay.meta import agreement_table, read_scores
+from textassay.agreement import agreement_table, read_scores
 from textassay.report import write_report
-from textassay.report.examples import MAX_ROWS, clipped, evidence_lines, figure, selected
-from textassay.report.source import Joined
+from textassay.report.examples import MAX_ROWS, clip, evidence_lines, figure, select_rows
+from textassay.report.source import JoinedPage
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.storage.run_files import read_summary
@@ -45,7 +45,7 @@ def test_equal_runs_give_equal_bytes(run, tmp_path):
 
 
 def test_agreement_is_that_of_meta(run, tmp_path):
-    """Every coefficient of the page is the one that `textassay meta` prints, at each level."""
+    """Every coefficient of the page is the one that `textassay agreement` prints, at each level."""
     words = words_of(page_of(tmp_path, run))
     data = Examples(tmp_path / "data.jsonl")
     table = agreement_table(
@@ -245,13 +245,15 @@ def test_very_large_runs_keep_extremes():
     count = MAX_ROWS + 50_000
     nothing, values = np.full(count, np.nan), np.arange(count, dtype=float)
     sizes = values[::-1] / count
-    joined = Joined(values, nothing, nothing, sizes, {}, nothing, nothing, np.zeros(count, bool))
-    rows = selected(joined, count)
+    joined = JoinedPage(
+        values, nothing, nothing, sizes, {}, nothing, nothing, np.zeros(count, bool)
+    )
+    rows = select_rows(joined, count)
     assert len(rows) == len(set(rows.tolist())) == MAX_ROWS
     assert set(range(20_000)) <= set(rows.tolist())
     assert set(range(count - 20_000, count)) <= set(rows.tolist())
-    assert (rows == selected(joined, count)).all()
-    assert len(selected(joined, MAX_ROWS)) == MAX_ROWS
+    assert (rows == select_rows(joined, count)).all()
+    assert len(select_rows(joined, MAX_ROWS)) == MAX_ROWS
 
 
 def unpacked(page):
@@ -292,5 +294,5 @@ def test_a_page_that_holds_a_part_says_so(tmp_path):
 
 def test_cut_texts_say_so():
     """A text that was cut says how much is missing."""
-    assert clipped("a" * 30, 10) == "a" * 10 + " [... 20 more characters]"
-    assert clipped("short", 10) == "short"
+    assert clip("a" * 30, 10) == "a" * 10 + " [... 20 more characters]"
+    assert clip("short", 10) == "short"

@@ -18,7 +18,7 @@ from tests.work import opcodes
 from textassay.runtime.agent_types import fits
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import AuthenticationFailed, BudgetReached, GraphError, StorageError
-from textassay.runtime.graph import Graph, Node, each, fixed
+from textassay.runtime.graph import Graph, Node, constant, each
 from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Message, Plan, Score
 
 
@@ -155,7 +155,8 @@ def test_fields_properties_and_constants_are_wires() -> None:
     assert run(chain(Node("half", half, number="length")), Text(text="abcd")) == 2.0
     assert run(chain(Node("sizes", size, word=each("words"))), Text(text="a bcd")) == [1, 3]
     assert (
-        run(chain(Node("sum", add, left="input.length", right=fixed(10))), Text(text="abcd")) == 14
+        run(chain(Node("sum", add, left="input.length", right=constant(10))), Text(text="abcd"))
+        == 14
     )
 
 
@@ -488,7 +489,7 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
         "yields str, which is not a list",
     ),
     "constant": (
-        lambda: chain(Node("n", add, left="length", right=fixed("x"))),
+        lambda: chain(Node("n", add, left="length", right=constant("x"))),
         "the constant 'x' is Literal['x'], but",
     ),
     "unknown node": (
@@ -542,7 +543,7 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
         "there is no path from 'idle' to the output 'n'",
     ),
     "unreachable output": (
-        lambda: chain(Node("n", half, number=fixed(1))),
+        lambda: chain(Node("n", half, number=constant(1))),
         "there is no path from the input to 'n'",
     ),
     "no wire": (
@@ -607,7 +608,11 @@ def test_mermaid_is_deterministic_and_escaped() -> None:
             Node('say "end" <b>', split, text="input"),
             Node("read", inner, input=each('say "end" <b>')),
             Node(
-                "sum", partial(len_of, extra=1), texts="read", start="input.length", scale=fixed(2)
+                "sum",
+                partial(len_of, extra=1),
+                texts="read",
+                start="input.length",
+                scale=constant(2),
             ),
         ],
         output="sum",

@@ -12,7 +12,7 @@ from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressRun
-from textassay.stress.runner import reversed_labels
+from textassay.stress.runner import reverse_labels
 
 OUTPUT = re.compile(r"<output-[0-9a-f]{8}>\n(.*?)\n</output", re.DOTALL)
 
@@ -104,7 +104,7 @@ async def test_a_judge_that_prefers_the_first_text_fails_swap():
 def test_labels_are_listed_the_other_way_around():
     text = "<output-0123abcd>\nA. 1\nB. 2\n</output-0123abcd>"
     prompt = f"{text}\nChoose one:\nA. 1, the lowest rating\nB. 2\nC. 3, the highest rating\nNow."
-    assert reversed_labels(prompt) == (
+    assert reverse_labels(prompt) == (
         f"{text}\nChoose one:\nC. 3, the highest rating\nB. 2\nA. 1, the lowest rating\nNow."
     )
-    assert "from E (best) to A (worst)" in reversed_labels("the letter from A (worst) to E (best)")
+    assert "from E (best) to A (worst)" in reverse_labels("the letter from A (worst) to E (best)")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.planted_judges import texts
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.messages import Example
-from textassay.stress import chosen_tests
+from textassay.stress import select_tests
 from textassay.stress.edits import (
     EDITS,
     NEUTRAL,
@@ -25,7 +25,7 @@ from textassay.stress.edits import (
     read_role,
     sentences,
 )
-from textassay.stress.runner import reversed_scale
+from textassay.stress.runner import reverse_scale
 
 TEXTS = st.text(st.sampled_from("ab .!?\n\"'*-\u2019\u201c\t1A"), max_size=80)
 
@@ -73,11 +73,11 @@ def test_variants_are_the_same_each_time_and_ids_do_not_clash():
 
 def test_tests_are_chosen_by_name_and_family():
     """The noise floor is always made; what is unknown is an error that lists what there is."""
-    assert chosen_tests(None) == TESTS == chosen_tests(["all"])
-    assert chosen_tests(["length"]) == ("repeat", "padded", "restated", "truncated")
-    assert chosen_tests(["padded"]) == ("repeat", "padded")
+    assert select_tests(None) == TESTS == select_tests(["all"])
+    assert select_tests(["length"]) == ("repeat", "padded", "restated", "truncated")
+    assert select_tests(["padded"]) == ("repeat", "padded")
     with pytest.raises(UnknownName, match="must-see"):
-        chosen_tests(["nothing"])
+        select_tests(["nothing"])
 
 
 def test_aspects_have_roles_by_their_names():
@@ -92,7 +92,7 @@ def test_a_scale_is_turned_around_outside_of_the_texts_only():
     text = "<output-0123abcd>\nfrom 1 (worst) to 5 (best)\n</output-0123abcd>"
     prompt = f"Coherence (1-5) - x\n{text}\nfrom 1 (worst) to 5 (best)"
     turned = f"Coherence (5-1) - x\n{text}\nfrom 5 (best) to 1 (worst)"
-    assert reversed_scale(prompt) == turned
+    assert reverse_scale(prompt) == turned
 
 
 OWN = [

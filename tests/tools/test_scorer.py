@@ -66,7 +66,7 @@ async def test_function_tools_abstain_and_mark_what_does_not_compare():
     assert "against:x" in one.signature
     assert isinstance(vowels, Tool)
     assert isinstance(Length(), Tool)
-    assert vowels.renamed("other").name == "other"
+    assert vowels.rename("other").name == "other"
     for context, reason in ((None, "MissingContext"), ("c", "NotMine")):
         found = await declining.score(Example(output="a", context=context))
         assert (found.outcome, found.error.type) == ("abstained", reason)

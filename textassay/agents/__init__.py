@@ -19,10 +19,22 @@ from textassay.lazy import lazy
 if TYPE_CHECKING:
     from textassay.agents.aggregation import Average, from_samples, from_text
     from textassay.agents.ask import Ask, Parsed
-    from textassay.agents.fusion import Assistant, LLMFuser, Planner, RefusedPlan, ToolAverage
-    from textassay.agents.investigator import CitationCheck, Finding, Inquiry, Investigator, Verdict
+    from textassay.agents.fusion import (
+        AssistantDescription,
+        LLMFuser,
+        Planner,
+        RefusedPlan,
+        ToolAverage,
+    )
+    from textassay.agents.investigator import (
+        CitationCheck,
+        FinalVerdict,
+        Finding,
+        Inquiry,
+        Investigator,
+    )
     from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, PassageWriter
-    from textassay.agents.lookup import Material, lay_out
+    from textassay.agents.lookup import SectionIndex, lay_out
     from textassay.agents.planning import (
         Decomposer,
         Decomposition,
@@ -39,7 +51,7 @@ if TYPE_CHECKING:
         PromptTemplate,
         Task,
         chat,
-        fenced,
+        fence_texts,
         material,
     )
     from textassay.agents.questions import (
@@ -51,7 +63,13 @@ if TYPE_CHECKING:
         YesNoAggregator,
     )
     from textassay.agents.reading.ratings import NoRating, Rating, parse_rating
-    from textassay.agents.scorer import IndividualScorer, JointScorer, LabelScorer, Ratings, Scorer
+    from textassay.agents.scorer import (
+        IndividualScorer,
+        JointScorer,
+        JointScores,
+        LabelScorer,
+        Scorer,
+    )
 
 _HOME = {
     name: module
@@ -74,14 +92,55 @@ _HOME = {
 }
 
 __all__ = [
-    "Answerer", "AnswersAtOnce", "AnswersInOrder", "Ask", "Assistant", "Average", "CitationCheck",
-    "Decomposer", "Decomposition", "Finding", "IndividualScorer", "Inquiry", "Investigator",
-    "JointScorer", "LLMFuser", "LabelScorer", "LikelihoodReader", "LikelihoodScorer", "Material",
-    "NoRating", "Parsed", "PassageWriter", "Planner", "Profile", "Prompt", "PromptTemplate",
-    "QuestionSet", "Rating", "Ratings", "RefusedPlan", "RelatedAspect", "RelatedAspects", "Scorer",
-    "SentenceQuestions", "Steps", "StepsWriter", "Task", "ToolAverage", "Verdict", "WrittenSteps",
-    "YesNoAggregator", "chat", "fenced", "from_samples", "from_text", "grow", "lay_out",
-    "material", "parse_rating",
+    "Answerer",
+    "AnswersAtOnce",
+    "AnswersInOrder",
+    "Ask",
+    "AssistantDescription",
+    "Average",
+    "CitationCheck",
+    "Decomposer",
+    "Decomposition",
+    "FinalVerdict",
+    "Finding",
+    "IndividualScorer",
+    "Inquiry",
+    "Investigator",
+    "JointScorer",
+    "JointScores",
+    "LLMFuser",
+    "LabelScorer",
+    "LikelihoodReader",
+    "LikelihoodScorer",
+    "NoRating",
+    "Parsed",
+    "PassageWriter",
+    "Planner",
+    "Profile",
+    "Prompt",
+    "PromptTemplate",
+    "QuestionSet",
+    "Rating",
+    "RefusedPlan",
+    "RelatedAspect",
+    "RelatedAspects",
+    "Scorer",
+    "SectionIndex",
+    "SentenceQuestions",
+    "Steps",
+    "StepsWriter",
+    "Task",
+    "ToolAverage",
+    "WrittenSteps",
+    "YesNoAggregator",
+    "chat",
+    "fence_texts",
+    "from_samples",
+    "from_text",
+    "grow",
+    "lay_out",
+    "material",
+    "parse_rating",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy(__name__, _HOME)

@@ -39,7 +39,7 @@ MAX_QUOTED_SAMPLES = 3
 """Unusable samples that a score quotes; the rest are counted."""
 
 
-def shared_fields(
+def common_fields(
     example: Example, aspect: Aspect, *, how: How, signature: str = ""
 ) -> dict[str, Any]:
     """Return the fields that all scores of an example on an aspect share, whatever comes of it."""
@@ -180,7 +180,7 @@ class Average:
         if not parts:
             raise ConfigurationError(f"there is nothing to average for {aspect.name!r}")
         about: dict[str, Any] = {
-            **shared_fields(example, aspect, how="fused", signature=self.signature),
+            **common_fields(example, aspect, how="fused", signature=self.signature),
             "usage": sum((part.usage for part in parts if isinstance(part, Score)), Usage()),
             "evidence": tuple(as_evidence(part) for part in parts),
         }
@@ -309,7 +309,7 @@ class RubricTotal:
         self, example: Example, aspect: Aspect, verdicts: list[Score | Failure]
     ) -> Score:
         """Return the score, with each criterion, its verdict, points and reason as evidence."""
-        about = shared_fields(example, aspect, how="fused", signature=self.signature)
+        about = common_fields(example, aspect, how="fused", signature=self.signature)
         about["usage"] = sum((v.usage for v in verdicts if isinstance(v, Score)), NO_USAGE)
         if self.total == "raw":
             about["scale"] = None

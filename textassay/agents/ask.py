@@ -26,7 +26,7 @@ from textassay.agents.prompt_template import (
     Prompt,
     PromptTemplate,
     Task,
-    joined_text,
+    join_messages,
 )
 from textassay.agents.reading.ratings import DECLINED
 from textassay.lazy import lazy_pattern
@@ -248,7 +248,7 @@ class Ask:
             if problem(answers[-1]) in (None, DECLINED):
                 break
             answer = answers[-1].samples[0].text.strip()
-            prompt = prompt.followed_by(answer, REMINDER, form=form, labels=labels)
+            prompt = prompt.append_turn(answer, REMINDER, form=form, labels=labels)
         return answers
 
     async def choices(
@@ -268,7 +268,7 @@ class Ask:
         )
         return await scoring(self.model, "choices").choices(request)
 
-    def sampled(self, n: int) -> Ask:
+    def with_samples(self, n: int) -> Ask:
         """Return how written answers are sampled in place of probabilities.
 
         At temperature 1, which asks for the model's own distribution, unless the user set another.
@@ -286,12 +286,12 @@ class Ask:
             fields["images"] = prompt.images
         if self.profile.ask == "chat":
             fields["messages"] = prompt.messages
-            fields["shared_prefix"] = self._shared_prefix(prompt)
+            fields["shared_prefix"] = self._find_shared_prefix(prompt)
         else:
-            fields["prompt"] = joined_text(prompt.messages)
+            fields["prompt"] = join_messages(prompt.messages)
         return fields
 
-    def _shared_prefix(self, prompt: Prompt) -> int:
+    def _find_shared_prefix(self, prompt: Prompt) -> int:
         """Return where the texts end, which stand first in this layout."""
         if self.layout == "paper" or self.is_single or not prompt.messages:
             return 0

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from textassay.agents.aggregation import EMPTY, Average, as_evidence, from_samples, shared_fields
+from textassay.agents.aggregation import EMPTY, Average, as_evidence, common_fields, from_samples
 from textassay.agents.ask import (
     REMINDER,
     Ask,
@@ -34,7 +34,7 @@ from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.lists import parse_plan
 from textassay.agents.reading.ratings import DECLINED, NoRating, Rating
 from textassay.agents.scorer import whole_lines
-from textassay.meta.correlation import pearson
+from textassay.agreement.correlation import pearson
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import (
@@ -55,7 +55,7 @@ UNIT: Scale = (0.0, 1.0)
 """The scale on which scorers are averaged."""
 
 
-class Assistant(Message):
+class AssistantDescription(Message):
     """The description of one tool."""
 
     name: str = Field(min_length=1)
@@ -81,9 +81,9 @@ class Assistant(Message):
         return f"{ends}, {'higher' if self.higher_is_better else 'lower'} is better"
 
 
-def assistants_of(tools: Iterable[Tool]) -> tuple[Assistant, ...]:
+def assistants_of(tools: Iterable[Tool]) -> tuple[AssistantDescription, ...]:
     """Describe several tools."""
-    return tuple(Assistant.of(tool) for tool in tools)
+    return tuple(AssistantDescription.of(tool) for tool in tools)
 
 
 def reading_of(score: Score) -> str:
@@ -95,7 +95,7 @@ def reading_of(score: Score) -> str:
 
 
 def on_unit_scale(
-    score: Score, assistant: Assistant, aspect: Aspect, span: Scale | None = None
+    score: Score, assistant: AssistantDescription, aspect: Aspect, span: Scale | None = None
 ) -> Score:
     """Return a tool's score mapped to 0..1, reversed if its good end is the aspect's bad end."""
     scale = assistant.scale or span
@@ -163,7 +163,7 @@ class Planner:
     """
 
     ask: Ask
-    tools: tuple[Assistant, ...]
+    tools: tuple[AssistantDescription, ...]
     repairs: int = 1
 
     @cached_property
@@ -199,7 +199,7 @@ class Planner:
             # The chat continues with the unusable plan and its faults rather than from the start:
             # the same question mostly gets the same answer.
             values = {"problems": problems, "criteria": names, "tools": tools}
-            prompt = prompt.followed_by(text, AGAIN_PROMPT, **values)
+            prompt = prompt.append_turn(text, AGAIN_PROMPT, **values)
         return RefusedPlan(
             problem="the plan " + "; it ".join(problems), text=text[:MAX_PLAN_QUOTED]
         )
@@ -280,7 +280,7 @@ class ToolAverage:
         required: Share of the scorers that must have a value.
     """
 
-    assistants: tuple[Assistant, ...]
+    assistants: tuple[AssistantDescription, ...]
     ranges: Mapping[str, Scale] = field(default_factory=dict)
     signature: str = ""
     required: float = 0.5
@@ -313,7 +313,7 @@ class ToolAverage:
             direct: A judge's own score, which is averaged in.
             weights: What each scorer weighs (CorrW); `None` for equal weights.
         """
-        about = shared_fields(example, aspect, how="fused", signature=self.signature)
+        about = common_fields(example, aspect, how="fused", signature=self.signature)
         about["scale"] = UNIT
         if not example.output.strip():
             return Score.unscored(EMPTY.type, EMPTY.message, **about)
@@ -324,7 +324,7 @@ class ToolAverage:
         if chosen == ():
             reason = f"the plan names no assistant evaluator for {aspect.name}"
             return Score.unscored("NoToolSelected", reason, outcome="abstained", **about)
-        entries, parts = self._mapped(aspect, assistance, chosen)
+        entries, parts = self._map_tools(aspect, assistance, chosen)
         if direct is not None:
             entries.append({**as_evidence(direct), "text": DIRECT})
             if isinstance(direct, Score):
@@ -336,7 +336,7 @@ class ToolAverage:
             fused = await average(example, on_unit, parts)
         else:
             names = [one["text"] for one in entries]
-            parts = [_turned(part, weights, name) for part, name in zip(parts, names, strict=True)]
+            parts = [_reverse(part, weights, name) for part, name in zip(parts, names, strict=True)]
             entries = [{**one, "correlation": weights.correlations[one["text"]]} for one in entries]
             # one that does not vary with the ratings says nothing, so it is not missed either
             weighing = [at for at, name in enumerate(names) if weights.weight(name)]
@@ -348,7 +348,7 @@ class ToolAverage:
             )
         return fused.model_copy(update={"evidence": tuple(entries)})
 
-    def _mapped(
+    def _map_tools(
         self, aspect: Aspect, assistance: list[Score], chosen: Sequence[str] | None
     ) -> tuple[list[Json], list[Score | Failure]]:
         """Return the evidence of every tool, and from 0 to 1 the scores of those in the plan."""
@@ -365,7 +365,7 @@ class ToolAverage:
         return entries, parts
 
 
-def _turned(part: Score | Failure, weights: ScorerWeights, name: str) -> Score | Failure:
+def _reverse(part: Score | Failure, weights: ScorerWeights, name: str) -> Score | Failure:
     """Return a score reversed within its scale, if its scorer's values fall as ratings rise."""
     if isinstance(part, Failure) or part.value is None or not weights.is_turned(name):
         return part
@@ -403,7 +403,7 @@ class LLMFuser:
     """
 
     ask: Ask
-    assistants: tuple[Assistant, ...]
+    assistants: tuple[AssistantDescription, ...]
     method: str = "fusion-eval"
     parse_retries: int = 1
     max_tokens: int | None = None
@@ -450,7 +450,7 @@ class LLMFuser:
         """
         example = self.ask.prepare(example)
         identities = [
-            shared_fields(example, aspect, how=self.how, signature=self.signature)
+            common_fields(example, aspect, how=self.how, signature=self.signature)
             for aspect in aspects
         ]
         # Before the judge is asked: its answer would be paid for and thrown away.
@@ -467,7 +467,7 @@ class LLMFuser:
             )
             for identity, aspect in zip(identities, aspects, strict=True)
         ]
-        invented = _counted([note for joint in read for note in joint.invented])
+        invented = _count_notes([note for joint in read for note in joint.invented])
         notes = truncation_note(max(answer.truncated_tokens for answer in answers))
         # what is said of the whole answer stands on the first score
         extra = [[*invented, *notes, *thought_note(samples)], *[notes] * (len(scores) - 1)]
@@ -554,7 +554,7 @@ class LLMFuser:
             if not problems or problems == {DECLINED}:
                 break
             text = answers[-1].samples[0].text.strip()
-            prompt = prompt.followed_by(text, REMINDER, form="ratings")
+            prompt = prompt.append_turn(text, REMINDER, form="ratings")
             answers.append(
                 await self.ask.answer(
                     prompt,
@@ -639,7 +639,7 @@ def _explanation(text: str) -> str:
     return _NEXT_HEADING.sub("", _BEFORE_WORDS.sub("", text, count=1)).strip(" \t\n*_|")
 
 
-def _counted(notes: list[Json]) -> list[Json]:
+def _count_notes(notes: list[Json]) -> list[Json]:
     """Return notes on several samples, each once with how often it came."""
     counts = Counter((note["text"], note["problem"]) for note in notes)
     return [

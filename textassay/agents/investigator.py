@@ -16,15 +16,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from textassay.agents.aggregation import EMPTY, shared_fields
+from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
-from textassay.agents.lookup import OUTPUT, Excerpt, Found, Material, has_read
-from textassay.agents.prompt_template import Prompt, fenced
+from textassay.agents.lookup import OUTPUT, Excerpt, Found, SectionIndex, has_read
+from textassay.agents.prompt_template import Prompt, fence_texts
 from textassay.agents.quotes import find_quote, plain
-from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
+from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.agents.reading.labels import is_whole, points_of
 from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines, rating_of_field
-from textassay.runtime.calls.sharing import chained
+from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.labels import number_of
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage
 from textassay.runtime.model import Function, Json, Sample
@@ -52,7 +52,7 @@ class Finding(Action):
     """The words that show it, as they stand there; empty if a section lacks something."""
 
 
-class Verdict(Action):
+class FinalVerdict(Action):
     """Give your verdict, which ends the task."""
 
     action: Literal["verdict"] = "verdict"
@@ -64,7 +64,7 @@ class Verdict(Action):
     """The score."""
 
 
-class Step(Message):
+class LookupStep(Message):
     """One step of a judge that looks things up."""
 
     text: str
@@ -80,7 +80,7 @@ class Inquiry(Message):
 
     aspect: Aspect
     """What was asked."""
-    verdict: Verdict | None = None
+    verdict: FinalVerdict | None = None
     """What it decided, before its citations are looked up."""
     problem: ScoreError | None = None
     """Why there is no verdict."""
@@ -88,7 +88,7 @@ class Inquiry(Message):
     """What it was shown of the material, word for word."""
     absent: tuple[str, ...] = ()
     """Texts that it looked for and that stand nowhere."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[LookupStep, ...] = ()
     """What it did, in order."""
     text: str = ""
     """The last answer as it was written."""
@@ -119,18 +119,18 @@ class Checked(NamedTuple):
     """Why the verdict does not count."""
 
 
-def verified(
-    verdict: Verdict,
+def verify(
+    verdict: FinalVerdict,
     aspect: Aspect,
-    material: Material,
+    material: SectionIndex,
     excerpts: Iterable[Excerpt],
     absent: Iterable[str],
     *,
     required: bool = True,
 ) -> Checked:
     """Return the score of a verdict and where its citations stand, or why it does not count."""
-    spans, missing = _merged(excerpts), {plain(text) for text in absent}
-    cited = tuple(_located(one, material, spans, missing) for one in verdict.findings)
+    spans, missing = _merge(excerpts), {plain(text) for text in absent}
+    cited = tuple(_locate(one, material, spans, missing) for one in verdict.findings)
     value = _value(verdict.score, aspect)
     if isinstance(value, ScoreError):
         return Checked(None, cited, value)
@@ -155,7 +155,7 @@ class CitationCheck:
     signature: str = ""
     required: bool = True
 
-    async def __call__(self, example: Example, material: Material, inquiry: Inquiry) -> Score:
+    async def __call__(self, example: Example, material: SectionIndex, inquiry: Inquiry) -> Score:
         """Return the score.
 
         `abstained` with `QuoteNotFound` if a citation is not in what the judge read; `invalid` if
@@ -163,7 +163,7 @@ class CitationCheck:
         """
         aspect = inquiry.aspect
         about: dict[str, Any] = {
-            **shared_fields(example, aspect, how="text", signature=self.signature),
+            **common_fields(example, aspect, how="text", signature=self.signature),
             "usage": inquiry.usage,
             "explanation": inquiry.text or None,
         }
@@ -178,7 +178,7 @@ class CitationCheck:
         if verdict is None:
             problem = inquiry.problem or EMPTY
             return Score.unscored(problem.type, problem.message, **about)
-        checked = verified(
+        checked = verify(
             verdict, aspect, material, inquiry.excerpts, inquiry.absent, required=self.required
         )
         findings = tuple(map(_as_evidence, verdict.findings, checked.citations))
@@ -223,7 +223,7 @@ def _value(score: bool | float | str | None, aspect: Aspect) -> float | ScoreErr
     return value
 
 
-def _not_read(finding: Finding, material: Material) -> ScoreError:
+def _not_read(finding: Finding, material: SectionIndex) -> ScoreError:
     """Return the error of a finding whose evidence was not read."""
     quote, where = finding.quote.strip(), finding.where.strip()
     if quote:
@@ -235,8 +235,8 @@ def _not_read(finding: Finding, material: Material) -> ScoreError:
     return ScoreError(type="QuoteNotFound", message=what)
 
 
-def _located(
-    finding: Finding, material: Material, spans: Sequence[Excerpt], absent: set[str]
+def _locate(
+    finding: Finding, material: SectionIndex, spans: Sequence[Excerpt], absent: set[str]
 ) -> Citation:
     """Return where the evidence of a finding stands in what was read."""
     quote, where = finding.quote.strip(), finding.where.strip()
@@ -259,7 +259,7 @@ def _located(
     return Citation(span.section, (span.start + first, span.start + last))
 
 
-def _merged(excerpts: Iterable[Excerpt]) -> list[Excerpt]:
+def _merge(excerpts: Iterable[Excerpt]) -> list[Excerpt]:
     """Return what was read with excerpts that overlap or follow each other put together."""
     merged = list[Excerpt]()
     for one in sorted(excerpts, key=lambda one: (one.section, one.start)):
@@ -291,7 +291,7 @@ class ListSections(Action):
     """Name to begin with, where an earlier list ended."""
 
 
-class Find(Action):
+class FindAction(Action):
     """Show where a text stands in the material, or what is closest to it by its words."""
 
     action: Literal["find"] = "find"
@@ -301,7 +301,7 @@ class Find(Action):
     """Only in the sections within this one, such as "turn 4"; empty for all."""
 
 
-class Read(Action):
+class ReadAction(Action):
     """Show a section of the material."""
 
     action: Literal["read"] = "read"
@@ -311,9 +311,9 @@ class Read(Action):
     """Character to begin with, from 0."""
 
 
-Look = ListSections | Find | Read
-_ACTIONS: TypeAdapter[Look | Verdict] = TypeAdapter(
-    Annotated[Look | Verdict, Field(discriminator="action")]
+Look = ListSections | FindAction | ReadAction
+_ACTIONS: TypeAdapter[Look | FinalVerdict] = TypeAdapter(
+    Annotated[Look | FinalVerdict, Field(discriminator="action")]
 )
 ACTIONS = ("list", "find", "read", "verdict")
 """What a judge may do in a step."""
@@ -352,13 +352,13 @@ class Investigator:
     required: bool = True
     functions: bool = False
 
-    async def __call__(self, material: Material, aspect: Aspect) -> Inquiry:
+    async def __call__(self, material: SectionIndex, aspect: Aspect) -> Inquiry:
         """Return the verdict with all that was read, or why there is no verdict."""
         if material.sections[:1] == () or material.sections[0].name != OUTPUT:
             return Inquiry(aspect=aspect, problem=EMPTY)
         loop = _Loop(self, material, aspect)
         prompt = loop.opening()
-        with chained() as talk:
+        with chain_requests() as talk:
             for left in range(self.max_steps, 0, -1):
                 talk.has_next = left > 1
                 answer = await self.ask.answer(
@@ -377,11 +377,11 @@ class Investigator:
 class _Loop:
     """What one judge has done and seen so far."""
 
-    def __init__(self, judge: Investigator, material: Material, aspect: Aspect) -> None:
+    def __init__(self, judge: Investigator, material: SectionIndex, aspect: Aspect) -> None:
         self._judge, self._material, self._aspect = judge, material, aspect
         self._excerpts: list[Excerpt] = []
         self._absent: list[str] = []
-        self._steps: list[Step] = []
+        self._steps: list[LookupStep] = []
         self._usage = NO_USAGE
         self._unread = 0
         """Answers in a row that are no action."""
@@ -403,7 +403,7 @@ class _Loop:
         texts.append(("contents", CONTENTS, listing))
         aspect = self._aspect
         return ask.render(
-            material=fenced(texts),
+            material=fence_texts(texts),
             aspect=aspect,
             points=points_of(aspect.scale, "number"),
             whole=is_whole(aspect.scale),
@@ -411,7 +411,7 @@ class _Loop:
             left=self._judge.max_steps,
         )
 
-    def take(self, answer: Parsed[Look | Verdict | NoAction], left: int) -> Found:
+    def take(self, answer: Parsed[Look | FinalVerdict | NoAction], left: int) -> Found:
         """Do what an answer says and return what the judge is shown of it."""
         self._usage += answer.usage
         action = answer.read[0]
@@ -419,11 +419,11 @@ class _Loop:
             note = f"Your answer was cut after {answer.max_tokens} tokens. Be brief."
             action = NoAction(problem="CutOff", note=note)
         self._unread = self._unread + 1 if isinstance(action, NoAction) else 0
-        if isinstance(action, Verdict):
+        if isinstance(action, FinalVerdict):
             return self._judged(action, answer, left)
         if isinstance(action, NoAction):
             text = answer.samples[0].text.strip()[:MAX_QUOTED]
-            self._steps.append(Step(text=text, problem=action.problem))
+            self._steps.append(LookupStep(text=text, problem=action.problem))
             if not left or action.problem == DECLINED or self._unread > self._judge.retries:
                 wrong = f" ({action.wrong})" if action.wrong else ""
                 message = f"{_REASONS[action.problem]}{wrong}; it said: {text!r}"
@@ -432,7 +432,7 @@ class _Loop:
         found = self._look(action)
         self._excerpts += found.excerpts
         places = tuple(excerpt.place for excerpt in found.excerpts)
-        self._steps.append(Step(text=_in_words(action), shown=places))
+        self._steps.append(LookupStep(text=_in_words(action), shown=places))
         if not left:
             steps = self._judge.max_steps
             message = (
@@ -444,7 +444,7 @@ class _Loop:
 
     def _look(self, action: Look) -> Found:
         chars = self._judge.max_chars
-        if isinstance(action, Read):
+        if isinstance(action, ReadAction):
             return self._material.read(action.where, action.start, chars=chars)
         if isinstance(action, ListSections):
             return self._material.list(action.within, action.start, chars=chars)
@@ -454,18 +454,18 @@ class _Loop:
         return found
 
     def _judged(
-        self, verdict: Verdict, answer: Parsed[Look | Verdict | NoAction], left: int
+        self, verdict: FinalVerdict, answer: Parsed[Look | FinalVerdict | NoAction], left: int
     ) -> Found:
         """End with a verdict, or say what is wrong with it if there are steps to mend it."""
-        checked = verified(
+        checked = verify(
             verdict, self._aspect, self._material, self._excerpts, self._absent,
             required=self._judge.required,
         )  # fmt: skip
         if checked.problem is None or not left:
-            self._steps.append(Step(text="verdict"))
+            self._steps.append(LookupStep(text="verdict"))
             self._end(answer, verdict=verdict)
             return Found("")
-        self._steps.append(Step(text="verdict", problem=checked.problem.message))
+        self._steps.append(LookupStep(text="verdict", problem=checked.problem.message))
         return Found(f"The verdict does not count yet: {checked.problem.message}. Mend it.")
 
     def _end(self, answer: Parsed[Any], **update: Any) -> None:
@@ -486,7 +486,7 @@ class _Loop:
         texts = [("reading", excerpt.place, excerpt.text) for excerpt in shown.excerpts]
         if shown.listing:
             texts.append(("contents", CONTENTS, shown.listing))
-        sample, material = answer.samples[0], fenced(texts)
+        sample, material = answer.samples[0], fence_texts(texts)
         return prompt.after_call(sample, STEP, note=shown.note, material=material, left=left)
 
     def dry_run_answer(self, left: int) -> str:
@@ -507,7 +507,7 @@ _REASONS = {
 }
 
 
-def read_action(sample: Sample) -> Look | Verdict | NoAction:
+def read_action(sample: Sample) -> Look | FinalVerdict | NoAction:
     """Read what a judge wants to do: the first JSON object that names an action."""
     objects = [one.value for one in find_json(sample.text) if isinstance(one.value, JsonObject)]
     for fields in map(_fields_of, objects):
@@ -517,7 +517,7 @@ def read_action(sample: Sample) -> Look | Verdict | NoAction:
     return NoAction(problem=DECLINED if declines(sample.text) else "NoActionFound")
 
 
-def _checked(fields: Json) -> Look | Verdict | NoAction:
+def _checked(fields: Json) -> Look | FinalVerdict | NoAction:
     try:
         return _ACTIONS.validate_python(fields)
     except ValidationError as error:
@@ -531,17 +531,17 @@ def _checked(fields: Json) -> Look | Verdict | NoAction:
 def _fields_of(value: JsonObject) -> Json | None:
     """Return the fields of an action, however the model wraps them; `None` if it is none."""
     parts = [value]
-    given = {normalized_key(key): held for key, held in value.items()}
+    given = {normalize_key(key): held for key, held in value.items()}
     if isinstance(inner := given.get("action"), JsonObject):  # {"action": {"name": "read", ...}}
         parts.append(inner)
-        given = {normalized_key(key): held for key, held in inner.items()}
+        given = {normalize_key(key): held for key, held in inner.items()}
     name = next((given[key] for key in _NAMES if isinstance(given.get(key), str)), None)
     if arguments := [given[key] for key in _ARGUMENTS if isinstance(given.get(key), JsonObject)]:
         parts.append(arguments[0])
         given |= arguments[0]
     if name is None and "score" in given:
         name = "verdict"
-    name = normalized_key(name)
+    name = normalize_key(name)
     if name not in ACTIONS:
         return None
     if any("score" in part.contradicted for part in parts):
@@ -551,10 +551,10 @@ def _fields_of(value: JsonObject) -> Json | None:
 
 def _in_words(action: Look) -> str:
     """Return what was looked up, in a few words."""
-    if isinstance(action, Read):
+    if isinstance(action, ReadAction):
         return f"read {action.where}" + (f" from {action.start:,}" if action.start else "")
     within = f" in {action.within}" if action.within else ""
-    if isinstance(action, Find):
+    if isinstance(action, FindAction):
         return f"find {action.text[:MAX_QUOTED]!r}{within}"
     return f"list{within}" + (f" from {action.start}" if action.start else "")
 
@@ -563,16 +563,16 @@ def _in_words(action: Look) -> str:
 def functions_for(aspect: Aspect) -> tuple[Function, ...]:
     """Return the actions as functions; the score of a verdict is on the aspect's scale."""
     functions = []
-    kinds: tuple[type[Message], ...] = (ListSections, Find, Read, Verdict)
+    kinds: tuple[type[Message], ...] = (ListSections, FindAction, ReadAction, FinalVerdict)
     for name, kind in zip(ACTIONS, kinds, strict=True):
         schema = kind.model_json_schema()
         properties = schema["properties"]
         del properties["action"], schema["description"]
-        if kind is Verdict:
+        if kind is FinalVerdict:
             properties["score"] = _score_schema(aspect)
             schema["required"] = ["findings", "score"]
         about = (inspect.getdoc(kind) or "").strip()
-        functions.append(Function(name=name, description=about, parameters=_untitled(schema)))
+        functions.append(Function(name=name, description=about, parameters=_drop_titles(schema)))
     return tuple(functions)
 
 
@@ -585,7 +585,7 @@ def _score_schema(aspect: Aspect) -> Json:
     return {"type": kind, "minimum": ends[0], "maximum": ends[1]}
 
 
-def _untitled(schema: Any) -> Any:
+def _drop_titles(schema: Any) -> Any:
     """Return a schema without the titles that pydantic adds, and without references."""
     definitions = schema.pop("$defs", {})
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 from pydantic import Field, model_validator
 
 from textassay.agents.aggregation import EMPTY
-from textassay.agents.prompt_template import PromptTemplate, Task, fenced, plain_texts
+from textassay.agents.prompt_template import PromptTemplate, Task, fence_texts, plain_texts
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect, Example, Message, Score, ScoreError, Usage
@@ -77,10 +77,10 @@ class Qualities(Message):
         # An aspect of a known name with a definition of its own means something else: published
         # words about that name would not ask for it.
         if known is None or aspect.definition not in {known.definition, *self.definitions}:
-            return described(aspect)
+            return describe(aspect)
         return known
 
-    def chosen(self, names: Iterable[str], aspects: Sequence[Aspect]) -> tuple[Quality, ...]:
+    def select(self, names: Iterable[str], aspects: Sequence[Aspect]) -> tuple[Quality, ...]:
         """Return the qualities of these names, which may also be names of the given aspects."""
         own = {aspect.name.casefold(): self.of(aspect) for aspect in aspects}
         qualities = []
@@ -94,7 +94,7 @@ class Qualities(Message):
         return tuple(qualities)
 
 
-def described(aspect: Aspect) -> Quality:
+def describe(aspect: Aspect) -> Quality:
     """Return the quality of an aspect without words of its own; high means much of it."""
     meaning = " ".join(aspect.definition.split()).rstrip(".")
     does = "does well in" if aspect.higher_is_better else "shows much"
@@ -109,13 +109,13 @@ def object_of(noun: str, target: Quality, others: Sequence[Quality] = ()) -> str
     clauses = [] if target.adjective else [target.clause or f"is good in {target.name}"]
     adjectives = [other.adjective for other in others if other.adjective]
     if adjectives:
-        clauses.append(f"is {_listed(adjectives)}")
+        clauses.append(f"is {_join_words(adjectives)}")
     clauses += [other.clause for other in others if not other.adjective and other.clause]
     article = "an" if first[0].lower() in "aeiou" else "a"
     return f"{article} {first}" + (f" that {' and '.join(clauses)}" if clauses else "")
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
@@ -149,7 +149,7 @@ class Wording(Message):
                 raise ValueError(f"{prompt!r} needs {{given}} once and ends in {{scored}}")
         return self
 
-    def published(self, aspect: str, printed: bool = False) -> tuple[str, str] | None:
+    def split_published(self, aspect: str, printed: bool = False) -> tuple[str, str] | None:
         """Return a published prompt's text before the given text, and that between the two."""
         prompt = (self.printed if printed else {}).get(aspect) or self.prompts.get(aspect)
         if prompt is None:
@@ -233,7 +233,7 @@ Scored = Literal["output", "yes"]
 _SPEAKER = re.compile(r"(?m)^[ \t]*([^\W\d_][\w ]{0,20}):")
 
 
-class Passage(Message):
+class ScoredText(Message):
     """A text whose probability is asked for, and what comes before it."""
 
     direction: str
@@ -257,7 +257,7 @@ class Passage(Message):
 class Passages(Message):
     """All passages behind one score."""
 
-    items: tuple[Passage, ...] = ()
+    items: tuple[ScoredText, ...] = ()
     missing: ScoreError | None = None
     """Why there are none."""
 
@@ -338,7 +338,7 @@ class PassageWriter:
             return [_Pair(direction, text, output, n, {"source": text}) for n, text in known]
         return [_Pair(direction, output, text, n, {"source": output}) for n, text in known]
 
-    def _passage(self, pair: _Pair, aspect: Aspect, quality: Quality) -> Passage:
+    def _passage(self, pair: _Pair, aspect: Aspect, quality: Quality) -> ScoredText:
         wording = self.words.templates[pair.direction]
         instruction, lead, cue = self._wording(wording, quality)
         values: dict[str, Any] = {
@@ -347,12 +347,12 @@ class PassageWriter:
             "cue": cue.rstrip(" "),
             "separator": cue[len(cue.rstrip(" ")) :] if self.printed else " ",
             "between": wording.between,
-            "demonstrations": self._shown_pairs(aspect, pair.direction),
+            "demonstrations": self._demonstration_pairs(aspect, pair.direction),
         }
         render = self.template.render_text
         bare = self.template.takes_plain_texts and "source" in pair.texts
         given = pair.texts["source"] if bare else pair.given
-        return Passage(
+        return ScoredText(
             direction=pair.direction,
             question=instruction,
             prompt=render(pair.texts, given=pair.given, **values),
@@ -369,7 +369,7 @@ class PassageWriter:
         others = tuple(other for other in self.combined if other.name != quality.name)
         object_ = object_of(self.words.noun, quality, others)
         known = quality in self.qualities.aspects  # a user's own definition has no published words
-        published = wording.published(quality.name, self.printed) if known else None
+        published = wording.split_published(quality.name, self.printed) if known else None
         cue = wording.cue if published is None else published[1]
         if not self.instruct:
             return "", "", cue
@@ -382,7 +382,7 @@ class PassageWriter:
             return instruction, f"{instruction} ", cue
         return published[0].strip(), published[0], cue
 
-    def _shown_pairs(self, aspect: Aspect, direction: Direction) -> list[dict[str, Any]]:
+    def _demonstration_pairs(self, aspect: Aspect, direction: Direction) -> list[dict[str, Any]]:
         shown: list[dict[str, Any]] = []
         for demonstration in self._demonstrations(aspect):
             pairs = self._pairs(self.template.prepare(demonstration), direction)
@@ -412,9 +412,9 @@ class PassageWriter:
         for demonstration in self._demonstrations(aspect):
             prepared = self.template.prepare(demonstration)
             text = self._question_prompt(prepared, quality, question, [])
-            answer = self.template.prepare_text(_known_answer(demonstration, aspect))
+            answer = self.template.prepare_text(_demonstration_answer(demonstration, aspect))
             shown.append({"text": text, "scored": f"{answer}."})
-        passage = Passage(
+        passage = ScoredText(
             direction="question",
             question=question,
             prompt=self._question_prompt(example, quality, question, shown),
@@ -464,7 +464,7 @@ class PassageWriter:
             texts=(
                 [{"label": label, "text": text.strip()} for _, label, text in parts]
                 if self.printed
-                else fenced(parts)
+                else fence_texts(parts)
             ),
             demonstrations=demonstrations,
         )
@@ -499,7 +499,7 @@ def _same(one: Example, other: Example) -> bool:
     return one.output == other.output and (one.source == other.source or one.id == other.id)
 
 
-def _known_answer(demonstration: Example, aspect: Aspect) -> str:
+def _demonstration_answer(demonstration: Example, aspect: Aspect) -> str:
     answers = demonstration.meta.get("answers")
     answer = str(answers.get(aspect.name, "") if isinstance(answers, Mapping) else "").casefold()
     if answer not in ("yes", "no"):
@@ -544,7 +544,7 @@ UNLIKELIEST = 3
 class Likelihood(Message):
     """What a model made of a passage."""
 
-    passage: Passage
+    passage: ScoredText
     logprob: float
     """Natural log of the text's probability."""
     tokens: int
@@ -556,7 +556,7 @@ class Likelihood(Message):
     alone_tokens: int = 0
     """Number of its tokens there."""
     explained: float | None = None
-    """Sum over its tokens of `explained_share`, where the probability by itself was asked for."""
+    """Sum over its tokens of `surprise_reduction`, where the probability alone was asked for."""
     truncated_tokens: int = 0
     """Tokens of the source that the model was not shown, if truncation was asked for."""
     usage: Usage = Usage()
@@ -589,7 +589,7 @@ class LikelihoodReader:
         """
         return await gather(map(self._read, passages.items))
 
-    async def _read(self, passage: Passage) -> Likelihood:
+    async def _read(self, passage: ScoredText) -> Likelihood:
         scored = {"continuation": passage.scored}
         requests = [
             ContinuationRequest(prompt=passage.prompt, truncatable=passage.source, **scored)
@@ -606,7 +606,7 @@ class LikelihoodReader:
             unlikeliest=tuple((token.token, token.logprob) for token in rarest),
             alone=alone[0].logprob if alone else None,
             alone_tokens=len(alone[0].tokens) if alone else 0,
-            explained=_explained(given, alone[0]) if alone else None,
+            explained=_sum_reduction(given, alone[0]) if alone else None,
             truncated_tokens=given.truncated_tokens,
             usage=sum((answer.usage for answer in (given, *alone)), Usage()),
         )
@@ -688,7 +688,7 @@ class LikelihoodScorer:
         return piece
 
 
-def explained_share(given: float, alone: float) -> float:
+def surprise_reduction(given: float, alone: float) -> float:
     """Return which share of a token's surprise the given text takes away, from -1 to 1.
 
     The pointwise mutual information of token and given text in units of the token's own
@@ -699,10 +699,10 @@ def explained_share(given: float, alone: float) -> float:
     return max(-1.0, (given - alone) / max(-alone, MIN_SURPRISE))
 
 
-def _explained(given: ContinuationResponse, alone: ContinuationResponse) -> float:
+def _sum_reduction(given: ContinuationResponse, alone: ContinuationResponse) -> float:
     """Return the sum over tokens; matched from the end, since a prompt may join the first one."""
     pairs = zip(reversed(given.tokens), reversed(alone.tokens), strict=False)
-    return math.fsum(explained_share(one.logprob, other.logprob) for one, other in pairs)
+    return math.fsum(surprise_reduction(one.logprob, other.logprob) for one, other in pairs)
 
 
 def _harmonic(values: Sequence[float]) -> float:

@@ -148,7 +148,7 @@ class Found(NamedTuple):
     """Whether a text was looked for that stands nowhere."""
 
 
-class Material(Message):
+class SectionIndex(Message):
     """What a judge may look up about one example."""
 
     sections: tuple[Section, ...]
@@ -273,7 +273,7 @@ class Material(Message):
         return Found(note, is_absent=True)
 
 
-def lay_out(example: Example, task: Task | None = None) -> Material:
+def lay_out(example: Example, task: Task | None = None) -> SectionIndex:
     """Return what can be looked up about an example: output, source, conversation and passages.
 
     And its references, if the task has a name for them.
@@ -290,7 +290,7 @@ def lay_out(example: Example, task: Task | None = None) -> Material:
     for number, (kind, label, text) in enumerate(references, start=1):
         name = kind if len(references) == 1 else f"{kind} {number}"
         sections[name] = Section(name=name, text=text, about=label)
-    return Material(sections=tuple(one for one in sections.values() if one.text.strip()))
+    return SectionIndex(sections=tuple(one for one in sections.values() if one.text.strip()))
 
 
 def has_read(excerpts: Iterable[Excerpt], section: Section) -> bool:

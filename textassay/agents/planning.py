@@ -252,7 +252,7 @@ class Decomposer:
             values = {"aspect": aspect, "count": self.count, "exact": self.exact}
             # The model sees its own answer and what is wrong with it; the bare question again would
             # mostly give the same answer.
-            prompt = prompt.followed_by(text, AGAIN_PROMPT, listing=listing, **values)
+            prompt = prompt.append_turn(text, AGAIN_PROMPT, listing=listing, **values)
         if not best.entries:
             raise MalformedResponse(
                 f"{self.ask.model.name!r} was asked to divide {aspect.name!r} into criteria but "

@@ -108,7 +108,7 @@ _LABELS = tuple((kind, f"{kind}_name") for kind in KINDS)
 
 def material(task: Task, example: Example) -> list[dict[str, str]]:
     """Return the texts of an example as prompts want them: `{label, text}` each, delimited."""
-    return fenced(material_texts(task, example))
+    return fence_texts(material_texts(task, example))
 
 
 def material_texts(task: Task, example: Example) -> list[tuple[str, str, str]]:
@@ -140,7 +140,7 @@ def references_shown(task: Task, example: Example) -> list[tuple[str, str, str]]
     ]
 
 
-def fenced(
+def fence_texts(
     texts: Sequence[tuple[str, str, str]], number: str | None = None
 ) -> list[dict[str, str]]:
     """Return texts as prompts want them: `{label, text}` each, between their delimiters.
@@ -233,7 +233,7 @@ class Profile(Message):
             return example
         source, output = example.source, example.output
         if source is not None and talk:
-            source, output = _unlabeled(source, output)
+            source, output = _drop_speakers(source, output)
             source = self._turns(source)
         elif source is not None:
             source = self.prepare_text(source)
@@ -248,7 +248,7 @@ class Profile(Message):
 
     def prepare_text(self, text: str) -> str:
         """Return one text as the model is shown it."""
-        return _prepared(text, self.text, self.lines)
+        return _prepare(text, self.text, self.lines)
 
     def _turns(self, source: str) -> str:
         return "\n".join(
@@ -261,13 +261,13 @@ NO_PROFILE = Profile()
 
 
 @lru_cache(maxsize=MAX_TEXTS)
-def _prepared(text: str, how: Text, lines: Lines) -> str:
+def _prepare(text: str, how: Text, lines: Lines) -> str:
     """Remembered, since every aspect of an example is asked about with the same texts."""
     plain = simplify(text) if how == "simplify" else text
     return " ".join(plain.split()) if lines == "joined" else plain
 
 
-def _unlabeled(source: str, output: str) -> tuple[str, str]:
+def _drop_speakers(source: str, output: str) -> tuple[str, str]:
     """Return a conversation and its answer without speakers' labels, if every turn has one."""
     turns = [turn for turn in source.splitlines() if turn.strip()]
     labels = [_SPEAKER.match(turn) for turn in turns]
@@ -318,7 +318,7 @@ class Prompt(NamedTuple):
     truncatable: str | None = None
     images: tuple[Image, ...] = ()
 
-    def followed_by(self, answer: str, prompt: str, **values: Any) -> Prompt:
+    def append_turn(self, answer: str, prompt: str, **values: Any) -> Prompt:
         """Return the chat continued with the model's answer and another prompt."""
         # Some APIs refuse an empty turn.
         turn = ChatMessage(role="assistant", content=answer or "(nothing)")
@@ -329,7 +329,7 @@ class Prompt(NamedTuple):
 
         The prompt is what the first call returned; others were not carried out.
         """
-        continued = self.followed_by(sample.text.strip(), prompt, **values)
+        continued = self.append_turn(sample.text.strip(), prompt, **values)
         if sample.native is None:
             return continued
         *before, turn, result = continued.messages
@@ -469,7 +469,7 @@ class PromptTemplate:
             plain: Texts by kind without delimiters, which prompts of profiles take as `bare`.
             values: What the prompt names besides.
         """
-        return joined_text(self.render_messages(plain, **values))
+        return join_messages(self.render_messages(plain, **values))
 
     def render_messages(self, plain: Mapping[str, str], **values: Any) -> tuple[ChatMessage, ...]:
         """Return the prompt as messages, for agents that put the texts into `values` themselves."""
@@ -582,6 +582,6 @@ def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:
         return digest(prompts, *variants)
 
 
-def joined_text(messages: tuple[ChatMessage, ...]) -> str:
+def join_messages(messages: tuple[ChatMessage, ...]) -> str:
     """Return messages as one text, for models that continue texts."""
     return "\n".join(message.content for message in messages)

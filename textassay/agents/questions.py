@@ -32,12 +32,12 @@ from textassay.agents.prompt_template import (
     Prompt,
     PromptTemplate,
     Task,
-    fenced,
+    fence_texts,
     plain_texts,
 )
 from textassay.agents.reading.ratings import MAX_QUOTED
 from textassay.prompts import fence, nonce
-from textassay.runtime.calls.sharing import chained
+from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.images import Image
@@ -57,8 +57,8 @@ from textassay.runtime.questions import Way
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import references
 
-Part = Literal["source", "context", "reference", "output"]
-PARTS: tuple[Part, ...] = ("source", "context", "output", "reference")
+TextName = Literal["source", "context", "reference", "output"]
+PARTS: tuple[TextName, ...] = ("source", "context", "output", "reference")
 """In the order in which a shared prefix shows them; the first three are shown for every aspect."""
 Value = Literal["question", "average", "sum"]
 """What the score is: equation 3 on the question, or the average or sum of the sub-questions'
@@ -134,7 +134,7 @@ class QuestionTable(Message):
     def form_of_any(self, task: Task, aspect: Aspect) -> QuestionForm:
         """Return the form for an aspect that is not in the book."""
         if self.generic is None:
-            return templated(task, aspect)
+            return default_form(task, aspect)
         words = {"{noun}": task.output_name.lower(), "{aspect}": aspect.name.lower()}
         questions = {
             key: fill_placeholders(getattr(self.generic, key), words)
@@ -150,7 +150,7 @@ def fill_placeholders(pattern: str, words: Mapping[str, str]) -> str:
     return pattern
 
 
-def templated(task: Task, aspect: Aspect) -> QuestionForm:
+def default_form(task: Task, aspect: Aspect) -> QuestionForm:
     """Return the form for an aspect that is not in the table, by its question or its name."""
     noun = task.output_name.lower()
     inputs = {
@@ -299,7 +299,7 @@ class SentenceQuestions:
         # reuse.
         number = nonce(texts.values())
         labels = form.labels(texts)
-        shared = self._shared(texts, labels)
+        shared = self._shared_material(texts, labels)
         shown = labels if self.template.layout == "paper" else shared
         # published questions know no passages, messages and images, and must not leave them out
         in_source = example.messages or example.images
@@ -311,9 +311,7 @@ class SentenceQuestions:
                 p: shown.get(p, name) for p, name in shared.items() if p in {*shown, *material}
             }
         return QuestionSet(
-            texts=self._shown(
-                [(part, label, texts[part]) for part, label in shown.items()], number
-            ),
+            texts=self._show([(part, label, texts[part]) for part, label in shown.items()], number),
             bare=plain_texts(example),
             names=tuple(
                 {"label": shown[part], "name": label}
@@ -329,12 +327,14 @@ class SentenceQuestions:
             ),
         )
 
-    def _shown(self, texts: list[tuple[str, str, str]], number: str) -> tuple[dict[str, str], ...]:
+    def _show(self, texts: list[tuple[str, str, str]], number: str) -> tuple[dict[str, str], ...]:
         if self.template.profile.printed or not self.delimited:
             return tuple({"label": label, "text": text.strip()} for _, label, text in texts)
-        return tuple(fenced(texts, number))
+        return tuple(fence_texts(texts, number))
 
-    def _shared(self, texts: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+    def _shared_material(
+        self, texts: Mapping[str, str], labels: Mapping[str, str]
+    ) -> dict[str, str]:
         """Return what all aspects are shown, under names that are the same for all of them."""
         task = self.template.task
         names = {part: getattr(task, f"{part}_name").lower() for part in KINDS}
@@ -405,7 +405,7 @@ MAX_TOKENS = 16
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-class Reply(Message):
+class TypedReply(Message):
     """What a model made of a yes/no question: an answer, or why there is none."""
 
     question: SubQuestion
@@ -433,7 +433,7 @@ class Reply(Message):
 class Replies(Message):
     """Replies to questions in order; after one without an answer no more are asked."""
 
-    items: tuple[Reply, ...] = ()
+    items: tuple[TypedReply, ...] = ()
     parts: tuple[Replies, ...] = ()
     """Those about each sentence by itself, if they were asked about so; `items` has all of them."""
 
@@ -500,7 +500,7 @@ class Answerer:
 
     async def __call__(
         self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...] = ()
-    ) -> Reply:
+    ) -> TypedReply:
         """Return the answer with P(yes) and the mass of both words.
 
         Args:
@@ -520,7 +520,7 @@ class Answerer:
         reply = await self.probabilities.first(lambda: self._by_probabilities(question, prompt))
         if reply is not None:
             return reply
-        one = self.ask.sampled(1)
+        one = self.ask.with_samples(1)
         n = await self.probabilities.samples(
             lambda: one.answer(
                 prompt,
@@ -531,13 +531,13 @@ class Answerer:
         )
         return await self._by_samples(question, prompt, n)
 
-    async def _by_probabilities(self, question: SubQuestion, prompt: Prompt) -> Reply:
+    async def _by_probabilities(self, question: SubQuestion, prompt: Prompt) -> TypedReply:
         choices = {"yes": _spellings(self.book.yes), "no": _spellings(self.book.no)}
         return self._read(question, await self.ask.choices(prompt, choices))
 
-    async def _by_samples(self, question: SubQuestion, prompt: Prompt, n: int) -> Reply:
+    async def _by_samples(self, question: SubQuestion, prompt: Prompt, n: int) -> TypedReply:
         """Return the share of yes among the written answers that say yes or no."""
-        answer = await self.ask.sampled(n).answer(
+        answer = await self.ask.with_samples(n).answer(
             prompt,
             self._read_written,
             n=n,
@@ -546,7 +546,7 @@ class Answerer:
             dry_run_answer=self.book.yes[-1],
         )
         written = [yes for yes in answer.read if yes is not None]
-        reply = Reply(
+        reply = TypedReply(
             question=question,
             samples=n,
             usable=len(written),
@@ -599,7 +599,7 @@ class Answerer:
         )
         return Prompt(messages, question_set.source, question_set.images)
 
-    def _read(self, question: SubQuestion, response: ChoicesResponse) -> Reply:
+    def _read(self, question: SubQuestion, response: ChoicesResponse) -> TypedReply:
         logprobs = {label: response.logprobs.get(label) for label in ("yes", "no")}
         usage, cut, mass = response.usage, response.truncated_tokens, response.mass
         unreported = [label for label, logprob in logprobs.items() if logprob is None]
@@ -609,10 +609,10 @@ class Answerer:
             problem = ScoreError(
                 type="NoLabelMass", message=_no_mass(self.ask.model, mass, unreported, least)
             )
-            return Reply(question=question, problem=problem, truncated_tokens=cut, usage=usage)
+            return TypedReply(question=question, problem=problem, truncated_tokens=cut, usage=usage)
         answer = Answer(question=question, p_yes=p_yes(logprobs["yes"], logprobs["no"]), mass=mass)
         rest = unreported[0] if unreported else None
-        return Reply(
+        return TypedReply(
             question=question, answer=answer, unreported=rest, truncated_tokens=cut, usage=usage
         )
 
@@ -632,7 +632,7 @@ class AnswersInOrder:
             return await _about_parts(self, question_set)
         replies = Replies()
         questions = question_set.questions
-        with chained() as turns:
+        with chain_requests() as turns:
             for question in questions:
                 # Tells a local model whether to keep the prompt for the next question, which begins
                 # with it.
@@ -675,7 +675,7 @@ class IndependentAnswers:
     None shows the answer to another, so that a decision model is asked all of them in one request.
     """
 
-    answerer: Callable[[SubQuestion, QuestionSet], Awaitable[Reply]]
+    answerer: Callable[[SubQuestion, QuestionSet], Awaitable[TypedReply]]
 
     async def __call__(self, question_set: QuestionSet) -> Replies:
         """Return the replies."""
@@ -799,7 +799,7 @@ def _evidence(replies: Replies) -> tuple[Json, ...]:
     return (*pieces, *notes)
 
 
-def _as_evidence(reply: Reply) -> Json:
+def _as_evidence(reply: TypedReply) -> Json:
     """Return a reply as a piece of a score's evidence: the question, the answer and P(yes)."""
     piece: Json = {"text": reply.question.text}
     if reply.answer is not None:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, Literal
 
-from textassay.agents.aggregation import shared_fields
+from textassay.agents.aggregation import common_fields
 from textassay.agents.ask import REMINDER, Ask, Parsed, refuse_filtered, thought_note
 from textassay.agents.quotes import find_quote, quotable
 from textassay.agents.reading.json_in_prose import (
     JsonObject,
     find_json,
-    normalized_key,
+    normalize_key,
     object_schema,
 )
 from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines
@@ -79,7 +79,7 @@ class QuotedAnswer(Message):
         return f"no yes or no could be read{cut}; it said: {self.text[:MAX_QUOTED]!r}"
 
 
-class _Read(Message):
+class _QuotedReading(Message):
     verdict: AnswerVerdict | None = None
     quote: str = ""
     reason: str = ""
@@ -193,13 +193,13 @@ class JointAnswerer(_AsksForQuotations):
             )
             usage += answer.usage
             for at, read in zip(left, answer.read[0], strict=True):
-                found[at] = _answered(questions[at], read, answer)
+                found[at] = _to_answer(questions[at], read, answer)
             asked, left = left, [at for at in left if found[at].problem is not None]
             if not left or any(found[at].problem == DECLINED for at in left):
                 break
             # if none was answered it is the form that was missed; else only what is left is asked
             text = answer.samples[0].text.strip()
-            prompt = prompt.followed_by(text, REMINDER, form="json") if left == asked else None
+            prompt = prompt.append_turn(text, REMINDER, form="json") if left == asked else None
         items = [found[at] for at in range(len(questions))]
         # cost and thoughts are of all of them, and stand once
         shared = {"usage": usage, "notes": thought_note(answer.samples)}
@@ -232,7 +232,7 @@ class QuoteCheck:
             answer,
             quotable(example, question_counts=counts, references_count=self.references_count),
             must_quote=self.required and not (self.absence_counts and not answer.quote.strip()),
-            **shared_fields(example, answer.question, how="text", signature=self.signature),
+            **common_fields(example, answer.question, how="text", signature=self.signature),
             explanation=answer.text or None,
         )
 
@@ -269,59 +269,59 @@ def question_of(aspect: Aspect) -> str:
     return aspect.question or aspect.definition
 
 
-def read_quoted(sample: Sample) -> _Read:
+def read_quoted(sample: Sample) -> _QuotedReading:
     """Read answer and quotation: JSON, or lines that begin with `Answer:` and `Quote:`."""
     read = _read(_fields(sample.text))
     # An answer that was cut off by a filter behind its verdict is an answer.
     if read.verdict is not None:
         return read
-    return _Read(problem=_unread(sample))
+    return _QuotedReading(problem=_unread(sample))
 
 
-def read_several(sample: Sample, *, count: int) -> tuple[_Read, ...]:
+def read_several(sample: Sample, *, count: int) -> tuple[_QuotedReading, ...]:
     """Read the answers to numbered questions from JSON objects, each by its own number.
 
     A single one needs no number. One that is answered twice, and differently, has no answer.
     """
-    found: dict[int, list[_Read]] = {}
-    for number, fields in _numbered([part.value for part in find_json(sample.text)], None):
+    found: dict[int, list[_QuotedReading]] = {}
+    for number, fields in _iter_numbered([part.value for part in find_json(sample.text)], None):
         at = 1 if number is None and count == 1 else number
         if at is not None:
             found.setdefault(at, []).append(_read(fields))
     if not any(read.verdict for reads in found.values() for read in reads):
-        return (_Read(problem=_unread(sample)),) * count
+        return (_QuotedReading(problem=_unread(sample)),) * count
     settled = []
     for at in range(1, count + 1):
         reads = [read for read in found.get(at, ()) if read.verdict is not None]
         is_one = len({read.verdict for read in reads}) == 1
-        settled.append(reads[0] if is_one else _Read(problem="NoAnswerFound"))
+        settled.append(reads[0] if is_one else _QuotedReading(problem="NoAnswerFound"))
     return tuple(settled)
 
 
-def _numbered(held: object, number: int | None) -> Iterator[tuple[int | None, Json]]:
+def _iter_numbered(held: object, number: int | None) -> Iterator[tuple[int | None, Json]]:
     """Yield the objects with an answer below a JSON value, and the number of each."""
     if isinstance(held, list):
         for item in held:
-            yield from _numbered(item, None)
+            yield from _iter_numbered(item, None)
     elif isinstance(held, JsonObject):
-        fields = {normalized_key(name): value for name, value in held.items()}
+        fields = {normalize_key(name): value for name, value in held.items()}
         own = fields.get("number", number)
         if any(key in fields for key in _ANSWERS):
-            doubted = {normalized_key(name) for name in held.contradicted}
+            doubted = {normalize_key(name) for name in held.contradicted}
             if doubted.isdisjoint(_ANSWERS):
                 yield (int(str(own)) if str(own).isdigit() else None), fields
             return
         for name, item in held.items():
-            yield from _numbered(item, int(name) if name.strip().isdigit() else None)
+            yield from _iter_numbered(item, int(name) if name.strip().isdigit() else None)
 
 
-def _read(fields: Json) -> _Read:
+def _read(fields: Json) -> _QuotedReading:
     """Return what the fields of one answer say; no verdict if it is none of the words."""
     answer = next((fields[key] for key in _ANSWERS if key in fields), None)
     quote = next((fields[key] for key in _QUOTES if key in fields), "")
     reason = next((fields[key] for key in _REASONS if key in fields), "")
     word = " ".join(str(answer).lower().strip(" .\"'*").split())
-    return _Read(
+    return _QuotedReading(
         verdict=_VERDICTS.get(word) if isinstance(answer, str | bool) else None,
         quote=quote if isinstance(quote, str) else "",
         reason=reason if isinstance(reason, str) else "",
@@ -345,12 +345,14 @@ def _fields(text: str) -> Json:
             for name, colon, value in lines
             if colon
         ]
-    fields = [(normalized_key(name), value) for name, value in pairs]
+    fields = [(normalize_key(name), value) for name, value in pairs]
     answers = {str(value).lower() for name, value in fields if name in _ANSWERS}
     return dict(fields) if len(answers) == 1 else {}
 
 
-def _answered(question: Aspect, read: _Read, answer: Parsed[tuple[_Read, ...]]) -> QuotedAnswer:
+def _to_answer(
+    question: Aspect, read: _QuotedReading, answer: Parsed[tuple[_QuotedReading, ...]]
+) -> QuotedAnswer:
     """Return one of several answers; `text` has all of them if this one cannot be read."""
     is_read = read.verdict is not None
     return QuotedAnswer(
@@ -370,7 +372,7 @@ def _dry_run_answers(count: int) -> str:
     return '{"answers": [' + ", ".join(items) + "]}"
 
 
-def _problem(answer: Parsed[_Read]) -> str | None:
+def _problem(answer: Parsed[_QuotedReading]) -> str | None:
     if answer.read[0].verdict is not None:
         return None
     return "CutOff" if answer.cut else answer.read[0].problem

@@ -83,7 +83,7 @@ def tokens(text: str) -> list[str]:
     return _pattern(text).findall(text)
 
 
-def joined(text: str) -> list[bool]:
+def mark_joined(text: str) -> list[bool]:
     """Return whether each token is part of a longer word, where no quotation ends or begins."""
     spans = [match.span() for match in _pattern(text).finditer(text)]
     found = [False] * len(spans)
@@ -109,7 +109,7 @@ def is_word(token: str) -> bool:
     return any(map(str.isalnum, token))
 
 
-def stripped(found: list[str]) -> list[str]:
+def strip_punctuation(found: list[str]) -> list[str]:
     """Return tokens without punctuation around them, but for currencies, `%`, comparisons."""
     kept = [
         at for at, token in enumerate(found)
@@ -166,8 +166,8 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> str | None:
     nothing that the ellipsis leaves out of their sentences negates them.
     """
     shown = plain(quote)
-    whole = stripped(tokens(shown))
-    parts = [found for part in _GAP.split(shown) if (found := stripped(tokens(part)))]
+    whole = strip_punctuation(tokens(shown))
+    parts = [found for part in _GAP.split(shown) if (found := strip_punctuation(tokens(part)))]
     if not whole or not parts:
         return None
     # taken for Markdown's mark, unless the text compares that number in another way: then ">" may
@@ -237,7 +237,7 @@ def evidence_pieces(example: Example, *, question_counts: bool = True) -> list[P
 @lru_cache(maxsize=32)  # every question about a text quotes the same few
 def _read(text: str) -> tuple[tuple[list[str], list[bool]], ...]:
     """Return the spellings of a text: tokens, and whether each is part of a longer word."""
-    return tuple((tokens(shown), joined(shown)) for shown in map(plain, spellings(text)))
+    return tuple((tokens(shown), mark_joined(shown)) for shown in map(plain, spellings(text)))
 
 
 def _holds(
@@ -262,7 +262,7 @@ def _holds(
             if (
                 not _stands_after(source, start, not_after)
                 if ends is None
-                else any(at <= start and not _negated(source[at:start]) for at in reversed(ends))
+                else any(at <= start and not _negates(source[at:start]) for at in reversed(ends))
             ):
                 found.append(end)
         if not found:
@@ -300,7 +300,7 @@ def _positions(part: Sequence[str], source: Sequence[str]) -> Iterator[int]:
             yield at
 
 
-def _negated(gap: Sequence[str]) -> bool:
+def _negates(gap: Sequence[str]) -> bool:
     """Return whether what is left out of the sentences of two parts negates them."""
     ends = [at for at, token in enumerate(gap) if token in _SENTENCE_ENDS]
     beside = [*gap[: ends[0]], *gap[ends[-1] + 1 :]] if ends else gap

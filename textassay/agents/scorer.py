@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple
 from textassay.agents.aggregation import (
     EMPTY,
     aspect_fields,
+    common_fields,
     from_samples,
     from_text,
-    shared_fields,
 )
 from textassay.agents.ask import (
     REMINDER,
@@ -36,7 +36,7 @@ from textassay.agents.ask import (
     truncation_note,
 )
 from textassay.agents.prompt_template import BoundPrompt, Prompt
-from textassay.agents.reading.grammar import Form
+from textassay.agents.reading.grammar import RatingForm
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.json_in_prose import object_schema
 from textassay.agents.reading.labels import (
@@ -44,7 +44,7 @@ from textassay.agents.reading.labels import (
     Expectation,
     ScalePoint,
     dry_run_answer_of,
-    expected_rating,
+    expectation,
     form_for,
     is_whole,
     points_for,
@@ -113,7 +113,7 @@ class Scorer:
     ask: Ask
     method: str = "llm-score"
     how: RatingReading = "text"
-    form: Form = "number"
+    form: RatingForm = "number"
     parse_retries: int = 1
     structured: bool | None = None
     labels_prompt: str | None = None
@@ -248,12 +248,12 @@ class Scorer:
 
     @cached_property
     def _by_one_sample(self) -> Scorer:
-        ask = replace(self.ask.sampled(1), max_tokens=TOKENS_TO_SHOW)
+        ask = replace(self.ask.with_samples(1), max_tokens=TOKENS_TO_SHOW)
         return replace(self, how="text", ask=ask, parse_retries=0)
 
     @cached_property
     def _by_samples(self) -> Callable[[int], Scorer]:
-        return lru_cache(lambda n: replace(self, how="sampled", ask=self.ask.sampled(n)))
+        return lru_cache(lambda n: replace(self, how="sampled", ask=self.ask.with_samples(n)))
 
     @cached_property
     def _constants(self) -> Callable[[Aspect], _Constants]:
@@ -366,7 +366,7 @@ class Scorer:
         if rating.value not in {point.value for point in points}:
             message = f"the judge said {rating.value:g}, which is not one of the labels; use n=20"
             return Score.unscored("NotALabel", message, **about)
-        expected = expected_rating(sample, rating.span[0], points)
+        expected = expectation(sample, rating.span[0], points)
         if not isinstance(expected, Expectation):
             return Score.unscored(expected.type, expected.message, **about)
         names = list(aspect.labels) or [point.label for point in points]
@@ -418,7 +418,7 @@ class Scorer:
     ) -> Parsed[Rating | NoRating]:
         """Ask once more, in the chat, for the rating of a sample in which none could be read."""
         constants = self._constants(aspect)
-        chat = prompt.followed_by(
+        chat = prompt.append_turn(
             sample.text.strip(),
             REMINDER,
             form=form_for(aspect, self.form),
@@ -556,7 +556,7 @@ class LabelScorer(Scorer):
         about["evidence"] += tuple(
             {"text": label, "probability": round(share, 6)} for label, share in shares.items()
         )
-        value = _mapped(rating, (points[0].value, points[-1].value), aspect.scale)
+        value = _rescale(rating, (points[0].value, points[-1].value), aspect.scale)
         return Score(value=value, mass=response.mass, **about)
 
 
@@ -578,7 +578,7 @@ def _shares(logprobs: Mapping[str, float]) -> dict[str, float]:
     return {label: weight / total for label, weight in weights.items()}
 
 
-def _mapped(rating: float, own_scale: Scale, scale: Scale) -> float:
+def _rescale(rating: float, own_scale: Scale, scale: Scale) -> float:
     """Return a rating mapped from the scale in the prompt onto the aspect's."""
     share = (rating - own_scale[0]) / (own_scale[1] - own_scale[0])
     return min(max(scale[0] + share * (scale[1] - scale[0]), scale[0]), scale[1])
@@ -587,7 +587,7 @@ def _mapped(rating: float, own_scale: Scale, scale: Scale) -> float:
 TOKENS_PER_RATING, TOKENS_BESIDE = 24, 64
 
 
-class Ratings(Message, defer_build=True):
+class JointScores(Message, defer_build=True):
     """The ratings of one example on several aspects."""
 
     scores: tuple[Score, ...]
@@ -613,7 +613,7 @@ class JointScorer:
     """
 
     ask: Ask
-    form: Form = "number"
+    form: RatingForm = "number"
     parse_retries: int = 1
     max_tokens: int | None = None
     structured: bool | None = None
@@ -633,14 +633,14 @@ class JointScorer:
             return self.ask.model.capabilities.json_schema is True
         return self.structured
 
-    async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
+    async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> JointScores:
         """Return a score for each aspect, in order.
 
         If the judge gives no usable rating, the score has no value.
         """
         example = self.ask.prepare(example)
         if not example.output.strip():
-            return Ratings(scores=tuple(_score(example, aspect, None) for aspect in aspects))
+            return JointScores(scores=tuple(_score(example, aspect, None) for aspect in aspects))
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
         usage, left, truncated = Usage(), aspects, 0
@@ -667,18 +667,18 @@ class JointScorer:
             # Only the aspects that are left: a prompt with all of them would invite all ratings
             # again. If none was rated, it is the form that was missed.
             prompt = (
-                prompt.followed_by(answer.samples[0].text.strip(), REMINDER, form=again)
+                prompt.append_turn(answer.samples[0].text.strip(), REMINDER, form=again)
                 if left == requested
                 else self._prompt(example, left)
             )
         scores = tuple(_score(example, aspect, ratings[aspect.id]) for aspect in aspects)
         notes += (*truncation_note(truncated), *thought_note(answer.samples))
-        return Ratings(scores=scores, notes=tuple(notes), usage=usage)
+        return JointScores(scores=scores, notes=tuple(notes), usage=usage)
 
     def _prompt(self, example: Example, aspects: tuple[Aspect, ...]) -> Prompt:
         return self.ask.render(
             example,
-            aspects=_shown(aspects, self.form),
+            aspects=_describe_aspects(aspects, self.form),
             form=self.form,
             structured=self.asks_for_json,
         )
@@ -737,7 +737,7 @@ class _ShownAspect(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _shown(aspects: tuple[Aspect, ...], form: Form) -> tuple[_ShownAspect, ...]:
+def _describe_aspects(aspects: tuple[Aspect, ...], form: RatingForm) -> tuple[_ShownAspect, ...]:
     ends = [points_of(aspect.scale, form) for aspect in aspects]
     return tuple(
         _ShownAspect(_key(a), a.name, a.definition, points[0].label, points[-1].label)
@@ -758,7 +758,7 @@ def _incomplete(answer: Parsed[JointAnswer], left: tuple[Aspect, ...]) -> Json:
 
 def _score(example: Example, aspect: Aspect, rating: float | NoRating | None) -> Score:
     """Return the score of one aspect; `None` stands for a text that is empty."""
-    about = shared_fields(example, aspect, how="text")
+    about = common_fields(example, aspect, how="text")
     if rating is None:
         return Score.unscored(EMPTY.type, EMPTY.message, **about)
     if isinstance(rating, NoRating):
@@ -781,7 +781,7 @@ class IndividualScorer:
         """6 hex digits for the words that are sent, with the model's name."""
         return f"{self.scorer.prompt_digest}|{self.scorer.ask.model.name}"
 
-    async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
+    async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> JointScores:
         """Return a score for each aspect, in order; only the whole has a usage."""
         scores = await gather(self.scorer(example, aspect) for aspect in aspects)
         usage = sum((score.usage for score in scores), Usage())
@@ -792,4 +792,4 @@ class IndividualScorer:
         # Their cost stands on the whole; counted on each score as well, it would be paid twice in
         # the sums.
         freed = tuple(score.model_copy(update={"usage": Usage()}) for score in scores)
-        return Ratings(scores=freed, notes=truncation_note(cut), usage=usage)
+        return JointScores(scores=freed, notes=truncation_note(cut), usage=usage)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from textassay.agents.aggregation import EMPTY, shared_fields
+from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.ask import Ask, truncation_note
-from textassay.agents.prompt_template import PromptPart, Task, joined_text, material_texts
-from textassay.agents.questions import QuestionSet, Reply
+from textassay.agents.prompt_template import PromptPart, Task, join_messages, material_texts
+from textassay.agents.questions import QuestionSet, TypedReply
 from textassay.agents.reading.labels import is_whole
 from textassay.runtime.calls.deciding import decider, possible_ways
 from textassay.runtime.calls.sharing import SharedCalls
@@ -61,7 +61,7 @@ class Asked(NamedTuple):
     truncated_tokens: int
 
 
-class _Material(NamedTuple):
+class _QuestionMaterial(NamedTuple):
     texts: tuple[NamedText, ...]
     images: tuple[Image, ...]
     truncatable: str
@@ -81,7 +81,7 @@ class QuestionBatcher:
 
     def __init__(self, model: Model) -> None:
         self._model = decider(model)
-        self._waiting: dict[_Material, dict[Question, None]] = {}
+        self._waiting: dict[_QuestionMaterial, dict[Question, None]] = {}
         self._shared: SharedCalls[_Answered] = SharedCalls()
 
     async def ask(
@@ -99,7 +99,7 @@ class QuestionBatcher:
         Raises:
             ModelError: The model could not be asked.
         """
-        material = _Material(texts, images, truncatable, draw, joint)
+        material = _QuestionMaterial(texts, images, truncatable, draw, joint)
         while True:
             self._waiting.setdefault(material, {})[question] = None
             answered, is_first = await self._shared.join(material, lambda: self._send(material))
@@ -109,7 +109,7 @@ class QuestionBatcher:
                 answer = answered.answers[question]
                 return Asked(answer, answered.way, usage, answered.truncated_tokens)
 
-    async def _send(self, material: _Material) -> _Answered:
+    async def _send(self, material: _QuestionMaterial) -> _Answered:
         await asyncio.sleep(0)  # until all that is asked in this turn of the loop is there
         questions = tuple(self._waiting.pop(material))
         response = await self._model.decide(
@@ -170,7 +170,7 @@ class QuestionScorer:
             shown: What else the question names, such as `steps`; `None` for what it does without.
         """
         example = self.ask.prepare(example)
-        about = shared_fields(example, aspect, how="decision", signature=self.signature)
+        about = common_fields(example, aspect, how="decision", signature=self.signature)
         if not example.output.strip():
             return Score.unscored(EMPTY.type, EMPTY.message, **about)
         asked = await self._batcher.ask(
@@ -196,9 +196,9 @@ class QuestionScorer:
         }
         if aspect.labels:
             template = self._label_ask.template
-            text = joined_text(template.render(aspect=aspect, **values).messages)
+            text = join_messages(template.render(aspect=aspect, **values).messages)
             return Question.choice(text, aspect.labels)
-        text = joined_text(self.ask.template.render(aspect=aspect, **values).messages)
+        text = join_messages(self.ask.template.render(aspect=aspect, **values).messages)
         return Question.rating(text, levels_of(aspect))
 
     @cached_property
@@ -291,7 +291,7 @@ class TypedAnswerer:
     ask: Ask
     """Model, task and the prompt that words the question."""
 
-    async def __call__(self, question: SubQuestion, question_set: QuestionSet) -> Reply:
+    async def __call__(self, question: SubQuestion, question_set: QuestionSet) -> TypedReply:
         """Return the answer with P(yes) among yes and no, and the mass of both where it is known.
 
         Args:
@@ -299,7 +299,7 @@ class TypedAnswerer:
             question_set: What it is answered from, its texts without delimiters.
         """
         form = question_set.form
-        text = joined_text(
+        text = join_messages(
             self.ask.template.render(
                 names=question_set.names,
                 definition=form.definition if form is not None else "",
@@ -314,7 +314,7 @@ class TypedAnswerer:
             images=question_set.images,
             truncatable=next((part.name for part in texts if source and part.text == source), ""),
         )
-        reply = Reply(
+        reply = TypedReply(
             question=question,
             way=asked.way,
             samples=asked.way.samples or None,

@@ -22,28 +22,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from textassay.agents.prompt_template import Task
-from textassay.annotate.ratings import rated_row
-from textassay.annotate.study import Question
+from textassay.annotate.ratings import to_row
+from textassay.annotate.study import RatingQuestion
 from textassay.runtime.data.cells import FieldError, advice, finite
+from textassay.runtime.data.files import Csv
 from textassay.runtime.data.ratings import LabelReader
-from textassay.runtime.data.tables import Csv
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.labels import NONE_OF_THEM, LabelSets, known_pair, majority
+from textassay.runtime.labels import NONE_OF_THEM, LabelSets, find_pair, majority
 from textassay.runtime.messages import Example
 
-Rating = float | str | tuple[str, ...] | None
+ImportedRating = float | str | tuple[str, ...] | None
 TEXTS = ("source", "context", "output")
 """Fields of an example that raters are shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
+class ImportedRatings:
     """One rating by one person."""
 
     id: str
     aspect: str  # what was rated
     rater: str  # name in the other tool
-    value: Rating  # a number, a label, or several labels; `None` if the rater declined
+    value: ImportedRating  # a number, a label, or several labels; `None` if the rater declined
 
 
 class ReadRatings(NamedTuple):
@@ -109,10 +109,10 @@ def read(name: str, path: str | Path, labels: LabelSets | None = None) -> ReadRa
     return ReadRatings(rows, left_out.notes)
 
 
-def _refuse_mixed(path: Path, rated: Iterable[Rated], labels: LabelSets) -> None:
+def _refuse_mixed(path: Path, rated: Iterable[ImportedRatings], labels: LabelSets) -> None:
     """Refuse words among the numbers of an aspect, such as `4,5` or `N/A`."""
-    number_of: dict[str, Rated] = {}
-    word_of: dict[str, Rated] = {}
+    number_of: dict[str, ImportedRatings] = {}
+    word_of: dict[str, ImportedRatings] = {}
     for one in rated:
         if one.aspect not in labels and isinstance(one.value, float | str):
             known = number_of if isinstance(one.value, float) else word_of
@@ -125,14 +125,14 @@ def _refuse_mixed(path: Path, rated: Iterable[Rated], labels: LabelSets) -> None
             )
 
 
-def merge_raters(rated: Iterable[Rated]) -> list[dict[str, Any]]:
+def merge_raters(rated: Iterable[ImportedRatings]) -> list[dict[str, Any]]:
     """Return one row per example with the raters in a fixed order.
 
     A later rating replaces an earlier. Of labels without numbers `human` has what most raters
     chose, and nothing of several labels.
     """
     raters: dict[str, int] = {}
-    values: dict[str, dict[str, dict[int, Rating]]] = {}
+    values: dict[str, dict[str, dict[int, ImportedRating]]] = {}
     for one in rated:
         # numbers hide the names that other tools export, which are often those of persons
         number = raters.setdefault(one.rater, len(raters))
@@ -170,7 +170,7 @@ def with_examples(
     lacking = [row["id"] for row in rows if row["id"] not in by_id]
     if lacking:
         raise DataError(f"{len(lacking)} rated ids are not in the data, such as {lacking[0]!r}")
-    return [rated_row(by_id[row["id"]], row) for row in rows]
+    return [to_row(by_id[row["id"]], row) for row in rows]
 
 
 def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> list[Path]:
@@ -194,7 +194,7 @@ def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> l
     return written
 
 
-def _as_set(rating: Rating) -> list[str] | None:
+def _as_set(rating: ImportedRating) -> list[str] | None:
     if rating is None:
         return None
     return list(rating) if isinstance(rating, tuple) else [str(rating)]
@@ -210,7 +210,7 @@ def _middle(given: Sequence[Any]) -> float | str | None:
     return majority(map(str, present))
 
 
-def _rating(value: object) -> Rating:
+def _rating(value: object) -> ImportedRating:
     """Return a number, a label, or several labels."""
     if isinstance(value, list):
         labels = tuple(str(one).strip() for one in value)
@@ -234,7 +234,7 @@ def _rating(value: object) -> Rating:
 # ---- CSV: one line per rating ----
 
 
-def _read_csv(path: Path, left_out: LeftOut, labels: LabelSets) -> Iterator[Rated]:
+def _read_csv(path: Path, left_out: LeftOut, labels: LabelSets) -> Iterator[ImportedRatings]:
     table = Csv(path)
     for number, row in table.rows():
         if lacking := [name for name in ("id", "aspect", "rater", "value") if name not in row]:
@@ -243,7 +243,7 @@ def _read_csv(path: Path, left_out: LeftOut, labels: LabelSets) -> Iterator[Rate
         value = row["value"]
         if table.decimal == "," and finite(value.replace(",", ".")) is not None:
             value = value.replace(",", ".")
-        yield Rated(row["id"], row["aspect"], row["rater"], _rating(value))
+        yield ImportedRatings(row["id"], row["aspect"], row["rater"], _rating(value))
 
 
 def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
@@ -283,7 +283,9 @@ _SIDES = {"left": 1.0, "right": 0.0}
 """What is chosen in a `<Pairwise>`, as a preference for the first text."""
 
 
-def _read_label_studio(path: Path, left_out: LeftOut, labels: LabelSets) -> Iterator[Rated]:
+def _read_label_studio(
+    path: Path, left_out: LeftOut, labels: LabelSets
+) -> Iterator[ImportedRatings]:
     text = path.read_text(encoding="utf-8-sig")
     if not text.lstrip().startswith(("[", "{")):
         rows = [row for _, row in Csv(path).rows()]
@@ -303,7 +305,9 @@ def _tasks(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.split("\n") if line.strip()]
 
 
-def _of_annotations(tasks: Iterable[dict[str, Any]], left_out: LeftOut) -> Iterator[Rated]:
+def _of_annotations(
+    tasks: Iterable[dict[str, Any]], left_out: LeftOut
+) -> Iterator[ImportedRatings]:
     """Yield the ratings of an export as JSON."""
     for task in tasks:
         id_ = _id_of(task["data"], task.get("id"), left_out)
@@ -317,14 +321,14 @@ def _of_annotations(tasks: Iterable[dict[str, Any]], left_out: LeftOut) -> Itera
             user = annotation.get("completed_by")
             rater = str(user.get("id") if isinstance(user, dict) else user)
             for aspect, rating in _of_results(annotation.get("result") or (), left_out):
-                yield Rated(id_, aspect, rater, rating)
+                yield ImportedRatings(id_, aspect, rater, rating)
 
 
 def _of_results(
     results: Iterable[dict[str, Any]], left_out: LeftOut
-) -> Iterator[tuple[str, Rating]]:
+) -> Iterator[tuple[str, ImportedRating]]:
     """Yield what one rater says of one text; ratings of several regions of it are none of it."""
-    found: dict[str, list[Rating]] = {}
+    found: dict[str, list[ImportedRating]] = {}
     for result in results:
         name, kind = result.get("from_name"), result.get("type", "other")
         value = result.get("value")
@@ -351,7 +355,7 @@ def _answer(value: Mapping[str, Any]) -> Any:
 
 def _of_columns(
     rows: Iterable[Mapping[str, Any]], left_out: LeftOut, labels: LabelSets
-) -> Iterator[Rated]:
+) -> Iterator[ImportedRatings]:
     """Yield the ratings of JSON-MIN, CSV or TSV, which have a column for each question.
 
     Numbers, choices, words for yes and no, and what the task names as labels are ratings.
@@ -366,11 +370,11 @@ def _of_columns(
             value = _parsed(cell)
             if isinstance(value, Mapping):
                 value = _answer(value)
-            is_word = isinstance(value, str) and name not in labels and known_pair(value) is None
+            is_word = isinstance(value, str) and name not in labels and find_pair(value) is None
             if value is None or is_word or _is_listed_object(value):
                 left_out.add(f"{name} (texts and regions)")
                 continue
-            yield Rated(id_, name, str(row["annotator"]), _rating(value))
+            yield ImportedRatings(id_, name, str(row["annotator"]), _rating(value))
 
 
 def _is_listed_object(value: Any) -> bool:
@@ -421,9 +425,9 @@ def _quoted(text: str) -> str:
     return f'"{html.escape(text, quote=True)}"'
 
 
-Reader = Callable[[Path, LeftOut, LabelSets], Iterator[Rated]]
+ExportReader = Callable[[Path, LeftOut, LabelSets], Iterator[ImportedRatings]]
 Writer = Callable[[list[Example], Task], dict[str, str]]
-FORMATS: Mapping[str, tuple[Reader, Writer]] = {
+FORMATS: Mapping[str, tuple[ExportReader, Writer]] = {
     "csv": (_read_csv, _write_csv),
     "label-studio": (_read_label_studio, _write_label_studio),
 }
@@ -441,22 +445,22 @@ def _labels(examples: list[Example], task: Task) -> list[tuple[str, str]]:
     return [(field, getattr(task, f"{field}_name")) for field in TEXTS if field in present]
 
 
-def _questions(task: Task) -> list[Question]:
-    return [Question.of(aspect, paired=False) for aspect in task.aspects]
+def _questions(task: Task) -> list[RatingQuestion]:
+    return [RatingQuestion.of(aspect, paired=False) for aspect in task.aspects]
 
 
-def _meanings(question: Question) -> str:
+def _meanings(question: RatingQuestion) -> str:
     """Return what each label means, as far as the task says it."""
     return "; ".join(f"{name}: {meaning}" for name, meaning in question.labels if meaning)
 
 
-def _defined(question: Question) -> str:
+def _defined(question: RatingQuestion) -> str:
     """Return an aspect's definition with what its labels mean."""
     meanings = _meanings(question)
     return f"{question.definition} ({meanings})" if meanings else question.definition
 
 
-def _choices(question: Question) -> list[str]:
+def _choices(question: RatingQuestion) -> list[str]:
     """Return what raters choose from, by the names of labels."""
     if not question.labels:
         return [f"{value:g}" for value in question.values]

@@ -22,8 +22,8 @@ from typing import Any, Self
 
 import filelock
 
+from textassay.agreement.raters import RaterAgreement, rater_agreement
 from textassay.annotate.study import Study
-from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import DataError, StorageError
@@ -256,18 +256,18 @@ def rating_rows(ratings: Answers) -> list[dict[str, Any]]:
     for key, example in ratings.study.by_key.items():
         answers = ratings.first_ratings(key)
         if answers:
-            rated = _rated(ratings, answers)
+            rated = _merge_answers(ratings, answers)
             if key in again:
                 rated["repeated"] = again[key]
             if ratings.study.guidelines is not None:
                 rated["guidelines"] = ratings.study.guidelines.as_dict()
             if example.id in ratings.study.probabilities:
                 rated[SAMPLING_PROBABILITY] = ratings.study.probabilities[example.id]
-            lines.append(rated_row(example, rated))
+            lines.append(to_row(example, rated))
     return lines
 
 
-def rated_row(example: Example, rated: Mapping[str, Any]) -> dict[str, Any]:
+def to_row(example: Example, rated: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row that is read as the example with other ratings."""
     row = example.model_dump(exclude_defaults=True, exclude={"human", "annotators"})
     if "messages" in row:
@@ -318,7 +318,7 @@ def self_agreement(ratings: Answers) -> dict[str, dict[str, Any]]:
     return by_aspect
 
 
-def _rated(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict[str, Any]:
+def _merge_answers(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict[str, Any]:
     human: dict[str, float | str] = {}
     annotators: dict[str, list[Any]] = {}
     for question in ratings.study.questions:

@@ -69,7 +69,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+AnnotationHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class Allocation:
             lease.until = now + self._lease_seconds
         return [(lease.visit, lease.position) for lease in held[:count]]
 
-    def swapped(self, visit: Visit) -> bool:
+    def is_swapped(self, visit: Visit) -> bool:
         """Return whether a comparison shows its second text first.
 
         At random, and differently when repeated.
@@ -244,7 +244,7 @@ class AnnotationServer:
             await self._write()
 
     @web.middleware
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _guard(self, request: web.Request, handler: AnnotationHandler) -> web.StreamResponse:
         # before anything else, and so before the token is looked at
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         # proxies pass the name on with or without a port
@@ -356,18 +356,18 @@ class AnnotationServer:
             seconds=float(min(max(sent["seconds"], 0), 86400)),
             # the server's count: a page that is open twice would report a position twice
             position=len(rater.visits) if known is None else known.position,
-            swapped=self.assignment.swapped(visit),
+            swapped=self.assignment.is_swapped(visit),
             comment=comment[:MAX_COMMENT],
         )
 
     def _as_shown(self, visit: Visit, ratings: dict[str, float | None]) -> dict[str, float | None]:
         """Reverse the choices of a swapped comparison: what is kept is always about `output`."""
-        if not self.assignment.swapped(visit):
+        if not self.assignment.is_swapped(visit):
             return ratings
         return {name: None if value is None else 1.0 - value for name, value in ratings.items()}
 
     def _item(self, visit: Visit, position: int) -> dict[str, Any]:
-        swapped = self.assignment.swapped(visit)
+        swapped = self.assignment.is_swapped(visit)
         item = self.ratings.study.browser_item(visit.key, swapped=swapped)
         return {**item, "repeat": visit.repeat, "position": position}
 

@@ -28,19 +28,19 @@ MAX_BUTTONS = 11
 MOST_OF_PIECE = 20_000
 """Characters of a turn, a result of a tool or a passage; the middle of a longer one is left out."""
 
-QuestionKind = Literal["buttons", "number", "yes-no", "choice", "labels", "several"]
+RatingQuestionKind = Literal["buttons", "number", "yes-no", "choice", "labels", "several"]
 
 CHOICES = ((1.0, "first"), (0.5, "equal"), (0.0, "second"))
 """Ratings of a comparison: how much better `output` is than `output_b`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RatingQuestion:
     """One aspect as a rater is asked for it."""
 
     aspect: str
     definition: str  # what to look at, in the task's words
-    kind: QuestionKind  # how it is answered
+    kind: RatingQuestionKind  # how it is answered
     # ratings that may be given, lowest first; the two ends of the scale for `number`
     values: tuple[float, ...]
     # the fields that follow are told by the task's digest
@@ -57,7 +57,7 @@ class Question:
             object.__setattr__(self, "names", (self.aspect,))
 
     @classmethod
-    def of(cls, aspect: Aspect, *, paired: bool) -> Question:
+    def of(cls, aspect: Aspect, *, paired: bool) -> RatingQuestion:
         """Return the question that asks for an aspect's rating."""
         if paired:
             values = tuple(value for value, _ in reversed(CHOICES))
@@ -152,7 +152,7 @@ class Study:
         self.task, self.per_item, self.seed = task, per_item, seed
         self.repeat_share, self.guidelines = repeat_share, guidelines
         self.probabilities = dict(probabilities or {})
-        self.examples = _chosen(tuple(examples), self.probabilities)
+        self.examples = _choose(tuple(examples), self.probabilities)
         paired = {OTHER_OUTPUT in example.meta for example in self.examples}
         if len(paired) > 1:
             raise ConfigurationError(
@@ -160,7 +160,7 @@ class Study:
                 "texts in two studies"
             )
         self.paired = paired == {True}
-        self.questions = tuple(Question.of(a, paired=self.paired) for a in task.aspects)
+        self.questions = tuple(RatingQuestion.of(a, paired=self.paired) for a in task.aspects)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -220,10 +220,10 @@ class Study:
         return {
             "key": key,
             "given": [
-                _given(labels.get(part.kind, self.task.context_name), part) for part in given
+                _to_piece(labels.get(part.kind, self.task.context_name), part) for part in given
             ],
-            "outputs": [_shown(label, text) for label, text in outputs],
-            "images": [_shown(image.label, for_page(image)) for image in example.images],
+            "outputs": [_show(label, text) for label, text in outputs],
+            "images": [_show(image.label, for_page(image)) for image in example.images],
         }
 
     def check(self, ratings: object) -> dict[str, float | None]:
@@ -259,7 +259,7 @@ class Study:
         ).hexdigest()
 
 
-def _chosen(examples: Sequence[Example], sampled: Mapping[str, float]) -> tuple[Example, ...]:
+def _choose(examples: Sequence[Example], sampled: Mapping[str, float]) -> tuple[Example, ...]:
     if sampled:
         lacking = sampled.keys() - {example.id for example in examples}
         if lacking:
@@ -272,15 +272,15 @@ def _chosen(examples: Sequence[Example], sampled: Mapping[str, float]) -> tuple[
     return tuple(examples)
 
 
-def _given(label: str, part: Part) -> dict[str, Any]:
+def _to_piece(label: str, part: Part) -> dict[str, Any]:
     """Return a text, or a conversation or passages as pieces."""
     if not part.pieces:
-        return _shown(label, part.text)
+        return _show(label, part.text)
     pieces = [browser_piece(piece, _clean(piece.text), _clean) for piece in part.pieces]
     return {"label": label, "pieces": pieces}
 
 
-def _shown(label: str, text: str) -> dict[str, Any]:
+def _show(label: str, text: str) -> dict[str, Any]:
     return {"label": label, "text": _clean(text)}
 
 

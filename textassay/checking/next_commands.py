@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from textassay.checking.table_reader import Cells, RawTable, is_plain
-from textassay.checking.verdicts import Row, Use
+from textassay.checking.table_reader import CellReader, RawTable, is_plain
+from textassay.checking.verdicts import Use, VerdictRow
 
-AGREEMENT = "meta"
+AGREEMENT = "agreement"
 """The command that prints every measure of agreement."""
 PAGE = "check.html"
 _OUTPUTS = ("output", "answer", "response", "summary", "text", "completion", "hypothesis")
@@ -31,12 +31,12 @@ class Reading:
     """Flags of the check that was made."""
 
 
-def commands_for(row: Row, reading: Reading) -> tuple[str, ...]:
+def commands_for(row: VerdictRow, reading: Reading) -> tuple[str, ...]:
     """Return the next command of each use, the most urgent first, and the page."""
     return tuple(dict.fromkeys(_commands(row, reading)))
 
 
-def _commands(row: Row, reading: Reading) -> Iterator[str]:
+def _commands(row: VerdictRow, reading: Reading) -> Iterator[str]:
     if reading.rooms:
         for use, verdict in row.uses.items():
             if (command := _of(use, verdict.answer, row, reading)) is not None:
@@ -45,7 +45,7 @@ def _commands(row: Row, reading: Reading) -> Iterator[str]:
         yield _typed("check", *reading.data, *reading.options, "--html", PAGE)
 
 
-def _of(use: Use, answer: str, row: Row, reading: Reading) -> tuple[str, ...] | None:
+def _of(use: Use, answer: str, row: VerdictRow, reading: Reading) -> tuple[str, ...] | None:
     by = ("--by", "system") if reading.has_systems else ()
     match use, answer:
         case ("compare", "yes" | "corrected"):
@@ -68,7 +68,7 @@ def _typed(*words: str) -> str:
 def reading_of(
     path: Path,
     table: RawTable,
-    columns: Mapping[str, Cells],
+    columns: Mapping[str, CellReader],
     pair: tuple[str, Sequence[str]],
     group: str | None,
     system: str | None,
@@ -83,7 +83,7 @@ def reading_of(
 def _rooms(
     path: Path,
     table: RawTable,
-    columns: Mapping[str, Cells],
+    columns: Mapping[str, CellReader],
     judge: str,
     people: Sequence[str],
     group: str | None,

@@ -8,17 +8,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.meta.correlation import Codes, Floats
+from textassay.agreement.correlation import Codes, Floats
 
-Kind = Literal["number", "label"]
-Scale = tuple[float, float]
+RatingKind = Literal["number", "label"]
+PairScale = tuple[float, float]
 Mask = NDArray[np.bool_]
 PASSING = 0.75
 """Where passing begins on a scale of numbers, from its low end: 4 of 1 to 5, 3 of 0 to 4."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class JudgedPair:
     """One judge and one thing that people rated.
 
     Of labels the numbers are positions in `labels`. Of two labels the second is the one that
@@ -46,15 +46,15 @@ class Pair:
     """Names of people's labels; empty for numbers."""
     judge_labels: bool = False
     """Whether the judge's scores are positions in `labels`."""
-    scale: Scale = (0.0, 1.0)
+    scale: PairScale = (0.0, 1.0)
     """Ends of people's scale."""
-    judge_scale: Scale = (0.0, 1.0)
+    judge_scale: PairScale = (0.0, 1.0)
     """Ends of the judge's scale."""
     unscored: int = 0
     """Rows that people rated and the judge did not: no answer, abstained, invalid or an error."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> RatingKind:
         """Whether people gave labels or numbers."""
         return "label" if self.labels else "number"
 
@@ -68,7 +68,7 @@ class Pair:
         """Rows with a score and a rating, shape (n,)."""
         return ~np.isnan(self.scores) & ~np.isnan(self.ratings)
 
-    def only(self, rows: Mask) -> Pair:
+    def only(self, rows: Mask) -> JudgedPair:
         """Return some of the rows, with sources numbered from 0."""
         return replace(
             self,
@@ -102,5 +102,5 @@ class Pair:
         return np.asarray(self.scale[0] + share * (self.scale[1] - self.scale[0]))
 
 
-def _passing(scale: Scale) -> float:
+def _passing(scale: PairScale) -> float:
     return scale[0] + PASSING * (scale[1] - scale[0])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.checking.phrases import interval, percent_interval, upper
-from textassay.checking.verdicts import USES, Answer, Row, Use
+from textassay.checking.verdicts import USES, Use, UseAnswer, VerdictRow
 from textassay.runtime.errors import UnknownName
 from textassay.table import Alert, Column, Displayed, Interval, Note, Table, printable, to_html
 
@@ -19,14 +19,14 @@ FOR: dict[Use, str] = {
     "texts": "for single texts",
 }
 """How a sentence names a use."""
-WORDS: dict[Answer, str] = {
+WORDS: dict[UseAnswer, str] = {
     "yes": "yes",
     "corrected": "yes, with correction",
     "no": "not yet",
     "unknown": "unknown",
 }
 """How a sentence names a verdict."""
-_RANKS: dict[Answer, int] = {"yes": 3, "corrected": 2, "unknown": 1, "no": 0}
+_RANKS: dict[UseAnswer, int] = {"yes": 3, "corrected": 2, "unknown": 1, "no": 0}
 _COLUMNS = (
     Column("judge", "judge"), Column("human", "people"), Column("n", "n", "count"),
     Column("groups", "sources", "count"), Column("agreement", "agreement", "interval"),
@@ -46,14 +46,14 @@ class Check(Displayed):
         'yes'
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[VerdictRow, ...]
     """One per judge and thing that people rated, the one that is nearest to people first."""
     next: tuple[str, ...]
     """Commands that come next."""
     notes: tuple[Note, ...] = ()
     """What to know about how the data were read."""
 
-    def verdict(self, use: str, judge: str | None = None) -> Answer:
+    def verdict(self, use: str, judge: str | None = None) -> UseAnswer:
         """Return the verdict for one use: `yes`, `corrected`, `no` or `unknown`.
 
         Args:
@@ -70,7 +70,7 @@ class Check(Displayed):
             raise UnknownName("judge", str(judge), [row.pair.judge for row in self.rows])
         answers = [row.uses[use].answer for row in rows]
         # one judge that fails fails the gate; only then does one that is unknown leave it open
-        order: tuple[Answer, ...] = ("no", "unknown", "corrected", "yes")
+        order: tuple[UseAnswer, ...] = ("no", "unknown", "corrected", "yes")
         return min(answers, key=order.index)
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,9 +116,9 @@ class Check(Displayed):
         return paragraphs + "".join(map(to_html, self.tables()))
 
 
-def headline(row: Row, *, several: bool) -> str:
+def headline(row: VerdictRow, *, several: bool) -> str:
     """Return the verdict in one sentence, from the most that a judge may do to the least."""
-    parts: dict[Answer, list[str]] = {}
+    parts: dict[UseAnswer, list[str]] = {}
     for use in USES:
         parts.setdefault(row.uses[use].answer, []).append(FOR[use])
     who = f"{row.pair.judge}: " if several else ""
@@ -134,7 +134,7 @@ def headline(row: Row, *, several: bool) -> str:
     return f"{who}{'; '.join([first, *(one[:1].lower() + one[1:] for one in others)])}."
 
 
-def _what(row: Row) -> str:
+def _what(row: VerdictRow) -> str:
     name, figure = main_figure(row)
     sources = f" of {row.groups:,} sources" if row.pair.has_groups else ""
     begin = f"On {row.n:,} texts{sources} "
@@ -159,13 +159,13 @@ def _what(row: Row) -> str:
     return f"{begin}{row.pair.judge} follows {row.pair.human} with r {interval(figure)}.{ending}"
 
 
-def main_figure(row: Row) -> tuple[str, Interval]:
+def main_figure(row: VerdictRow) -> tuple[str, Interval]:
     """Return the figure that sums up how a judge agrees, by its name."""
     name = "accuracy" if row.pair.judge_labels else "pearson"
     return name, row.agreement.get(name, Interval(None))
 
 
-def _reasons(row: Row) -> Iterator[str]:
+def _reasons(row: VerdictRow) -> Iterator[str]:
     """Yield the verdict on each use with its reason; a reason of all uses once."""
     if len({row.uses[use].why for use in USES}) == 1:
         yield row.uses["compare"].why
@@ -174,11 +174,11 @@ def _reasons(row: Row) -> Iterator[str]:
         yield f"{upper(FOR[use])}: {WORDS[row.uses[use].answer]}. {row.uses[use].why}"
 
 
-def _cell(answer: Answer) -> str:
+def _cell(answer: UseAnswer) -> str:
     return Alert(WORDS[answer]) if answer == "no" else WORDS[answer]
 
 
-def _unscored(rows: Sequence[Row]) -> Iterator[Note]:
+def _unscored(rows: Sequence[VerdictRow]) -> Iterator[Note]:
     for row in rows:
         if row.pair.unscored:
             total = row.pair.unscored + row.n
@@ -189,7 +189,7 @@ def _unscored(rows: Sequence[Row]) -> Iterator[Note]:
             )
 
 
-def sort_rows(rows: Sequence[Row]) -> tuple[Row, ...]:
+def sort_rows(rows: Sequence[VerdictRow]) -> tuple[VerdictRow, ...]:
     """Return rows with the judge first that may do the most, then the one nearest to people."""
     return tuple(
         sorted(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from textassay.checking import vocabulary
-from textassay.checking.table_reader import Cells, RawTable, polarity, read_cells
+from textassay.checking.table_reader import CellReader, RawTable, polarity, read_cells
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 _JUDGE, _PEOPLE = vocabulary.levels("judge"), vocabulary.levels("people")
@@ -51,7 +51,7 @@ def words_of(name: str) -> list[str]:
 
 def find_roles(
     table: RawTable,
-    columns: dict[str, Cells],
+    columns: dict[str, CellReader],
     *,
     judge: Sequence[str] = (),
     human: Sequence[str] = (),
@@ -117,7 +117,7 @@ def _repeats(cells: Sequence[object]) -> bool:
     return 1 < len(set(known)) < len(known)
 
 
-def _is_name_of_systems(cells: Cells | None) -> bool:
+def _is_name_of_systems(cells: CellReader | None) -> bool:
     if cells is None or cells.kind not in ("words", "number"):
         return False
     known = {str(value) for value in cells.filled}
@@ -126,7 +126,7 @@ def _is_name_of_systems(cells: Cells | None) -> bool:
     return are_names and 2 <= len(known) <= max(2, len(cells.filled) // 2)
 
 
-def _may_rate(name: str, cells: Cells) -> bool:
+def _may_rate(name: str, cells: CellReader) -> bool:
     """Return whether a column may hold scores or ratings."""
     if cells.kind not in ("number", "words"):
         return False
@@ -166,7 +166,7 @@ def _strength(words: set[str], levels: Sequence[frozenset[str]]) -> int:
 
 def _sides(
     table: RawTable,
-    columns: dict[str, Cells],
+    columns: dict[str, CellReader],
     candidates: list[str],
     judges: list[str],
     people: list[str],
@@ -203,7 +203,7 @@ def _strongest(sides: dict[str, tuple[str | None, int]], side: str) -> list[str]
 
 
 def _fitting(
-    columns: dict[str, Cells],
+    columns: dict[str, CellReader],
     sides: dict[str, tuple[str | None, int]],
     side: str,
     found: list[str],
@@ -221,7 +221,7 @@ def _fitting(
     return _strongest({one: sides[one] for one in fits if one not in others}, side)
 
 
-def _comparable(a: Cells, b: Cells) -> bool:
+def _comparable(a: CellReader, b: CellReader) -> bool:
     """Return whether two columns can say the same: numbers, or labels that occur in both."""
     if a.kind == b.kind == "number":
         return True
@@ -231,7 +231,7 @@ def _comparable(a: Cells, b: Cells) -> bool:
 
 
 def _alike(
-    columns: dict[str, Cells], left: list[str], known: list[str]
+    columns: dict[str, CellReader], left: list[str], known: list[str]
 ) -> tuple[list[str], list[str]]:
     """Return the columns that may be the other side: all of one kind, if there are several."""
     if len(left) <= 1:
@@ -241,7 +241,7 @@ def _alike(
     return fitting, [name for name in left if name not in fitting]
 
 
-def _form(cells: Cells) -> tuple[str, float]:
+def _form(cells: CellReader) -> tuple[str, float]:
     """Return what values look like: words, or numbers up to about so much."""
     if cells.kind == "words":
         return "words", 0

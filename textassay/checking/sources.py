@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from textassay.agreement.correlation import Codes, Floats
 from textassay.checking.next_commands import Reading, reading_of
-from textassay.checking.pair import Pair, Scale
+from textassay.checking.pair import JudgedPair, PairScale
 from textassay.checking.roles import Roles, by_rater, find_roles
 from textassay.checking.table_reader import (
-    Cells,
+    CellReader,
     RawTable,
     are_grades,
     polarity,
     read_cells,
     read_table,
 )
-from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import YES_NO, majority
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
 if TYPE_CHECKING:
-    from textassay.calibration.columns import Columns
+    from textassay.estimation.columns import Columns
 
 _TOPS = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 100.0)
 """Upper ends of the scales that people use."""
@@ -37,10 +37,10 @@ _LONGEST_NAME = 30
 """Characters of the names of several raters that a table shows."""
 
 
-class Found(NamedTuple):
+class FoundSource(NamedTuple):
     """What was read."""
 
-    pairs: list[Pair]
+    pairs: list[JudgedPair]
     notes: list[str]
     readings: list[Reading]
     """How other commands read the data of each pair."""
@@ -53,7 +53,7 @@ def read_pairs(
     judge: Sequence[str] = (),
     human: Sequence[str] = (),
     group: str | None = None,
-) -> Found:
+) -> FoundSource:
     """Read what a judge and people said of the same texts.
 
     Args:
@@ -86,17 +86,17 @@ def read_pairs(
 
 def _of_table(
     table: RawTable,
-    columns: Mapping[str, Cells],
+    columns: Mapping[str, CellReader],
     roles: Roles,
     path: Path | None,
     options: tuple[str, ...],
-) -> Found:
+) -> FoundSource:
     groups = _source_codes(_keys(table, roles.group))
     systems = _system_codes(_keys(table, roles.system))
     notes = list(table.notes)
     pairs = []
     for judge, people in roles.pairs:
-        given = _Given(table.name, columns[judge], [columns[name] for name in people])
+        given = _GivenColumns(table.name, columns[judge], [columns[name] for name in people])
         pairs.append(pair := given.pair(groups, roles.group is not None, systems))
         split = np.isnan(pair.ratings) & ~np.isnan(pair.raters).all(axis=1)
         if pair.raters.shape[1] and split.any():
@@ -124,7 +124,7 @@ def _of_table(
         else reading_of(path, table, columns, pair, roles.group, roles.system, options)
         for pair in roles.pairs
     ]
-    return Found(pairs, list(dict.fromkeys(notes)), readings)
+    return FoundSource(pairs, list(dict.fromkeys(notes)), readings)
 
 
 def _keys(table: RawTable, name: str | None) -> list[str | None]:
@@ -152,19 +152,19 @@ def _system_codes(names: Sequence[str | None]) -> Codes:
     return np.array(list(numbered), np.intp)
 
 
-class _Given:
+class _GivenColumns:
     """One judge's column and people's, as they were read."""
 
-    def __init__(self, table: str, judge: Cells, people: list[Cells]) -> None:
+    def __init__(self, table: str, judge: CellReader, people: list[CellReader]) -> None:
         self.table, self.judge, self.people = table, judge, people
 
-    def pair(self, groups: Codes, has_groups: bool, systems: Codes) -> Pair:
+    def pair(self, groups: Codes, has_groups: bool, systems: Codes) -> JudgedPair:
         """Return numbers, or positions of labels."""
         read = self._as_labels() or self._as_numbers()
         raters = np.column_stack(read.raters)
         scores = read.scores
         ratings = _majority(raters) if read.labels else _mean(raters)
-        return Pair(
+        return JudgedPair(
             judge=_shown(self.judge.name),
             human=_joined(_shown(one.name) for one in self.people),
             scores=scores,
@@ -263,8 +263,8 @@ class _Read(NamedTuple):
     raters: list[Floats]
     labels: tuple[str, ...]
     judge_labels: bool
-    scale: Scale
-    judge_scale: Scale
+    scale: PairScale
+    judge_scale: PairScale
 
 
 def _shown(name: str) -> str:
@@ -299,7 +299,7 @@ def _numbers(values: Iterable[float | str | None], number: Mapping[str, int]) ->
     return np.array(list(known), float)
 
 
-def _floats(cells: Cells) -> Floats:
+def _floats(cells: CellReader) -> Floats:
     return np.array([math.nan if one is None else float(one) for one in cells.values], float)
 
 
@@ -319,7 +319,7 @@ def _majority(raters: Floats) -> Floats:
     return np.array([math.nan if one is None else one for one in votes], float)
 
 
-def _scales(judge: Cells, people: Sequence[Cells]) -> tuple[Scale, Scale]:
+def _scales(judge: CellReader, people: Sequence[CellReader]) -> tuple[PairScale, PairScale]:
     """Return people's scale and the judge's: one, if the numbers look alike."""
     own, theirs = _scale(judge), _scale(*people)
     if own[1] in _TOPS and theirs[1] in _TOPS and _alike(own[1], theirs[1]):
@@ -333,7 +333,7 @@ def _alike(a: float, b: float) -> bool:
     return a == b or (1 < a <= 5 and 1 < b <= 5)
 
 
-def _scale(*columns: Cells) -> Scale:
+def _scale(*columns: CellReader) -> PairScale:
     """Return the scale that numbers come from: the shortest of the usual ones."""
     values = [float(value) for cells in columns for value in cells.filled]
     tops = {cells.top for cells in columns if cells.top is not None}
@@ -345,11 +345,11 @@ def _scale(*columns: Cells) -> Scale:
     return (1.0 if low >= 1 and 1 < top <= 10 else 0.0), top
 
 
-def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[str]) -> Found:
+def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[str]) -> FoundSource:
     """Read a run or a file of scores beside data with ratings."""
     # loads pydantic's models of examples, which tables do not need
-    from textassay.calibration.columns import join_columns, one_signature, read_judged
-    from textassay.meta.records import People, read_labels, read_with_labels
+    from textassay.agreement.records import People, read_labels, read_with_labels
+    from textassay.estimation.columns import join_columns, one_signature, read_judged
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.labels import LabelSets
 
@@ -399,7 +399,7 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
         named = ("--judge", pair.judge, "--human", pair.human) if mapped else ()
         known = bool((pair.systems >= 0).any())
         readings.append(Reading(typed, (*typed, *mapped), known, named) if readable else Reading())
-    return Found(pairs, list(dict.fromkeys(notes)), readings)
+    return FoundSource(pairs, list(dict.fromkeys(notes)), readings)
 
 
 def _one_of(name: str, known: Iterable[str], what: str) -> str:
@@ -427,7 +427,7 @@ def _mapped(
     )
 
 
-def _of_columns(columns: Columns, names: tuple[str, ...]) -> Pair:
+def _of_columns(columns: Columns, names: tuple[str, ...]) -> JudgedPair:
     """Return the pair of a score and a human aspect that were joined."""
     ratings = columns.ratings
     rated = ratings[~np.isnan(ratings)]
@@ -449,7 +449,7 @@ def _of_columns(columns: Columns, names: tuple[str, ...]) -> Pair:
         # people rate on the judge's scale if their ratings lie on it and use it alike
         if low <= given.min() and given.max() <= high and _alike(scale[1], high):
             scale = columns.scale
-    return Pair(
+    return JudgedPair(
         judge=columns.score,
         human=columns.human,
         scores=columns.scores,
@@ -466,5 +466,5 @@ def _of_columns(columns: Columns, names: tuple[str, ...]) -> Pair:
     )
 
 
-def _cells(name: str, values: Floats) -> Cells:
-    return Cells(name, "number", values.tolist())
+def _cells(name: str, values: Floats) -> CellReader:
+    return CellReader(name, "number", values.tolist())

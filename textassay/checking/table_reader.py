@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from textassay.checking import vocabulary
-from textassay.runtime.data.tables import MAX_LINE, open_table
+from textassay.runtime.data.files import MAX_LINE, open_table
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import PAIRS
 
-ColumnKind = Literal["number", "words", "text", "empty"]
+TableColumnKind = Literal["number", "words", "text", "empty"]
 
 _SEPARATORS = ",;\t|"
 _CSV = (".csv", ".tsv", ".txt")
@@ -53,11 +53,11 @@ _NEGATION = re.compile(r"(?:not|nicht|non|no|pas|un|in|im|ir|dis|mis)[\s_-]*(?P<
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class CellReader:
     """One column, read."""
 
     name: str
-    kind: ColumnKind
+    kind: TableColumnKind
     values: list[float | str | None]
     """Numbers, or words in lower case; `None` where nothing usable is said."""
     top: float | None = None
@@ -214,14 +214,14 @@ def _leaves(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield str(key), value
 
 
-def read_cells(name: str, cells: Sequence[Any]) -> Cells:
+def read_cells(name: str, cells: Sequence[Any]) -> CellReader:
     """Return what the cells of one column say: numbers, words, or long texts."""
     texts = [_text(cell) for cell in cells]
     # cells repeat: each spelling is read once
     counts = Counter(text for text in texts if text is not None)
     filled = {text: n for text, n in counts.items() if text.casefold() not in _MISSING}
     if not filled:
-        return Cells(name, "empty", [None] * len(cells))
+        return CellReader(name, "empty", [None] * len(cells))
     unscored = {text for text in filled if _is_unscored(text, filled)}
     answers = {text: n for text, n in filled.items() if text not in unscored}
     comma = _has_decimal_comma(answers)
@@ -235,7 +235,7 @@ def read_cells(name: str, cells: Sequence[Any]) -> Cells:
         return _words(name, texts, answers, without_verdict)
     values = [read[text][0] if text in read else None for text in texts]
     wrong = next((text for text in answers if text not in read), "")
-    return Cells(
+    return CellReader(
         name, "number", list(values), tops.pop(), total - usable, wrong[:40], without_verdict
     )
 
@@ -297,7 +297,7 @@ def _number(text: str, *, comma: bool) -> tuple[float, float | None] | None:
 
 def _words(
     name: str, texts: Sequence[str | None], answers: Mapping[str, int], unscored: int
-) -> Cells:
+) -> CellReader:
     plain = {text: text.casefold().rstrip(".!").strip() for text in answers}
     known = set(plain.values())
     # `none` is a gap in a column of yes and no, and a grade in one of none, minor and major
@@ -309,8 +309,8 @@ def _words(
     is_label = len(known) <= _MAX_WORDS and longest <= _LONGEST_WORD
     # in a column of names or texts most cells are different
     is_label = is_label and (len(known) <= 3 or 2 * len(known) <= sum(answers.values()))
-    kind: ColumnKind = ("words" if known else "empty") if is_label else "text"
-    return Cells(name, kind, list(values), unscored=unscored)
+    kind: TableColumnKind = ("words" if known else "empty") if is_label else "text"
+    return CellReader(name, kind, list(values), unscored=unscored)
 
 
 def polarity(words: Iterable[str]) -> dict[str, int] | None:

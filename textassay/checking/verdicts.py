@@ -14,7 +14,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from textassay.checking.pair import Pair
+from textassay.agreement.correlation import Floats, average_ranks
+from textassay.agreement.labels import LabelAgreement, label_agreement
+from textassay.checking.pair import JudgedPair
 from textassay.checking.phrases import (
     complement,
     ends,
@@ -38,14 +40,12 @@ from textassay.checking.statistics import (
     with_the_others,
     within_sources,
 )
-from textassay.meta.correlation import Floats, average_ranks
-from textassay.meta.labels import LabelAgreement, label_agreement
 from textassay.runtime.errors import DataError
 from textassay.table import Interval
 
 Use = Literal["compare", "means", "gate", "texts"]
 USES: tuple[Use, ...] = get_args(Use)
-Answer = Literal["yes", "corrected", "no", "unknown"]
+UseAnswer = Literal["yes", "corrected", "no", "unknown"]
 
 FOLLOWS = math.sqrt(0.5)
 """Correlation from which at least half of the variance of the scores is shared with people's."""
@@ -81,10 +81,10 @@ _MIN_RATERS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class UseVerdict:
     """Whether a judge may be used for one thing."""
 
-    answer: Answer
+    answer: UseAnswer
     """`yes`; `corrected`: with a correction by ratings; `no`: not yet; `unknown`: the data are too
     few to say."""
     why: str
@@ -92,10 +92,10 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class VerdictRow:
     """The verdicts on one judge, with the figures behind them."""
 
-    pair: Pair
+    pair: JudgedPair
     n: int
     """Texts with a score and a rating."""
     groups: int
@@ -107,7 +107,7 @@ class Row:
     detectable: float | None
     """Difference of two systems' mean ratings that these sources would show in four of five
     tries; on people's scale, of labels as a share."""
-    uses: dict[Use, Verdict]
+    uses: dict[Use, UseVerdict]
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -129,7 +129,7 @@ class Row:
         }
 
 
-def assess(pair: Pair, *, seed: int = 0) -> Row:
+def assess(pair: JudgedPair, *, seed: int = 0) -> VerdictRow:
     """Return the verdicts on one judge.
 
     Args:
@@ -142,7 +142,7 @@ def assess(pair: Pair, *, seed: int = 0) -> Row:
 class _Assessment:
     """The figures of one pair; rows without a score or a rating are left out."""
 
-    def __init__(self, pair: Pair, seed: int) -> None:
+    def __init__(self, pair: JudgedPair, seed: int) -> None:
         self.all, self.seed = pair, seed
         self.pair = own = pair.only(pair.both)
         self.x, self.y, self.groups = own.scores, own.ratings, own.groups
@@ -155,8 +155,8 @@ class _Assessment:
         self.within = self._within()
         self.order = self._order()
 
-    def row(self) -> Row:
-        return Row(
+    def row(self) -> VerdictRow:
+        return VerdictRow(
             pair=self.all,
             n=len(self.x),
             groups=self.sources,
@@ -258,7 +258,7 @@ class _Assessment:
 
     # verdicts
 
-    def _uses(self) -> dict[Use, Verdict]:
+    def _uses(self) -> dict[Use, UseVerdict]:
         if (verdict := self._of_all()) is not None:
             return dict.fromkeys(USES, verdict)
         found = {
@@ -271,29 +271,29 @@ class _Assessment:
         if share > MAX_UNSCORED:
             for use in ("means", "gate", "texts"):
                 if found[use].answer in ("yes", "corrected"):
-                    found[use] = Verdict(
+                    found[use] = UseVerdict(
                         "unknown",
                         f"{percent(share)} of the rated texts have no score, and nothing says what"
                         f" it would be. Of the others: {found[use].why}",
                     )
         return {use: found[use] for use in USES}
 
-    def _of_all(self) -> Verdict | None:
+    def _of_all(self) -> UseVerdict | None:
         """Return what decides every use, if anything does."""
         if self.sources < MIN_SOURCES:
             few = f"{self.sources} {self.unit} with a score and a rating"
-            return Verdict("unknown", f"There are {few}; at least {MIN_SOURCES} are needed.")
+            return UseVerdict("unknown", f"There are {few}; at least {MIN_SOURCES} are needed.")
         if self.y.min() == self.y.max():
-            return Verdict(
+            return UseVerdict(
                 "unknown",
                 "People gave every text the same rating, so nothing shows whether the judge reads"
                 " the texts; have texts rated that differ.",
             )
         if self.x.min() == self.x.max():
             only = self._name(self.x[0])
-            return Verdict("no", f"The judge says {only} of every text, whatever it is.")
+            return UseVerdict("no", f"The judge says {only} of every text, whatever it is.")
         if self.follow.high is not None and self.follow.high < 0:
-            return Verdict(
+            return UseVerdict(
                 "no",
                 f"The judge runs against people ({self._followed()}). If a low value is the better"
                 " one in its column, turn it around first.",
@@ -309,11 +309,11 @@ class _Assessment:
         name = "r" if self.two else "MCC"
         return f"{name} {interval(self.follow if figure is None else figure)}"
 
-    def _helped(self, figure: Interval, does_not: str) -> Verdict:
+    def _helped(self, figure: Interval, does_not: str) -> UseVerdict:
         """Return whether ratings may correct the judge, from how far it follows people."""
         if _above(figure, HELPS):
             worth = 1 / (1 - min(float(figure.value or 0), 0.99) ** 2)
-            return Verdict(
+            return UseVerdict(
                 "corrected",
                 f"{does_not} Corrected by ratings it helps: {self._followed(figure)}, so a rating"
                 f" is worth up to {worth:.1f}.",
@@ -325,9 +325,9 @@ class _Assessment:
             else f"Whether a correction helps is open: {self._followed(figure)}, needed is"
             f" {HELPS:.2f}; rate more {self.unit}."
         )
-        return Verdict("no" if falls_short else "unknown", f"{does_not} {ending}")
+        return UseVerdict("no" if falls_short else "unknown", f"{does_not} {ending}")
 
-    def _compare(self) -> Verdict:
+    def _compare(self) -> UseVerdict:
         figure, order = self.within, self.order
         seen = self._seen()
         if order is not None and order.systems > 3 and order.pairs:
@@ -341,7 +341,7 @@ class _Assessment:
                 figures += f", {order.reversed} pairs the wrong way round"
             if _above(figure, HELPS) and _above(right, ORDERED) and order.luck <= LUCK:
                 if _within(size, 1 / SIZE, SIZE):
-                    return Verdict("yes", f"{upper(figures)}. {seen}")
+                    return UseVerdict("yes", f"{upper(figures)}. {seen}")
                 times = "-" if size.value is None else f"{size.value:.2f}"
                 figures += (
                     f", but a difference of 1 by the judge is one of {times} by people"
@@ -349,7 +349,7 @@ class _Assessment:
                 )
             return self._with_seen(self._helped(figure, f"{upper(figures)}."))
         if _above(figure, FOLLOWS_BLIND) and (order is None or not order.reversed):
-            return Verdict(
+            return UseVerdict(
                 "yes", f"The judge follows people closely: {self._followed(figure)}. {seen}"
             )
         whose = (
@@ -362,8 +362,8 @@ class _Assessment:
                          " without.")
         )  # fmt: skip
 
-    def _with_seen(self, verdict: Verdict) -> Verdict:
-        return Verdict(verdict.answer, f"{verdict.why} {self._seen()}".strip())
+    def _with_seen(self, verdict: UseVerdict) -> UseVerdict:
+        return UseVerdict(verdict.answer, f"{verdict.why} {self._seen()}".strip())
 
     def _seen(self) -> str:
         found = self._detectable()
@@ -397,7 +397,7 @@ class _Assessment:
         half = added.high - added.value
         return Interval(slope, slope - half, slope + half)
 
-    def _means(self) -> Verdict:
+    def _means(self) -> UseVerdict:
         if not self.two:
             return self._shares()
         low, high = (0.0, 1.0) if self.pair.kind == "label" else self.pair.scale
@@ -409,7 +409,7 @@ class _Assessment:
         if self.pair.kind == "number" and not self.pair.same_scale:
             return self._helped(self.follow, f"Judge and people use different scales. {what}")
         if _within(off, -tolerance, tolerance) and _above(self.follow, FOLLOWS):
-            return Verdict("yes", f"{what} It follows people closely: {self._followed()}.")
+            return UseVerdict("yes", f"{what} It follows people closely: {self._followed()}.")
         return self._helped(self.follow, what)
 
     def _off(self, off: Interval, judge: float, people: float) -> str:
@@ -432,7 +432,7 @@ class _Assessment:
             return np.asarray(self.pair.on_scale - self.y)
         return self._passes(self.x, self.pair.judge_cut) - self.y
 
-    def _shares(self) -> Verdict:
+    def _shares(self) -> UseVerdict:
         """Return the verdict on means of more than two labels, which are their shares."""
         offs = {
             name: mean_over((self.x == at).astype(float) - (self.y == at), self.groups)
@@ -445,18 +445,18 @@ class _Assessment:
         )
         fits = all(_within(one, -TOLERANCE, TOLERANCE) for one in offs.values())
         if fits and _above(self.follow, FOLLOWS):
-            return Verdict("yes", f"{what} It follows people closely: {self._followed()}.")
+            return UseVerdict("yes", f"{what} It follows people closely: {self._followed()}.")
         return self._helped(self.follow, what)
 
-    def _gate(self) -> Verdict:
+    def _gate(self) -> UseVerdict:
         if self.labels is None or not self.two:
-            return Verdict(
+            return UseVerdict(
                 "unknown",
                 f"A gate needs two labels, pass and fail; people gave {len(self.pair.labels)}.",
             )
         human = self._human_passes()
         if human.min() == human.max():
-            return Verdict("unknown", f"People {self._passed()} all texts or none.")
+            return UseVerdict("unknown", f"People {self._passed()} all texts or none.")
         judge = self._passes(self.x, self.pair.judge_cut)
         verdict = self._gate_of(judge, human, self.labels, self._rule())
         if verdict.answer == "yes" or len(np.unique(self.x)) < 3:
@@ -468,7 +468,7 @@ class _Assessment:
         at = f" With its cut moved to about {cut:g} (chosen on other {self.unit}): "
         better = self._gate_of(judge, human, self._agree(judge, human), at)
         if better.answer == "yes":
-            return Verdict("corrected", f"{verdict.why}{better.why.replace(': It', ': it')}")
+            return UseVerdict("corrected", f"{verdict.why}{better.why.replace(': It', ': it')}")
         return verdict
 
     def _rule(self) -> str:
@@ -486,7 +486,9 @@ class _Assessment:
             return f"rated {self.pair.cut:g} or more"
         return f'said "{self.pair.labels[1]}" of'
 
-    def _gate_of(self, judge: Floats, human: Floats, found: LabelAgreement, before: str) -> Verdict:
+    def _gate_of(
+        self, judge: Floats, human: Floats, found: LabelAgreement, before: str
+    ) -> UseVerdict:
         through, stopped = self._measure(found, "tnr"), self._measure(found, "tpr")
         best = float(human.mean() >= 0.5)
         ahead = mean_over((judge == human).astype(float) - (human == best), self.groups)
@@ -504,15 +506,15 @@ class _Assessment:
         what += "." if seen is None else f" ({100 * seen:.1f} points of difference would be seen)."
         limits = (through, CAUGHT), (stopped, CAUGHT), (ahead, 0.0)
         if all(_above(one, limit) for one, limit in limits):
-            return Verdict("yes", what)
+            return UseVerdict("yes", what)
         if all(one.value is not None and one.value >= limit for one, limit in limits):
-            return Verdict(
+            return UseVerdict(
                 "unknown",
                 f"{what} That would do, but the intervals reach beyond the limits; rate more"
                 f" {self.unit}.",
             )
         needed = f"Needed: at most {100 * (1 - CAUGHT):.0f} % of each, and more than the constant."
-        return Verdict("no", f"{what} {needed}")
+        return UseVerdict("no", f"{what} {needed}")
 
     def _word(self, best: float) -> str:
         if self.pair.kind == "label":
@@ -534,14 +536,14 @@ class _Assessment:
             cuts.append(found)
         return float(np.mean(cuts)), judge
 
-    def _texts(self) -> Verdict:
+    def _texts(self) -> UseVerdict:
         if (verdict := self._beside_raters()) is not None:
             return verdict
         if not self.two or self.pair.kind == "label":
             return self._single_labels()
         return self._single_numbers()
 
-    def _single_labels(self) -> Verdict:
+    def _single_labels(self) -> UseVerdict:
         judge, human = (
             (self._passes(self.x, self.pair.judge_cut), self.y) if self.two else (self.x, self.y)
         )
@@ -558,16 +560,16 @@ class _Assessment:
     def _of_constant(self, best: float) -> str:
         return f'"{self.pair.labels[int(best)]}"'
 
-    def _single_numbers(self) -> Verdict:
+    def _single_numbers(self) -> UseVerdict:
         raw = self._single_of(self.pair.on_scale)
         if raw.answer == "yes":
             return raw
         moved = self._single_of(on_a_line(self.x, self.y, self.groups, self.seed))
         if moved.answer == "yes":
-            return Verdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
+            return UseVerdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
         return raw
 
-    def _single_of(self, values: Floats) -> Verdict:
+    def _single_of(self, values: Floats) -> UseVerdict:
         width = self.pair.scale[1] - self.pair.scale[0]
         squares, constant = (values - self.y) ** 2, (self.y - self.y.mean()) ** 2
         error = self._error(values)
@@ -580,7 +582,7 @@ class _Assessment:
         )
         return self._single(what, close, -CLOSE, left)
 
-    def _single(self, what: str, good: Interval, limit: float, left: Interval) -> Verdict:
+    def _single(self, what: str, good: Interval, limit: float, left: Interval) -> UseVerdict:
         """Return the verdict from how good single texts are, and what is left of the error."""
         beaten = Interval(*(None if one is None else -one for one in swapped(left)))
         needed = (
@@ -589,12 +591,12 @@ class _Assessment:
             else f"Needed: {percent(limit)} at least, and half the constant's errors."
         )
         if _above(good, limit) and _above(beaten, 0.0):
-            return Verdict("yes", what)
+            return UseVerdict("yes", what)
         if (good.value or -1) >= limit and (beaten.value or -1) >= 0:
-            return Verdict("unknown", f"{what} That would do, but the interval reaches beyond.")
-        return Verdict("no", f"{what} {needed}")
+            return UseVerdict("unknown", f"{what} That would do, but the interval reaches beyond.")
+        return UseVerdict("no", f"{what} {needed}")
 
-    def _beside_raters(self) -> Verdict | None:
+    def _beside_raters(self) -> UseVerdict | None:
         """Return whether the judge may stand in for one of several raters; `None` if too few."""
         raters = self.pair.raters
         shared = ((~np.isnan(raters)) & ((~np.isnan(raters)).sum(axis=1) > 1)[:, None]).sum(axis=0)
@@ -609,9 +611,11 @@ class _Assessment:
             )
             needed = " Needed is half the variance that a rater shares with the others."
             if (follows.value or 0) < FOLLOWS * rater:
-                return Verdict("no", (what + needed).strip())
+                return UseVerdict("no", (what + needed).strip())
             if not _above(follows, FOLLOWS * rater):
-                return Verdict("unknown", f"{what.strip()}{needed} The interval reaches below it.")
+                return UseVerdict(
+                    "unknown", f"{what.strip()}{needed} The interval reaches below it."
+                )
         raw = self._alternative(values, what)
         if raw is None or raw.answer == "yes" or self.pair.kind == "label":
             return raw
@@ -620,13 +624,13 @@ class _Assessment:
         nearest = grid[np.abs(line[:, None] - grid).argmin(axis=1)]
         moved = self._alternative(nearest, what)
         if moved is not None and moved.answer == "yes":
-            return Verdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
+            return UseVerdict("corrected", f"Calibrated on other {self.unit}: {moved.why}")
         return raw
 
-    def _alternative(self, values: Floats, ending: str) -> Verdict | None:
+    def _alternative(self, values: Floats, ending: str) -> UseVerdict | None:
         """Return the verdict of the alternative annotator test; `None` if it cannot be made."""
         # loads scipy's optimizers and statistics, which few checks need
-        from textassay.calibration.alternative_annotator import alt_test
+        from textassay.estimation.alt_test import alt_test
 
         try:
             test = alt_test(
@@ -648,14 +652,14 @@ class _Assessment:
             f" [{ends(gain, 1, 100)}]).{ending}"
         )
         if test.may_stand_in:
-            return Verdict("yes", what)
+            return UseVerdict("yes", what)
         # a p below one half means that the estimate itself is on the judge's side
         ahead = sum(one.p < 0.5 for one in judge.per_rater) >= test.raters / 2
         if ahead and (gain.value or 0) > 0:
-            return Verdict(
+            return UseVerdict(
                 "unknown", f"{what} That would do, but so few {self.unit} do not show it."
             )
-        return Verdict("no", f"{what} Needed: half of the raters, and more than the constant.")
+        return UseVerdict("no", f"{what} Needed: half of the raters, and more than the constant.")
 
 
 def _above(figure: Interval, limit: float) -> bool:

@@ -14,14 +14,14 @@ from typer.core import TyperCommand, TyperGroup
 
 from textassay.cli.console import own_messages
 from textassay.cli.exits import PARAMETERS, exits
-from textassay.cli.flags import expanded
+from textassay.cli.flags import expand_groups
 from textassay.runtime.errors import nearest
 from textassay.version import __version__
 
 COMMANDS = {
     "check": "check",
     "score": "score", "resume": "resume", "merge": "resume", "fit": "fit", "tools": "score",
-    "demo": "demo", "meta": "compare", "alt-test": "compare", "calibrate": "estimate",
+    "demo": "demo", "agreement": "compare", "alt-test": "compare", "calibrate": "estimate",
     "estimate": "estimate", "label-plan": "estimate", "compare": "compare", "rank": "compare",
     "jurors": "jury", "stress": "stress", "report": "show", "view": "show",
     "show": "show", "annotate": "annotate", "ratings": "annotate", "import": "annotate",
@@ -31,7 +31,7 @@ COMMANDS = {
 """Commands and groups as they are typed, each with its module of `textassay.cli.commands`, which
 registers it when it is imported."""
 
-Function = Callable[..., int | None]
+CommandFunction = Callable[..., int | None]
 
 EXIT_STATUS = {
     0: "success: everything is scored",
@@ -119,7 +119,7 @@ def group(name: str, text: str, *, panel: str) -> None:
 
 def command(
     name: str, *, panel: str | None = None, group: str | None = None, asks_models: bool = False
-) -> Callable[[Function], Function]:
+) -> Callable[[CommandFunction], CommandFunction]:
     """Register a function as a command.
 
     Its parameters are the flags (see `flags`), its docstring is the help, which ends with examples,
@@ -127,8 +127,8 @@ def command(
     """
     home = _app if group is None else _groups[group]
 
-    def register(function: Function) -> Function:
-        spread = expanded(function)
+    def register(function: CommandFunction) -> CommandFunction:
+        spread = expand_groups(function)
         PARAMETERS.update(signature(spread).parameters)
 
         @wraps(spread)
@@ -143,8 +143,8 @@ def command(
         home.command(
             name,
             cls=Command,
-            help=escaped(text),
-            epilog=escaped(_epilog(examples, asks_models)),
+            help=escape_markup(text),
+            epilog=escape_markup(_epilog(examples, asks_models)),
             rich_help_panel=panel,
         )(run)
         return function
@@ -152,7 +152,7 @@ def command(
     return register
 
 
-def escaped(text: str) -> str:
+def escape_markup(text: str) -> str:
     """Return text whose brackets stay what they are in rich's markup."""
     return text.replace("[", r"\[")
 
@@ -177,7 +177,7 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-@_app.callback(epilog=escaped(statuses()))
+@_app.callback(epilog=escape_markup(statuses()))
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")

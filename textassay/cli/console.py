@@ -17,8 +17,24 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from textassay.evaluation.progress import Progress, effort, line, problems, speed, watched
-from textassay.table import Cell, Displayed, Note, Table, printable, stacked, to_json, to_terminal
+from textassay.evaluation.progress import (
+    Progress,
+    display_progress,
+    effort,
+    format_speed,
+    line,
+    problems,
+)
+from textassay.table import (
+    Cell,
+    Displayed,
+    Note,
+    Table,
+    printable,
+    stack_tables,
+    to_json,
+    to_terminal,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -99,7 +115,7 @@ def print_tables(
     are given here are of all tables.
     """
     parts = ([one] if isinstance(one, Table) else one.tables() for one in found)
-    first, *others = stacked(table for part in parts for table in part)
+    first, *others = stack_tables(table for part in parts for table in part)
     stack = [replace(first, notes=(*dict.fromkeys(notes), *first.notes)), *others]
     if as_json:
         content = {"rows": _rows(stack)} if document is None else document
@@ -140,7 +156,7 @@ class _Said(logging.Handler):
 
 
 @contextmanager
-def logged_warnings(*loggers: str) -> Iterator[None]:
+def capture_warnings(*loggers: str) -> Iterator[None]:
     """Write the warnings of these loggers to standard error, unless all logs go there already."""
     handler = _Said(logging.WARNING)
     # with JSON logs the package's logger writes them itself, and they would appear twice
@@ -215,18 +231,20 @@ async def show_progress(
         with Live(console=Console(stderr=True), auto_refresh=False) as display:
 
             def redraw(now: Progress) -> None:
-                display.update(Text(_counted(now)) if dry else _drawn(now), refresh=True)
+                display.update(Text(_format_counts(now)) if dry else _draw(now), refresh=True)
 
-            async with watched(progress, redraw, seconds=REDRAW_SECONDS):
+            async with display_progress(progress, redraw, seconds=REDRAW_SECONDS):
                 yield
     else:
         # in a pipe or a CI log every redraw would be a line of its own, so there are few
-        render = progress_line if style == "json" else _counted if dry else line
+        render = progress_line if style == "json" else _format_counts if dry else line
 
         def print_line(now: Progress) -> None:
             print(render(now), file=sys.stderr, flush=True)  # noqa: T201
 
-        async with watched(progress, print_line, seconds=PLAIN_SECONDS, delay=PLAIN_SECONDS):
+        async with display_progress(
+            progress, print_line, seconds=PLAIN_SECONDS, delay=PLAIN_SECONDS
+        ):
             yield
 
 
@@ -251,11 +269,11 @@ def show_steps(style: Style) -> Iterator[Callable[[str], None]]:
     yield print_line
 
 
-def _counted(now: Progress) -> str:
-    return " | ".join(["dry run", *speed(now)])
+def _format_counts(now: Progress) -> str:
+    return " | ".join(["dry run", *format_speed(now)])
 
 
-def _drawn(now: Progress) -> Group:
+def _draw(now: Progress) -> Group:
     """Draw a bar with how far the run is, and below it what it costs and what goes wrong."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
@@ -266,7 +284,7 @@ def _drawn(now: Progress) -> Group:
     share = f"{now.done / now.total:4.0%} " if now.total else ""
     bar.add_row(
         ProgressBar(total=now.total, completed=now.done, width=BAR_WIDTH),
-        Text(share + " | ".join(speed(now)), no_wrap=True, overflow="ellipsis"),
+        Text(share + " | ".join(format_speed(now)), no_wrap=True, overflow="ellipsis"),
     )
     wrong = problems(now)
     below = Text(" | ".join(effort(now)), style="dim", no_wrap=True, overflow="ellipsis")

@@ -15,7 +15,6 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from textassay.calibration import AnnotatorTest
 from textassay.cli.console import REDRAW_SECONDS, Style
 from textassay.demo.pipeline import FITTED, NODES, RECIPES, DemoFolder, WatchSession, left_out
 from textassay.demo.results import (
@@ -31,14 +30,15 @@ from textassay.demo.results import (
     TaskResult,
     Treatments,
 )
-from textassay.evaluation.progress import Progress, watched
+from textassay.estimation import AnnotatorTest
+from textassay.evaluation.progress import Progress, display_progress
 from textassay.evaluation.session import Session
 from textassay.report.examples import ShownScore, show
 from textassay.report.page import join_runs
 from textassay.report.source import open_data, open_run
 from textassay.report.terminal import score_evidence
 from textassay.runtime.messages import Usage
-from textassay.table import Column, Table, indented, plain_table, printable, to_terminal
+from textassay.table import Column, Table, indent, plain_table, printable, to_terminal
 from textassay.version import __version__
 
 MAX_HEADING = 9
@@ -105,9 +105,9 @@ def evidence(shown: Mapping[str, ShownScore]) -> RenderableType:
     """Return the text that was judged, and below it what each method says of it and why."""
     example = next(iter(shown.values())).example
     text = "" if example is None else example.output
-    parts: list[RenderableType] = [indented(Text(printable(text), style="italic")), Text()]
+    parts: list[RenderableType] = [indent(Text(printable(text), style="italic")), Text()]
     for name, one in shown.items():
-        parts += [Text(name, style="bold"), indented(score_evidence(one)), Text()]
+        parts += [Text(name, style="bold"), indent(score_evidence(one)), Text()]
     return Group(*parts)
 
 
@@ -143,7 +143,7 @@ def decisions(decided: Sequence[Decided]) -> RenderableType:
     first = decided[0].estimate
     return Group(
         Text(f"{JUDGE}: {first.n} texts, {first.rated} of {RATED} sources rated", style="bold"),
-        indented(to_terminal(Table(_MEANS, rows), _WIDTH)),
+        indent(to_terminal(Table(_MEANS, rows), _WIDTH)),
         Text(
             f"\nMeans of the scores, of the ratings of {RATED} sources, of both together, and of"
             " all our ratings. With so few sources intervals are wide, as they must be. `off by`"
@@ -170,7 +170,7 @@ def _annotator_tests(tests: Sequence[AnnotatorTest]) -> list[RenderableType]:
     )
     return [
         Text(what, style="bold"),
-        indented(to_terminal(Table(_TESTS, rows), _WIDTH)),
+        indent(to_terminal(Table(_TESTS, rows), _WIDTH)),
         Text(
             "\nThe alternative annotator test with the source as the unit: against how many of the"
             " raters the judge wins (omega), how often it is as near to the others as the rater"
@@ -207,7 +207,9 @@ def demo_steps(count: int, style: Style) -> Iterator[WatchSession]:
                 if bar is not None:
                     bar.update(TaskID(0), description=f"{title:28}", completed=done + share)
 
-            async with watched(lambda: session.engine.progress, redraw, seconds=REDRAW_SECONDS):
+            async with display_progress(
+                lambda: session.engine.progress, redraw, seconds=REDRAW_SECONDS
+            ):
                 yield
             done += 1
             now = session.engine.progress
@@ -269,7 +271,7 @@ def report(
         evidence(shown),
         _title("5. Decisions", "what people would say on average, from scores and some ratings"),
         _note(
-            "The other ratings are kept aside to look at; docs/decisions.md describes every step."
+            "The other ratings are kept aside to look at; docs/estimation.md describes every step."
         ),
         decisions(decided),
     )
@@ -317,7 +319,7 @@ def _note(words: str) -> Text:
 def _scores(result: TaskResult) -> list[RenderableType]:
     units, compared = {recipe.name: recipe.unit for recipe in RECIPES}, result.comparison
     what = f"{compared.task}, {result.treatments.aspect} ({compared.examples} texts)"
-    return [Text(what, style="bold"), indented(treatments_table(result.treatments, units)), Text()]
+    return [Text(what, style="bold"), indent(treatments_table(result.treatments, units)), Text()]
 
 
 def _agreement(comparison: TaskComparison) -> list[RenderableType]:
@@ -325,7 +327,7 @@ def _agreement(comparison: TaskComparison) -> list[RenderableType]:
     by_chance = f"By chance, 19 of 20 would lie within {chance(comparison.examples):.2f} of 0."
     words = Text(f"{verdict([comparison])} {by_chance}")
     table = task_agreement_table(comparison)
-    return [Text(what, style="bold"), indented(table), indented(words), Text()]
+    return [Text(what, style="bold"), indent(table), indent(words), Text()]
 
 
 def verdict(comparisons: Sequence[TaskComparison]) -> str:
@@ -358,7 +360,7 @@ def closing(layout: DemoFolder, usage: Usage, seconds: float) -> RenderableType:
         files.add_row(file, what)
     return Group(
         _title("6. Where things are", printable(str(layout.folder))),
-        indented(files),
+        indent(files),
         Text(
             f"\nThe model was asked {usage.calls} times; {usage.cached_calls} further answers came"
             f" from the cache. This took {seconds:.0f} s.\n"

@@ -76,13 +76,15 @@ def argument(metavar: str, text: str) -> Any:
 _EXAMPLES = argument("DATA", "Examples: JSON Lines (.gz), CSV, Parquet or .xlsx.")
 Data = Annotated[str, _EXAMPLES]
 OptionalData = Annotated[str | None, _EXAMPLES]
-Scores = Annotated[Path, argument("SCORES", "Run folder, or JSON Lines with id, aspect, value.")]
+ScoresArgument = Annotated[
+    Path, argument("SCORES", "Run folder, or JSON Lines with id, aspect, value.")
+]
 RatedData = Annotated[
     Path | None, argument("DATA", "Examples with human ratings (default: those of the run).")
 ]
-RunFolder = Annotated[Path, argument("RUN", "Run folder.")]
+RunArgument = Annotated[Path, argument("RUN", "Run folder.")]
 MethodName = Annotated[str | None, build_option(RunRequest, "method")]
-Models = Annotated[list[str] | None, build_option(RunRequest, "models")]
+ModelNames = Annotated[list[str] | None, build_option(RunRequest, "models")]
 Out = Annotated[Path | None, build_option(RunRequest, "out")]
 ScoresOrMetrics = Annotated[
     Path,
@@ -90,7 +92,7 @@ ScoresOrMetrics = Annotated[
         "SCORES", "Run folder, JSON Lines with id, aspect, value, or a data set with metrics."
     ),
 ]
-AspectMap = Annotated[
+AspectPairs = Annotated[
     list[str] | None,
     option("SCORE=HUMAN", "Compare this score with that human rating; may repeat."),
 ]
@@ -112,7 +114,7 @@ AllowChange = Annotated[
     ),
 ]
 Seed = Annotated[int, option("N", "Random seed.")]
-Weight = Annotated[
+WeightOption = Annotated[
     str,
     option(
         "sources|texts",
@@ -120,7 +122,7 @@ Weight = Annotated[
         "Intervals are over sources either way.",
     ),
 ]
-Labels = Annotated[
+LabelScales = Annotated[
     str,
     option(
         "HOW",
@@ -128,7 +130,7 @@ Labels = Annotated[
         "or the file of a label plan.",
     ),
 ]
-Human = Annotated[
+HumanData = Annotated[
     Path | None, option("DATA", "Texts and human ratings (default: the data of the run).")
 ]
 ToTable = Annotated[Path, option("FILE", "File to write, .toml or .json.", "--out", "-o")]
@@ -136,7 +138,7 @@ Writers = Annotated[list[str], option("[ROLE=]MODEL", "Model to ask; may repeat.
 AsJson = Annotated[bool, switch("--json", "Print one JSON document.")]
 
 
-class Group:
+class GroupColumn:
     """Flags that several commands take together; marks the one parameter that receives them."""
 
     def __init__(self, **flags: Any) -> None:
@@ -156,17 +158,17 @@ class Group:
             for name, flag in self.flags.items()
         ]
 
-    def only(self, *names: str) -> Group:
+    def only(self, *names: str) -> GroupColumn:
         """Return a group of some of the flags."""
-        return Group(**{name: self.flags[name] for name in names})
+        return GroupColumn(**{name: self.flags[name] for name in names})
 
-    def __or__(self, other: Group) -> Group:
+    def __or__(self, other: GroupColumn) -> GroupColumn:
         # a flag that is in both groups raises a TypeError here, at import, and not when somebody
         # types it
-        return Group(**self.flags, **other.flags)
+        return GroupColumn(**self.flags, **other.flags)
 
 
-def given(flags: Mapping[str, Any]) -> Given:
+def typed_flags(flags: Mapping[str, Any]) -> Given:
     """Return the flags that were typed; typer passes `None`, `False` or `[]` for the others."""
     return {
         name: value
@@ -175,15 +177,15 @@ def given(flags: Mapping[str, Any]) -> Given:
     }
 
 
-def expanded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with each parameter annotated with a `Group` spread into flags."""
+def expand_groups(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with each parameter annotated with a `GroupColumn` spread into flags."""
     # annotations are strings under `from __future__ import annotations`; this resolves them
     hints = get_type_hints(function, include_extras=True)
     parameters: list[inspect.Parameter] = []
-    groups: dict[str, Group] = {}
+    groups: dict[str, GroupColumn] = {}
     for parameter in inspect.signature(function).parameters.values():
         hint = hints[parameter.name]
-        group = next((mark for mark in get_args(hint)[1:] if isinstance(mark, Group)), None)
+        group = next((mark for mark in get_args(hint)[1:] if isinstance(mark, GroupColumn)), None)
         if group is None:
             parameters.append(parameter.replace(annotation=hint))
         else:
@@ -193,7 +195,7 @@ def expanded(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def spread(**flags: Any) -> Any:
         collected = {
-            name: given({flag: flags.pop(flag) for flag in group.flags})
+            name: typed_flags({flag: flags.pop(flag) for flag in group.flags})
             for name, group in groups.items()
         }
         return function(**flags, **collected)
@@ -204,7 +206,7 @@ def expanded(function: Callable[..., Any]) -> Callable[..., Any]:
     return spread
 
 
-def build_flags(model: type[BaseModel], *names: str) -> Group:
+def build_flags(model: type[BaseModel], *names: str) -> GroupColumn:
     """Return the flags of fields; names, types, defaults and help come from the model."""
     flags: dict[str, Any] = {}
     for name in names:
@@ -214,7 +216,7 @@ def build_flags(model: type[BaseModel], *names: str) -> Group:
         flags[flag.name or name if flag else name] = Annotated[
             kind if kind is bool else kind | None, build_option(model, name)
         ]
-    return Group(**flags)
+    return GroupColumn(**flags)
 
 
 def _is_list(annotation: Any) -> bool:
@@ -242,7 +244,7 @@ def _word(annotation: Any) -> Any:
 RUNTIME = build_flags(Settings, *FLAGGED)
 """How models are asked: every setting that has a flag."""
 
-PROGRESS = Group(
+PROGRESS = GroupColumn(
     progress=Annotated[
         Literal["auto", "plain", "none"] | None,
         option(
@@ -252,7 +254,7 @@ PROGRESS = Group(
     ]
 )
 
-LOG = Group(
+LOG = GroupColumn(
     log=Annotated[
         Literal["text", "json"] | None,
         option("", "Write progress and messages as text, or as one JSON object per line."),
@@ -260,13 +262,13 @@ LOG = Group(
 )
 """How a run is watched by programs."""
 
-DRY_RUN = Group(
+DRY_RUN = GroupColumn(
     dry_run=Annotated[
         bool, switch("--dry-run", "Estimate calls, tokens and cost without asking any model.")
     ]
 )
 
-SET = Group(
+SET = GroupColumn(
     set=Annotated[
         list[str] | None,
         option(
@@ -278,7 +280,7 @@ SET = Group(
     ]
 )
 
-CONFIG = Group(
+CONFIG = GroupColumn(
     config=Annotated[
         Path | None,
         option("FILE", "TOML file of flags and tables; the command line wins.", "--config"),
@@ -292,7 +294,7 @@ MAPPED = CONFIG | CELLS
 """How data are read by what scores nothing."""
 UNIT = build_flags(RunRequest, "unit")
 """Which part of a conversation counts as an example."""
-RATINGS = Group(
+RATINGS = GroupColumn(
     ratings=Annotated[
         list[Path] | None,
         option(
@@ -303,7 +305,7 @@ RATINGS = Group(
     ]
 )
 """Files of ratings beside the data."""
-ALLOWING = Group(set=AllowChange)
+ALLOWING = GroupColumn(set=AllowChange)
 """The one setting of commands that compare signatures."""
 
 READING = CELLS | build_flags(RunRequest, "strict_columns", "limit", "unit", "pair")
@@ -314,7 +316,7 @@ JUDGING = build_flags(RunRequest, "task", "aspects", "tools")
 RATED = MAPPED | RATINGS | JUDGING.only("task")
 """How examples with human ratings are read, and which task names their labels."""
 
-SAMPLING = Group(
+SAMPLING = GroupColumn(
     n=Annotated[int | None, option("N", "Samples per judgment.", "--n", "-n", panel="Judging")],
     temperature=Annotated[float | None, option("T", "Sampling temperature.", panel="Judging")],
     seed=Annotated[int | None, option("N", "Random seed.", panel="Judging")],
@@ -324,7 +326,7 @@ SAMPLING = Group(
 SHARDING = build_flags(RunRequest, "shard")
 """Which part of the data is judged."""
 
-WORKERS = Group(
+WORKERS = GroupColumn(
     processes=Annotated[
         int | None,
         option(
@@ -365,19 +367,19 @@ CONFIG_KEYS = (
 """Keys that a file of `--config` may have: one file serves a run and what is made of it."""
 
 
-def read_names(given: str | Iterable[str]) -> tuple[str, ...]:
+def read_names(typed_flags: str | Iterable[str]) -> tuple[str, ...]:
     """Read `a,b,c`, or the list that a TOML file may have in its place."""
-    if not isinstance(given, str):
-        return tuple(given)
-    return tuple(part.strip() for part in given.split(",") if part.strip())
+    if not isinstance(typed_flags, str):
+        return tuple(typed_flags)
+    return tuple(part.strip() for part in typed_flags.split(",") if part.strip())
 
 
-def typed_names(given: Iterable[str] | None) -> tuple[str, ...] | None:
+def split_names(typed_flags: Iterable[str] | None) -> tuple[str, ...] | None:
     """Read a flag that takes `A,B` and may repeat; `None` if it was not typed.
 
     Unlike `read_names`, it takes apart every item: only a TOML list can hold a name with a comma.
     """
-    return read_names(",".join(given)) if given else None
+    return read_names(",".join(typed_flags)) if typed_flags else None
 
 
 def read_pairs(items: Iterable[str], flag: str) -> dict[str, str]:
@@ -433,12 +435,14 @@ def read_models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str
     return by_role
 
 
-def read_extra(given: str | Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
+def read_extra(typed_flags: str | Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
     """Read `KEY=JSON` items, or the table that a TOML file has in their place."""
-    if isinstance(given, Mapping):
-        return dict(given)
+    if isinstance(typed_flags, Mapping):
+        return dict(typed_flags)
     fields = {}
-    for key, value in read_pairs([given] if isinstance(given, str) else given, "--extra").items():
+    for key, value in read_pairs(
+        [typed_flags] if isinstance(typed_flags, str) else typed_flags, "--extra"
+    ).items():
         try:
             fields[key] = json.loads(value)
         except ValueError as error:
@@ -466,15 +470,17 @@ def read_scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
     return by_aspect
 
 
-def read_price(given: str | Iterable[float]) -> tuple[float, ...]:
+def read_price(typed_flags: str | Iterable[float]) -> tuple[float, ...]:
     """Read `IN,OUT[,CACHED]`, US dollars per million tokens, or the list of a TOML file."""
     try:
-        parts = tuple(map(float, given.split(",") if isinstance(given, str) else given))
+        parts = tuple(
+            map(float, typed_flags.split(",") if isinstance(typed_flags, str) else typed_flags)
+        )
     except (TypeError, ValueError):
         parts = ()
     if len(parts) not in (2, 3):
         raise ConfigurationError(
-            f"--price takes IN,OUT[,CACHED] in US dollars per million tokens, not {given!r}"
+            f"--price takes IN,OUT[,CACHED] in US dollars per million tokens, not {typed_flags!r}"
         )
     return parts
 
@@ -525,11 +531,11 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     return flat
 
 
-def role_tables(given: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+def role_tables(typed_flags: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Read `[models.NAME]` tables: the models that they name, and their settings, by name."""
     names_by_role: dict[str, str] = {}
     settings_by_role: dict[str, dict[str, Any]] = {}
-    tables = given if isinstance(given, Mapping) else {"": given}
+    tables = typed_flags if isinstance(typed_flags, Mapping) else {"": typed_flags}
     for role, table in tables.items():
         if not isinstance(table, Mapping):
             raise ConfigurationError(
@@ -544,19 +550,19 @@ def role_tables(given: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[
 
 
 def read_tools(
-    given: str | Iterable[str] | Mapping[str, Mapping[str, Any]],
+    typed_flags: str | Iterable[str] | Mapping[str, Mapping[str, Any]],
 ) -> tuple[str, ...] | dict[str, str]:
     """Read the names of tools, or `[tools.NAME]` tables, which become specs by name."""
-    if isinstance(given, Mapping):
+    if isinstance(typed_flags, Mapping):
         from textassay.tools import as_text, from_table  # the commands' help needs none of it
 
-        return {name: as_text(from_table(name, table)) for name, table in given.items()}
-    return read_names(given)
+        return {name: as_text(from_table(name, table)) for name, table in typed_flags.items()}
+    return read_names(typed_flags)
 
 
-def marks(given: str | Iterable[str]) -> tuple[str, ...]:
+def read_missing_marks(typed_flags: str | Iterable[str]) -> tuple[str, ...]:
     """Return marks of missing values; a TOML file may have one alone."""
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (typed_flags,) if isinstance(typed_flags, str) else tuple(typed_flags)
 
 
 LISTS = ("aspects", "features", "tools")
@@ -568,7 +574,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "features": read_names,
     "tools": read_tools,
     "extra": read_extra,
-    "missing": marks,
+    "missing": read_missing_marks,
     "price": read_price,
 }
 """How values are read that are more than one word, on the command line and in a file."""
@@ -577,9 +583,9 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 def read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags with their values read; those that were not given are left out."""
     return {
-        key: typed_names(value) if key in LISTS
+        key: split_names(value) if key in LISTS
         else READERS[key](value) if key in READERS else value
-        for key, value in given(flags).items()
+        for key, value in typed_flags(flags).items()
     }  # fmt: skip
 
 
@@ -599,23 +605,25 @@ def with_config(
         configured["fields"] = {**configured.get("fields", {}), **mapped}
     in_file, chosen = configured.pop("set", {}), read_set(pairs_set or ())
     _check_given_once(in_file, configured, f"{path} gives {{0}} twice, in [set] and outside it")
-    _check_given_once(chosen, given(typed), "{0} is given twice, by its flag and by --set {0}=")
+    _check_given_once(
+        chosen, typed_flags(typed), "{0} is given twice, by its flag and by --set {0}="
+    )
     for role, own in configured.get("roles", {}).items():
         _say_own(role, own, typed)
     # what is typed wins, in whichever form it and the file have it
     general = {name: value for name, value in configured.items() if name not in chosen}
-    flags = merged(read_flags(typed), general)
+    flags = overlay(read_flags(typed), general)
     return _with_described_models(flags, configured.get("model", {})), {**in_file, **chosen}
 
 
-def cells_of(flags: Mapping[str, Any]) -> dict[str, Any]:
+def data_options(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return what columns and cells mean, the arguments `fields` and `missing` of `Examples`."""
     return {name: flags[name] for name in ("fields", "missing") if name in flags}
 
 
-def data_reading(given: Mapping[str, Any]) -> dict[str, Any]:
+def data_reading(typed_flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return how data are read by a command that scores nothing; its file may have any key."""
-    return cells_of(with_config(given)[0])
+    return data_options(with_config(typed_flags)[0])
 
 
 def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) -> dict[str, Any]:
@@ -660,7 +668,7 @@ def _say_own(role: str, own: Mapping[str, Any], typed: Mapping[str, Any]) -> Non
         say(f"[models.{role}] has settings of its own in place of {flags}")
 
 
-def for_models(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Settings]:
+def model_settings(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Settings]:
     """Return flags, method options and settings of a command that asks models without a run."""
     typed, chosen = with_config(flags)
     runtime, options = split_settings(chosen)
@@ -668,7 +676,7 @@ def for_models(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     return typed, options, Settings(**runtime)
 
 
-def merged(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
+def overlay(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags of the command line laid over those of the file.
 
     Tools that the file describes are used under their names: those that the command line names, or

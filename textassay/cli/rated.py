@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.cli.console import say, warn
-from textassay.cli.flags import cells_of, read_scales, with_config
-from textassay.evaluation.request import RunRequest, recorded_request, with_kept_rows
+from textassay.cli.flags import data_options, read_scales, with_config
+from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
 from textassay.runtime.data.dataset import Examples, Paired
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, WithRatings
@@ -23,17 +23,17 @@ from textassay.runtime.storage.kept_rows import kept_rows
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 if TYPE_CHECKING:
-    from textassay.calibration.columns import Columns, Judged
-    from textassay.calibration.maps import Scales
-    from textassay.calibration.run_comparison import RunSide
-    from textassay.meta.records import People
+    from textassay.agreement.records import People
+    from textassay.estimation.columns import Columns, Judged
+    from textassay.estimation.maps import Scales
+    from textassay.estimation.run_comparison import RunSide
     from textassay.table import Note
 
 CHOSEN, RANDOM = "chosen", "random"
 """How the rated rows were picked; any other word is the file of a label plan."""
 
 
-class Rated:
+class RatedInput:
     """A run or file of scores, and the examples that it is held against; read when asked for.
 
     The data are DATA, or those of the run with its field map. `given` are flags: `config`, `field`
@@ -56,14 +56,14 @@ class Rated:
         self.scores, self.data, self.aspect_map = scores, data, tuple(aspect_map or ())
         self._scales = read_scales(scale or ())
         self._given = given
-        self._picked, self._reading = picked, cells_of(flags)
+        self._picked, self._reading = picked, data_options(flags)
         self._ratings, self._task = tuple(flags.get("ratings") or ()), flags.get("task")
         self._run = _recorded_request(scores) if (scores / MANIFEST).is_file() else None
 
     @cached_property
     def declared(self) -> LabelSets:
         """Labels by name of the score: those of the run's aspects, and of the task."""
-        from textassay.meta.records import labels_of_task, read_labels, refuse_other_labels
+        from textassay.agreement.records import labels_of_task, read_labels, refuse_other_labels
         from textassay.methods.library import tasks
 
         labels = read_labels(self.scores)
@@ -88,7 +88,7 @@ class Rated:
     @cached_property
     def people(self) -> People:
         """The human ratings."""
-        from textassay.meta.records import People
+        from textassay.agreement.records import People
 
         return People(self._read[1])
 
@@ -98,7 +98,7 @@ class Rated:
 
         They and their ratings are in no figure.
         """
-        from textassay.calibration.columns import texts_judged
+        from textassay.estimation.columns import texts_judged
 
         other = self.people.of_texts(texts_judged(self.judged)).other_texts
         return {"other_texts": len(other)} if other else {}
@@ -120,9 +120,9 @@ class Rated:
 
         `labels` are those of the other side, whose words for labels are numbered there.
         """
-        from textassay.calibration.columns import read_judged
-        from textassay.calibration.run_comparison import RunSide, lower_is_better
-        from textassay.meta.records import read_scores
+        from textassay.agreement.records import read_scores
+        from textassay.estimation.columns import read_judged
+        from textassay.estimation.run_comparison import RunSide, lower_is_better
 
         people = self.people if self.knows_data else None
         own = self.declared if people is None else self.labels
@@ -138,8 +138,8 @@ class Rated:
 
     @cached_property
     def _read(self) -> tuple[dict[str, Judged], Examples, LabelSets]:
-        from textassay.calibration.columns import read_judged
-        from textassay.meta.records import read_with_labels
+        from textassay.agreement.records import read_with_labels
+        from textassay.estimation.columns import read_judged
 
         if self._picked == RANDOM:
             self._refuse_two_draws()
@@ -164,7 +164,7 @@ class Rated:
         The field map is that of DATA, so it is used if both are one file; marks of missing values
         are those of both.
         """
-        from textassay.meta.records import holds_metrics
+        from textassay.agreement.records import holds_metrics
 
         if not holds_metrics(self.scores):
             return self.scores
@@ -179,7 +179,7 @@ class Rated:
         Labels are by default those that are declared.
         """
         if labels is None:
-            from textassay.meta.records import labels_of_people
+            from textassay.agreement.records import labels_of_people
 
             labels = LabelReader(labels_of_people(self.declared, self.aspect_map))
         run, data, reading = self._run, self.data, self._reading
@@ -208,13 +208,13 @@ class Rated:
 
     def columns(self, scores: Path | None = None) -> list[Columns]:
         """Join ratings with the scores, or with other scores of the same texts."""
-        from textassay.calibration.columns import join_columns, read_judged, read_plan
+        from textassay.estimation.columns import join_columns, read_judged, read_plan
 
         # a misspelled word fails as a missing file
         plan = None if self._picked in (None, RANDOM, CHOSEN) else read_plan(str(self._picked))
         judged = self.judged
         if scores is not None:
-            other = Rated(scores, self.data, self._given, self.aspect_map)
+            other = RatedInput(scores, self.data, self._given, self.aspect_map)
             reader = LabelReader({**self.labels, **other.declared})
             judged = read_judged(other.source(reader), reader)
         tables = join_columns(judged, self.people, self.aspect_map, plan=plan)
@@ -231,7 +231,7 @@ class Rated:
 
     def scaled_columns(self) -> list[tuple[Columns, Scales]]:
         """Return `columns` with their scales, each of one judge: none is held against another's."""
-        from textassay.calibration.columns import one_signature
+        from textassay.estimation.columns import one_signature
 
         tables = self.columns()
         for table in tables:
@@ -240,13 +240,13 @@ class Rated:
 
     def scales_of(self, table: Columns) -> Scales:
         """Return the scales of judge and raters."""
-        from textassay.calibration.columns import scales_of
+        from textassay.estimation.columns import scales_of
 
         return scales_of(table, self._scales)
 
     def sources(self, tables: Sequence[Columns]) -> frozenset[str]:
         """Return digests of the sources with ratings, to recognize those of a calibration."""
-        from textassay.calibration.calibration import source_digest
+        from textassay.estimation.calibration import source_digest
 
         group = dict(zip(self.people.ids, self.people.groups, strict=True))
         return frozenset(
@@ -259,7 +259,7 @@ class Rated:
 
 def _recorded_request(run: Path) -> RunRequest:
     """Return the request of a run, whose data are the rows in its folder if they were in memory."""
-    request = recorded_request(read_manifest(run))
+    request = request_from_manifest(read_manifest(run))
     rows = kept_rows(run) if request.data is None else None
     if rows is None:
         return request
@@ -298,7 +298,7 @@ def _of_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -> I
         else:
             other.append(row.id)
     if other:
-        from textassay.meta.records import some_ids
+        from textassay.agreement.records import some_ids
 
         warn(
             f"{len(other)} rows of {path} have other texts than the data under the same ids"
@@ -306,9 +306,9 @@ def _of_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -> I
         )
 
 
-def shown_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Examples | None:
+def open_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Examples | None:
     """Open texts and ratings that are shown beside a run; `None` for its own data as they are."""
-    return None if data is None and not given else Rated(run, data, given).examples()
+    return None if data is None and not given else RatedInput(run, data, given).examples()
 
 
 def notes_of(tables: Iterable[Columns]) -> Iterator[Note]:

@@ -15,7 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from textassay.calibration import (
+from textassay.agreement.records import Recorded, read_scores
+from textassay.agreement.table import agreement_table
+from textassay.demo.pipeline import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
+from textassay.estimation import (
     AnnotatorTest,
     Columns,
     EstimateRow,
@@ -27,9 +30,6 @@ from textassay.calibration import (
     read_judged,
     scales_of,
 )
-from textassay.demo.pipeline import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
-from textassay.meta.records import Recorded, read_scores
-from textassay.meta.table import agreement_table
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.storage.run_files import latest_scores

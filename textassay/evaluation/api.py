@@ -13,19 +13,19 @@ from typing import Any, ParamSpec, TypeVar
 
 from textassay.agents.prompt_template import Task
 from textassay.evaluation.graph_code import code_digests, models_in
-from textassay.evaluation.progress import Watch, watched
+from textassay.evaluation.progress import OnProgress, display_progress
 from textassay.evaluation.request import RunRequest, build_request, one_or_several
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, finish, open_session, writing_summary
 from textassay.methods.library import tasks
 from textassay.methods.method import Method, TaskMethod
-from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, How, Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings, strict_keywords, takes_arguments_of
+from textassay.runtime.stack import ConnectedModel
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.tools.tool import Tool
 from textassay.version import __version__
@@ -59,7 +59,7 @@ async def evaluate(
     conversation_chars: int | None = None,
     limit: int | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
-    progress: Watch = None,
+    progress: OnProgress = None,
 ) -> Run:
     """Judge every example and return the run.
 
@@ -106,7 +106,7 @@ async def evaluate(
     del arguments["progress"]
     async with (
         open_evaluation(**arguments) as session,
-        watched(lambda: session.engine.progress, progress),
+        display_progress(lambda: session.engine.progress, progress),
     ):
         return await finish(session)
 
@@ -219,7 +219,7 @@ async def open_evaluation(
     )
     if request.resume and request.out is None:
         raise ConfigurationError("resume= continues the run in out=, which is not given")
-    request = continued(request)
+    request = without_resume(request)
     # a model given by name still takes the settings
     if objects and not set(names) - set(objects):
         check_settings(request.settings, objects)
@@ -240,7 +240,7 @@ def data_path(examples: Any) -> str | None:
     return str(examples) if isinstance(examples, str | Path) else None
 
 
-def continued(request: RunRequest) -> RunRequest:
+def without_resume(request: RunRequest) -> RunRequest:
     """Return the request without `resume` if there is no run to continue yet."""
     is_begun = request.out is not None and (request.out / MANIFEST).exists()
     return request.model_copy(update={"resume": request.resume and is_begun})
@@ -370,5 +370,5 @@ class GraphMethod(TaskMethod):
             "graph": self.graph.to_mermaid(),
             "code": self._code,
             "models": list(self._models),
-            **self.described_task(),
+            **self.describe_task(),
         }

@@ -27,14 +27,13 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from textassay.agents.prompt_template import NEEDED
-from textassay.evaluation.data import Feed
 from textassay.evaluation.progress import Progress, merge_limiters
+from textassay.evaluation.sources import Feed
 from textassay.methods.method import Method, ShowsSource, TaskMethod
 from textassay.runtime.calls.budget import track_usage
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.concurrency import run_workers
-from textassay.runtime.connected import ConnectedModel
-from textassay.runtime.conversation import left_out
+from textassay.runtime.conversation import count_left_out
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.material import is_running_text
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
@@ -51,6 +50,7 @@ from textassay.runtime.messages import (
     Usage,
     UsageTotal,
 )
+from textassay.runtime.stack import ConnectedModel
 from textassay.runtime.storage.files import decode, encode
 from textassay.runtime.storage.run_files import as_json
 from textassay.runtime.storage.run_folder import RunFolder
@@ -59,7 +59,7 @@ NODE = "scores"
 """What a failure names as the place where it came up."""
 
 
-def checked(
+def validated_score(
     yielded: object,
     example_id: str,
     aspect: str,
@@ -74,10 +74,10 @@ def checked(
     if isinstance(yielded, Failure):
         return yielded
     if not isinstance(yielded, Score):
-        return _refused("InvalidScore", f"this is {type(yielded).__name__}, not a Score")
+        return _refuse("InvalidScore", f"this is {type(yielded).__name__}, not a Score")
     # under another id or aspect it would overwrite that score on resuming and in reports
     if (yielded.id, yielded.aspect) != (example_id, aspect):
-        return _refused(
+        return _refuse(
             "WrongExample",
             f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
             f"{yielded.id!r} on {yielded.aspect!r}",
@@ -96,16 +96,16 @@ def checked(
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "score"
         field = str(first["loc"][0]) if first["loc"] else "value"
-        return _refused(
+        return _refuse(
             "InvalidScore",
             f"{place}: {str(first['msg']).removeprefix('Value error, ')} "
             f"({field} {short_repr(vars(yielded).get(field))})",
         )
     except (TypeError, ValueError, RecursionError) as error:
-        return _refused("InvalidScore", f"the score cannot be written as JSON: {error}")
+        return _refuse("InvalidScore", f"the score cannot be written as JSON: {error}")
 
 
-def _refused(kind: str, why: str) -> Failure:
+def _refuse(kind: str, why: str) -> Failure:
     return Failure(node=NODE, type=kind, message=why)
 
 
@@ -121,7 +121,7 @@ class CompletedScores(Protocol):
         ...
 
 
-_Judged = tuple[Example, list[Score]]
+_JudgedExample = tuple[Example, list[Score]]
 """An example with its scores; none if the run stopped before there were any."""
 
 
@@ -227,7 +227,7 @@ class EvaluationEngine:
 
     def _all_assignments(self) -> AsyncIterator[Assignment] | Iterator[Assignment]:
         if isinstance(self._examples, Feed):
-            return self._fed_assignments(self._examples)
+            return self._assignments_from_feed(self._examples)
         return self._assignments(self._examples)
 
     def _assignments(self, examples: Iterable[Example]) -> Iterator[Assignment]:
@@ -237,7 +237,7 @@ class EvaluationEngine:
             if (assignment := self._assignment(example)) is not None:
                 yield assignment
 
-    async def _fed_assignments(self, feed: Feed) -> AsyncIterator[Assignment]:
+    async def _assignments_from_feed(self, feed: Feed) -> AsyncIterator[Assignment]:
         async for example in feed:
             if (assignment := self._assignment(example)) is not None:
                 yield assignment
@@ -254,7 +254,7 @@ class EvaluationEngine:
         self._settled_before += 1
         return None
 
-    async def _judge(self, assignment: Assignment) -> _Judged:
+    async def _judge(self, assignment: Assignment) -> _JudgedExample:
         """Judge the aspects that the example has the material for; the others abstain."""
         unmet = unmet_needs(assignment, self._method)
         if not unmet:
@@ -268,7 +268,7 @@ class EvaluationEngine:
             unmet |= {score.aspect: score for score in scores}
         return example, [unmet[aspect.label] for aspect in aspects]
 
-    async def _ask(self, assignment: Assignment) -> _Judged:
+    async def _ask(self, assignment: Assignment) -> _JudgedExample:
         started, began = datetime.now(UTC), time.monotonic()
         # the ledger is a context variable, so calls of any depth in this task are counted for the
         # example
@@ -287,7 +287,7 @@ class EvaluationEngine:
             "seconds": round((time.monotonic() - began) * 1e6) / 1e6,
             "text_digest": text_digest(assignment.example),
         }
-        scores = complete(result, assignment, ledger.usages, self._method, of_session)
+        scores = to_scores(result, assignment, ledger.usages, self._method, of_session)
         if suffix := self._signature_suffix():
             scores = [
                 score.model_copy(update={"signature": score.signature + suffix}) for score in scores
@@ -309,7 +309,7 @@ class EvaluationEngine:
         }
         return "".join(f"|{difference}" for difference in differences)
 
-    def _journal(self, judged: list[_Judged]) -> None:
+    def _journal(self, judged: list[_JudgedExample]) -> None:
         """Write scores, then count them: what a caller sees is on disk."""
         if self._folder is not None:
             self._folder.append([score for _, scores in judged for score in scores])
@@ -371,7 +371,7 @@ class EvaluationEngine:
             task.cancel()
 
 
-def complete(
+def to_scores(
     result: Any,
     assignment: Assignment,
     usages: list[Usage],
@@ -393,9 +393,9 @@ def complete(
     notes = _shortening(example, method) if example.messages else ()
     scores = []
     for item, aspect in zip(items, aspects, strict=True):
-        score = checked(item, example.id, aspect.label, of_session)
+        score = validated_score(item, example.id, aspect.label, of_session)
         if isinstance(score, Failure):
-            score = failed(example, aspect, score, method).model_copy(update=of_session)
+            score = error_score(example, aspect, score, method).model_copy(update=of_session)
         elif notes:
             score = score.model_copy(update={"evidence": (*score.evidence, *notes)})
         scores.append(score)
@@ -438,7 +438,7 @@ def _candidates(example: Example, field: str) -> str:
 def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
     """Return the evidence that a conversation was shown shortened."""
     shown = isinstance(method, ShowsSource) and method.shows_source
-    found = left_out(example.source) if shown else None
+    found = count_left_out(example.source) if shown else None
     if found is None:
         return ()
     count, what = found
@@ -446,7 +446,7 @@ def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
     return ({"text": text, "left_out": count},)
 
 
-def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:
+def error_score(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:
     """Return the `error` score that a failure stands for."""
     return Score(
         id=example.id,

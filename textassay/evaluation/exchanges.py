@@ -13,10 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from textassay.evaluation.data import select_examples
 from textassay.evaluation.engine import unmet_needs
-from textassay.evaluation.request import RunRequest, recorded_request, with_kept_rows
+from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
 from textassay.evaluation.session import open_session
+from textassay.evaluation.sources import select_examples
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -117,7 +117,7 @@ def exchanges_of_run(
     Whoever stops before the end closes the generator, which has the run's cache open.
     """
     manifest = read_manifest(folder)
-    request = recorded_request(manifest)
+    request = request_from_manifest(manifest)
     source = request.data if data is None else data
     if source is None and (source := kept_rows(folder)) is not None:
         request = with_kept_rows(request)
@@ -131,16 +131,16 @@ def exchanges_of_run(
     # nothing but the run's own cache: its settings may name a server, and none is asked here
     settings = Settings(cache=_cache_of(folder, manifest))
     own = {"settings": settings, **(reading or {})}
-    return _walked(source, request.model_copy(update=own), models, ids)
+    return _dry_run(source, request.model_copy(update=own), models, ids)
 
 
 def exchanges_ahead(request: RunRequest, count: int) -> AsyncGenerator[Exchange, None]:
     """Return what a run would ask for the first `count` examples that it judges."""
     # nothing is written, so its folder may be there already, or not be named
-    return _walked(request.data, request.model_copy(update={"out": None}), {}, None, count)
+    return _dry_run(request.data, request.model_copy(update={"out": None}), {}, None, count)
 
 
-async def _walked(
+async def _dry_run(
     source: Any,
     request: RunRequest,
     models: Mapping[str, Model],

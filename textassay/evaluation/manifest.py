@@ -23,7 +23,7 @@ from textassay.runtime.calls.adaptation import adaptation_of
 from textassay.runtime.concurrency import in_thread
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, RunFolderError
-from textassay.runtime.model import Model, unwrapped
+from textassay.runtime.model import Model, unwrap
 from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings
 from textassay.runtime.storage.cache_folder import is_cache_folder
 from textassay.runtime.storage.run_files import FORMAT, MANIFEST
@@ -49,7 +49,7 @@ def build_manifest(
         "format": FORMAT,
         "textassay": __version__,
         "python": platform.python_version(),
-        "libraries": {name: _installed(name) for name in LIBRARIES},
+        "libraries": {name: _installed_version(name) for name in LIBRARIES},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "spec": request.recorded,
         "method": method.describe(),
@@ -69,7 +69,7 @@ def build_manifest(
     }
 
 
-def _installed(name: str) -> str:
+def _installed_version(name: str) -> str:
     """Return the version of a library."""
     found = distribution(name)
     # `version` has the standard library parse all of it as an e-mail, the README included
@@ -127,7 +127,7 @@ def _absolute_option(name: str, value: Any) -> Any:
 
 def _record(model: Model) -> dict[str, Any]:
     # the wrappers can more than the backend, and what it was asked depends on it
-    capabilities = unwrapped(model).capabilities.model_dump(mode="json")
+    capabilities = unwrap(model).capabilities.model_dump(mode="json")
     record = {"name": model.name, "identity": dict(model.identity), "capabilities": capabilities}
     adaptation = adaptation_of(model)
     sampling = {} if adaptation is None else adaptation.sampling.fields
@@ -174,13 +174,13 @@ def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dic
 
 def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse to resume a run whose scores would not be comparable."""
-    if (change := changed(old, new)) is not None:
+    if (change := describe_change(old, new)) is not None:
         raise RunFolderError(
             f"this run cannot be resumed because {change}; start a new run in another folder"
         )
 
 
-def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
     """Return in words why the scores of two manifests are incomparable; `None` if they are not."""
     # the signature comes last: it changes with all of the others, and they say more plainly what
     # differs
@@ -216,10 +216,10 @@ def _difference(before: Any, after: Any, where: str) -> str | None:
         return None
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = [*before, *(key for key in after if key not in before)]
-        changed = (
+        describe_change = (
             _difference(before.get(key), after.get(key), f"{where} {key}".rstrip()) for key in keys
         )
-        return next((change for change in changed if change is not None), None)
+        return next((change for change in describe_change if change is not None), None)
     if where == "data":
         return "the data have changed"
     if where.startswith(CODE) and before is not None and after is not None:
@@ -253,11 +253,11 @@ def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
         for model in models.values()
     )
     if not whole:
-        raise _damaged(folder, "'models' does not name each model and its identity")
+        raise _damage_error(folder, "'models' does not name each model and its identity")
     try:
         Settings(**_mapping(manifest.get("settings")))
     except (TypeError, ValidationError) as error:
-        raise _damaged(folder, f"'settings' cannot be used: {error}") from error
+        raise _damage_error(folder, f"'settings' cannot be used: {error}") from error
 
 
 def settings_to_resume(
@@ -360,7 +360,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _damaged(folder: Path, why: str) -> RunFolderError:
+def _damage_error(folder: Path, why: str) -> RunFolderError:
     return RunFolderError(f"{folder / MANIFEST} is damaged or was edited: {why}")
 
 

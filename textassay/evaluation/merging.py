@@ -15,9 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.data import judged_bounds, open_examples
-from textassay.evaluation.manifest import changed, check_manifest
-from textassay.evaluation.request import Shard, recorded_request
+from textassay.evaluation.manifest import check_manifest, describe_change
+from textassay.evaluation.request import Shard, request_from_manifest
+from textassay.evaluation.sources import open_examples, shard_bounds
 from textassay.runtime.batches.batch import read_records
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
@@ -82,8 +82,8 @@ class _Source:
     @property
     def bounds(self) -> tuple[int, int]:
         """The first of its examples, and the one after the last."""
-        limit = recorded_request(self.manifest).limit
-        return judged_bounds(self.manifest["data"]["count"], limit=limit, shard=str(self.shard))
+        limit = request_from_manifest(self.manifest).limit
+        return shard_bounds(self.manifest["data"]["count"], limit=limit, shard=str(self.shard))
 
     @property
     def expected(self) -> int | None:
@@ -125,7 +125,7 @@ def merge(run: str | Path, *, partial: bool = False) -> Merged:
                 f"{', ...' if len(absent) > 8 else ''}): run them, or merge the present ones with "
                 "partial=True"
             )
-        made = _merged(run, sources, partial=partial)
+        made = _merge(run, sources, partial=partial)
         return replace(made, absent=absent, unneeded_batches=unneeded)
 
 
@@ -135,7 +135,7 @@ def _sources(run: Path) -> list[_Source]:
     for path in shard_folders(run):
         manifest = read_manifest(path)
         check_manifest(path, manifest)
-        own = recorded_request(manifest).shard
+        own = request_from_manifest(manifest).shard
         if own is None:
             raise RunFolderError(f"{path} is a run of all data, not of a shard (shard=I/N)")
         sources.append(_Source(path, Shard.parse(own), manifest))
@@ -158,8 +158,10 @@ def _sources(run: Path) -> list[_Source]:
                 f"{before.path} and {source.path} are both shard {source.shard}; move one of them "
                 f"out of {run}"
             )
-        change = changed(_without_addresses(first.manifest), _without_addresses(source.manifest))
-        change = change or _changed_spec(first.manifest, source.manifest)
+        change = describe_change(
+            _without_addresses(first.manifest), _without_addresses(source.manifest)
+        )
+        change = change or _spec_change(first.manifest, source.manifest)
         if change is not None:
             raise RunFolderError(
                 f"{source.path} cannot be merged with {first.path} because {change}; score "
@@ -177,8 +179,8 @@ def _without_addresses(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {**manifest, "models": models}
 
 
-def _changed_spec(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    ours, theirs = recorded_request(one), recorded_request(other)
+def _spec_change(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    ours, theirs = request_from_manifest(one), request_from_manifest(other)
     if ours.models != theirs.models:
         return f"its models are {theirs.models}, not {ours.models}"
     if ours.limit != theirs.limit:
@@ -223,7 +225,7 @@ def _is_settled(source: _Source) -> bool:
     return tally.pairs == source.expected and not tally.summary()["outcomes"].get("error")
 
 
-def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
+def _merge(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
     tally, replaced = RunSummary(remember=False), UsageTotal()
     unfinished = run / f".{SCORES}.tmp"
     try:
@@ -244,9 +246,9 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
         raise StorageError(f"{run} cannot be written: {error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
-    expected = judged_bounds(
+    expected = shard_bounds(
         sources[0].manifest["data"]["count"],
-        limit=recorded_request(sources[0].manifest).limit,
+        limit=request_from_manifest(sources[0].manifest).limit,
         shard=None,
     )[1] * len(sources[0].manifest["method"].get("aspects", ()))
     return Merged(max(0, expected - tally.pairs), differing)
@@ -290,7 +292,7 @@ def _lines(
 
 def _data(source: _Source) -> Examples | None:
     """Return what the shards judged; `None` if it is elsewhere, or has changed since."""
-    request = recorded_request(source.manifest)
+    request = request_from_manifest(source.manifest)
     if request.data is None or not Path(request.data).exists():
         return None
     try:

@@ -11,16 +11,16 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from textassay.evaluation.request import RunRequest, in_every_role, recorded_request
+from textassay.evaluation.request import RunRequest, in_every_role, request_from_manifest
 from textassay.methods.by_name import default_tools, tools_for
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import roles_of_replay, with_recorded_sampling
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.concurrency import in_thread
-from textassay.runtime.connected import ConnectedModel, connect_model, with_store
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.settings import OF_BATCHES, SHARED_BY_ROLES, Settings
+from textassay.runtime.stack import ConnectedModel, connect_model, with_store
 from textassay.runtime.storage.answers import AnswerStore, DiskStore, RecordedAnswers
 from textassay.runtime.storage.cache_folder import holds_answers
 from textassay.runtime.storage.run_files import read_manifest
@@ -91,14 +91,14 @@ async def open_store(
     return store
 
 
-def batched_models(models: Mapping[str, Model]) -> list[ConnectedModel]:
+def models_in_batches(models: Mapping[str, Model]) -> list[ConnectedModel]:
     """Return the models that are asked through batches."""
     return [m for m in models.values() if isinstance(m, ConnectedModel) and m.settings.batch]
 
 
 def check_submit_only(settings: Settings, models: Mapping[str, Model]) -> None:
     """Refuse to stop once all is submitted if nothing is: all would be asked singly."""
-    if settings.submit_only and not batched_models(models):
+    if settings.submit_only and not models_in_batches(models):
         raise ConfigurationError(
             "submit_only=True needs a role that is asked in batches, and this run has none"
         )
@@ -218,7 +218,7 @@ def with_default_tools(
     if not taken:
         return request, None
     if earlier is not None:
-        before = recorded_request(read_manifest(earlier)).tools
+        before = request_from_manifest(read_manifest(earlier)).tools
         return request.model_copy(update={"tools": before or taken}), None
     return request.model_copy(update={"tools": taken}), ToolsByDefault(taken, left_out)
 

@@ -83,7 +83,7 @@ def sum_progress(parts: Iterable[Progress]) -> Progress:
         seconds=max((part.seconds for part in known), default=0.0),
         outcomes=dict(outcomes),
         usage=sum((part.usage for part in known), Usage()),
-        costs=added(item for part in known for item in part.costs.items()),
+        costs=add_costs(item for part in known for item in part.costs.items()),
         settled_before=sum(part.settled_before for part in known),
         failures=dict(failures),
         sampled=sum(part.sampled for part in known),
@@ -92,7 +92,7 @@ def sum_progress(parts: Iterable[Progress]) -> Progress:
     )
 
 
-def added(costs: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
+def add_costs(costs: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
     """Return costs by model, added up; one that is unknown makes that model's unknown."""
     found: dict[str, float | None] = {}
     for name, cost in costs:
@@ -117,10 +117,10 @@ def merge_limiters(states: Iterable[tuple[str, LimiterState]]) -> dict[str, Limi
 
 def line(now: Progress) -> str:
     """Return the whole state in one line."""
-    return " | ".join([*speed(now), *effort(now), *problems(now)])
+    return " | ".join([*format_speed(now), *effort(now), *problems(now)])
 
 
-def speed(now: Progress) -> list[str]:
+def format_speed(now: Progress) -> list[str]:
     """Say how far the run is and how fast it goes."""
     parts = [
         f"{now.done}/{now.total}" if now.total is not None else f"{now.done} done",
@@ -168,7 +168,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-Watch = bool | Callable[[Progress], object] | None
+OnProgress = bool | Callable[[Progress], object] | None
 """`True` for a line, `False` for nothing, a function for every state; `None` for a line if somebody
 looks: in a notebook, or if standard error is a terminal."""
 SECONDS = 0.25
@@ -176,8 +176,12 @@ SECONDS = 0.25
 
 
 @asynccontextmanager
-async def watched(
-    progress: Callable[[], Progress], watch: Watch, *, seconds: float = SECONDS, delay: float = 0.0
+async def display_progress(
+    progress: Callable[[], Progress],
+    watch: OnProgress,
+    *,
+    seconds: float = SECONDS,
+    delay: float = 0.0,
 ) -> AsyncIterator[None]:
     """Show the progress of what runs in the block, after a delay; the last state always."""
     show = _display_for(watch)
@@ -207,7 +211,7 @@ async def watched(
         raise fault
 
 
-def _display_for(watch: Watch) -> Callable[[Progress], object] | None:
+def _display_for(watch: OnProgress) -> Callable[[Progress], object] | None:
     if callable(watch):
         return watch
     kernel = _in_notebook()

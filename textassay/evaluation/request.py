@@ -191,7 +191,7 @@ def with_kept_rows(request: RunRequest) -> RunRequest:
     return request.model_copy(update=read)
 
 
-def recorded_request(manifest: Mapping[str, Any]) -> RunRequest:
+def request_from_manifest(manifest: Mapping[str, Any]) -> RunRequest:
     """Read the request back from a manifest, without settings and folder."""
     try:
         recorded = manifest["spec"]

@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from textassay.evaluation.data import open_examples
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.request import recorded_request
+from textassay.evaluation.request import request_from_manifest
+from textassay.evaluation.sources import open_examples
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from textassay.calibration.means import Weight
-    from textassay.calibration.run_comparison import Changes, RunComparison, RunSide
+    from textassay.estimation.means import Weight
+    from textassay.estimation.run_comparison import Changes, RunComparison, RunSide
 
 
 _TEXTS = (
@@ -204,7 +204,7 @@ class Run(Displayed):
         return iter(self._examples)
 
     def _open_examples(self) -> Examples:
-        spec = recorded_request(self._manifest) if self.folder is not None else None
+        spec = request_from_manifest(self._manifest) if self.folder is not None else None
         if spec is not None and spec.data is not None:
             return open_examples(spec.data, spec)
         rows = None if self.folder is None else kept_rows(self.folder)
@@ -247,7 +247,7 @@ class Run(Displayed):
             ConfigurationError: One run was judged by several judges, or their labels differ.
         """
         # here, since runs that are only made need no statistics
-        from textassay.calibration.run_comparison import compare_sides
+        from textassay.estimation.run_comparison import compare_sides
 
         second = other if isinstance(other, Run) else Run(other)
         a, b = (run._side(human, fields) for run in (self, second))
@@ -266,7 +266,7 @@ class Run(Displayed):
         Args:
             other: The earlier run, or its folder: `worse` says that this run's score is worse.
         """
-        from textassay.calibration.run_comparison import changes_between
+        from textassay.estimation.run_comparison import changes_between
 
         second = other if isinstance(other, Run) else Run(other)
         a, b = self._side(), second._side()
@@ -322,9 +322,9 @@ class Run(Displayed):
 
     def _side(self, human: Any = None, fields: Mapping[str, str] | None = None) -> RunSide:
         """Return the scores and their data for a comparison."""
-        from textassay.calibration.columns import judged_scores
-        from textassay.calibration.run_comparison import RunSide, lower_is_better
-        from textassay.meta.records import People, recorded
+        from textassay.agreement.records import People, as_recorded
+        from textassay.estimation.columns import judged_scores
+        from textassay.estimation.run_comparison import RunSide, lower_is_better
 
         people = None
         if human is not None:
@@ -332,13 +332,15 @@ class Run(Displayed):
         elif self._knows_data:
             people = People(self._open_data())
         judged = judged_scores(self, self.labels)
-        return RunSide(judged, recorded(self), people, self.labels, lower_is_better(self._manifest))
+        return RunSide(
+            judged, as_recorded(self), people, self.labels, lower_is_better(self._manifest)
+        )
 
     @property
     def _knows_data(self) -> bool:
         if self._examples is not None or self.folder is None:
             return self._examples is not None
-        path = recorded_request(self._manifest).data
+        path = request_from_manifest(self._manifest).data
         return Path(path).is_file() if path is not None else kept_rows(self.folder) is not None
 
     def _open_data(self) -> Examples:

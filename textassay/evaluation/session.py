@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from textassay.evaluation import opening
-from textassay.evaluation.data import Feed, check_examples, select_examples
 from textassay.evaluation.engine import CompletedScores, EvaluationEngine
 from textassay.evaluation.manifest import (
     build_manifest,
@@ -22,9 +21,10 @@ from textassay.evaluation.manifest import (
     recorded_identity,
     with_absolute_paths,
 )
-from textassay.evaluation.progress import added
+from textassay.evaluation.progress import add_costs
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.run import Run
+from textassay.evaluation.sources import Feed, check_examples, select_examples
 from textassay.methods.by_name import build
 from textassay.methods.library import tasks
 from textassay.methods.method import (
@@ -37,7 +37,6 @@ from textassay.methods.method import (
 )
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.concurrency import in_thread
-from textassay.runtime.connected import ConnectedModel, usage_ledger
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import (
     CapabilityError,
@@ -46,9 +45,10 @@ from textassay.runtime.errors import (
     StorageError,
     TextassayError,
 )
-from textassay.runtime.messages import Aspect, Example, Score, Usage, labels_of_aspects
+from textassay.runtime.messages import Aspect, Example, Score, Usage, label_scales
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
+from textassay.runtime.stack import ConnectedModel, usage_ledger
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.kept_rows import keep_rows
 from textassay.runtime.storage.run_folder import RunFolder
@@ -172,7 +172,7 @@ async def open_session(
     if method is None:
         request, by_default = opening.with_default_tools(request, tools, out if resume else None)
     # data are read before any model is connected: a bad row costs nothing then
-    data, info = await _checked(examples, request)
+    data, info = await _check_inputs(examples, request)
     # a dry run promises that the real one will start, so a folder in the way is refused here too
     if dry and out is not None and not resume:
         RunFolder.check_new(out)
@@ -193,7 +193,7 @@ async def open_session(
         if out is not None and not dry:
             folder = await open_folder(out, stack, resume=resume)
         store, before = await _open_answers(data, request, folder, stack, read_only=dry)
-        batched = opening.batched_models(given)
+        batched = opening.models_in_batches(given)
         # a method that was given asks models of its own, with a journal of their own
         book = (
             None
@@ -206,7 +206,7 @@ async def open_session(
             model.open(store, dry=dry, identity=identity, observe=observe, book=book, rounds=rounds)
         requested = opening.settings_as_requested(settings, models or {})
         manifest = partial(build_manifest, request, method, counted, info, requested)
-        judged, total, completed = await _to_judge(
+        judged, total, completed = await plan_examples(
             data, info, request, folder, manifest, method.aspects
         )
         # each once: roles may share a model
@@ -244,7 +244,7 @@ async def open_session(
 def _sum_costs(models: Mapping[str, Model]) -> dict[str, float | None]:
     """Return what each model has cost in US dollars, by its name."""
     each = {id(model): model for model in models.values()}
-    return added((model.name, usage_ledger(model).cost) for model in each.values())
+    return add_costs((model.name, usage_ledger(model).cost) for model in each.values())
 
 
 def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None:
@@ -262,7 +262,7 @@ def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None
         method.check_data(info)
 
 
-async def _to_judge(
+async def plan_examples(
     data: Examples | Feed,
     info: DataInfo,
     request: RunRequest,
@@ -330,7 +330,7 @@ async def _open_answers(
     return store, earlier.get("models", {})
 
 
-async def _checked(examples: Any, request: RunRequest) -> tuple[Examples | Feed, DataInfo]:
+async def _check_inputs(examples: Any, request: RunRequest) -> tuple[Examples | Feed, DataInfo]:
     if isinstance(examples, Feed):  # whoever feeds examples has checked all of them
         return examples, examples.info
     return await check_examples(examples, request)
@@ -355,7 +355,7 @@ def _open_method(
         task=request.task,
         aspects=request.aspects,
         options=request.options,
-        tools=_without_measuring(taken) if dry else taken,
+        tools=_dry_run_tools(taken) if dry else taken,
     )
     return method, taken
 
@@ -377,7 +377,7 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
         yield f"task: {task}, the first that has these aspects (task= names another)"
 
 
-def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:
+def _dry_run_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
     from textassay.tools.probability import LMProb
     from textassay.tools.tool import DryRunTool
 
@@ -409,7 +409,7 @@ async def finish(session: Session) -> Run:
         scores=scores,
         progress=session.engine.progress,
         examples=session.examples,
-        labels=labels_of_aspects(session.method.aspects),
+        labels=label_scales(session.method.aspects),
         manifest=None if path is not None else session.manifest(),
     )
 

@@ -10,12 +10,12 @@ from os import PathLike
 from typing import Any, Literal
 
 from textassay.evaluation.api import ModelsByRole, check_settings, refuse_running_loop, run_sync
-from textassay.evaluation.progress import Watch, watched
+from textassay.evaluation.progress import OnProgress, display_progress
 from textassay.evaluation.session import Session
 from textassay.fitting.fit_from_scores import RecordedFit, read_recorded
 from textassay.fitting.fit_rubric import Rubric
 from textassay.fitting.fit_tree import Alignment, WatchSession, check_out
-from textassay.fitting.learn import Watch as Steps
+from textassay.fitting.learn import FitObserver as Steps
 from textassay.fitting.report import Fit
 from textassay.fitting.request import (
     Depth,
@@ -77,7 +77,7 @@ async def fit(
     missing: Sequence[str] = (),
     limit: int | None = None,
     unit: Unit | None = None,
-    progress: Watch = None,
+    progress: OnProgress = None,
 ) -> Fit:
     """Learn from human ratings how to judge; what it returns is a method of `evaluate` once saved.
 
@@ -148,10 +148,10 @@ async def fit(
         recorded = _read(examples, request)
         # in a thread: learning takes seconds to minutes, in which a web server has to answer; what
         # it learns after a cancellation is dropped, since the folder is written here
-        return _saved(await asyncio.to_thread(recorded.learn), request.out)
+        return _save(await asyncio.to_thread(recorded.learn), request.out)
 
     def watch(session: Session) -> AbstractAsyncContextManager[None]:
-        return watched(lambda: session.engine.progress, progress)
+        return display_progress(lambda: session.engine.progress, progress)
 
     assert isinstance(request, FitByModel)
     return await align_with_people(alignment_of(request, examples), watch)
@@ -182,7 +182,7 @@ def fit_sync(*args: Any, **arguments: Any) -> Fit:
 
 def learn_recorded(examples: Any, request: FitFromScores, watch: Steps = lambda _: None) -> Fit:
     """Learn from recorded scores, and write the folder if one is named."""
-    return _saved(_read(examples, request).learn(watch), request.out)
+    return _save(_read(examples, request).learn(watch), request.out)
 
 
 def _read(examples: Any, request: FitFromScores) -> RecordedFit:
@@ -214,7 +214,7 @@ def alignment_of(request: FitByModel, examples: Any) -> Alignment:
     return Rubric(request, data) if isinstance(request, FitRubric) else Alignment(request, data)
 
 
-def _refuse_progress(progress: Watch) -> None:
+def _refuse_progress(progress: OnProgress) -> None:
     # `False` has its effect: nothing is shown
     if progress:
         raise ConfigurationError(
@@ -240,10 +240,10 @@ async def align_with_people(
             # in place of the notes of a layer's run, which cannot be resumed on its own
             error.__notes__ = [f"finished work is kept; {again}"]
         raise
-    return _saved(found, alignment.request.out)
+    return _save(found, alignment.request.out)
 
 
-def _saved(found: Fit, out: str | PathLike[str] | None) -> Fit:
+def _save(found: Fit, out: str | PathLike[str] | None) -> Fit:
     if out is not None:
         found.save(out)
     return found

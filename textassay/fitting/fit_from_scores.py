@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from textassay.fitting.agreement import build_report
+from textassay.fitting.held_out import build_report
 from textassay.fitting.learn import (
     FOLDS,
+    AspectScales,
     Choice,
     FeatureTable,
+    FitObserver,
     Fitter,
-    Parts,
-    Scales,
+    Split,
     Unseen,
-    Watch,
     background_rows,
     choose,
     cross_fit,
@@ -41,17 +41,17 @@ class RecordedFit:
     """A fit on recorded scores: data that were read and checked, and how to learn from them."""
 
     table: FeatureTable  # rated rows with their features
-    parts: Parts  # the rows on both sides of a split
-    scales: Scales  # scale by human aspect
+    parts: Split  # the rows on both sides of a split
+    scales: AspectScales  # scale by human aspect
     info: DataInfo  # what is known of the data
     request: FitFromScores  # how to learn
 
-    def learn(self, watch: Watch = lambda _: None) -> Fit:
+    def learn(self, watch: FitObserver = lambda _: None) -> Fit:
         """Learn an evaluator; nothing is read or written."""
         table, request = self.table, self.request
         fitter = Fitter(self.scales, request.seed, new_systems=request.new_systems)
-        parts = self.parts if request.holds_out else Parts(table, table)
-        choice, unseen = self._learned(parts, fitter, watch)
+        parts = self.parts if request.holds_out else Split(table, table)
+        choice, unseen = self._learn(parts, fitter, watch)
         made = provenance(table, parts, self.info, request, self._split)
         evaluator = Evaluator(
             kind="recorded",
@@ -72,7 +72,7 @@ class RecordedFit:
         )
         return Fit(evaluator, report)
 
-    def _learned(self, parts: Parts, fitter: Fitter, watch: Watch) -> tuple[Choice, Unseen]:
+    def _learn(self, parts: Split, fitter: Fitter, watch: FitObserver) -> tuple[Choice, Unseen]:
         """Return what is shipped and what it is measured on."""
         names = self.request.aggregator
         if not self.request.holds_out:

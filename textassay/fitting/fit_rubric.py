@@ -20,7 +20,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from textassay.agents.ask import Ask
 from textassay.agents.planning import Decomposer, Decomposition
-from textassay.agents.prompt_template import fenced
+from textassay.agents.prompt_template import fence_texts
 from textassay.fitting.fit_tree import Aligned, Alignment, NodeValues, read_kept
 from textassay.fitting.importance import cross_fitted_importance
 from textassay.fitting.learn import (
@@ -33,7 +33,7 @@ from textassay.fitting.learn import (
 )
 from textassay.fitting.request import FitRubric, RubricGrowth
 from textassay.learning.attribution import Importance
-from textassay.learning.splits import Codes, Mask
+from textassay.learning.splits import GroupCodes, Mask
 from textassay.learning.training import Floats
 from textassay.methods.hd_eval import SCALE
 from textassay.methods.library import profiles
@@ -199,7 +199,7 @@ class Rubric(Alignment):
         async def proposed(root: Aspect) -> Decomposition | None:
             own = [node for node in known if node.parent == root.id]
             try:
-                return await proposer(root, own, **self.shown(root, ids[root.id]))
+                return await proposer(root, own, **self.demonstrations(root, ids[root.id]))
             except MalformedResponse:
                 # after the first round this is what "nothing else comes to mind" looks like; a
                 # model that cannot make a list at all must be told
@@ -212,7 +212,7 @@ class Rubric(Alignment):
         write_json(file, _Round(shown=ids, proposed=found).model_dump(mode="json"))
         return found
 
-    def shown(self, root: Aspect, ids: Sequence[str]) -> Json:
+    def demonstrations(self, root: Aspect, ids: Sequence[str]) -> Json:
         """Return what the prompt names of rated texts: their texts and ratings, and the scale."""
         human = {name.casefold(): name for name in self.people.aspects}[root.name.casefold()]
         by_id = {example.id: example for example in self.examples}
@@ -241,7 +241,7 @@ class Rubric(Alignment):
             for kind, label, text in parts
             if text and text.strip()
         ]
-        return fenced(shown, number)
+        return fence_texts(shown, number)
 
     async def _ask_all(self) -> None:
         tree, growth = AspectTree(aspects=self.roots), self.request.rubric
@@ -250,7 +250,9 @@ class Rubric(Alignment):
         ids = [example.id for example in self.select(self.train)[: growth.pairs]]
         for number in range(1, growth.rounds + 1):
             known = [node for node in tree if node.parent is not None]
-            await gather([proposer(root, known, **self.shown(root, ids)) for root in self.roots])
+            await gather(
+                [proposer(root, known, **self.demonstrations(root, ids)) for root in self.roots]
+            )
             new = [
                 Aspect(name=f"Criterion {number}.{at}", definition="how well the text does in it.",
                        scale=SCALE, parent=root.id)
@@ -263,7 +265,7 @@ class Rubric(Alignment):
 
 
 @dataclass(frozen=True)
-class _Verdict:
+class _CriterionDecision:
     """What became of a criterion in a round."""
 
     reason: str | None  # why it went; `None` if it stays
@@ -277,14 +279,14 @@ def weed(
     criteria: Sequence[Aspect],
     ratings: NodeValues,
     fitter: Fitter,
-) -> dict[str, _Verdict]:
+) -> dict[str, _CriterionDecision]:
     """Return what becomes of each criterion: the least important goes until all others matter.
 
     One at a time: of two criteria that say the same, each hides the other's importance. Aspect by
     aspect, beside the aspect's own rating: with few rows, the criteria of all aspects together
     would hide any importance.
     """
-    verdicts = dict[str, _Verdict]()
+    verdicts = dict[str, _CriterionDecision]()
     for root in roots:
         left = list[Aspect]()
         for node in criteria:
@@ -293,7 +295,7 @@ def weed(
             values = {v for v in ratings[node.id].values() if v is not None}
             if len(values) < 2:
                 reason = "every text has the same rating" if values else "no text has a rating"
-                verdicts[node.id] = _Verdict(reason)
+                verdicts[node.id] = _CriterionDecision(reason)
             else:
                 left.append(node)
         verdicts |= _weed_below(root, train, left, ratings, fitter)
@@ -306,9 +308,9 @@ def _weed_below(
     criteria: Sequence[Aspect],
     ratings: NodeValues,
     fitter: Fitter,
-) -> dict[str, _Verdict]:
+) -> dict[str, _CriterionDecision]:
     """Return what becomes of the criteria of one aspect, whose ratings vary."""
-    verdicts = dict[str, _Verdict]()
+    verdicts = dict[str, _CriterionDecision]()
     left = list(criteria)
     # for all criteria of the aspect together (Bonferroni): of many that say nothing, the interval
     # of one would miss 0 by chance
@@ -317,12 +319,12 @@ def _weed_below(
         table = train.with_features({node.id: ratings[node.id] for node in (root, *left)})
         refuse_leaks(table)
         measured = importance_for(root, table.rows(table.filled), fitter)
-        found = dict[str, _Verdict]()
+        found = dict[str, _CriterionDecision]()
         for name, mean, span in zip(
             measured.names, measured.mean[:, 0], measured.interval(confidence)[:, 0], strict=True
         ):
             known = {"interval": tuple(span.tolist())} if np.isfinite(span[0]) else {}
-            found[name] = _Verdict(None, float(mean), **known)
+            found[name] = _CriterionDecision(None, float(mean), **known)
         worst = min(left, key=lambda node: found[node.id].interval[0])
         low, high = found[worst.id].interval
         if low > 0:
@@ -376,7 +378,7 @@ def _residuals(human: Floats, features: Floats) -> Floats:
     return np.asarray(np.abs(design @ weights - human), float)
 
 
-def spread(rows: Mask, groups: Codes, count: int, seed: int) -> Mask:
+def spread(rows: Mask, groups: GroupCodes, count: int, seed: int) -> Mask:
     """Return at most `count` of the rows, as evenly over the groups as there are rows."""
     at = np.flatnonzero(rows)
     if len(at) <= count:

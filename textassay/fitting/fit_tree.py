@@ -30,16 +30,16 @@ from pydantic import TypeAdapter
 
 from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import Task
-from textassay.evaluation.opening import batched_models, open_book, open_models, open_store
+from textassay.evaluation.opening import models_in_batches, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
-from textassay.fitting.agreement import build_report
+from textassay.fitting.held_out import build_report
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
 from textassay.fitting.learn import (
     Choice,
     FeatureTable,
     Fitter,
-    Parts,
+    Split,
     Unseen,
     background_rows,
     choose,
@@ -70,11 +70,11 @@ from textassay.methods.library.profiles import with_absolute_path as absolute_pr
 from textassay.methods.method import model_for
 from textassay.prompts import TASKS, TREES
 from textassay.runtime.concurrency import gather
-from textassay.runtime.connected import usage_ledger, with_store
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
 from textassay.runtime.model import Json, Model
+from textassay.runtime.stack import usage_ledger, with_store
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import RunFolder, lock_run
 
@@ -97,7 +97,7 @@ class Aligned:
 
     tree: AspectTree
     choice: Choice  # the last layer's aggregator, over all nodes
-    parts: Parts  # training and held-out rows with the ratings of all nodes
+    parts: Split  # training and held-out rows with the ratings of all nodes
     layers: list[Json]  # what was found and decided at each layer, as JSON values
     warnings: tuple[str, ...] = ()  # what people should know of how it was decided
 
@@ -126,7 +126,7 @@ class Alignment:
                     "is named by tree=, its layers by layers="
                 )
         self.task = task_for(request.task, human_aspects(data.check(), request.aspect_names))
-        examples = rated_examples(data, request)
+        examples = select_rated(data, request)
         people = read_table(Examples(examples), aspects=request.aspect_names)
         self.fitter = Fitter(rating_scales(people, request.scales), request.seed)
         train, test = self._sides(people)
@@ -135,8 +135,8 @@ class Alignment:
         self.people, self.train = people.rows(used), train[used]
         ids = set(self.people.ids)
         self.examples = [example for example in examples if example.id in ids]
-        self.tree = given_tree(self.tree_name, self.task)
-        self.roots = _rated_alike(self.task.aspects) if self.tree is None else self.tree.roots
+        self.tree = load_tree(self.tree_name, self.task)
+        self.roots = _find_redundant(self.task.aspects) if self.tree is None else self.tree.roots
         self._check_learnable()
 
     def _sides(self, people: FeatureTable) -> tuple[Mask, Mask]:
@@ -169,7 +169,7 @@ class Alignment:
         ids = set(compress(self.people.ids, rows))
         return [example for example in self.examples if example.id in ids]
 
-    def split(self, ratings: NodeValues) -> Parts:
+    def split(self, ratings: NodeValues) -> Split:
         """Return training and held-out rows with the ratings as features.
 
         Rows without any are left out.
@@ -183,7 +183,7 @@ class Alignment:
                 f"the judge gave criterion {name!r} no usable rating on any row to learn from"
             )
         refuse_leaks(table)
-        return Parts(*(table.rows(side & table.filled) for side in (self.train, ~self.train)))
+        return Split(*(table.rows(side & table.filled) for side in (self.train, ~self.train)))
 
     @property
     def ships_all(self) -> bool:
@@ -257,7 +257,7 @@ class Alignment:
             stack.callback(lock_run(out).release)
             self.begun = True
             store = await open_store(self.request.settings, out / ANSWERS, stack)
-            book = await open_book(batched_models(connected), out, stack)
+            book = await open_book(models_in_batches(connected), out, stack)
             models = {r: with_store(model, store, book=book) for r, model in connected.items()}
             self._models, self._connected, self._watch = models, connected, watch
             self._folder, self._rating, self.unscored = out / LAYERS, False, {}
@@ -464,7 +464,7 @@ class Alignment:
         made = provenance(self.people, parts, self.data.check(), request, fractions(request))
         rows, aggregator = parts.train, aligned.choice.aggregator
         if self.ships_all:
-            rows = rows.joined(parts.test)
+            rows = rows.join(parts.test)
             made["split"]["shipped"] = size_of(rows)
             aggregator = self.fitter.fit(aligned.choice.chosen, rows, with_sources=True)
         # rows without any usable rating are known only after the judge was asked
@@ -547,7 +547,7 @@ def task_for(task: str | None, aspects: Sequence[str]) -> Task:
     return tasks.load(best[1], best[0])
 
 
-def rated_examples(data: Examples, request: FitByModel) -> list[Example]:
+def select_rated(data: Examples, request: FitByModel) -> list[Example]:
     """Return the examples that people rated on a wanted aspect, at most `limit` of them."""
     names = human_aspects(data.check(), request.aspect_names)
     examples: list[Example] = []
@@ -559,12 +559,12 @@ def rated_examples(data: Examples, request: FitByModel) -> list[Example]:
     return examples
 
 
-def given_tree(option: str, task: Task) -> AspectTree | None:
+def load_tree(option: str, task: Task) -> AspectTree | None:
     """Return the tree that an option names, every node on the judge's scale."""
     if option == BY_MODEL:
         return None
     if option != PUBLISHED:
-        return AspectTree(aspects=_rated_alike(trees.load(option, task)))
+        return AspectTree(aspects=_find_redundant(trees.load(option, task)))
     if task.name not in TREES:
         raise ConfigurationError(
             f"no tree is published for the task {task.name!r}; there is one for"
@@ -576,7 +576,7 @@ def given_tree(option: str, task: Task) -> AspectTree | None:
     nodes = [published.get(aspect.id, aspect) for aspect in task.aspects]
     roots = {node.id for node in nodes}
     nodes += [node for node in tree if node.parent and node.id.partition("/")[0] in roots]
-    return AspectTree(aspects=_rated_alike(nodes))
+    return AspectTree(aspects=_find_redundant(nodes))
 
 
 def parts_in(tree: AspectTree, aspects: Sequence[Aspect]) -> list[Decomposition]:
@@ -585,7 +585,7 @@ def parts_in(tree: AspectTree, aspects: Sequence[Aspect]) -> list[Decomposition]
     return [Decomposition(of=aspect, aspects=parts) for aspect, parts in children if parts]
 
 
-def _rated_alike(nodes: Iterable[Aspect]) -> tuple[Aspect, ...]:
+def _find_redundant(nodes: Iterable[Aspect]) -> tuple[Aspect, ...]:
     return tuple(node.model_copy(update={"scale": SCALE}) for node in nodes)
 
 
@@ -661,7 +661,7 @@ def _placeholder_ratings(people: FeatureTable, roots: Sequence[Aspect], seed: in
 
 
 @dataclass(frozen=True)
-class _Ranking:
+class _CriterionRanking:
     """A layer's nodes by importance, averaged over the human aspects, most important first."""
 
     nodes: list[Aspect]
@@ -698,7 +698,7 @@ class _Ranking:
 
 def _rank(
     name: str, train: FeatureTable, fitter: Fitter, nodes: Sequence[Aspect], saliency: str
-) -> _Ranking:
+) -> _CriterionRanking:
     # measured even if criteria are ranked by Shapley values: only permutation has the intervals
     # that tell importance from noise
     permutation = importance_over_folds(name, train, fitter)
@@ -707,4 +707,4 @@ def _rank(
         values = saliency_over_folds(name, train, fitter)
     # what could not be measured comes last
     by_importance = sorted(nodes, key=lambda node: -np.nan_to_num(values[node.id], nan=-np.inf))
-    return _Ranking(by_importance, values, permutation)
+    return _CriterionRanking(by_importance, values, permutation)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from textassay.agreement.correlation import number_or_none, pair_up, pearson
 from textassay.fitting.learn import (
     FeatureTable,
     Fitter,
@@ -29,12 +30,11 @@ from textassay.learning.attribution import (
     explain,
     global_importance,
     permutation_importance,
-    pooled,
+    pool_importances,
     t_interval,
 )
 from textassay.learning.splits import Mask, draw_groups, fold_masks
 from textassay.learning.training import Floats
-from textassay.meta.correlation import number_or_none, pair_up, pearson
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
 from textassay.table import Alert, Column, Interval, Note, Table
@@ -72,7 +72,7 @@ def importance_over_folds(
     if all(_can_learn(train.rows(~inside)) for inside in masks) and all(
         _vary_each(rows.human) for rows in measured
     ):
-        return pooled(
+        return pool_importances(
             [
                 _permutation_importance(
                     rows,
@@ -280,12 +280,12 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
         {
             "feature": name,
             "mean": number_or_none(mean),
-            "ci": _listed(overall[at_name[name]]),
+            "ci": _format_span(overall[at_name[name]]),
             "by_aspect": {
                 aspect: {
                     "mean": number_or_none(importance.mean[at_name[name], at]),
                     "sd": number_or_none(importance.sd[at_name[name], at]),
-                    "ci": _listed(interval[at_name[name], at]),
+                    "ci": _format_span(interval[at_name[name], at]),
                 }
                 for at, aspect in enumerate(table.aspects)
             },
@@ -294,7 +294,7 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
     ]
 
 
-def _listed(span: Floats) -> list[float] | None:
+def _format_span(span: Floats) -> list[float] | None:
     return None if np.isnan(span).any() else [float(end) for end in span]
 
 

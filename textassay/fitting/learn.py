@@ -32,11 +32,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from textassay.agreement.correlation import pair_up
+from textassay.agreement.raters import rating_table
+from textassay.agreement.records import Recorded
+from textassay.agreement.significance import compute_agreement
 from textassay.fitting.request import FitRequest
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.pooling import Pool
 from textassay.learning.splits import (
-    Codes,
+    GroupCodes,
     Mask,
     draw_groups,
     fold_masks,
@@ -45,17 +49,13 @@ from textassay.learning.splits import (
     split_rows,
 )
 from textassay.learning.training import Floats, HeldOut, find_leaks
-from textassay.meta.agreement import compute_agreement
-from textassay.meta.correlation import pair_up
-from textassay.meta.raters import rating_table
-from textassay.meta.records import Recorded
 from textassay.methods.fitted.evaluator import matching_names, read_row, source_label
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.model import Json
 
-Scales = dict[str, tuple[float, float]]
+AspectScales = dict[str, tuple[float, float]]
 _ARRAYS, _TUPLES = ("features", "human", "groups"), ("ids", "systems", "raters", "sources")
 """Fields of a table that have an entry for each row."""
 _MIN_RATED_ROWS = 3
@@ -71,7 +71,7 @@ class FeatureTable:
     names: tuple[str, ...]  # names of the features
     human: Floats  # ratings, shape (n, aspects); NaN if a row has none
     aspects: tuple[str, ...]  # names of the human aspects
-    groups: Codes  # code of each row's source, shape (n,)
+    groups: GroupCodes  # code of each row's source, shape (n,)
     grouped_by: str  # what makes rows those of one source: `group`, `source`, or `row` if nothing
     # ratings of single annotators by aspect, shape (n, annotators) each, NaN for gaps
     annotators: Mapping[str, Floats]
@@ -96,7 +96,7 @@ class FeatureTable:
         pool = self.pool or Pool(self.features, self.systems, self.sources)
         return replace(self, **parts, pool=pool)
 
-    def joined(self, other: FeatureTable) -> FeatureTable:
+    def join(self, other: FeatureTable) -> FeatureTable:
         """Return these rows and those of another part of the same table."""
         both = {name: (getattr(self, name), getattr(other, name)) for name in _ARRAYS + _TUPLES}
         whole: dict[str, Any] = {name: np.concatenate(both[name]) for name in _ARRAYS}
@@ -159,7 +159,7 @@ def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...
     return chosen
 
 
-class _Row(NamedTuple):
+class _RatedRow(NamedTuple):
     id: str
     features: Floats
     human: list[float | None]
@@ -186,7 +186,7 @@ def read_table(
             f"feature {both[0]!r} is both in the data's metrics and in the files of scores"
         )
     names = (*metrics, *scores)
-    rows, known, grouped_by = list[_Row](), set[str](), set[str]()
+    rows, known, grouped_by = list[_RatedRow](), set[str](), set[str]()
     others: list[tuple[Floats, str | None, str | None]] = []
     unrated = left_out = 0
     for example in data:
@@ -210,7 +210,7 @@ def read_table(
             grouped_by.add("group" if example.group is not None else "source")
         own = {name: example.annotators[name] for name in rated if name in example.annotators}
         rows.append(
-            _Row(example.id, features, human, source, example.system, rater_of(example), own)
+            _RatedRow(example.id, features, human, source, example.system, rater_of(example), own)
         )
     scored = {id_ for values in scores.values() for id_ in values}
     if scores and not scored & known:
@@ -273,19 +273,19 @@ def refuse_leaks(table: FeatureTable) -> None:
 
 
 @dataclass(frozen=True)
-class Parts:
+class Split:
     """The rows on both sides of the split."""
 
     train: FeatureTable
     test: FeatureTable
 
 
-def rating_scales(table: FeatureTable, given: Mapping[str, tuple[float, float]]) -> Scales:
+def rating_scales(table: FeatureTable, given: Mapping[str, tuple[float, float]]) -> AspectScales:
     """Return lowest and highest rating by aspect."""
     for name in given:
         if name not in table.aspects:
             raise UnknownName("human aspect with a scale", name, list(table.aspects))
-    scales: Scales = {}
+    scales: AspectScales = {}
     for column, name in enumerate(table.aspects):
         ratings = table.human[:, column]
         low, high = float(np.nanmin(ratings)), float(np.nanmax(ratings))
@@ -329,7 +329,7 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
         )
 
 
-Watch = Callable[[str], None]
+FitObserver = Callable[[str], None]
 """Is told what is being done, in words."""
 EVALUATOR, SINGLE = "evaluator", "best single"
 """What the report calls the evaluator, and the feature that agrees best with people by itself."""
@@ -344,9 +344,9 @@ _NUMBERS_FOR_THREADS = 500_000
 """Numbers in a table below which threads wait for each other longer than they work."""
 
 
-def split(table: FeatureTable, request: FitRequest) -> Parts:
+def split(table: FeatureTable, request: FitRequest) -> Split:
     """Return training and held-out rows."""
-    return Parts(*map(table.rows, sides(table, request)))
+    return Split(*map(table.rows, sides(table, request)))
 
 
 def sides(table: FeatureTable, request: FitRequest) -> tuple[Mask, Mask]:
@@ -367,7 +367,7 @@ def sides(table: FeatureTable, request: FitRequest) -> tuple[Mask, Mask]:
 class Fitter:
     """How aggregators are fitted to a table."""
 
-    scales: Scales  # scale of each human aspect
+    scales: AspectScales  # scale of each human aspect
     seed: int  # seed of everything random
     # threads that training may use
     threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
@@ -537,7 +537,7 @@ class Unseen:
     repeats: tuple[tuple[Fold, ...], ...]
 
     @classmethod
-    def held_out(cls, choice: Choice, parts: Parts) -> Unseen:
+    def held_out(cls, choice: Choice, parts: Split) -> Unseen:
         """Return the rows of a fixed held-out part."""
         everything = np.ones(len(parts.test.ids), bool)
         return cls(parts.test, ((Fold(choice, parts.train, everything),),))
@@ -601,7 +601,7 @@ def cross_fit(
     aggregators: Sequence[str],
     table: FeatureTable,
     fitter: Fitter,
-    watch: Watch,
+    watch: FitObserver,
     *,
     repeats: int | None = None,
 ) -> tuple[Choice, Unseen]:
@@ -614,12 +614,12 @@ def cross_fit(
     names, alone = tuple(dict.fromkeys(aggregators)), replace(fitter, threads=1)
     times = number_of_repeats(aggregators, table) if repeats is None else repeats
     deals = [
-        [_LeftOut(inside, table.rows(~inside), table.rows(inside)) for inside in masks]
+        [_LeftOutRows(inside, table.rows(~inside), table.rows(inside)) for inside in masks]
         for masks in (
             fold_masks(table.groups, FOLDS, seed=fitter.seed + repeat) for repeat in range(times)
         )
     ]
-    shipped = _LeftOut(np.zeros(len(table.ids), bool), table, table)
+    shipped = _LeftOutRows(np.zeros(len(table.ids), bool), table, table)
     parts = [shipped, *chain.from_iterable(deals)]
     with ThreadPoolExecutor(fitter.threads) as pool:
         futures = [pool.submit(part.learn, names, alone) for part in parts]
@@ -636,7 +636,7 @@ def cross_fit(
 
 
 @dataclass(frozen=True)
-class _LeftOut:
+class _LeftOutRows:
     """Rows that were left out, and the aggregators (`auto` without weights) of all others."""
 
     inside: Mask  # which rows were left out, shape (n,)
@@ -656,7 +656,7 @@ class _LeftOut:
 class _Predictions:
     """The predictions of all folds of all repeats, one after the other."""
 
-    def __init__(self, repeats: Sequence[Sequence[_LeftOut]]) -> None:
+    def __init__(self, repeats: Sequence[Sequence[_LeftOutRows]]) -> None:
         self.parts = [one for repeat in repeats for one in repeat]
         self._human = np.concatenate([one.rows.human for one in self.parts])
         self._groups = np.concatenate([one.rows.groups for one in self.parts])
@@ -712,8 +712,8 @@ class _Predictions:
 def _choose_by_left_out(
     names: Sequence[str],
     table: FeatureTable,
-    shipped: _LeftOut,
-    repeats: Sequence[Sequence[_LeftOut]],
+    shipped: _LeftOutRows,
+    repeats: Sequence[Sequence[_LeftOutRows]],
 ) -> tuple[Choice, Unseen]:
     """Choose and weigh by errors on rows that were left out, each fold by those of the others."""
     if not shipped.fitted:
@@ -738,7 +738,7 @@ def _choose_by_left_out(
             return Choice(names[0], aggregators, {}, {})
         return _least_error(aggregators, predictions.errors(list(fitted), rows), failed)
 
-    def fold(one: _LeftOut, number: int) -> Fold:
+    def fold(one: _LeftOutRows, number: int) -> Fold:
         own = {name: one.fitted[name] for name in fitted}
         return Fold(choice(own, predictions.others(number)), one.train, one.inside)
 

@@ -10,9 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textassay.fitting.learn import EVALUATOR, SINGLE, FeatureTable, Parts
+from textassay.agreement.correlation import COEFFICIENTS
+from textassay.fitting.learn import EVALUATOR, SINGLE, FeatureTable, Split
 from textassay.fitting.request import FitRequest
-from textassay.meta.correlation import COEFFICIENTS
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, RunFolderError
@@ -41,7 +41,7 @@ REPORT, TEXT = "report.json", "report.txt"
 
 
 def provenance(
-    table: FeatureTable, parts: Parts, info: DataInfo, request: FitRequest, split: Json
+    table: FeatureTable, parts: Split, info: DataInfo, request: FitRequest, split: Json
 ) -> Json:
     """Return how an evaluator came about, for its file and its report."""
     return {
@@ -93,7 +93,7 @@ def report_tables(report: Json) -> list[Table]:
         tables += [_round(one) for one in report["rubric"]]
     if "alignment" in report:
         tables += [_layer(one) for one in report["alignment"]]
-    tables += [*_held_out(report["held_out"]), _importance(report["importance"])]
+    tables += [*_held_out_table(report["held_out"]), _importance(report["importance"])]
     if report.get("criteria"):
         tables.append(_criteria(report["criteria"]))
     if "data_efficiency" in report:
@@ -109,7 +109,7 @@ def _head(report: Json) -> Table:
              for name in ("train", "held_out")}  # fmt: skip
     rows = [
         ("learned from", f"{data['path'] or 'data in memory'}: {sizes['train']}"),
-        ("held out", _measured(sizes["held_out"], split)),
+        ("held out", _describe_rows(sizes["held_out"], split)),
         ("aggregator", f"{chosen['chosen']} over {len(report['features'])} features"),
     ]
     if chosen["cross_validated_error"]:
@@ -136,7 +136,7 @@ def _head(report: Json) -> Table:
     return Table((Column("name", ""), Column("value", "")), rows, tuple(notes))
 
 
-def _measured(size: str, split: Json) -> str:
+def _describe_rows(size: str, split: Json) -> str:
     """Return which rows the figures are of, in words."""
     if "folds" not in split:
         return f"{size} (split by {split['by']}, seed {split['seed']})"
@@ -206,7 +206,7 @@ def _criteria(criteria: Json) -> Table:
     return Table(columns, rows, title="criteria, as the judge is shown them")
 
 
-def _held_out(held_out: Json) -> Iterator[Table]:
+def _held_out_table(held_out: Json) -> Iterator[Table]:
     columns = (
         Column("name", ""), *(Column(c, c.capitalize(), "interval") for c in COEFFICIENTS),
         Column("better", "evaluator better by (p)"),

@@ -291,13 +291,13 @@ def fit_request(method: str | None = None, **arguments: Any) -> FitRequest:
         default = _DEFAULTS[name]
         is_given = value is not None and not (type(value) is type(default) and value == default)
         if is_given and name not in kind.model_fields:
-            raise ConfigurationError(_misplaced(name, method))
+            raise ConfigurationError(_misplaced_error(name, method))
     return build_request(
         kind, **{name: value for name, value in arguments.items() if name in kind.model_fields}
     )
 
 
-def _misplaced(name: str, method: str | None) -> str:
+def _misplaced_error(name: str, method: str | None) -> str:
     """Return why an argument does not go with a method."""
     if method is None:
         return (

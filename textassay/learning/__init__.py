@@ -16,8 +16,8 @@ from textassay.learning.attribution import (
     explain,
     global_importance,
     permutation_importance,
-    pooled,
-    sampled_shapley,
+    pool_importances,
+    sample_shapley,
 )
 from textassay.learning.learners import AGGREGATORS, JOINT, NAMES
 from textassay.learning.pooling import Pool
@@ -41,7 +41,7 @@ __all__ = [
     "group_codes",
     "hold_out",
     "permutation_importance",
-    "pooled",
-    "sampled_shapley",
+    "pool_importances",
+    "sample_shapley",
     "split_rows",
 ]

@@ -294,7 +294,7 @@ class Aggregator:
             made._aspects.append(replace(aspect, notes=notes).weighed(notes["weights"]))
         return made
 
-    def clipped(self, features: ArrayLike | Sequence[Sequence[float | None]]) -> Floats:
+    def clip_bounds(self, features: ArrayLike | Sequence[Sequence[float | None]]) -> Floats:
         """Return the bound to which each feature was clipped, shape (n, features).
 
         NaN for features within their bounds.
@@ -339,7 +339,7 @@ class Aggregator:
         # a copy: one fitted aggregator may serve several runs, each with a pool of its own
         made = copy(self)
         if systems and self._systems is not None:
-            made._systems = self._systems.extended(z, label_texts(pool.systems))
+            made._systems = self._systems.extend(z, label_texts(pool.systems))
         if self._sources is not None and pool.sources is not None:
             made._sources = self._sources.over(z, label_texts(pool.sources))
         return made

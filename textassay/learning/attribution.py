@@ -22,7 +22,7 @@ import numpy as np
 
 from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.pooling import Systems
-from textassay.learning.splits import Codes, Mask, group_codes
+from textassay.learning.splits import GroupCodes, Mask, group_codes
 from textassay.learning.training import Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 
@@ -163,7 +163,7 @@ def permutation_importance(
     )
 
 
-def pooled(parts: Sequence[Importance]) -> Importance:
+def pool_importances(parts: Sequence[Importance]) -> Importance:
     """Return the mean of importances of the same features in parts of the rows that share no group.
 
     If each part's predictor learned from the other parts, intervals of 95 % held 0 in 92 to 97 %
@@ -183,7 +183,7 @@ def pooled(parts: Sequence[Importance]) -> Importance:
     return Importance(parts[0].names, mean, sd, importances, influences)
 
 
-def sampled_shapley(
+def sample_shapley(
     predict: Predict, features: Floats, background: Floats, *, samples: int = 64, seed: int = 0
 ) -> Sampled:
     """Estimate the Shapley values of any function, with the error of the estimate.
@@ -263,7 +263,7 @@ def explain(
         return aggregator.contributions(features, systems=systems, sources=sources)
 
     unclipped = partial(aggregator.predict, clip=False)
-    sampled = sampled_shapley(unclipped, features, background, samples=samples, seed=seed)
+    sampled = sample_shapley(unclipped, features, background, samples=samples, seed=seed)
     # what has no exact contributions takes no means
     return Contributions(sampled.values, sampled.baseline, np.zeros(sampled.values.shape[:2]))
 
@@ -298,13 +298,16 @@ def _error_function(human: Floats) -> Callable[[Floats], Floats]:
     return error
 
 
-def _gaps(features: Floats) -> Codes:
+def _gaps(features: Floats) -> GroupCodes:
     """Return a code for the gaps of each row."""
     return np.unique(np.isnan(features), axis=0, return_inverse=True)[1].ravel()
 
 
 def _predict_shuffled(
-    predict: Predict, x: Floats, entries: Sequence[list[int]], shuffles: Sequence[Sequence[Codes]]
+    predict: Predict,
+    x: Floats,
+    entries: Sequence[list[int]],
+    shuffles: Sequence[Sequence[GroupCodes]],
 ) -> Iterator[Floats]:
     """Yield the predictions of all shuffles of each entry, shape (repeats, n, targets)."""
     repeats = len(shuffles[0]) if shuffles else 0
@@ -320,7 +323,7 @@ def _predict_shuffled(
         yield from predicted.reshape(len(chosen), repeats, len(x), -1)
 
 
-def _within(strata: Codes, order: Codes) -> Codes:
+def _within(strata: GroupCodes, order: GroupCodes) -> GroupCodes:
     """Return a shuffle that exchanges rows within strata only, in the order of the given one."""
     # a row that borrows a gap may be left without any feature, and so without a prediction
     exchanged = np.empty_like(order)
@@ -329,7 +332,7 @@ def _within(strata: Codes, order: Codes) -> Codes:
 
 
 def _influences(
-    growths: Floats, borrowed: Floats, rated: Mask, strata: Codes, codes: Codes
+    growths: Floats, borrowed: Floats, rated: Mask, strata: GroupCodes, codes: GroupCodes
 ) -> Floats:
     """Return how far each group moves the mean growth of the error, shape (targets, groups).
 

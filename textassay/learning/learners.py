@@ -42,13 +42,13 @@ from textassay.learning.regression import (
     fit_nnls,
     fit_ridge,
 )
-from textassay.learning.splits import Codes, Mask, group_codes
+from textassay.learning.splits import GroupCodes, Mask, group_codes
 from textassay.learning.training import (
     Explaining,
+    FitResult,
     Floats,
     HeldOut,
     JointLearner,
-    Learned,
     Learner,
     Predictor,
     Training,
@@ -136,7 +136,7 @@ class Blend:
         return 1.0 if self.weights else float(len(self.members))
 
 
-def fit_blend(training: Training) -> Learned:
+def fit_blend(training: Training) -> FitResult:
     """Fit every candidate that is worth its weight, and blend them; notes have what was decided."""
     held_out = cross_validate(training, CANDIDATES)
     members: dict[str, Explaining] = {}
@@ -148,16 +148,18 @@ def fit_blend(training: Training) -> Learned:
             held_out.drop(name, why)
     notes = blend_notes(held_out)
     weights = notes["weights"]
-    return Learned(Blend(tuple(members[name] for name in weights), tuple(weights.values())), notes)
+    return FitResult(
+        Blend(tuple(members[name] for name in weights), tuple(weights.values())), notes
+    )
 
 
-def fit_members(training: Training) -> Learned:
+def fit_members(training: Training) -> FitResult:
     """Blend every candidate that can be learned, with equal weights until it is `weighed`."""
     members, failed = _fit_each(CANDIDATES, training)
     if not members:
         reasons = "; ".join(f"{name}: {why}" for name, why in failed.items())
         raise DataError(f"no aggregator can be learned: {reasons}")
-    return Learned(Blend(tuple(members.values()), names=tuple(members)), {"failed": failed})
+    return FitResult(Blend(tuple(members.values()), names=tuple(members)), {"failed": failed})
 
 
 def _fit_each(
@@ -191,7 +193,7 @@ def blend_notes(held_out: HeldOut) -> dict[str, Any]:
     }
 
 
-class Parts(NamedTuple):
+class Ensemble(NamedTuple):
     """What predictions of one aspect add up from, in units of the ratings."""
 
     features: Floats  # shape (n, features)
@@ -233,7 +235,7 @@ class LearnedAspect:
             values[chosen] = predictor.predict(beside)
         return np.asarray(self.mean + self.sd * values, float)
 
-    def contributions(self, rows: RowsWithMeans) -> Parts:
+    def contributions(self, rows: RowsWithMeans) -> Ensemble:
         """Return how far each feature moved each prediction."""
         assert isinstance(self.predictor, Explaining)  # the aggregator has checked it
         width = rows.features.shape[1]
@@ -250,7 +252,7 @@ class LearnedAspect:
             # such rows start elsewhere; the difference is due to their system and source
             of_means[chosen] = means.sum(axis=1) + start - baseline
         scaled = self.mean + self.sd * baseline
-        return Parts(self.sd * values, scaled, self.sd * of_means)
+        return Ensemble(self.sd * values, scaled, self.sd * of_means)
 
     def _better(self, rows: RowsWithMeans) -> Iterator[tuple[Mask, Predictor, Floats]]:
         """Yield predictors over more than features, and their rows; later ones know more."""
@@ -382,7 +384,7 @@ class AspectLearner:
         self,
         names: Sequence[str],
         rows: RowsWithMeans,
-        groups: Codes,
+        groups: GroupCodes,
         ratings: Floats,
         named: Set[str],
     ) -> list[LearnedAspect]:
@@ -399,7 +401,7 @@ class AspectLearner:
         return AGGREGATORS[self.name] if self.weigh or self.name != "auto" else fit_members
 
     def _learn_one(
-        self, name: str, rows: RowsWithMeans, groups: Codes, ratings: Floats, named: Set[str]
+        self, name: str, rows: RowsWithMeans, groups: GroupCodes, ratings: Floats, named: Set[str]
     ) -> LearnedAspect:
         """Learn one aspect from the rows that are rated on it."""
         used = ~np.isnan(ratings)
@@ -430,7 +432,7 @@ class AspectLearner:
         return made
 
     def _learn_together(
-        self, names: Sequence[str], rows: RowsWithMeans, groups: Codes, ratings: Floats
+        self, names: Sequence[str], rows: RowsWithMeans, groups: GroupCodes, ratings: Floats
     ) -> list[LearnedAspect]:
         """Learn all aspects at once, from the rows that are rated on each of them."""
         used = ~np.isnan(ratings).any(axis=1)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textassay.learning.regression import fit_ridge
-from textassay.learning.splits import Codes, Mask, fold_masks
+from textassay.learning.splits import GroupCodes, Mask, fold_masks
 from textassay.learning.training import (
     FOLDS,
     ROWS_TO_COMPARE,
@@ -89,7 +89,7 @@ class PooledMeans:
         # shrunken means vary less than features; a ridge penalty would press them out
         spread = (means * weights / (weights + 1)).std(axis=0)
         scales = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
-        return cls({}, {}, ratios, scales, min_rows).extended(features, systems)
+        return cls({}, {}, ratios, scales, min_rows).extend(features, systems)
 
     @classmethod
     def of_sources(cls, features: Floats, sources: Systems) -> PooledMeans | None:
@@ -106,9 +106,9 @@ class PooledMeans:
 
     def over(self, features: Floats, sources: Systems) -> PooledMeans:
         """Return the means of the sources of these rows, and of no others."""
-        return replace(self, means={}, rows={}).extended(features, sources)
+        return replace(self, means={}, rows={}).extend(features, sources)
 
-    def extended(self, features: Floats, systems: Systems) -> PooledMeans:
+    def extend(self, features: Floats, systems: Systems) -> PooledMeans:
         """Return these means and those of systems that are not among them and have enough rows."""
         means, rows = dict(self.means), dict(self.rows)
         for name, own in _by_system(features, systems, self.min_rows).items():
@@ -226,7 +226,7 @@ class RowsWithMeans:
 
 
 def compare_pooling(
-    without: Training, beside: Training, systems: Codes, *, new: bool, least_gain: float
+    without: Training, beside: Training, systems: GroupCodes, *, new: bool, least_gain: float
 ) -> tuple[bool, dict[str, float]] | None:
     """Compare learning without and with the means of systems, by ridge regression on both.
 
@@ -252,7 +252,7 @@ def compare_pooling(
     return clearly if new else falls, errors
 
 
-def _cells(rows: Training, systems: Codes, *, new: bool) -> list[tuple[Mask, Mask]]:
+def _cells(rows: Training, systems: GroupCodes, *, new: bool) -> list[tuple[Mask, Mask]]:
     """Return masks of rows to learn from and rows to predict; every row is predicted once."""
     if len(np.unique(rows.groups)) < _MIN_GROUPS or (new and len(np.unique(systems)) < 2):
         return [(np.zeros(len(systems), bool), np.ones(len(systems), bool))]

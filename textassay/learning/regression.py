@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from textassay.learning.splits import Mask, fold_masks
-from textassay.learning.training import FOLDS, Floats, Learned, Training, dot
+from textassay.learning.training import FOLDS, FitResult, Floats, Training, dot
 from textassay.runtime.errors import DataError
 
 PENALTIES: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 5))
@@ -52,12 +52,12 @@ _NETS = 3
 _ROWS_AT_ONCE = 4096
 
 
-def fit_mean(training: Training) -> Learned:
+def fit_mean(training: Training) -> FitResult:
     """Average the standardized features with equal weights."""
     return _on_scale(training.own / training.own.sum(), training, "avg")
 
 
-def fit_best_feature(training: Training) -> Learned:
+def fit_best_feature(training: Training) -> FitResult:
     """Take the feature that correlates best with the ratings, or its reverse."""
     r = _correlations(training)
     best = int(np.abs(r).argmax())
@@ -66,7 +66,7 @@ def fit_best_feature(training: Training) -> Learned:
     return _on_scale(weights, training, "single")
 
 
-def fit_correlation_weights(training: Training) -> Learned:
+def fit_correlation_weights(training: Training) -> FitResult:
     """Average the features, each weighted by its signed correlation with the training ratings."""
     r = _correlations(training)
     total = np.abs(r).sum()
@@ -82,7 +82,7 @@ def _correlations(training: Training) -> Floats:
     return np.asarray(r * training.own, float)
 
 
-def _on_scale(weights: Floats, training: Training, name: str) -> Learned:
+def _on_scale(weights: Floats, training: Training, name: str) -> FitResult:
     average = training.features @ weights
     spread, mean = average - average.mean(), float(training.target.mean())
     variance = float(spread @ spread)
@@ -93,7 +93,7 @@ def _on_scale(weights: Floats, training: Training, name: str) -> Learned:
             f"{name}: the average of the features does not rise with the ratings; negate features "
             "that fall as quality rises, leave out constant ones, or use 'ridge'"
         )
-    return Learned(Linear(weights * slope, mean - slope * float(average.mean())), {})
+    return FitResult(Linear(weights * slope, mean - slope * float(average.mean())), {})
 
 
 class SavedArrays:
@@ -131,30 +131,30 @@ class Linear(SavedArrays):
         return features * self.weights, self.intercept
 
 
-def fit_linear(training: Training) -> Learned:
+def fit_linear(training: Training) -> FitResult:
     """Least squares; of all solutions the one of least norm where features repeat each other."""
-    features, target, intercept = _centered(training)
+    features, target, intercept = _center(training)
     weights = np.asarray(np.linalg.lstsq(features, target, rcond=None)[0], dtype=np.float64)
-    return Learned(_around_means(weights, intercept, training), {})
+    return FitResult(_around_means(weights, intercept, training), {})
 
 
-def fit_nnls(training: Training) -> Learned:
+def fit_nnls(training: Training) -> FitResult:
     """Least squares with weights of at least 0: no feature may count against its own direction."""
     from scipy.optimize import nnls  # heavy, so on first use
 
-    features, target, intercept = _centered(training)
+    features, target, intercept = _center(training)
     weights = nnls(features, target)[0]
     if not weights.any():
         raise DataError(
             "nnls gives every feature the weight 0: none rises with the ratings; use 'ridge'"
         )
-    return Learned(_around_means(weights, intercept, training), {})
+    return FitResult(_around_means(weights, intercept, training), {})
 
 
-def fit_ridge(training: Training) -> Learned:
+def fit_ridge(training: Training) -> FitResult:
     """Ridge regression; its penalty has the least squared error over folds of groups."""
     penalty = _best_penalty(training)
-    return Learned(_ridge(training, [penalty])[0], {"penalty_per_row": penalty})
+    return FitResult(_ridge(training, [penalty])[0], {"penalty_per_row": penalty})
 
 
 def _best_penalty(training: Training) -> float:
@@ -167,7 +167,7 @@ def _best_penalty(training: Training) -> float:
 
 
 def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:
-    features, target, intercept = _centered(training)
+    features, target, intercept = _center(training)
     # one eigendecomposition serves every penalty, so thirteen of them cost about as much as one
     variances, axes = np.linalg.eigh(features.T @ features)
     along = axes.T @ (features.T @ target)
@@ -180,7 +180,7 @@ def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:
     ]
 
 
-def _centered(training: Training) -> tuple[Floats, Floats, float]:
+def _center(training: Training) -> tuple[Floats, Floats, float]:
     mean = float(training.target.mean())
     return training.features - training.features.mean(axis=0), training.target - mean, mean
 
@@ -247,7 +247,7 @@ class _Distances(threading.local):
 _LAST = _Distances()
 
 
-def fit_kernel(training: Training) -> Learned:
+def fit_kernel(training: Training) -> FitResult:
     """Kernel ridge regression; width and penalty have the least error over folds of groups."""
     training = _few_rows(training)
     rows = np.round(training.features, _KERNEL_DECIMALS)
@@ -270,7 +270,7 @@ def fit_kernel(training: Training) -> Learned:
             if error < least:
                 least, found = error, KernelSum(rows, weights, scale, start)
                 notes = {"penalty_per_row": penalty, "width": width}
-    return Learned(found, notes)
+    return FitResult(found, notes)
 
 
 def _held_out_error(
@@ -326,12 +326,12 @@ class Mlp(SavedArrays):
         return predicted
 
 
-def fit_mlp(training: Training) -> Learned:
+def fit_mlp(training: Training) -> FitResult:
     """Train the networks; their mean varies less with the seed than one of them."""
     return fit_joint_mlp(training.features, training.target[:, None], seed=training.seed)[0]
 
 
-def fit_joint_mlp(features: Floats, targets: Floats, seed: int) -> list[Learned]:
+def fit_joint_mlp(features: Floats, targets: Floats, seed: int) -> list[FitResult]:
     """Train networks whose hidden layers serve all targets, as HD-Eval's do."""
     rng = np.random.default_rng(seed)
     nets = [_train_network(features, targets, rng) for _ in range(_NETS)]
@@ -340,7 +340,7 @@ def fit_joint_mlp(features: Floats, targets: Floats, seed: int) -> list[Learned]
     intercepts = np.mean([intercept for *_, intercept in nets], axis=0)
     notes = {} if targets.shape[1] == 1 else {"joint": targets.shape[1]}
     return [
-        Learned(Mlp(inner, bias, np.ascontiguousarray(weights), float(intercept)), notes)
+        FitResult(Mlp(inner, bias, np.ascontiguousarray(weights), float(intercept)), notes)
         for weights, intercept in zip((outer / _NETS).T, intercepts, strict=True)
     ]
 

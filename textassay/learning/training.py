@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textassay.learning.splits import Codes, Mask, draw_groups, fold_masks, is_gap
+from textassay.learning.splits import GroupCodes, Mask, draw_groups, fold_masks, is_gap
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
 
@@ -37,12 +37,12 @@ class Training:
 
     features: Floats  # standardized, shape (n, features); a gap is 0, which is the feature's mean
     target: Floats  # standardized ratings, shape (n,)
-    groups: Codes  # code of each row's group, shape (n,)
+    groups: GroupCodes  # code of each row's group, shape (n,)
     own: Mask  # which features averages use, shape (features,): `features_for` the target
     seed: int  # seed of everything random
     threads: int = 1  # threads a learner may use
 
-    def rows(self, chosen: Mask | Codes) -> Training:
+    def rows(self, chosen: Mask | GroupCodes) -> Training:
         """Return the chosen rows."""
         return replace(
             self,
@@ -78,14 +78,14 @@ class Explaining(Predictor, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class FitResult:
     """A predictor and what was decided while learning it."""
 
     predictor: Predictor  # the learned function
     notes: Mapping[str, Any]  # choices, as JSON values, for reports
 
 
-Learner = Callable[[Training], Learned]
+Learner = Callable[[Training], FitResult]
 """Learns one target.
 
 Raises:
@@ -93,7 +93,7 @@ Raises:
 """
 
 
-JointLearner = Callable[[Floats, Floats, int], list[Learned]]
+JointLearner = Callable[[Floats, Floats, int], list[FitResult]]
 """Returns a predictor per target, given arrays of shape (n, features), (n, targets) and a seed."""
 
 
@@ -115,7 +115,7 @@ class HeldOut:
     def __init__(
         self,
         target: Floats,
-        groups: Codes,
+        groups: GroupCodes,
         predicted: Mapping[str, Floats],
         failed: Mapping[str, str],
     ) -> None:
@@ -124,7 +124,7 @@ class HeldOut:
         self._groups = np.unique(groups, return_inverse=True)[1]
         self.squared = {name: (values - target) ** 2 for name, values in predicted.items()}
 
-    def rows(self, chosen: Mask | Codes) -> HeldOut:
+    def rows(self, chosen: Mask | GroupCodes) -> HeldOut:
         """Return the chosen rows."""
         predicted = {name: values[chosen] for name, values in self._predicted.items()}
         return HeldOut(self._target[chosen], self._groups[chosen], predicted, self.failed)
@@ -162,7 +162,7 @@ class HeldOut:
         return {name: float(squared.mean()) / variance for name, squared in self.squared.items()}
 
 
-def least_error(squared: Mapping[str, Floats], groups: Codes, first: str) -> str:
+def least_error(squared: Mapping[str, Floats], groups: GroupCodes, first: str) -> str:
     """Return the name of the least squared error, or the first if within a standard error."""
     best = min(squared, key=lambda name: float(squared[name].mean()))
     # errors of one group rise and fall together, so their spread is taken over groups

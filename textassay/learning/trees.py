@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.learning.training import Floats, Learned, Training
+from textassay.learning.training import FitResult, Floats, Training
 from textassay.runtime.errors import DataError
 
 _CLEAR_CORRELATION = 2.0
@@ -166,14 +166,14 @@ def _numbers(fields: Mapping[str, str], name: str, count: int, kind: re.Pattern[
     return numbers
 
 
-def fit_tree(training: Training) -> Learned:
+def fit_tree(training: Training) -> FitResult:
     """Grow one regression tree."""
     return _train(
         training, 1, learning_rate=1.0, num_leaves=15, min_data_in_leaf=_leaf(len(training.target))
     )
 
 
-def fit_forest(training: Training) -> Learned:
+def fit_forest(training: Training) -> FitResult:
     """A random forest: each tree sees 63 % of the rows, each split a third of the features."""
     return _train(
         training,
@@ -188,12 +188,12 @@ def fit_forest(training: Training) -> Learned:
     )
 
 
-def fit_boosting(training: Training) -> Learned:
+def fit_boosting(training: Training) -> FitResult:
     """Gradient boosting, monotone in every feature that clearly rises or falls with the ratings."""
-    return boosted(training, clear_directions(training))
+    return boost(training, clear_directions(training))
 
 
-def boosted(training: Training, directions: Ints) -> Learned:
+def boost(training: Training, directions: Ints) -> FitResult:
     """Gradient boosting that never falls in features of direction 1 nor rises in those of -1."""
     return _train(
         training,
@@ -224,7 +224,7 @@ def _leaf(rows: int) -> int:
     return int(np.clip(rows // 20, 2, 50))
 
 
-def _train(training: Training, rounds: int, **settings: Any) -> Learned:
+def _train(training: Training, rounds: int, **settings: Any) -> FitResult:
     import lightgbm  # heavy, so on first use
 
     # LightGBM stops with an error of its own if a bag of rows comes out empty
@@ -249,7 +249,7 @@ def _train(training: Training, rounds: int, **settings: Any) -> Learned:
     data = lightgbm.Dataset(
         training.features, training.target, params={"verbosity": -1}, free_raw_data=True
     )
-    return Learned(
+    return FitResult(
         Trees(lightgbm.train(parameters, data, rounds).model_to_string(num_iteration=-1)), {}
     )
 
@@ -290,14 +290,14 @@ class JointTree:
 
 def fit_joint_tree(
     features: Floats, targets: Floats, seed: int, *, leaf: int | None = None
-) -> list[Learned]:
+) -> list[FitResult]:
     """Grow one regression tree over all targets; return a predictor for each."""
     least = _leaf(len(targets)) if leaf is None else leaf
     binned = Binned.of(features)
     return _as_trees([_grow(binned, targets, np.arange(len(targets)), least)], binned, forest=False)
 
 
-def fit_joint_forest(features: Floats, targets: Floats, seed: int) -> list[Learned]:
+def fit_joint_forest(features: Floats, targets: Floats, seed: int) -> list[FitResult]:
     """Grow a random forest over all targets; return a predictor for each."""
     rng, binned = np.random.default_rng(seed), Binned.of(features)
     grown = [
@@ -374,11 +374,11 @@ def _best_splits(
     return np.where(helps, best // bins, -1), np.where(helps, best % bins, -1)
 
 
-def _as_trees(grown: Sequence[JointTree], binned: Binned, *, forest: bool) -> list[Learned]:
+def _as_trees(grown: Sequence[JointTree], binned: Binned, *, forest: bool) -> list[FitResult]:
     """Return a predictor for each target: the same trees with that target's values."""
     targets = grown[0].value.shape[1]
     return [
-        Learned(Trees(_text(grown, binned, target, forest=forest)), {"joint": targets})
+        FitResult(Trees(_text(grown, binned, target, forest=forest)), {"joint": targets})
         for target in range(targets)
     ]
 

@@ -11,7 +11,7 @@ from textassay.lazy import lazy
 
 if TYPE_CHECKING:
     from textassay.methods.agent_judge import AgentJudge
-    from textassay.methods.by_name import METHODS, build, find, known, tools_for
+    from textassay.methods.by_name import METHODS, build, find, method_names, tools_for
     from textassay.methods.checklist import Checklist
     from textassay.methods.claims import ClaimCheck
     from textassay.methods.coascore import CoAScore
@@ -58,7 +58,7 @@ __all__ = [
     "METHODS", "PER_ASPECT", "AgentJudge", "Checklist", "ClaimCheck", "CoAScore", "DecompEval",
     "FittedMethod", "FusionEval", "GEval", "GPTScore", "HDEval", "Jury", "LLMScore", "LLMScoreCoT",
     "LearnedTree", "Method", "Models", "Pairwise", "PromptMethod", "PromptOptions", "RatingMethod",
-    "RatingOptions", "ToolScores", "build", "find", "known", "plans", "profiles", "tasks",
+    "RatingOptions", "ToolScores", "build", "find", "method_names", "plans", "profiles", "tasks",
     "tools_for", "trees",
 ]  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from textassay.agents.investigator import STEP, CitationCheck, Investigator
-from textassay.agents.lookup import Material, lay_out
+from textassay.agents.lookup import SectionIndex, lay_out
 from textassay.methods.judging import PromptMethod
 from textassay.methods.library import profiles
 from textassay.methods.method import PromptOptions, model_for
@@ -100,7 +100,7 @@ class AgentJudge(PromptMethod):
                  inquiry=each("inquiries")),
         ]  # fmt: skip
 
-    async def _lay_out(self, example: Example) -> Material:
+    async def _lay_out(self, example: Example) -> SectionIndex:
         ask = self._investigator.ask
         return lay_out(ask.prepare(example), ask.task)
 

@@ -90,7 +90,7 @@ def build(
     # refuses tools that the method does not take before anything else is read
     assistants = tools_for(name, tools, models)
     if _is_folder(name):
-        return _fitted(name, models, task, aspects, options or {})
+        return _build_fitted(name, models, task, aspects, options or {})
     method = find(name)
     loaded, read = tasks.load(task, aspects), method.Options.read(options or {})
     given = {"tools": assistants} if assistants else {}
@@ -145,7 +145,7 @@ def default_tools(name: str) -> tuple[tuple[str, ...], dict[str, str]]:
     return (*method.default_tools, *(spec for spec in optional if spec not in left_out)), left_out
 
 
-def known() -> tuple[str, ...]:
+def method_names() -> tuple[str, ...]:
     """Return the names of all methods, other packages' last; none of those is imported."""
     return (*METHODS, TOOLS, *sorted(_points().keys() - METHODS.keys()))
 
@@ -164,7 +164,7 @@ def find(name: str) -> Any:
         return import_module("textassay.methods.tool_scores").ToolScores
     point = _points().get(name)
     if point is None:
-        raise UnknownName("method", name, [*known(), "or the path of an evaluator folder"])
+        raise UnknownName("method", name, [*method_names(), "or the path of an evaluator folder"])
     package = point.dist.name if point.dist else "another package"
     try:
         loaded = point.load()
@@ -188,10 +188,10 @@ def _points() -> dict[str, EntryPoint]:
 
 def _is_folder(name: str) -> bool:
     # asked last: the names of other packages' methods take a look at everything that is installed
-    return name not in METHODS and Path(name).is_dir() and name not in known()
+    return name not in METHODS and Path(name).is_dir() and name not in method_names()
 
 
-def _fitted(
+def _build_fitted(
     folder: str,
     models: Models,
     task: str | None,

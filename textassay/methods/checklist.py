@@ -143,7 +143,7 @@ class Checklist(PromptMethod):
         options = self.options
         if self.reads_rubrics:
             self._check_rubric_options()
-        self._given, roots = _given(self._task, options)
+        self._given, roots = _fixed_questions(self._task, options)
         unknown = [root for root in roots if root.id not in self._given]
         self._writing = () if self.reads_rubrics else tuple(unknown)
         # a file's own roots may replace the task's aspects, and everything below works on what is
@@ -336,7 +336,7 @@ class Checklist(PromptMethod):
         pairs = [(q, r) for q, r in zip(all_questions, ratings, strict=True) if q.id in own]
         signature = signature_of_parts(self.signature, [rating for _, rating in pairs])
         average = Average(signature, self.options.required)
-        parts = [_turned(question, aspect, rating) for question, rating in pairs]
+        parts = [_orient(question, aspect, rating) for question, rating in pairs]
         weights = [self.options.weights.get(question.id, 1.0) for question, _ in pairs]
         score = await average(example, aspect, parts, weights)
         evidence = [
@@ -489,7 +489,7 @@ def as_questions(
     return Questions(items=items, notes=(*notes, *dropped))
 
 
-def _given(
+def _fixed_questions(
     task: Task, options: ChecklistOptions
 ) -> tuple[Mapping[str, tuple[Aspect, ...]], tuple[Aspect, ...]]:
     """Return the questions that are known before the run, by the aspect's id, and all aspects."""
@@ -497,7 +497,7 @@ def _given(
     published = options.checklist == PUBLISHED
     none: dict[str, tuple[Aspect, ...]] = {}
     if options.checklist == BY_RUBRIC:
-        return none, (_judged(task),)
+        return none, (_judged_aspects(task),)
     if options.checklist == BY_MODEL or (published and task.name not in CHECKLISTS):
         return none, chosen
     tree = load_checklist(task.name if published else options.checklist, task)
@@ -506,7 +506,7 @@ def _given(
     return trees.for_aspects(known, tree.roots, task, chosen, file=file)
 
 
-def _judged(task: Task) -> Aspect:
+def _judged_aspects(task: Task) -> Aspect:
     """Return what rubrics stand for: the aspect that was named, or one of their own."""
     if task.aspects == task.family:
         return RUBRIC
@@ -519,7 +519,7 @@ def _judged(task: Task) -> Aspect:
     return with_unit_scale(task.aspects[0])
 
 
-def _turned(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score | Failure:
+def _orient(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score | Failure:
     """Return an answer so that 1 counts in the aspect's favor."""
     if (
         isinstance(rating, Failure)

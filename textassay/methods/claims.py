@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import EMPTY, Average, answer_evidence, shared_fields
+from textassay.agents.aggregation import EMPTY, Average, answer_evidence, common_fields
 from textassay.agents.ask import (
     Ask,
     LogprobsOrSamples,
@@ -19,7 +19,7 @@ from textassay.agents.ask import (
     signature_of_parts,
 )
 from textassay.agents.lookup import narrow
-from textassay.agents.prompt_template import Task, joined_text, prompt_digest
+from textassay.agents.prompt_template import Task, join_messages, prompt_digest
 from textassay.agents.questions import (
     Answerer,
     AnswersAtOnce,
@@ -146,7 +146,7 @@ class ClaimCheck(PromptMethod):
 
     def prepare(self) -> None:
         """Choose what is judged, who splits and who verifies."""
-        self._task = self._task.model_copy(update={"aspects": _judged(self._task)})
+        self._task = self._task.model_copy(update={"aspects": _judged_aspects(self._task)})
         self._splitter = self._make_splitter()
         self._verifier = self._make_verifier()
         # tools and the sentences of a text ask no model
@@ -289,7 +289,7 @@ class ClaimCheck(PromptMethod):
         return super().describe() | {"tools": tools}
 
 
-def _judged(task: Task) -> tuple[Aspect, ...]:
+def _judged_aspects(task: Task) -> tuple[Aspect, ...]:
     """Return the aspects that the share of supported claims stands for, on its scale.
 
     Those of the chosen ones that are about facts, or the only one that was chosen; `consistency`
@@ -465,7 +465,7 @@ class QuotedVerifier:
             texts,
             must_quote=self.required and answer.verdict == "yes",
             place="the source" if is_source else "the context",
-            **shared_fields(example, ASPECT, how="text"),
+            **common_fields(example, ASPECT, how="text"),
         )
 
 
@@ -519,8 +519,8 @@ class TypedVerifier:
     async def __call__(self, example: Example, claim: str) -> Score:
         """Return the probability that the claim is supported."""
         prepared = self.ask.prepare(example)
-        about = shared_fields(example, ASPECT, how="decision", signature=self.signature)
-        text = joined_text(
+        about = common_fields(example, ASPECT, how="decision", signature=self.signature)
+        text = join_messages(
             self.ask.template.render(
                 names=(), definition=f"Claim: {claim}", question=self.question
             ).messages
@@ -612,7 +612,7 @@ class SupportedFraction:
         self, example: Example, aspect: Aspect, claims: Claims, verdicts: list[Score | Failure]
     ) -> Score:
         signature = signature_of_parts(self.signature, verdicts)
-        about = shared_fields(example, aspect, how="fused", signature=signature)
+        about = common_fields(example, aspect, how="fused", signature=signature)
         if claims.problem is not None:
             problem = claims.problem
             outcome: Outcome = "abstained" if problem.type != "NoClaimList" else "invalid"

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, as_evidence, shared_fields
+from textassay.agents.aggregation import Average, as_evidence, common_fields
 from textassay.agents.planning import Decomposer, Decomposition, GrownTree, RelatedAspects, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.reading.labels import is_whole, points_of
-from textassay.agents.scorer import IndividualScorer, JointScorer, Ratings
+from textassay.agents.scorer import IndividualScorer, JointScorer, JointScores
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.method import Models, RatingOptions
@@ -141,19 +141,19 @@ class CoAScore(RatingMethod):
             return IndividualScorer(self.scorer_for(models, self._task, once_each))
         return JointScorer(self.ask(RATINGS_PROMPT), self.options.form, self.options.parse_retries)
 
-    async def _rate(self, example: Example, chain: Decomposition) -> Ratings:
+    async def _rate(self, example: Example, chain: Decomposition) -> JointScores:
         return await self.joint(example, chain.aspects)
 
-    async def _draw_ratings(self, example: Example, chain: Decomposition) -> Ratings:
+    async def _draw_ratings(self, example: Example, chain: Decomposition) -> JointScores:
         """Draw ratings that depend on the seed, the example and the aspect alone."""
-        return Ratings(
+        return JointScores(
             scores=tuple(
-                _drawn(example, aspect, self.options.seed or 0) for aspect in chain.aspects
+                _draw_aspects(example, aspect, self.options.seed or 0) for aspect in chain.aspects
             )
         )
 
     async def _judge(
-        self, example: Example, aspect: Aspect, chain: Decomposition, ratings: Ratings
+        self, example: Example, aspect: Aspect, chain: Decomposition, ratings: JointScores
     ) -> Score:
         evidence = (*_as_evidence(chain, ratings), *chain.notes, *ratings.notes)
         # without any rating the last prompt would be that of plain LLMScore, and the score would
@@ -176,13 +176,13 @@ class CoAScore(RatingMethod):
         return score.model_copy(update={"evidence": (*evidence, *chain.notes, *score.evidence)})
 
     async def _take_mean(
-        self, example: Example, aspect: Aspect, chain: Decomposition, ratings: Ratings
+        self, example: Example, aspect: Aspect, chain: Decomposition, ratings: JointScores
     ) -> Score:
         score = await self._average(example, aspect, list(ratings.scores))
         evidence = (*_as_evidence(chain, ratings), *chain.notes, *ratings.notes)
         return score.model_copy(update={"evidence": evidence, "usage": ratings.usage})
 
-    def _without_knowledge(self, example: Example, aspect: Aspect, ratings: Ratings) -> Score:
+    def _without_knowledge(self, example: Example, aspect: Aspect, ratings: JointScores) -> Score:
         declined = all(score.outcome == "abstained" for score in ratings.scores)
         reasons = "; ".join(
             dict.fromkeys(score.error.message for score in ratings.scores if score.error)
@@ -191,7 +191,7 @@ class CoAScore(RatingMethod):
             "Declined" if declined else "NoScoreFound",
             f"none of the {len(ratings.scores)} relevant aspects was rated: {reasons}",
             usage=ratings.usage,
-            **shared_fields(example, aspect, how=self.how, signature=self.signature),
+            **common_fields(example, aspect, how=self.how, signature=self.signature),
         )
 
     @property
@@ -252,7 +252,7 @@ def _from_file(tree: AspectTree, task: Task, path: str) -> dict[str, Decompositi
     return chains
 
 
-def _drawn(example: Example, aspect: Aspect, seed: int) -> Score:
+def _draw_aspects(example: Example, aspect: Aspect, seed: int) -> Score:
     # drawn from the ids: the same ratings whatever the order of the examples, and after resuming
     draw = random.Random(f"{seed}\x1f{example.id}\x1f{aspect.id}")
     low, high = aspect.scale
@@ -261,7 +261,7 @@ def _drawn(example: Example, aspect: Aspect, seed: int) -> Score:
     return Score(id=example.id, aspect=aspect.label, value=value, scale=aspect.scale)
 
 
-def _as_evidence(chain: Decomposition, ratings: Ratings) -> tuple[dict[str, Any], ...]:
+def _as_evidence(chain: Decomposition, ratings: JointScores) -> tuple[dict[str, Any], ...]:
     return tuple(
         {**as_evidence(score), "text": part.name, "definition": part.definition}
         for part, score in zip(chain.aspects, ratings.scores, strict=True)

@@ -20,7 +20,7 @@ from textassay.agents.questions import (
 )
 from textassay.agents.typed_questions import YES_NO_PROMPT, TypedAnswerer
 from textassay.methods.judging import PER_ASPECT, PromptMethod
-from textassay.methods.library.toml import read_toml, validated
+from textassay.methods.library.toml import read_toml, validate_as
 from textassay.methods.method import PromptOptions
 from textassay.prompts import REPHRASINGS, rephrasing_file, table_file
 from textassay.runtime.errors import ConfigurationError
@@ -269,4 +269,4 @@ def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
     else:
         file = rephrasing_file(path) if path in REPHRASINGS else Path(path)
     table = read_toml(file)
-    return validated(file, table.content, QuestionTable), table.digest
+    return validate_as(file, table.content, QuestionTable), table.digest

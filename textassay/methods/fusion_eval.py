@@ -14,7 +14,7 @@ from textassay.agents.fusion import (
     DIRECT,
     OVERALL,
     UNIT,
-    Assistant,
+    AssistantDescription,
     LLMFuser,
     Planner,
     RefusedPlan,
@@ -146,7 +146,7 @@ class FusionEval(PromptMethod):
 
     def nodes(self) -> list[Node]:
         """Write the plan once, measure every example with the tools, and fuse the scores."""
-        make = self._judged if self.options.fusion == "llm" else self._averaged
+        make = self._fusing_nodes if self.options.fusion == "llm" else self._averaging_nodes
         fused, self.signature, self.prompt_digest = make()
         plan = [Node("plan", self._plan)] if self._plan_wire else []
         return [*plan, Node("tools", ToolScorer(self.tools).score, example="input.example"), *fused]
@@ -228,7 +228,7 @@ class FusionEval(PromptMethod):
         assert self.plan is not None  # a graph without a plan has no such node
         return self.plan
 
-    def _judged(self) -> tuple[list[Node], str, str]:
+    def _fusing_nodes(self) -> tuple[list[Node], str, str]:
         """Return the nodes in which the judge fuses, the scores' signature and the digest."""
         options = self.options
         fuser = LLMFuser(
@@ -243,7 +243,7 @@ class FusionEval(PromptMethod):
         node = Node("scores", fuser, **wires, assistance="tools")
         return [node], fuser.signature, fuser.prompt_digest
 
-    def _averaged(self) -> tuple[list[Node], str, str]:
+    def _averaging_nodes(self) -> tuple[list[Node], str, str]:
         """Return the nodes that average numbers, the scores' signature and the prompts' digest."""
         wires: dict[str, Any] = {**PER_ASPECT, "assistance": "tools"}
         nodes, direct = [], None
@@ -253,7 +253,7 @@ class FusionEval(PromptMethod):
             wires["direct"] = each("direct")
         average = ToolAverage(self.assistants, self.options.ranges)
         parts = [*(a.signature for a in self.assistants), repr(self.options.ranges)]
-        self.weights = self._weighed(direct)
+        self.weights = self._corrw_weights(direct)
         if self.weights is not None:
             nodes.append(Node("weights", self.weights, aspect=each("input.aspects")))
             wires["weights"] = each("weights")
@@ -271,7 +271,7 @@ class FusionEval(PromptMethod):
         average = replace(average, signature=signature)
         return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
 
-    def _weighed(self, direct: GEval | None) -> RatedWeights | None:
+    def _corrw_weights(self, direct: GEval | None) -> RatedWeights | None:
         """Return what yields CorrW's weights, `None` for the other averages."""
         if self.options.fusion != "corrw":
             return None
@@ -378,7 +378,7 @@ class RatedWeights:
         self,
         ratings: str,
         aspects: Sequence[Aspect],
-        assistants: Sequence[Assistant],
+        assistants: Sequence[AssistantDescription],
         tools: Sequence[Tool],
         ranges: dict[str, Scale],
         direct: GEval | None,
@@ -426,7 +426,7 @@ class RatedWeights:
         # nothing measures in a dry run; the direct evaluator's calls are counted all the same
         score = ToolScorer(self._tools).score
         measured = [] if is_dry else await gather(map(score, rated), limit=AT_ONCE)
-        judged = await gather(map(self._judged, rated), limit=AT_ONCE)
+        judged = await gather(map(self._fusing_nodes, rated), limit=AT_ONCE)
         if is_dry:
             # any weights will do: a dry run counts calls, and its values are thrown away
             equal = {assistant.name: 1.0 for assistant in self._assistants}
@@ -446,7 +446,7 @@ class RatedWeights:
             ratings = [example.human.get(self._human[aspect.id]) for example in rated]
             self.weights[aspect.id] = weights_from(aspect.name, values, ratings)
 
-    async def _judged(self, example: Example) -> list[Score | Failure]:
+    async def _fusing_nodes(self, example: Example) -> list[Score | Failure]:
         """Return the direct evaluator's scores of an example, aspect by aspect."""
         if self._direct is None:
             return []
@@ -454,7 +454,9 @@ class RatedWeights:
         judged: list[Score | Failure] | Failure = await self._direct.graph.run(assignment)
         return [judged] * len(self._aspects) if isinstance(judged, Failure) else judged
 
-    def _on_unit(self, score: Score, assistant: Assistant, aspect: Aspect) -> float | None:
+    def _on_unit(
+        self, score: Score, assistant: AssistantDescription, aspect: Aspect
+    ) -> float | None:
         _refuse_error(assistant.name, score)
         return on_unit_scale(score, assistant, aspect, self._ranges.get(assistant.name)).value
 

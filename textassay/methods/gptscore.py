@@ -23,7 +23,7 @@ from textassay.agents.likelihood import (
 )
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
-from textassay.methods.library.toml import read_toml, validated
+from textassay.methods.library.toml import read_toml, validate_as
 from textassay.methods.method import PromptOptions
 from textassay.prompts import READY_TASKS, TASKS, table_file
 from textassay.runtime.data.dataset import Examples
@@ -115,7 +115,7 @@ class GPTScore(PromptMethod):
         options, profile = self.options, self.profile
         protocols, qualities, tables = read_protocols()
         words = protocols.of(self._task)
-        scored = self._scored()
+        scored = self._scored_texts()
         demonstrations, file = read_demonstrations(
             self._task.aspects, qualities, options.demonstrations, options.k, options.seed
         )
@@ -136,7 +136,7 @@ class GPTScore(PromptMethod):
             direction=options.direction,
             scored=scored,
             instruct=options.instruction,
-            combined=qualities.chosen(options.combine, self._task.aspects),
+            combined=qualities.select(options.combine, self._task.aspects),
             demonstrations=demonstrations,
             alone=bool(options.pmi),
         )
@@ -178,7 +178,7 @@ class GPTScore(PromptMethod):
             Node("scores", scorer, **PER_ASPECT, **passages, likelihoods=each("likelihoods")),
         ]
 
-    def _scored(self) -> Scored:
+    def _scored_texts(self) -> Scored:
         """Return what is scored."""
         options = self.options
         # both ask how likely the text is, which a yes/no question does not measure
@@ -214,11 +214,11 @@ def read_protocols() -> tuple[Protocols, Qualities, str]:
     loaded = [tasks.load(name) for name in TASKS if name not in READY_TASKS]
     # definitions of the built-in tasks: the paper's words apply only if the user kept them
     known = frozenset(a.definition for task in loaded for a in (*task.aspects, *task.optional))
-    in_words = validated(aspects, qualities.content, Qualities).model_copy(
+    in_words = validate_as(aspects, qualities.content, Qualities).model_copy(
         update={"definitions": known}
     )
     return (
-        validated(words, protocols.content, Protocols),
+        validate_as(words, protocols.content, Protocols),
         in_words,
         protocols.digest + qualities.digest,
     )

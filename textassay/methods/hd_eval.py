@@ -106,7 +106,7 @@ class HDEval(RatingMethod):
 
     def prepare(self) -> None:
         """Find the branches that are known, and who grows the others."""
-        self._given, roots = _given_branches(self._task, self.options)
+        self._given, roots = _fixed_branches(self._task, self.options)
         self._growing = tuple(root for root in roots if root.id not in self._given)
         self._task = self._task.model_copy(update={"aspects": roots})
         if not self.profile.writes:
@@ -251,7 +251,7 @@ async def decompose_task(
     return await grow(decomposer_for(models, task, options), roots, options.depth)
 
 
-def _given_branches(
+def _fixed_branches(
     task: Task, options: HDEvalOptions
 ) -> tuple[dict[str, Branch], tuple[Aspect, ...]]:
     """Return the branches known before the run, by root id, and all first-layer criteria."""

@@ -247,7 +247,7 @@ class PromptMethod(TaskMethod):
         """Return options, task, aspects and prompt digest."""
         return {
             "name": self.name,
-            **self.described_task(),
+            **self.describe_task(),
             "options": self.options.model_dump(mode="json"),
             "prompts": self.prompt_digest,
             "profile": (

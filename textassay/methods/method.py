@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkabl
 from pydantic import Field, ValidationError
 
 from textassay.agents.prompt_template import Layout, Task
-from textassay.agents.reading.grammar import Form
+from textassay.agents.reading.grammar import RatingForm
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph
 from textassay.runtime.messages import Aspect, Example, How
@@ -91,7 +91,7 @@ class TaskMethod:
         """Return the field that an aspect needs and an example lacks, or `None`."""
         return self._task.lacking(example, aspect)
 
-    def described_task(self) -> dict[str, Any]:
+    def describe_task(self) -> dict[str, Any]:
         """Return task and aspects as JSON values."""
         return {
             "task": {"name": self._task.name, "digest": self._task.digest},
@@ -233,7 +233,7 @@ class RatingOptions(PromptOptions):
     """Sampling temperature; by default 0 for one sample and 1 for several."""
     seed: int | None = None
     """Seed of the sampling."""
-    form: Form = "number"
+    form: RatingForm = "number"
     """How ratings are asked for."""
     parse_retries: int = Field(default=1, ge=0, le=100)
     """How often an unusable answer is asked for again."""

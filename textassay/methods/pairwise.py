@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import shared_fields
+from textassay.agents.aggregation import common_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
-from textassay.agents.prompt_template import Prompt, fenced, joined_text, references_shown
+from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
 from textassay.agents.reading.ratings import MAX_QUOTED, NoRating, parse_choice
 from textassay.agents.typed_questions import TASK_TEXT, QuestionBatcher
 from textassay.methods.judging import PER_ASPECT, PromptMethod
@@ -206,7 +206,7 @@ class Comparer:
         texts = _compared_texts(self.ask, example, self.order)
         messages = self.ask.template.render_messages(
             {kind: text for kind, _, text in texts},
-            material=fenced(texts),
+            material=fence_texts(texts),
             aspect=aspect,
             ties=self.ties,
         )
@@ -237,7 +237,7 @@ class TypedComparer:
         texts = _compared_texts(self.ask, example, self.order)
         name = self.ask.task.output_name
         options = [f"{name} A", f"{name} B", *(["Neither is better"] if self.ties else [])]
-        text = joined_text(self.ask.template.render(aspect=aspect).messages)
+        text = join_messages(self.ask.template.render(aspect=aspect).messages)
         asked = await self._batcher.ask(
             Question.choice(text, options),
             (
@@ -303,7 +303,7 @@ class PreferenceScorer:
         """Return the score: 1 if `output` is better, 0 if `output_b` is, 0.5 if neither."""
         choices = [first] if second is None else [first, second]
         about: dict[str, Any] = {
-            **shared_fields(example, aspect, how="text", signature=self.signature),
+            **common_fields(example, aspect, how="text", signature=self.signature),
             "scale": (0.0, 1.0),
             "usage": sum((one.usage for one in choices), NO_USAGE),
             "explanation": "\n\n".join(one.reply for one in choices if one.reply) or None,

@@ -66,7 +66,7 @@ PROFILES = ("embedded", "paper")
 byte."""
 
 
-def _packaged(folder: str, names: tuple[str, ...], name: str, suffix: str = ".toml") -> Path:
+def _find_packaged(folder: str, names: tuple[str, ...], name: str, suffix: str = ".toml") -> Path:
     """Return the path of one of these files; raise `KeyError` for any other name."""
     if name not in names:
         raise KeyError(name)
@@ -74,10 +74,10 @@ def _packaged(folder: str, names: tuple[str, ...], name: str, suffix: str = ".to
 
 
 # each takes a name
-task_file = partial(_packaged, "tasks", TASKS)
-tree_file = partial(_packaged, "trees", TREES)
-checklist_file = partial(_packaged, "checklists", CHECKLISTS)
-plan_file = partial(_packaged, "plans", PLANS)
-table_file = partial(_packaged, "tables", TABLES)
-rephrasing_file = partial(_packaged, "tables", REPHRASINGS)
-profile_folder = partial(_packaged, "profiles", PROFILES, suffix="")
+task_file = partial(_find_packaged, "tasks", TASKS)
+tree_file = partial(_find_packaged, "trees", TREES)
+checklist_file = partial(_find_packaged, "checklists", CHECKLISTS)
+plan_file = partial(_find_packaged, "plans", PLANS)
+table_file = partial(_find_packaged, "tables", TABLES)
+rephrasing_file = partial(_find_packaged, "tables", REPHRASINGS)
+profile_folder = partial(_find_packaged, "profiles", PROFILES, suffix="")

@@ -128,7 +128,7 @@ def files(name: str) -> dict[str, str]:
         PromptFault: One of them is missing or no valid template.
     """
     sources = {name: _source(name)}
-    for part in filter(None, meta.find_referenced_templates(_parsed(name))):
+    for part in filter(None, meta.find_referenced_templates(_parse(name))):
         # The same order as the loader's: a part beside the file goes before one of the package.
         beside = _path(name).with_name(part)
         ours = beside.parent == FOLDER or not beside.is_file()
@@ -167,7 +167,7 @@ def _source(name: str) -> str:
 
 
 @cache
-def _parsed(name: str) -> nodes.Template:
+def _parse(name: str) -> nodes.Template:
     """Return a prompt's file as a tree; parsing takes milliseconds, and runs ask three times."""
     try:
         return _environment(_path(name).parent).parse(_source(name))
@@ -178,7 +178,7 @@ def _parsed(name: str) -> nodes.Template:
 @cache
 def _template(name: str) -> Template:
     try:
-        template = _environment(_path(name).parent).from_string(_parsed(name))
+        template = _environment(_path(name).parent).from_string(_parse(name))
     except TemplateError as error:
         raise PromptFault(f"prompt {name!r} is not a valid template: {error}") from error
     strange = [block for block in template.blocks if block not in ROLES]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from textassay.checking.result import FOR, WORDS, Check, headline, main_figure
-from textassay.checking.verdicts import USES, Row
+from textassay.checking.verdicts import USES, VerdictRow
 from textassay.report.page import asset, environment, policy
 from textassay.report.svg import interval_plot
 from textassay.runtime.storage.files import storage_errors, write_text
@@ -49,7 +49,7 @@ def write_check(found: Check, out: str | Path, *, title: str = "Check of a judge
         write_text(Path(out), page)
 
 
-def _section(row: Row) -> JudgeSection:
+def _section(row: VerdictRow) -> JudgeSection:
     return JudgeSection(
         f"{row.pair.judge} beside {row.pair.human}",
         headline(row, several=False),

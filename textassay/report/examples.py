@@ -23,9 +23,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.meta.correlation import Floats, number_or_none
-from textassay.report.source import OUTCOMES, DataSource, Joined, Rows, RunSource
-from textassay.runtime.conversation import Part, browser_piece, left_out, readable_parts
+from textassay.agreement.correlation import Floats, number_or_none
+from textassay.report.source import OUTCOMES, DataSource, JoinedPage, Rows, RunSource
+from textassay.runtime.conversation import Part, browser_piece, count_left_out, readable_parts
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.images import Image, for_page, size_of
 from textassay.runtime.labels import labels_of
@@ -47,8 +47,8 @@ _BLOCK = 200
 _SNIPPET = 110
 PRINTED = 12
 """Examples in the page itself, for readers without JavaScript and for print."""
-Kind = Literal["label", "question", "contribution", "part", "note"]
-TITLES: dict[Kind, str] = {
+SectionKind = Literal["label", "question", "contribution", "part", "note"]
+TITLES: dict[SectionKind, str] = {
     "label": "Probability of each label",
     "question": "Sub-questions",
     "contribution": "What moved the score",
@@ -97,7 +97,7 @@ _LEVELS = 100
 class Line:
     """One piece of evidence."""
 
-    kind: Kind  # what it is; lines of a kind stand together
+    kind: SectionKind  # what it is; lines of a kind stand together
     text: str  # what it is about: a label, a question, a tool
     figure: str = ""  # its number, ready to be shown
     # where its bar begins, as a share of the width; `None` without a bar
@@ -120,7 +120,7 @@ def evidence_lines(score: Score) -> list[Line]:
     return sorted(lines, key=lambda line: order.index(line.kind))
 
 
-def grouped(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
+def group_lines(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
     """Return lines, of which those of a kind stand together, by their heading."""
     return [(TITLES[kind], list(own)) for kind, own in groupby(lines, key=lambda line: line.kind)]
 
@@ -280,7 +280,7 @@ def visible(text: str) -> str:
     """
     if text.isprintable() and text.isascii():  # most texts, and ten times as fast
         return text
-    return _UNSEEN.sub(_written, text.replace("\r\n", "\n"))
+    return _UNSEEN.sub(_write_match, text.replace("\r\n", "\n"))
 
 
 def figure(value: float | None, digits: int = 3) -> str:
@@ -288,14 +288,14 @@ def figure(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:z,.{digits}f}".replace("-", "−")
 
 
-def clipped(text: str, limit: int) -> str:
+def clip(text: str, limit: int) -> str:
     """Return a visible text of at most `limit` characters, and how many were left out."""
     if len(text) <= limit:
         return visible(text)
     return f"{visible(text[:limit])} [... {len(text) - limit:,} more characters]"
 
 
-def _written(match: re.Match[str]) -> str:
+def _write_match(match: re.Match[str]) -> str:
     code = ord(match[0])
     return chr(0x2400 + code) if code < 0x20 else f"[U+{code:04X}]"
 
@@ -332,7 +332,7 @@ class ExamplesSection:
 
 
 def examples(
-    run: RunSource, data: Sequence[DataSource], joined: Joined, *, packed: int
+    run: RunSource, data: Sequence[DataSource], joined: JoinedPage, *, packed: int
 ) -> ExamplesSection | None:
     """Return the scores that a reader should look at first, or `None` while there are none."""
     if not len(run.table):
@@ -342,7 +342,7 @@ def examples(
     return ExamplesSection(order, shown, len(run.table), packed)
 
 
-def first_rows(joined: Joined) -> tuple[str, Rows]:
+def first_rows(joined: JoinedPage) -> tuple[str, Rows]:
     """Return what decides the order, and all rows in it; ties keep the order of the run.
 
     With a second run, flips and then the largest changes; with ratings, the largest disagreements;
@@ -351,11 +351,11 @@ def first_rows(joined: Joined) -> tuple[str, Rows]:
     """
     if (~np.isnan(joined.changes)).any():
         # a flip matters more than its size: it changes what a reader would decide
-        size = _known(np.abs(joined.changes))
+        size = _known_values(np.abs(joined.changes))
         return "flips first, then the largest changes", np.lexsort((-size, ~joined.flips))
     if joined.has_people:
         return "largest disagreements with people first", np.argsort(
-            -_known(joined.sizes), kind="stable"
+            -_known_values(joined.sizes), kind="stable"
         )
     # without ratings or a second run, texts that could not be scored need a look most
     lowest = np.where(np.isnan(joined.values), -np.inf, joined.values)
@@ -363,7 +363,7 @@ def first_rows(joined: Joined) -> tuple[str, Rows]:
 
 
 def show(
-    run: RunSource, data: DataSource, joined: Joined, row: int, second: DataSource | None = None
+    run: RunSource, data: DataSource, joined: JoinedPage, row: int, second: DataSource | None = None
 ) -> ShownScore:
     """Return one score with its example and evidence.
 
@@ -384,7 +384,7 @@ def show(
         other_example=_other(example, second, score.id),
         flips=bool(joined.flips[row]),
         obtained=obtained(score),
-        evidence=grouped(evidence_lines(score)),
+        evidence=group_lines(evidence_lines(score)),
         labels=() if scale is None else scale.names,
     )
 
@@ -397,7 +397,7 @@ def _other(example: Example | None, second: DataSource | None, id_: str) -> Exam
     return None if example and text_digest(example) == text_digest(other) else other
 
 
-def _known(column: Floats) -> Floats:
+def _known_values(column: Floats) -> Floats:
     return np.where(np.isnan(column), -1.0, column)
 
 
@@ -414,7 +414,7 @@ class Packed:
 def pack_rows(
     runs: Sequence[RunSource],
     both: Sequence[DataSource],
-    joined: Joined,
+    joined: JoinedPage,
     *,
     max_rows: int = MAX_ROWS,
 ) -> Packed:
@@ -423,7 +423,7 @@ def pack_rows(
     A second run, with its own data, stands beside the first.
     """
     run, data, second = runs[0], both[0], runs[1] if len(runs) > 1 else None
-    rows = selected(joined, len(run.table), max_rows)
+    rows = select_rows(joined, len(run.table), max_rows)
     by_example = _by_example(run, data, rows)
     order = [row for _, rows_of in by_example for row in rows_of]
     places = {run.table.example[rows_of[0]]: at for at, (_, rows_of) in enumerate(by_example)}
@@ -439,14 +439,14 @@ def pack_rows(
         found += [both[-1].examples.get(example_id) for example_id, _ in by_example]
     limit, pictures = _limit(found), _pictures(found)
     return Packed(
-        _compressed(index),
+        _compress(index),
         tuple(_blocks(run, both, second, by_example, limit, pictures)),
         len(rows),
         len(run.table),
     )
 
 
-def selected(joined: Joined, total: int, max_rows: int = MAX_ROWS) -> Rows:
+def select_rows(joined: JoinedPage, total: int, max_rows: int = MAX_ROWS) -> Rows:
     """Return the rows of a page: all, or the extremes and a random sample with a fixed seed."""
     if total <= max_rows:
         return np.arange(total)
@@ -462,7 +462,7 @@ def selected(joined: Joined, total: int, max_rows: int = MAX_ROWS) -> Rows:
 
 
 def head(
-    run: RunSource, data: DataSource, joined: Joined, second: RunSource | None
+    run: RunSource, data: DataSource, joined: JoinedPage, second: RunSource | None
 ) -> dict[str, Any]:
     """Return what the columns refer to: runs, aspects with their scales, outcomes."""
     table, labels = run.table, labels_of(run.manifest)
@@ -500,7 +500,7 @@ def example_columns(data: DataSource, ids: Sequence[str]) -> dict[str, Any]:
 
 def score_columns(
     run: RunSource,
-    joined: Joined,
+    joined: JoinedPage,
     rows: Sequence[int],
     *,
     places: Mapping[int, int] | None = None,
@@ -518,7 +518,7 @@ def score_columns(
         "example": examples if places is None else [places[example] for example in examples],
         "aspect": [table.aspect[row] for row in rows],
         "outcome": [table.outcome[row] for row in rows],
-        "value": rounded_numbers(joined.values[at]),
+        "value": round_numbers(joined.values[at]),
     }
     for name, column in (
         ("human", joined.human),
@@ -527,11 +527,11 @@ def score_columns(
         ("change", joined.changes),
     ):
         if column is not None and (~np.isnan(column[at])).any():
-            columns[name] = rounded_numbers(column[at])
+            columns[name] = round_numbers(column[at])
     if joined.flips[at].any():
         columns["flip"] = [int(flips) for flips in joined.flips[at]]
     if not is_part and (~np.isnan(calibrated := table.calibrated[at])).any():
-        columns["calibrated"] = [rounded_numbers(column) for column in calibrated.T]
+        columns["calibrated"] = [round_numbers(column) for column in calibrated.T]
     return columns
 
 
@@ -554,20 +554,20 @@ def detail(
         ]
     }
     if other is not None:
-        shown["other"] = clipped(other.output, limit)
+        shown["other"] = clip(other.output, limit)
         given = [_part(part, other, limit, texts) for part in parts_of(other, limit)]
         if example is None or parts_of(example, limit) != parts_of(other, limit):
             shown["other_given"] = given
     if example is None:
         return shown
-    shown["output"] = clipped(example.output, limit)
+    shown["output"] = clip(example.output, limit)
     shown["given"] = [_part(part, example, limit, texts) for part in parts_of(example, limit)]
     if example.images:
         shown["images"] = [
             [image.label, _place(visible(_picture(image, pictures)), texts)]
             for image in example.images
         ]
-    shown["references"] = [_place(clipped(text, limit), texts) for text in example.references]
+    shown["references"] = [_place(clip(text, limit), texts) for text in example.references]
     shown["human"] = {visible(name): value for name, value in example.human.items()}
     shown["raters"] = {visible(name): each for name, each in example.annotators.items()}
     return shown
@@ -584,18 +584,18 @@ def parts_of(example: Example, limit: int) -> list[Part]:
 def _part(part: Part, example: Example, limit: int, texts: dict[str, int]) -> dict[str, Any]:
     shown: dict[str, Any] = {"kind": part.kind}
     if part.text:
-        shown["text"] = _place(clipped(part.text, limit), texts)
+        shown["text"] = _place(clip(part.text, limit), texts)
     if part.pieces:
         shown["pieces"] = [
             browser_piece(piece, _place(visible(piece.text), texts), visible)
             for piece in part.pieces
         ]
-    if part.kind == "conversation" and left_out(example.source) is not None:
+    if part.kind == "conversation" and count_left_out(example.source) is not None:
         shown["shortened"] = True
     return shown
 
 
-def rounded_numbers(column: Floats) -> list[float | None]:
+def round_numbers(column: Floats) -> list[float | None]:
     """Return numbers to five significant digits, NaN as `None`."""
     return [None if math.isnan(value) else float(f"{value:.5g}") for value in column.tolist()]
 
@@ -605,22 +605,22 @@ def _words(score: Score, limit: int) -> list[Any]:
     error = None if score.error is None else f"{score.error.type}: {score.error.message}"
     return [
         obtained(score),
-        clipped(score.explanation or "", limit),
-        clipped(error or "", limit),
-        [_packed(line, limit) for line in evidence_lines(score)],
+        clip(score.explanation or "", limit),
+        clip(error or "", limit),
+        [_pack(line, limit) for line in evidence_lines(score)],
     ]
 
 
-def _packed(line: Line, limit: int) -> list[Any]:
+def _pack(line: Line, limit: int) -> list[Any]:
     """Return a line as a short list."""
-    text = clipped(line.text, limit)
+    text = clip(line.text, limit)
     # the page writes the figure of a share in thousandths
     if line.kind == "label" and not (line.note or line.thought):
         return [line.kind, text, round(1000 * (line.end or 0.0))]
     ends = [None if end is None else round(end, 3) for end in (line.start, line.end)]
-    packed = [line.kind, text, visible(line.figure), *ends, clipped(line.note, limit)]
+    packed = [line.kind, text, visible(line.figure), *ends, clip(line.note, limit)]
     if line.thought:
-        return [*packed, clipped(line.thought, limit)]
+        return [*packed, clip(line.thought, limit)]
     return packed if line.note else packed[:-1]
 
 
@@ -659,7 +659,7 @@ def _blocks(
             example = data[0].examples.get(example_id)
             other = _other(example, data[-1], example_id)
             details.append(detail(example, scores, limit, texts, pictures, other=other))
-        yield _compressed({"texts": list(texts), "examples": details})
+        yield _compress({"texts": list(texts), "examples": details})
 
 
 def _limit(examples: Sequence[Example | None]) -> int:
@@ -712,6 +712,6 @@ def _largest(column: Floats, count: int) -> Rows:
     return known[np.argsort(-column[known], kind="stable")[:count]]
 
 
-def _compressed(value: Any) -> str:
+def _compress(value: Any) -> str:
     # without `mtime=0` gzip writes the time, and equal runs would give different bytes
     return base64.b64encode(gzip.compress(encode(value), 9, mtime=0)).decode("ascii")

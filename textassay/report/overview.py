@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from textassay.calibration.means import NO_ESTIMATE, Estimate, weighted_mean
+from textassay.agreement.correlation import Floats
+from textassay.estimation.means import NO_ESTIMATE, Estimate, weighted_mean
 from textassay.learning.splits import group_codes
-from textassay.meta.correlation import Floats
 from textassay.methods.by_name import build
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.report import svg
 from textassay.report.source import (
     OUTCOMES,
     DataSource,
-    Joined,
+    JoinedPage,
     Rows,
     RunSource,
     without_folders,
@@ -190,7 +190,7 @@ class AspectScores:
 
 
 def scores(
-    runs: Sequence[RunSource], data: Sequence[DataSource], joined: Sequence[Joined]
+    runs: Sequence[RunSource], data: Sequence[DataSource], joined: Sequence[JoinedPage]
 ) -> list[AspectScores] | None:
     """Return means by aspect and system, or `None` while there are no scores."""
     # labels without an order have no mean
@@ -201,7 +201,7 @@ def scores(
 
 
 def _aspect(
-    name: str, runs: Sequence[RunSource], data: Sequence[DataSource], joined: Sequence[Joined]
+    name: str, runs: Sequence[RunSource], data: Sequence[DataSource], joined: Sequence[JoinedPage]
 ) -> AspectScores:
     judged = [
         (letter, run, beside, own)
@@ -232,7 +232,7 @@ def _of_run(
     name: str,
     letter: str,
     run: RunSource,
-    joined: Joined,
+    joined: JoinedPage,
     data: DataSource,
     span: tuple[float, float],
 ) -> list[SystemRow]:
@@ -280,13 +280,13 @@ def _mean(values: Floats, groups: Sequence[str | None], scale: Scale | None) -> 
         return NO_ESTIMATE
     estimate = weighted_mean(values, group_codes(groups)).estimate(CONFIDENCE)
     if scale is not None:
-        estimate = estimate.clipped(*scale)
+        estimate = estimate.clip(*scale)
     # rounded once, so that equal runs show equal means
     return Estimate(math.fsum(values) / len(values), estimate.low, estimate.high)
 
 
 @dataclass(frozen=True, slots=True)
-class Criterion:
+class CriterionRow:
     """A node of HD-Eval's tree."""
 
     name: str
@@ -310,7 +310,7 @@ class RecipeSection:
     fans_out: bool
     steps: list[tuple[str, str]]  # the graph in words: a node and what feeds it
     # a root aspect and its criteria, parents first; no root if no criterion has children
-    trees: list[tuple[str, list[Criterion]]]
+    trees: list[tuple[str, list[CriterionRow]]]
     fitted: bool  # whether importance is known
     plan: list[str]
     assistants: list[tuple[str, str]]  # aspect and the tools that serve it
@@ -321,7 +321,7 @@ def recipe(run: RunSource) -> RecipeSection:
     picture, steps, reason, fans_out = None, [], None, False
     try:
         graph = _graph(run.recorded("spec") or {})
-        picture, steps = _drawn(graph), _in_words(graph)
+        picture, steps = _draw(graph), _in_words(graph)
         fans_out = any(edge.fans_out for edge in graph.edges)
     except TextassayError as error:
         reason = without_folders(str(error))
@@ -345,7 +345,7 @@ def _graph(spec: Mapping[str, Any]) -> Graph:
     return build(name, models, task=spec.get("task"), options=options, tools=tools).graph
 
 
-def _drawn(graph: Graph) -> Markup:
+def _draw(graph: Graph) -> Markup:
     fed: dict[str, list[str]] = {node.name: [] for node in graph.nodes}
     arrows: dict[tuple[str, str], bool] = {}
     for edge in graph.edges:
@@ -377,7 +377,7 @@ def _in_words(graph: Graph) -> list[tuple[str, str]]:
     return [(name, ", ".join(dict.fromkeys(fed)) or "nothing") for name, fed in inputs.items()]
 
 
-def _tree(run: RunSource) -> list[Criterion]:
+def _tree(run: RunSource) -> list[CriterionRow]:
     """Return HD-Eval's criteria, or the features of a fitted evaluator."""
     trees = run.recorded("method", "trees")
     importance, recorded = _importance(run), run.recorded("method", "criteria")
@@ -400,16 +400,16 @@ def _tree(run: RunSource) -> list[Criterion]:
             bar = svg.interval_plot(drawn, span, mark=0.0, width=110)
         name, depth = parts[-1].replace("-", " "), len(parts) - 1
         definition = str(definitions.get(id_) or "")
-        tree.append(Criterion(name, depth, mean, n, picture, weight, bar, definition))
+        tree.append(CriterionRow(name, depth, mean, n, picture, weight, bar, definition))
     return tree
 
 
-def _by_root(tree: Sequence[Criterion]) -> list[tuple[str, list[Criterion]]]:
+def _by_root(tree: Sequence[CriterionRow]) -> list[tuple[str, list[CriterionRow]]]:
     """Return criteria by the root that they stand under."""
     if not any(node.depth for node in tree):
         # features of a fitted evaluator are no tree
         return [("", list(tree))] if tree else []
-    roots: list[tuple[str, list[Criterion]]] = []
+    roots: list[tuple[str, list[CriterionRow]]] = []
     for node in tree:
         if node.depth == 0 or not roots:
             roots.append((node.name, []))

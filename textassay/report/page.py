@@ -22,10 +22,9 @@ from typing import Any, Protocol
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from textassay.calibration.means import SystemDifference
-from textassay.meta.records import map_entries
-from textassay.report.agreement import RESAMPLES, AspectAgreement, agreements, pairs_of
-from textassay.report.decisions import STAND_IN, Decisions, decisions
+from textassay.agreement.records import map_entries
+from textassay.estimation.means import SystemDifference
+from textassay.report.estimates import STAND_IN, Decisions, decisions
 from textassay.report.examples import (
     MAX_ROWS,
     ExamplesSection,
@@ -43,9 +42,10 @@ from textassay.report.overview import (
     recipe,
     scores,
 )
+from textassay.report.people import RESAMPLES, AspectAgreement, agreements, pairs_of
 from textassay.report.source import (
     DataSource,
-    Joined,
+    JoinedPage,
     RunSource,
     join,
     open_both,
@@ -122,7 +122,7 @@ def write_report(
         fields: Field map of `human`, from its names to ours.
         missing: Cells of `human` that are missing values.
         calibration: Calibration folder whose curves and intervals are shown.
-        aspect_map: Which human aspect a score is compared with, as in `textassay meta`.
+        aspect_map: Which human aspect a score is compared with, as in `textassay agreement`.
         title: Heading of the page; by default the names of the runs.
         note: What readers should know, below the heading; a blank line begins a paragraph.
         max_rows: Scores that the page lists; of more, the extremes and a random sample. Sections
@@ -168,7 +168,7 @@ def _folder(run: str | Path | HasFolder) -> str | Path:
 
 def join_runs(
     runs: Sequence[RunSource], data: Sequence[DataSource], aspect_map: Mapping[str, str]
-) -> Joined:
+) -> JoinedPage:
     """Return the first run's scores beside ratings and the second run."""
     pairs = pairs_of(runs[0], data[0], aspect_map)
     return join(runs[0], data[0], pairs, runs[1] if len(runs) > 1 else None)
@@ -177,7 +177,7 @@ def join_runs(
 def build_content(
     runs: Sequence[RunSource],
     data: Sequence[DataSource],
-    joined: Joined,
+    joined: JoinedPage,
     aspect_map: Mapping[str, str],
     *,
     packed: int,
@@ -259,7 +259,7 @@ def environment() -> Environment:
     """Return the templates' environment, which escapes everything and writes controls out."""
     made = Environment(
         loader=PackageLoader("textassay.report"), autoescape=True, undefined=StrictUndefined,
-        finalize=_seen, trim_blocks=True, lstrip_blocks=True,
+        finalize=_format_seen, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters["figure"] = figure
     made.filters["table"] = lambda table: Markup(visible(to_html(table, page=True)))
@@ -275,7 +275,7 @@ def asset(name: str) -> Markup:
     return Markup("".join(file.read_text(encoding="utf-8") for file in (shared, own)))
 
 
-def _seen(value: Any) -> Any:
+def _format_seen(value: Any) -> Any:
     # `type` rather than isinstance: Markup is a subclass of str and is escaped already
     return visible(value) if type(value) is str else value  # Markup is ours and safe
 
@@ -325,7 +325,7 @@ def _runs_compared(decisions: Decisions) -> Iterator[str]:
     shown = {key: one for key, one in found.items() if key[1] == _KAPPA or key[0] not in labeled}
     if shown:
         measures = dict.fromkeys(_COMPARED[measure] for _, measure in shown)
-        yield _sorted_out(
+        yield _describe_intervals(
             [(aspect, one) for (aspect, _), one in shown.items()],
             "A agrees better with people than B on", "B agrees better with people than A on",
             "it is not shown which run agrees better with people on", " or ".join(measures),
@@ -336,7 +336,7 @@ def _runs_compared(decisions: Decisions) -> Iterator[str]:
         if row.difference.value is not None
     ]
     if rows:
-        yield _sorted_out(
+        yield _describe_intervals(
             rows, "A scores higher than B on", "B scores higher than A on",
             "no difference of A and B is shown on", "A − B",
         )  # fmt: skip
@@ -345,12 +345,12 @@ def _runs_compared(decisions: Decisions) -> Iterator[str]:
 def _with_people(runs: Sequence[RunSource], agreement: Sequence[AspectAgreement]) -> Iterator[str]:
     """Yield on what each run agrees with people, and on what it is above trivial measures."""
     above: list[tuple[str, Sequence[str]]] = []
-    for who, run in _named(runs):
+    for who, run in _name_runs(runs):
         own = [one for aspect in agreement for one in aspect.judges if one.run == run.name]
         if not own:
             continue
         measures = list(dict.fromkeys(one.measure for one in own))
-        yield _sorted_out(
+        yield _describe_intervals(
             [(one.score, one.value) for one in own],
             f"{who} agrees with people on", f"{who} contradicts people on",
             f"it is not shown that {who} agrees with people on", " or ".join(measures),
@@ -366,14 +366,14 @@ def _with_people(runs: Sequence[RunSource], agreement: Sequence[AspectAgreement]
             (f"it is not shown that {who} is above trivial measures on", by["not shown"]),
         ]
     if any(names for _, names in above):
-        yield _joined(above)
+        yield _join_words(above)
 
 
 def _stand_in(
     runs: Sequence[RunSource], decisions: Decisions, agreement: Sequence[AspectAgreement]
 ) -> Iterator[str]:
     parts: list[tuple[str, Sequence[str]]] = []
-    for letter, (who, _) in zip("AB", _named(runs), strict=False):
+    for letter, (who, _) in zip("AB", _name_runs(runs), strict=False):
         tests = [test for whose, test in decisions.of_raters if whose == letter]
         may = [test.score for test in tests if test.test.may_stand_in]
         others = [test.score for test in tests if not test.test.may_stand_in]
@@ -382,7 +382,7 @@ def _stand_in(
             (f"it is not shown that {who} may stand in for a rater on", others),
         ]
     if decisions.of_raters:
-        yield _joined(parts)
+        yield _join_words(parts)
     elif agreement and not any(reason.startswith(STAND_IN) for reason in decisions.reasons):
         yield (
             "Whether a judge may stand in for a rater cannot be tested here: that needs the single"
@@ -427,7 +427,7 @@ def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
     none = [("no two systems are shown to differ on", open_)]
     more = "; other aspects below" if len(parts) > _MANY else ""
     if by_aspect:
-        yield _joined([*parts[:_MANY], *none], f"{more}{by}")
+        yield _join_words([*parts[:_MANY], *none], f"{more}{by}")
 
 
 def _means(run: RunSource, scores: Sequence[AspectScores]) -> str:
@@ -457,7 +457,7 @@ def _missing(runs: Sequence[RunSource], overview: Overview, decisions: Decisions
         yield f"{what} could not be computed; the reasons stand below the sections."
 
 
-def _sorted_out(
+def _describe_intervals(
     values: Sequence[tuple[str, HasInterval]], up: str, down: str, open_: str, what: str
 ) -> str:
     """Return one sentence about what intervals show: above 0, below 0, or neither."""
@@ -469,10 +469,10 @@ def _sorted_out(
         elif one.high is not None and one.high < 0:
             side = down
         shown[side].append(f"{name} ({_figures(one)})")
-    return _joined(shown.items(), f"; {what} with 95 % intervals over sources")
+    return _join_words(shown.items(), f"; {what} with 95 % intervals over sources")
 
 
-def _joined(parts: Iterable[tuple[str, Sequence[str]]], after: str = "") -> str:
+def _join_words(parts: Iterable[tuple[str, Sequence[str]]], after: str = "") -> str:
     sentence = "; ".join(f"{words} {_some(names)}" for words, names in parts if names)
     return f"{sentence[:1].upper()}{sentence[1:]}{after}."
 
@@ -484,7 +484,7 @@ def _some(names: Sequence[str], and_: str = " and ") -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])}{and_}{shown[-1]}"
 
 
-def _named(runs: Sequence[RunSource]) -> Iterator[tuple[str, RunSource]]:
+def _name_runs(runs: Sequence[RunSource]) -> Iterator[tuple[str, RunSource]]:
     """Yield what sentences call each run, and the run."""
     yield from zip("AB" if len(runs) > 1 else ["the judge"], runs, strict=False)
 

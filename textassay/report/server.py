@@ -19,7 +19,6 @@ from urllib.parse import quote
 from aiohttp import web
 
 from textassay.listening import answers_to, link, listen
-from textassay.report.agreement import RESAMPLES, pairs_of
 from textassay.report.examples import MAX_TEXT, detail, example_columns, head, score_columns
 from textassay.report.page import (
     asset,
@@ -30,6 +29,7 @@ from textassay.report.page import (
     policy,
     render_sections,
 )
+from textassay.report.people import RESAMPLES, pairs_of
 from textassay.report.source import DataSource, RunSource, join, open_data, open_run
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import RunFolderError, TextassayError
@@ -43,7 +43,7 @@ _RENEWAL_RATIO = 40
 MAX_LISTED = 1000
 """Runs that an index lists."""
 _DEPTH = 4
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ReportHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class LiveRun:
@@ -234,7 +234,9 @@ class Viewer:
             return self._runs[name]
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
-        runs = await asyncio.to_thread(lambda: [_listed(self.path, name) for name in self.names()])
+        runs = await asyncio.to_thread(
+            lambda: [_index_entry(self.path, name) for name in self.names()]
+        )
         style = asset("page.css")
         made = environment().get_template("index.html.jinja").render(
             folder=self.path.resolve().name, runs=runs, style=style,
@@ -264,7 +266,7 @@ class Viewer:
         return web.Response(text=made, content_type="text/html", headers=headers)
 
     @web.middleware
-    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _guarded(self, request: web.Request, handler: ReportHandler) -> web.StreamResponse:
         if not answers_to(request.host, self.host):
             raise web.HTTPForbidden(text="this server answers for its own address only")
         try:
@@ -280,7 +282,7 @@ class Viewer:
         response.headers["Cache-Control"] = "no-store"
 
 
-def _listed(folder: Path, name: str) -> dict[str, Any]:
+def _index_entry(folder: Path, name: str) -> dict[str, Any]:
     """Return what the index says of a run."""
     path = folder / name
     try:

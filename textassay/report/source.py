@@ -20,8 +20,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy import stats
 
-from textassay.meta.correlation import Floats
-from textassay.meta.records import People, refuse_other_labels
+from textassay.agreement.correlation import Floats
+from textassay.agreement.records import People, refuse_other_labels
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import sources_by_id, text_digest
 from textassay.runtime.errors import DataError, RunFolderError
@@ -402,12 +402,12 @@ _SHARE_OF_SCALE = 0.5
 """Share of the judge's scale that ratings must span to count as ratings on that scale."""
 
 
-Unit = Literal["points", "ranks"]
+PageUnit = Literal["points", "ranks"]
 """What a difference is counted in: points of the scale that judge and people share, or shares of
 the rated texts, from -1 to 1."""
 
 
-def choose_unit(human: Floats, scale: Scale | None) -> Unit:
+def choose_unit(human: Floats, scale: Scale | None) -> PageUnit:
     """Return `points` if the ratings lie on the judge's scale and span most of it, else `ranks`."""
     if not len(human) or scale is None:
         return "ranks"
@@ -419,7 +419,7 @@ def choose_unit(human: Floats, scale: Scale | None) -> Unit:
     return "points" if meant and low <= lowest and highest <= high else "ranks"
 
 
-def gaps(scores: Floats, human: Floats, unit: Unit) -> Floats:
+def gaps(scores: Floats, human: Floats, unit: PageUnit) -> Floats:
     """Return judge minus people for each row, shape (n,); NaN if either number is missing.
 
     For `ranks`, both sides are ranked among the rows that have both numbers (average ranks), and
@@ -436,7 +436,7 @@ def gaps(scores: Floats, human: Floats, unit: Unit) -> Floats:
 
 
 @dataclass
-class Joined:
+class JoinedPage:
     """One row per score, shape (n,) each."""
 
     values: Floats  # the judge's value; NaN if unscored
@@ -466,7 +466,7 @@ def join(
     second: RunSource | None = None,
     *,
     rows: Sequence[int] | None = None,
-) -> Joined:
+) -> JoinedPage:
     """Put scores, ratings and a second run next to each other."""
     table = run.table
     chosen = np.arange(len(table)) if rows is None else np.array(rows, int)
@@ -493,7 +493,7 @@ def join(
     if second is not None:
         other = _values_in(second.table, table, example, aspect)
     changes, flips = _changes(run, second, aspect, values, other)
-    return Joined(values, human, rated, sizes, units, other, changes, flips)
+    return JoinedPage(values, human, rated, sizes, units, other, changes, flips)
 
 
 def _rating(data: DataSource, example_id: str, aspect: str) -> float:

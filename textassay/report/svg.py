@@ -111,7 +111,7 @@ def shares(parts: Iterable[tuple[str, int]]) -> Markup:
     return picture(width, 10, *bars, kind="wide", stretch=True)
 
 
-def binned(values: Iterable[float], span: Span, cells: int) -> list[float]:
+def bin_values(values: Iterable[float], span: Span, cells: int) -> list[float]:
     """Return the middle of each value's cell, of so many that divide the span."""
     width = (span[1] - span[0]) / (cells - 1) or 1.0
     return [span[0] + width * round((value - span[0]) / width) for value in values]

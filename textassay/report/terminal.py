@@ -8,15 +8,15 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from textassay.report.examples import Line, ShownScore, clipped, figure, first_rows, show, visible
+from textassay.report.examples import Line, ShownScore, clip, figure, first_rows, show, visible
 from textassay.report.overview import overview, scores
-from textassay.report.source import DataSource, Joined, RunSource
+from textassay.report.source import DataSource, JoinedPage, RunSource
 from textassay.table import (
     Alert,
     Cell,
     Column,
     Table,
-    indented,
+    indent,
     plain_table,
     printable,
     to_terminal,
@@ -34,7 +34,7 @@ _OUTPUT = 4000
 
 
 def run_parts(
-    run: RunSource, data: DataSource, joined: Joined, width: int
+    run: RunSource, data: DataSource, joined: JoinedPage, width: int
 ) -> Iterator[RenderableType]:
     """Yield what was judged, the scores by system, and the scores to look at first."""
     yield _facts(run, data)
@@ -62,14 +62,14 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
     table.add_row(Text("Outcomes", style="dim"), outcomes or "no scores yet")
     for name, count in facts.errors:
         table.add_row("", _safe(f"{count:,} {name}", "yellow"))
-    parts: list[RenderableType] = [_safe(run.name, "bold"), indented(table)]
+    parts: list[RenderableType] = [_safe(run.name, "bold"), indent(table)]
     if summary.missing is not None:
         parts.append(_safe(f"Texts and ratings are not available: {summary.missing}.", "yellow"))
     parts += [_safe(sentence, "yellow") for sentence in summary.left_out]
     return Group(*parts)
 
 
-def _first(run: RunSource, data: DataSource, joined: Joined) -> Table:
+def _first(run: RunSource, data: DataSource, joined: JoinedPage) -> Table:
     order, rows = first_rows(joined)
     lines: list[tuple[Cell, ...]] = []
     for row in rows[:MAX_ROWS].tolist():
@@ -91,9 +91,9 @@ def _text(one: ShownScore) -> RenderableType:
     parts: list[RenderableType] = [heading]
     for name, text in (("source", one.example.source), ("context", one.example.context)):
         if text:
-            parts += [Text(name, style="dim"), indented(_clipped(text))]
+            parts += [Text(name, style="dim"), indent(_clip(text))]
     parts += [_safe(f"{image.label}: {image.name}", "dim") for image in one.example.images]
-    return Group(*parts, Text("output", style="dim"), indented(_clipped(one.example.output)))
+    return Group(*parts, Text("output", style="dim"), indent(_clip(one.example.output)))
 
 
 def score_evidence(one: ShownScore) -> RenderableType:
@@ -106,14 +106,14 @@ def score_evidence(one: ShownScore) -> RenderableType:
         (printable(visible(score.aspect)), "bold"), "  ", _value(one), (scale, "dim")
     )
     if one.human is not None:
-        heading.append(f"  people {printable(visible(_named(one, one.human, 2)))}")
-    parts: list[RenderableType] = [heading, indented(Text(one.obtained, style="dim"))]
+        heading.append(f"  people {printable(visible(_format_value(one, one.human, 2)))}")
+    parts: list[RenderableType] = [heading, indent(Text(one.obtained, style="dim"))]
     if score.error is not None:
-        parts.append(indented(_clipped(f"{score.error.type}: {score.error.message}", "yellow")))
+        parts.append(indent(_clip(f"{score.error.type}: {score.error.message}", "yellow")))
     if score.explanation:
-        parts.append(indented(_clipped(score.explanation, "italic")))
+        parts.append(indent(_clip(score.explanation, "italic")))
     for title, lines in one.evidence:
-        parts.append(indented(Text(title, style="dim")))
+        parts.append(indent(Text(title, style="dim")))
         parts.append(Padding(_lines(lines), (0, 0, 0, 4), expand=False))
     return Group(*parts)
 
@@ -124,7 +124,7 @@ def _lines(lines: Sequence[Line]) -> RenderableType:
     for line in lines:
         thought = f"(thought before: {len(line.thought):,} characters)" if line.thought else ""
         text = " ".join(part for part in (line.text, line.note, thought) if part)
-        table.add_row(_safe(line.figure), Text(_bar(line), style="cyan"), _clipped(text))
+        table.add_row(_safe(line.figure), Text(_bar(line), style="cyan"), _clip(text))
     return table
 
 
@@ -140,10 +140,10 @@ def _bar(line: Line) -> str:
 def _value(one: ShownScore) -> Text:
     if one.score.value is None:
         return Text(one.score.outcome, style="yellow")
-    return _safe(_named(one, one.score.value))
+    return _safe(_format_value(one, one.score.value))
 
 
-def _named(one: ShownScore, value: float, digits: int = 3) -> str:
+def _format_value(one: ShownScore, value: float, digits: int = 3) -> str:
     """Return a label by its name, and any other value as a number."""
     if value.is_integer() and 0 <= value < len(one.labels):
         return one.labels[int(value)]
@@ -155,5 +155,5 @@ def _safe(text: str, style: str = "") -> Text:
     return Text(printable(visible(text)), style)
 
 
-def _clipped(text: str, style: str = "") -> Text:
-    return Text(printable(clipped(text, _OUTPUT)), style)
+def _clip(text: str, style: str = "") -> Text:
+    return Text(printable(clip(text, _OUTPUT)), style)

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
     from textassay.runtime.calls.budget import Budget
     from textassay.runtime.calls.deciding import decider
-    from textassay.runtime.calls.sharing import chained, once
+    from textassay.runtime.calls.sharing import chain_requests, once
     from textassay.runtime.concurrency import gather
-    from textassay.runtime.connected import ConnectedModel
     from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.graph import Graph, Node, each, fixed
+    from textassay.runtime.graph import Graph, Node, constant, each
     from textassay.runtime.images import Image
     from textassay.runtime.messages import (
         Aspect,
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
         Way,
     )
     from textassay.runtime.settings import Settings
+    from textassay.runtime.stack import ConnectedModel
 
 _HOME = {
     "Aspect": "messages",
@@ -74,7 +74,7 @@ _HOME = {
     "ChatMessage": "model",
     "ChoicesRequest": "model",
     "ChoicesResponse": "model",
-    "ConnectedModel": "connected",
+    "ConnectedModel": "stack",
     "ContinuationRequest": "model",
     "ContinuationResponse": "model",
     "Deciding": "model",
@@ -108,11 +108,11 @@ _HOME = {
     "Usage": "messages",
     "Way": "questions",
     "Wrapper": "model",
-    "chained": "calls.sharing",
+    "chain_requests": "calls.sharing",
     "connect": "api",
     "decider": "calls.deciding",
     "each": "graph",
-    "fixed": "graph",
+    "constant": "graph",
     "gather": "concurrency",
     "once": "calls.sharing",
     "with_images": "model",
@@ -162,12 +162,12 @@ __all__ = [
     "Usage",
     "Way",
     "Wrapper",
-    "chained",
+    "chain_requests",
     "connect",
+    "constant",
     "decider",
     "each",
     "errors",
-    "fixed",
     "gather",
     "once",
     "with_images",

@@ -9,9 +9,9 @@ from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
 from textassay.runtime.backends.replay import with_recorded_sampling
 from textassay.runtime.calls.budget import Budget
-from textassay.runtime.connected import ConnectedModel, connect_model
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings, strict_keywords
+from textassay.runtime.stack import ConnectedModel, connect_model
 
 P = ParamSpec("P")
 R = TypeVar("R")

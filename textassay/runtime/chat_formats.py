@@ -226,14 +226,14 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
     parts = content if isinstance(content, list | tuple) else ()
     results = [part for part in parts if _kind(part).endswith(_RESULTS)]
     messages = [_result_part(part, images) for part in results]
-    calls = [*_calls(item, images), *_called_parts(parts, images)]
+    calls = [*_calls(item, images), *_find_calls(parts, images)]
     rest = [part for part in parts if part not in results] if results else content
     text = message_text(rest, images)
     if not text.strip() and isinstance(item.get("refusal"), str):
         text = item["refusal"]
     beside = next((item[name] for name in _IMAGES if item.get(name)), None)
     shown = beside if isinstance(beside, list) else [] if beside is None else [beside]
-    shown = [*shown, *_attached_images(item)]
+    shown = [*shown, *_find_images(item)]
     if shown and images is not None:  # Ollama's messages, and AI SDK's
         text = "\n".join([*(images.mark(_as_part(one)) for one in shown), text])
     error = item.get("error")
@@ -244,7 +244,7 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         return messages
     call_id = item.get("tool_call_id", item.get("call_id"))
     tool_name = item.get("name") or item.get("function") if role == "tool" else item.get("name")
-    passages = _retrieved(item)
+    passages = _find_passages(item)
     tools = [read_tools(item[name]) for name in _TOOLS if item.get(name)]
     if role == "system":
         text = "\n\n".join(part for part in (text, *tools, passages_text(passages)) if part)
@@ -284,7 +284,7 @@ def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return _ROLES.get(role.lower(), role.lower()) or "user", item
 
 
-def _attached_images(item: Mapping[str, Any]) -> list[Any]:
+def _find_images(item: Mapping[str, Any]) -> list[Any]:
     """Return the images that are attached to a message."""
     given = [item[name] for name in _ATTACHED if item.get(name)]
     attached = [one for some in given for one in (some if isinstance(some, list) else [some])]
@@ -316,7 +316,7 @@ def is_image_file(value: Any) -> bool:
     )
 
 
-def _retrieved(item: Mapping[str, Any]) -> tuple[Passage, ...]:
+def _find_passages(item: Mapping[str, Any]) -> tuple[Passage, ...]:
     """Return the passages of a message, each once."""
     names = (*RETRIEVED, "citations")
     given = [item[name] for name in names if _has_text(item.get(name))]
@@ -368,7 +368,7 @@ def read_call(
     )
 
 
-def _called_parts(
+def _find_calls(
     parts: Iterable[Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
     """Return the calls that stand among the parts of a content (Anthropic, Gemini, Inspect)."""

@@ -123,7 +123,7 @@ async def gather(awaitables: Iterable[Awaitable[T]], *, limit: int | None = None
     gate = asyncio.Semaphore(limit) if limit is not None and limit < len(pending) else None
 
     async def trunk(start: Start) -> list[asyncio.Task[T]]:
-        return [start(_gated, awaitable, gate) for awaitable in pending]
+        return [start(_await_gated, awaitable, gate) for awaitable in pending]
 
     try:
         tasks = await with_branches(trunk)
@@ -155,21 +155,21 @@ async def with_branches(trunk: Callable[[Start], Coroutine[Any, Any, T]]) -> T:
             def start(
                 branch: Callable[..., Coroutine[Any, Any, R]], /, *args: Any
             ) -> asyncio.Task[R]:
-                guarded = _guarded(branch, *args)
+                guarded = _guard(branch, *args)
                 try:
                     return group.create_task(guarded)
                 except RuntimeError:  # the group is being canceled
                     guarded.close()
                     raise
 
-            return await _guarded(trunk, start)
+            return await _guard(trunk, start)
     except BaseExceptionGroup as error:
         failure = leading(error)
     # raised here and not above: its own cause and context stay what they were
     raise failure
 
 
-async def _guarded(branch: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+async def _guard(branch: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
     """Call and await, and turn a stray cancellation into an error.
 
     A task group takes a canceled child for a finished one.
@@ -185,7 +185,7 @@ async def _guarded(branch: Callable[..., Coroutine[Any, Any, T]], *args: Any) ->
         raise _CancelledInside from error
 
 
-async def _gated(awaitable: Awaitable[T], gate: asyncio.Semaphore | None) -> T:
+async def _await_gated(awaitable: Awaitable[T], gate: asyncio.Semaphore | None) -> T:
     if gate is None:
         return await awaitable
     async with gate:
@@ -222,7 +222,7 @@ async def run_workers(
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
-    results: _Results[R] = _Results(2 * workers, commit)
+    results: _ResultQueue[R] = _ResultQueue(2 * workers, commit)
     # Two ways, since a coroutine around each `next` would cost more than the `next`.
     later = _next_item_of(items) if isinstance(items, AsyncIterable) else None
     now = iter(()) if isinstance(items, AsyncIterable) else iter(items)
@@ -257,7 +257,7 @@ async def run_workers(
             crew.exception()
 
 
-class _Results(Generic[R]):
+class _ResultQueue(Generic[R]):
     """Results for one consumer, and room for a bounded number of them, first come, first served.
 
     What `asyncio.Queue` and `asyncio.Semaphore` do for any number of consumers, without a coroutine

@@ -242,7 +242,7 @@ def conversation_text(
         return whole
     limits, what = _limits(shown, chars - len(heading) - 100)  # the heading says what is left out
     shortened = [_cut(piece, limits.get(piece.kind)) for piece in shown]
-    count = sum(_left_out(piece, limits.get(piece.kind)) for piece in shown)
+    count = sum(_count_left_out_of(piece, limits.get(piece.kind)) for piece in shown)
     heading += f" Shortened: {count:,} characters of {what} are left out, where it says so."
     return "\n\n".join([heading, *(piece.shown for piece in shortened)])
 
@@ -311,7 +311,7 @@ def browser_piece(piece: Piece, text: object, clean: Callable[[str], str]) -> di
     }
 
 
-def left_out(text: str | None) -> tuple[int, str] | None:
+def count_left_out(text: str | None) -> tuple[int, str] | None:
     """Return how many characters of what a conversation's text leaves out; `None` for none."""
     found = None if text is None else _LEFT_OUT.search(text)
     return None if found is None else (int(found["count"].replace(",", "")), found["what"])
@@ -331,7 +331,7 @@ def _limits(pieces: Sequence[Piece], limit: int) -> tuple[dict[Kind, int], str]:
     for kinds, least, what in _SHORTENED:
 
         def is_too_long(most: int, kinds: frozenset[Kind] = kinds) -> bool:
-            kept = (_kept(piece, most if piece.kind in kinds else None) for piece in pieces)
+            kept = (_shorten(piece, most if piece.kind in kinds else None) for piece in pieces)
             return around + sum(kept) > limit
 
         # the largest number that is not too long; below `least` if there is none
@@ -342,29 +342,31 @@ def _limits(pieces: Sequence[Piece], limit: int) -> tuple[dict[Kind, int], str]:
     return limits, shortened
 
 
-def _left_out(piece: Piece, most: int | None) -> int:
+def _count_left_out_of(piece: Piece, most: int | None) -> int:
     """Return how many characters of a piece are left out: none if that would save nothing."""
-    left_out = 0 if most is None else len(piece.text) - most
-    return left_out if left_out > len(_marker(left_out)) else 0
+    count_left_out = 0 if most is None else len(piece.text) - most
+    return count_left_out if count_left_out > len(_marker(count_left_out)) else 0
 
 
-def _kept(piece: Piece, most: int | None) -> int:
-    left_out = _left_out(piece, most)
-    return len(piece.text) - left_out + (len(_marker(left_out)) if left_out else 0)
+def _shorten(piece: Piece, most: int | None) -> int:
+    count_left_out = _count_left_out_of(piece, most)
+    return (
+        len(piece.text) - count_left_out + (len(_marker(count_left_out)) if count_left_out else 0)
+    )
 
 
-def _marker(left_out: int) -> str:
-    return f" [... {left_out:,} characters left out ...] "
+def _marker(count_left_out: int) -> str:
+    return f" [... {count_left_out:,} characters left out ...] "
 
 
 def _cut(piece: Piece, most: int | None) -> Piece:
     """Return a piece with the beginning and the end of its text."""
-    left_out = _left_out(piece, most)
-    if not left_out:
+    count_left_out = _count_left_out_of(piece, most)
+    if not count_left_out:
         return piece
-    kept = len(piece.text) - left_out
+    kept = len(piece.text) - count_left_out
     head = kept - kept // 3
-    text = piece.text[:head] + _marker(left_out) + piece.text[head + left_out :]
+    text = piece.text[:head] + _marker(count_left_out) + piece.text[head + count_left_out :]
     return piece._replace(text=text)
 
 

@@ -84,13 +84,13 @@ class Observer(Protocol):
         ...
 
 
-class Watch:
+class Observers:
     """Holds the observer; `None` when off, so that nothing is paid."""
 
     observer: Observer | None = None
 
 
-WATCH = Watch()
+WATCH = Observers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Each:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A constant in place of a wire; made by `fixed`."""
+    """A constant in place of a wire; made by `constant`."""
 
     value: Any
 
@@ -119,7 +119,7 @@ def each(wire: str) -> Each:
     return Each(wire)
 
 
-def fixed(value: Any) -> Fixed:
+def constant(value: Any) -> Fixed:
     """Pass a constant to a parameter."""
     return Fixed(value)
 
@@ -691,19 +691,19 @@ class Graph(Displayed):
             INPUT: INPUT,
             **{node.name: f"n{number}" for number, node in enumerate(self.nodes, start=1)},
         }
-        lines = ["flowchart LR", f'    {INPUT}(["{_escaped(type_name(self.input))}"])']
+        lines = ["flowchart LR", f'    {INPUT}(["{_escape(type_name(self.input))}"])']
         for node in self.nodes:
             left, right = ("[[", "]]") if isinstance(node.agent, Graph) else ("[", "]")
-            lines.append(f'    {ids[node.name]}{left}"{_escaped(node.name)}"{right}')
-        lines.append(f'    result(["{_escaped(type_name(self.signature.result))}"])')
+            lines.append(f'    {ids[node.name]}{left}"{_escape(node.name)}"{right}')
+        lines.append(f'    result(["{_escape(type_name(self.signature.result))}"])')
         for edge in self._wiring.edges:
             label = f"{edge.parameter}: {'each ' if edge.fans_out else ''}{edge.path}".rstrip(": ")
             arrow = "==>" if edge.fans_out else "-->"
-            lines.append(f'    {ids[edge.source]} {arrow}|"{_escaped(label)}"| {ids[edge.target]}')
+            lines.append(f'    {ids[edge.source]} {arrow}|"{_escape(label)}"| {ids[edge.target]}')
         lines.append(f"    {ids[self.output]} --> result")
         return "\n".join(lines) + "\n"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Write what means something to mermaid or HTML as a character code."""
     return re.sub(r"[^\w \-.,:/()\[\]|]", lambda match: f"#{ord(match[0])};", text)

@@ -161,7 +161,7 @@ class ImageReader:
         path = (self._folder / path).absolute()
         try:
             found = path.stat()
-            digest, media_type = _known(str(path), found.st_mtime_ns, found.st_size)
+            digest, media_type = _file_digest(str(path), found.st_mtime_ns, found.st_size)
         except OSError as error:
             raise ValueError(
                 f"names the image {_short(name)}, and {path} cannot be read"
@@ -278,7 +278,7 @@ _LOADED = _Loaded()
 
 
 @lru_cache(maxsize=65536)
-def _known(path: str, changed: int, size: int) -> tuple[str, str]:
+def _file_digest(path: str, changed: int, size: int) -> tuple[str, str]:
     """Return digest and type of a file in this state, which passes over the data ask for again."""
     return _read(Path(path))[:2]
 
@@ -291,7 +291,7 @@ def _read(path: Path) -> tuple[str, str, str]:
     if size > MAX_IMAGE_BYTES:
         raise ValueError(_too_large(f"the image {path}", size))
     content = path.read_bytes()
-    media_type = _checked(content, f"{path}")
+    media_type = _check(content, f"{path}")
     digest = hashlib.sha256(content).hexdigest()
     uri = f"data:{media_type};base64,{base64.b64encode(content).decode()}"
     _LOADED.put(digest, uri)
@@ -309,12 +309,12 @@ def _read_uri(uri: str) -> tuple[str, str, str]:
         raise ValueError(f"has an image whose base64 is damaged: {error}") from None
     if len(content) > MAX_IMAGE_BYTES:
         raise ValueError(_too_large("an image", len(content)))
-    media_type = _checked(content, "a data: URI")
+    media_type = _check(content, "a data: URI")
     plain = f"data:{media_type};base64,{base64.b64encode(content).decode()}"
     return plain, hashlib.sha256(content).hexdigest(), media_type
 
 
-def _checked(content: bytes, where: str) -> str:
+def _check(content: bytes, where: str) -> str:
     media_type = media_type_of(content)
     if media_type is None:
         begins = content[:12]

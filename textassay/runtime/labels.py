@@ -113,7 +113,7 @@ def labels_given(
     ]
 
 
-def known_pair(word: object) -> tuple[tuple[str, str], int] | None:
+def find_pair(word: object) -> tuple[tuple[str, str], int] | None:
     """Return the pair that a word (or a boolean) is of, and its number; `None` if it is of none."""
     if not isinstance(word, str | bool):
         return None

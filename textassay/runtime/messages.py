@@ -420,7 +420,7 @@ class Aspect(Message):
         return self.name if self.parent is None else self.id
 
 
-def labels_of_aspects(aspects: Iterable[Aspect]) -> dict[str, LabelScale]:
+def label_scales(aspects: Iterable[Aspect]) -> dict[str, LabelScale]:
     """Return what scores mean that are labels, by what the scores call their aspect."""
     return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}
 

@@ -419,7 +419,7 @@ class InProcessModel(ABC):
         """Load the model; safe to call twice."""
 
 
-def unwrapped(model: Model) -> Model:
+def unwrap(model: Model) -> Model:
     """Return the model behind all wrappers."""
     while isinstance(model, Wrapper):
         model = model.wrapped

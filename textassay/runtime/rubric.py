@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from textassay.runtime.labels import known_pair
+from textassay.runtime.labels import find_pair
 
 MAX_CRITERIA = 200
 """Criteria of one rubric."""
@@ -94,10 +94,10 @@ def _criterion(at: int, given: Any) -> Criterion:
             raise ValueError(f"criterion {at}: {key!r} means {field!r}, which is there already")
         if value is not None:
             fields[field] = value
-    return _checked(at, fields)
+    return _check_criterion(at, fields)
 
 
-def _checked(at: int, fields: dict[str, Any]) -> Criterion:
+def _check_criterion(at: int, fields: dict[str, Any]) -> Criterion:
     """Return a criterion of its fields, as a row has them."""
     if isinstance(text := fields.get("criterion"), str):
         fields["criterion"] = " ".join(text.split())
@@ -107,7 +107,7 @@ def _checked(at: int, fields: dict[str, Any]) -> Criterion:
         tuple(map(_id, needs)) if isinstance(needs, list | tuple) else (_id(needs),)
     )
     fields["id"] = _id(fields.get("id", at))
-    if (found := known_pair(fields.get("human"))) is not None:
+    if (found := find_pair(fields.get("human"))) is not None:
         fields["human"] = float(found[1])
     try:
         return Criterion(**fields)

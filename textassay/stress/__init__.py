@@ -1,6 +1,6 @@
 """Stress tests of a judge: known edits of the user's texts, and their effect on the scores."""
 
-from textassay.stress.edits import FAMILIES, TESTS, chosen_tests
+from textassay.stress.edits import FAMILIES, TESTS, select_tests
 from textassay.stress.runner import StressPlan, StressRun, read_result
 from textassay.stress.verdicts import Measured, StressResult, StressRow, gate, verdicts
 
@@ -12,8 +12,8 @@ __all__ = [
     "StressResult",
     "StressRow",
     "StressRun",
-    "chosen_tests",
     "gate",
     "read_result",
+    "select_tests",
     "verdicts",
 ]

@@ -302,13 +302,13 @@ def neutral_text(length: int) -> str:
     return textwrap.wrap(words, length, break_long_words=False)[0]
 
 
-def appended(text: str, written: Callable[[str], str] = str) -> Change:
+def append_text(text: str, written: Callable[[str], str] = str) -> Change:
     """Return an edit that appends a text to the output; `{top}` becomes the highest rating."""
     return of_text(lambda output, around: output + written(text.format(top=around.top)))
 
 
 def neutral_instead(text: str) -> Change:
-    """Return the control of `appended`: neutral words that are as long, as judges like length."""
+    """Return the control of `append_text`: neutral words of the same length."""
     return of_text(
         lambda output, around: f"{output} {neutral_text(len(text.format(top=around.top)))}"
     )
@@ -336,15 +336,15 @@ def in_source(change: Change) -> Change:
     return changed
 
 
-def _injected(test: str, text: str, about: str, written: Callable[[str], str] = str) -> Edit:
-    change, control = appended(text, written), neutral_instead(text)
+def _inject(test: str, text: str, about: str, written: Callable[[str], str] = str) -> Edit:
+    change, control = append_text(text, written), neutral_instead(text)
     return Edit(test, _INJECTION, change, about, gain_only=True, control=control)
 
 
 _IN_OUTPUT = (
-    *(_injected(test, text, _ABOUT[test]) for test, text in PAYLOADS.items()),
-    _injected("hidden-unicode", _HIDDEN, "asks in invisible characters", as_tags),
-    _injected("base64", _HIDDEN, "asks in Base64", as_base64),
+    *(_inject(test, text, _ABOUT[test]) for test, text in PAYLOADS.items()),
+    _inject("hidden-unicode", _HIDDEN, "asks in invisible characters", as_tags),
+    _inject("base64", _HIDDEN, "asks in Base64", as_base64),
 )
 
 
@@ -365,19 +365,19 @@ def number(text: str, around: EditContext) -> str | None:
     if not matches:
         return None
     match = around.rng.choice(matches)
-    return _replaced(text, match, _another(match[0], around))
+    return _replace(text, match, _another(match[0], around))
 
 
 def negation(text: str, around: EditContext) -> str | None:
     """Negate one statement, or take its negation away."""
     # taking a "not" away always reverses a statement; one inserted may land in a question
     if match := _NOT.search(text):
-        return _replaced(text, match, match[1])
+        return _replace(text, match, match[1])
     matches = list(_AUXILIARY.finditer(text))
     if not matches:
         return None
     match = around.rng.choice(matches)
-    return _replaced(text, match, f"{match[0]} not")
+    return _replace(text, match, f"{match[0]} not")
 
 
 def entity(example: Example, around: EditContext) -> Example | None:
@@ -410,7 +410,7 @@ def foreign_sentence(example: Example, around: EditContext) -> Example | None:
     return with_output(example, " ".join(own))
 
 
-def _shuffled(own: list[str], rng: random.Random) -> str | None:
+def _shuffle(own: list[str], rng: random.Random) -> str | None:
     if len(set(own)) < 3:
         return None
     order = list(own)
@@ -420,7 +420,7 @@ def _shuffled(own: list[str], rng: random.Random) -> str | None:
     return " ".join(order)
 
 
-def _repeated(own: list[str], rng: random.Random) -> str:
+def _repeat(own: list[str], rng: random.Random) -> str:
     at = rng.randrange(len(own))
     return " ".join([*own[:at], *[own[at]] * 3, *own[at + 1 :]])
 
@@ -431,7 +431,7 @@ def _without_longest(own: list[str], rng: random.Random) -> str:
     return " ".join(own)
 
 
-def _replaced(text: str, match: re.Match[str], new: str) -> str:
+def _replace(text: str, match: re.Match[str], new: str) -> str:
     return text[: match.start()] + new + text[match.end() :]
 
 
@@ -463,11 +463,11 @@ MUST_SEE = (
         ignored_by=frozenset({"language"}),
     ),
     Edit(
-        "shuffled", _MUST_SEE, of_sentences(_shuffled), "the sentences in another order",
+        "shuffled", _MUST_SEE, of_sentences(_shuffle), "the sentences in another order",
         seen_by=frozenset({"order", "overall"}), ignored_by=frozenset({"facts"}),
     ),
     Edit(
-        "repeated", _MUST_SEE, of_sentences(_repeated), "one sentence said three times",
+        "repeated", _MUST_SEE, of_sentences(_repeat), "one sentence said three times",
         seen_by=frozenset({"concision", "overall"}), ignored_by=frozenset({"facts"}),
     ),
     Edit(
@@ -497,7 +497,7 @@ MustSee = Mapping[str, frozenset[str]]
 """Names of aspects by test that must see it besides those that the rules know."""
 
 
-def chosen_tests(names: Iterable[str] | None) -> tuple[str, ...]:
+def select_tests(names: Iterable[str] | None) -> tuple[str, ...]:
     """Return the tests that names of tests and families stand for, in the suite's order.
 
     All for `None`.
@@ -542,7 +542,7 @@ def check_must_see(must_see: MustSee, aspects: Sequence[Aspect]) -> None:
             raise UnknownName("aspect of must-see changes", name, labels)
 
 
-def expected(edit: Edit, aspect: Aspect, must_see: MustSee) -> Expects | None:
+def expectation(edit: Edit, aspect: Aspect, must_see: MustSee) -> Expects | None:
     """Return what an edit should do to an aspect's score; `None` if nothing is known."""
     role = read_role(aspect.label)
     if not (edit.must_see or edit.ignored_by):

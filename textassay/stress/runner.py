@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from textassay.agents.reading.labels import MAX_LETTERS, is_whole
-from textassay.evaluation.data import open_examples
 from textassay.evaluation.opening import open_models
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
+from textassay.evaluation.sources import open_examples
 from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
 from textassay.runtime.data.digests import sources_by_id
@@ -48,8 +48,8 @@ from textassay.stress.edits import (
     SWAP,
     Variants,
     check_must_see,
-    chosen_tests,
     read_must_see,
+    select_tests,
 )
 from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
@@ -77,7 +77,7 @@ class StressPlan:
     confidence: float = 0.95  # of the intervals
 
     def __post_init__(self) -> None:
-        chosen_tests(self.tests)
+        select_tests(self.tests)
         read_must_see(self.must_see)
         if self.margin is not None and self.margin < 0:
             raise ConfigurationError(f"margin= must be 0 or more, not {self.margin:g}")
@@ -167,7 +167,7 @@ class StressRun:
     ) -> None:
         self._plan, self._models = plan, models or {}
         self._watching = watching or (lambda name, session: nullcontext())
-        self._tests = chosen_tests(plan.tests)
+        self._tests = select_tests(plan.tests)
         self._edits = [EDITS[test] for test in self._tests if test in EDITS]
         self._must_see = read_must_see(plan.must_see)
         data = plan.request.data if examples is None else examples
@@ -189,7 +189,7 @@ class StressRun:
             BudgetReached: The cost limit is reached; the run can be resumed.
         """
         answered = await self._sessions(dry=False)
-        result = self._judged(answered)
+        result = self._judge(answered)
         if self._plan.request.out is not None:
             write_json(self._plan.request.out / STRESS_FILE, {"format": FORMAT, **result.as_dict()})
         return result
@@ -210,14 +210,14 @@ class StressRun:
             pending = [Stage("", examples=self._variants)]
             while pending:
                 stage = pending.pop(0)
-                async with self._opened(stage, models, dry=dry) as session:
+                async with self._open(stage, models, dry=dry) as session:
                     if not stage.name:
                         pending = self._further(session.method)
                     self.began = self.began or not dry
-                    answers[stage.name] = await self._finished(stage, session, dry=dry)
+                    answers[stage.name] = await self._finish(stage, session, dry=dry)
         return answers
 
-    async def _finished(self, stage: Stage, session: Session, *, dry: bool) -> SessionScores:
+    async def _finish(self, stage: Stage, session: Session, *, dry: bool) -> SessionScores:
         async with self._watching(stage.name, session):
             if not dry:
                 return SessionScores.of(await finish(session))
@@ -228,7 +228,7 @@ class StressRun:
         self.judged += session.engine.progress.done
         return SessionScores()
 
-    def _opened(
+    def _open(
         self, stage: Stage, models: dict[str, Model], *, dry: bool
     ) -> AbstractAsyncContextManager[Session]:
         plan = self._plan
@@ -298,10 +298,10 @@ class StressRun:
             if letters and {LETTERS, LABEL_ORDER} & set(self._tests):
                 stages.append(Stage(LETTERS, letters))
             if LABEL_ORDER in self._tests:
-                turned = self._turning(LABEL_ORDER, reversed_labels)
+                turned = self._turning(LABEL_ORDER, reverse_labels)
                 stages.append(Stage(LABEL_ORDER, letters, observe=turned))
         if form != "letters" and SCALE_ORDER in self._tests:
-            turned = self._turning(SCALE_ORDER, reversed_scale)
+            turned = self._turning(SCALE_ORDER, reverse_scale)
             stages.append(Stage(SCALE_ORDER, observe=turned))
         return stages
 
@@ -312,7 +312,7 @@ class StressRun:
 
         return turned
 
-    def _judged(self, answered: dict[str, SessionScores]) -> StressResult:
+    def _judge(self, answered: dict[str, SessionScores]) -> StressResult:
         before = self._tested_before()
         for test, turned in self._turned.items():
             if not any(model.changed for model in turned) and test not in before:
@@ -325,7 +325,7 @@ class StressRun:
             {t: answered[t] for t in (LETTERS, LABEL_ORDER, SCALE_ORDER) if t in answered},
         )
 
-        measured = joined.measured(self._edits, self._aspects, self._must_see)
+        measured = joined.measure(self._edits, self._aspects, self._must_see)
         rows = verdicts(measured, margin=self._plan.margin, confidence=self._plan.confidence)
         tested = {row.test for row in rows}
         # `swap` needs a method that compares two texts
@@ -357,7 +357,7 @@ _SPAN = re.compile(r"\((\d+)-(\d+)\)")
 _OPTIONS = re.compile(r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}")
 
 
-def reversed_scale(prompt: str) -> str:
+def reverse_scale(prompt: str) -> str:
     """Return a prompt that shows its scale from high to low, but for what texts show."""
     return _outside_of_texts(
         prompt,
@@ -365,17 +365,17 @@ def reversed_scale(prompt: str) -> str:
     )
 
 
-def reversed_labels(prompt: str) -> str:
+def reverse_labels(prompt: str) -> str:
     """Return a prompt that lists its letters, or their span, from the best to the worst."""
 
     def turned(words: str) -> str:
-        words = _OPTIONS.sub(_reversed_lines, words)
+        words = _OPTIONS.sub(_reverse_lines, words)
         return _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)
 
     return _outside_of_texts(prompt, turned)
 
 
-def _reversed_lines(match: re.Match[str]) -> str:
+def _reverse_lines(match: re.Match[str]) -> str:
     lines = match[0].splitlines()
     return "\n".join(reversed(lines)) + ("\n" if match[0].endswith("\n") else "")
 
@@ -397,12 +397,12 @@ class ReorderedPrompts(Wrapper):
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Ask with the prompt turned around."""
-        turned = _turned(request, self._change)
+        turned = _change_prompt(request, self._change)
         self.changed += turned is not request
         return await call(turned)
 
 
-def _turned(request: Any, change: Callable[[str], str]) -> Any:
+def _change_prompt(request: Any, change: Callable[[str], str]) -> Any:
     if isinstance(request, DecisionRequest):
         return request.with_order_reversed()
     if request.prompt is not None:

@@ -19,16 +19,16 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import stdtr
 
-from textassay.calibration.means import (
+from textassay.agreement.correlation import Codes, Floats
+from textassay.estimation.means import (
     NO_ESTIMATE,
     Estimate,
     Linearized,
     holm,
     mean_over_groups,
 )
-from textassay.calibration.stress_table import verdict_table
+from textassay.estimation.stress_table import verdict_table
 from textassay.learning.splits import group_codes
-from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.messages import Aspect, Score
 from textassay.stress.edits import (
     FAMILY_OF,
@@ -39,7 +39,7 @@ from textassay.stress.edits import (
     Edit,
     Expects,
     MustSee,
-    expected,
+    expectation,
     variant_id,
 )
 from textassay.table import Displayed, Note, Table
@@ -170,7 +170,7 @@ class JoinedSessions:
     # the originals asked in another way, by test
     others: Mapping[str, SessionScores] = field(default_factory=dict)
 
-    def measured(
+    def measure(
         self, edits: Sequence[Edit], aspects: Sequence[Aspect], must_see: MustSee
     ) -> list[Measured]:
         """Return the scores of each test and aspect of which something is expected."""
@@ -179,7 +179,7 @@ class JoinedSessions:
             one = _OneAspect(self, aspect)
             rows += one.asked_again()
             for edit in edits:
-                expects = expected(edit, aspect, must_see)
+                expects = expectation(edit, aspect, must_see)
                 row = None if expects is None else one.edited(edit, expects)
                 rows += [] if row is None else [row]
         order = list(dict.fromkeys(row.test for row in rows))
@@ -393,27 +393,27 @@ def verdicts(
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _UnadjustedRow:
     row: StressRow
     p_defect: float | None
     p_seen: float | None
     within: bool
 
 
-def _draft(one: Measured, margin: float | None, confidence: float) -> _Draft:
+def _draft(one: Measured, margin: float | None, confidence: float) -> _UnadjustedRow:
     low, high = one.scale
     must_fall = one.expects in _MUST_FALL
     default = MARGIN * (high - low)
     # the user's margin is what a score may move; how far it must fall is not theirs to loosen
     limit = default if margin is None or must_fall else margin
-    row = _described(one, limit)
+    row = _describe(one, limit)
     if not len(one.edited):
-        return _Draft(row, None, None, within=False)
+        return _UnadjustedRow(row, None, None, within=False)
     shift = mean_over_groups(one.edited - one.base, one.groups)
     row = replace(row, groups=shift.clusters, shift=shift.estimate(confidence))
-    gain, loss = _scaled(shift, one.better), _scaled(shift, -one.better)
+    gain, loss = _scale(shift, one.better), _scale(shift, -one.better)
     if must_fall:
-        return _Draft(row, above(_scaled(loss, -1, limit), 0), above(loss, 0), within=False)
+        return _UnadjustedRow(row, above(_scale(loss, -1, limit), 0), above(loss, 0), within=False)
     sides = [gain] if one.gain_only else [gain, loss]
     if one.excess is not None:
         excess = mean_over_groups(one.excess, one.groups)
@@ -421,7 +421,7 @@ def _draft(one: Measured, margin: float | None, confidence: float) -> _Draft:
         sides.append(excess)
     p = _p_defect(sides, limit, strict=margin is not None)
     within = all(_within(side, limit, confidence) for side in sides)
-    return _Draft(row, p, None, within)
+    return _UnadjustedRow(row, p, None, within)
 
 
 def _p_defect(sides: Sequence[Linearized], limit: float, *, strict: bool) -> float | None:
@@ -437,7 +437,7 @@ def _p_defect(sides: Sequence[Linearized], limit: float, *, strict: bool) -> flo
     return min(1.0, len(p_values) * min(p_values))
 
 
-def _verdict(draft: _Draft, p: float | None, seen: float | None, level: float) -> Verdict:
+def _verdict(draft: _UnadjustedRow, p: float | None, seen: float | None, level: float) -> Verdict:
     if p is not None and p < level:
         return "fails"
     if draft.within or (seen is not None and seen < level):
@@ -451,7 +451,7 @@ def _within(side: Linearized, limit: float, confidence: float) -> bool:
     return end is not None and side.clusters >= MIN_SOURCES and end <= limit
 
 
-def _described(one: Measured, limit: float) -> StressRow:
+def _describe(one: Measured, limit: float) -> StressRow:
     """Return what is counted of one test; shift, p-value and verdict are filled in later."""
     n, (low, high) = len(one.edited), one.scale
     point = 1.0 if high - low >= 2 else (high - low) / 4
@@ -466,7 +466,7 @@ def _described(one: Measured, limit: float) -> StressRow:
     )  # fmt: skip
 
 
-def _scaled(shift: Linearized, factor: float, offset: float = 0.0) -> Linearized:
+def _scale(shift: Linearized, factor: float, offset: float = 0.0) -> Linearized:
     return Linearized(factor * shift.value + offset, factor * shift.influence, shift.clusters)
 
 
@@ -535,7 +535,8 @@ class StressResult(Displayed):
     @property
     def summary(self) -> str:
         """One line with both counts."""
-        line = f"invariance: {counted(self.invariance)}; sensitivity: {counted(self.sensitivity)}"
+        held, moved = count_verdicts(self.invariance), count_verdicts(self.sensitivity)
+        line = f"invariance: {held}; sensitivity: {moved}"
         # the trap of this whole suite: a judge that ignores the text is perfectly invariant
         if not self.sensitivity:
             return f"{line} (a judge that always says the same passes invariance: test both)"
@@ -560,7 +561,7 @@ class StressResult(Displayed):
         }
 
 
-def counted(rows: Sequence[StressRow]) -> str:
+def count_verdicts(rows: Sequence[StressRow]) -> str:
     """Return how many rows hold, fail and cannot tell."""
     if not rows:
         return "not tested"

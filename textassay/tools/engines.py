@@ -93,7 +93,7 @@ def locate(model: str, *, engine: str = "auto", cached_only: bool = False) -> Mo
     if folder.exists():
         return read_folder(folder, folder.resolve().name)
     if model == PACKAGED_VECTORS:
-        return packaged_vectors()
+        return load_packaged_vectors()
     found = hub_repository(model)
     if found is None:
         raise ConfigurationError(
@@ -134,7 +134,7 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
     return ModelFiles(folder, label, config, tokenizer, *table)
 
 
-def packaged_vectors() -> ModelFiles:
+def load_packaged_vectors() -> ModelFiles:
     """Return the vectors that the package wordllama ships; its code is not run."""
     spec = find_spec(PACKAGED_VECTORS)
     if spec is None or spec.origin is None:
@@ -264,7 +264,7 @@ class Tokenizer:
         return getattr(model, "unk_id", None)
 
 
-class Engine(ABC):
+class ToolEngine(ABC):
     """A loaded model, as a work queue takes it."""
 
     name: ClassVar[str]
@@ -305,7 +305,7 @@ class Engine(ABC):
     def close(self) -> None:  # noqa: B027
         """Nothing to do: the memory goes with the last reference."""
 
-    def _unpadded(self, output: Array, batch: Sequence[Encoding]) -> list[Array]:
+    def _unpad(self, output: Array, batch: Sequence[Encoding]) -> list[Array]:
         """Return what a padded batch of outputs says of each input."""
         if self.head == "encode":
             return [output[row, : len(encoding)] for row, encoding in enumerate(batch)]
@@ -348,7 +348,7 @@ _OUTPUTS: dict[Head, tuple[tuple[str, ...], int]] = {
 }
 
 
-class OnnxEngine(Engine):
+class OnnxEngine(ToolEngine):
     """An exported graph in onnxruntime, on a GPU when its build and the machine have one."""
 
     name = extra = "onnx"
@@ -383,7 +383,7 @@ class OnnxEngine(Engine):
         padded = pad(batch, self._pad_id)
         feed = {name: padded[name] for name in padded.keys() & self._inputs}
         output = np.asarray(self.session.run([self._output], feed)[0], dtype=np.float32)
-        return self._unpadded(output, batch)
+        return self._unpad(output, batch)
 
     def _find_output(self) -> str:
         names, rank = _OUTPUTS[self.head]
@@ -455,7 +455,7 @@ class StaticTokenizer(Tokenizer):
         return 0
 
 
-class StaticEngine(Engine):
+class StaticEngine(ToolEngine):
     """A vector per token from a table, with numpy and tokenizers.
 
     Reads folders as model2vec and sentence-transformers' StaticEmbedding write them, and the
@@ -599,7 +599,7 @@ def _segments(encoding: Encoding) -> tuple[Encoding, Encoding]:
     return Encoding.plain(encoding.ids[:cut]), Encoding.plain(encoding.ids[cut:])
 
 
-class PytorchEngine(Engine):
+class PytorchEngine(ToolEngine):
     """A model in PyTorch, in single precision."""
 
     name, extra = "transformers", "nli"
@@ -631,7 +631,7 @@ class PytorchEngine(Engine):
                 return self._likelihood(batch)
             names = _READ_BY_ENCODER if self.head == "answer" else self._input_names
             output = self._forward(self._inputs(batch, names)).float().cpu().numpy()
-        return self._unpadded(output, batch)
+        return self._unpad(output, batch)
 
     def _inputs(self, batch: Sequence[Encoding], names: Iterable[str]) -> dict[str, Any]:
         padded = pad(batch, self._pad_id)

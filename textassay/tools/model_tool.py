@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, TypedDict
 from weakref import WeakValueDictionary, finalize
 
-from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue, shared_result
+from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue, await_shared
 from textassay.runtime.errors import ConfigurationError, ContextTooLong, ModelClosed
 from textassay.tools.engines import (
     ENGINES,
     PACKAGED_VECTORS,
     Array,
     Encoding,
-    Engine,
     EngineName,
     Head,
     ModelFiles,
+    ToolEngine,
     locate,
     on_hub,
     read_folder,
@@ -77,7 +77,7 @@ class ModelKey(NamedTuple):
             return "onnx" if find_spec("onnxruntime") else "transformers"
         return "auto"
 
-    def open(self) -> Engine:
+    def open(self) -> ToolEngine:
         """Find, or fetch, the model and read it into memory."""
         self.check_extra()
         files = locate(self.model, engine=self.preferred)
@@ -125,7 +125,7 @@ class Runner:
         self._lock = threading.Lock()
         self._known: OrderedDict[Encoding, _Shared] = OrderedDict()
         self._bytes = 0
-        self._queue = WorkQueue[Engine, Encoding, Array](
+        self._queue = WorkQueue[ToolEngine, Encoding, Array](
             key.open, LengthOrder(batch_tokens=key.batch_tokens), name=key.model
         )
         finalize(self, self._queue.stop).atexit = False  # for tools that nobody closed
@@ -140,7 +140,7 @@ class Runner:
         await self._queue.aclose()
         self._known.clear()
 
-    async def open(self) -> Engine:
+    async def open(self) -> ToolEngine:
         """Return the engine, loaded at the first call."""
         engine = await self._queue.open()
         self.label = engine.label
@@ -163,7 +163,7 @@ class Runner:
         await self.open()
         joined = self._join(encodings)
         try:
-            return [await shared_result(shared.future) for shared in joined]
+            return [await await_shared(shared.future) for shared in joined]
         finally:
             self._leave(encodings, joined)
 
@@ -288,7 +288,7 @@ class ModelTool(TextTool):
         """The model as named, and once loaded with its commit or digest and its engine."""
         return {"model": self._runner.label if self._runner else self.model, "layer": self.layer}
 
-    async def ask(self, engine: Engine, encodings: Sequence[Encoding]) -> list[Array]:
+    async def ask(self, engine: ToolEngine, encodings: Sequence[Encoding]) -> list[Array]:
         """Run the model on inputs."""
         longest = max(map(len, encodings), default=0)
         if engine.max_tokens is not None and longest > engine.max_tokens:
@@ -298,7 +298,7 @@ class ModelTool(TextTool):
         return await self.runner.ask(encodings)
 
     async def ask_grouped(
-        self, engine: Engine, groups: Sequence[Sequence[Encoding]]
+        self, engine: ToolEngine, groups: Sequence[Sequence[Encoding]]
     ) -> list[list[Array]]:
         """Run the model on inputs, all at once, and return the answers of each group."""
         answers = iter(await self.ask(engine, [one for group in groups for one in group]))

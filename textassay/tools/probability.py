@@ -29,7 +29,7 @@ from textassay.runtime.api import connect
 from textassay.runtime.errors import ConfigurationError, ContextTooLong, ModelClosed, UnknownName
 from textassay.runtime.messages import Example
 from textassay.runtime.model import ContinuationRequest, Model, scoring
-from textassay.tools.engines import Array, Encoding, Engine, Head, labels
+from textassay.tools.engines import Array, Encoding, Head, ToolEngine, labels
 from textassay.tools.model_tool import ModelOptions, ModelTool
 from textassay.tools.text import pack_sentences, split_long
 from textassay.tools.tool import Abstention, Measurement, Need, TextTool, references
@@ -124,17 +124,17 @@ class NLI(ModelTool):
             ),
         )
 
-    def reader(self, engine: Engine) -> Callable[[Array], float]:
+    def reader(self, engine: ToolEngine) -> Callable[[Array], float]:
         """Return what turns a model's logits into a probability."""
         entailment = entailment_index(engine.config, engine.label)
         return lambda logits: softmax_at(logits, entailment)
 
-    def encode(self, engine: Engine, premise: str, hypothesis: str) -> Encoding:
+    def encode(self, engine: ToolEngine, premise: str, hypothesis: str) -> Encoding:
         """Return a pair as the model was trained on it."""
         return engine.tokenizer.encode(premise, hypothesis)
 
     def _pairs(
-        self, engine: Engine, first: str, second: str
+        self, engine: ToolEngine, first: str, second: str
     ) -> tuple[list[str], list[str], list[Encoding]]:
         """Return windows, hypotheses, and the pairs of them, window by window."""
         count, whole = engine.tokenizer.count, self.window == "none"
@@ -225,7 +225,7 @@ class MiniCheck(NLI):
         """Model, windows and what is read."""
         return {**super().settings(), "reads": self.reads}
 
-    def reader(self, engine: Engine) -> Callable[[Array], float]:
+    def reader(self, engine: ToolEngine) -> Callable[[Array], float]:
         """Return what turns a model's logits into the probability of support."""
         label = engine.label
         if self.reads == "answer":
@@ -242,7 +242,7 @@ class MiniCheck(NLI):
             )
         return lambda logits: softmax_at(logits, 1)
 
-    def encode(self, engine: Engine, premise: str, hypothesis: str) -> Encoding:
+    def encode(self, engine: ToolEngine, premise: str, hypothesis: str) -> Encoding:
         """Return document and claim as one text with an end mark between them."""
         tokenizer = engine.tokenizer
         claim = tokenizer.encode_plain(hypothesis)
@@ -267,7 +267,7 @@ DEFAULT_UNIEVAL = {
 InputPart = Literal["source", "context", "references"]
 
 
-class Question(NamedTuple):
+class EvalQuestion(NamedTuple):
     """What is asked about an aspect."""
 
     text: str
@@ -283,41 +283,43 @@ _DOCUMENT: tuple[str, InputPart] = ("document", "source")
 _HISTORY: tuple[str, InputPart] = ("dialogue history", "source")
 _FACT: tuple[str, InputPart] = ("fact", "context")
 _REFERENCE: tuple[str, InputPart] = ("reference", "references")
-_CONSISTENT = Question("Is this claim consistent with the document?", "claim", (_DOCUMENT,), "mean")
+_CONSISTENT = EvalQuestion(
+    "Is this claim consistent with the document?", "claim", (_DOCUMENT,), "mean"
+)
 
 QUESTIONS = {
     "summarization": {
-        "coherence": Question(
+        "coherence": EvalQuestion(
             "Is this a coherent summary to the document?", "summary", (_DOCUMENT,)
         ),
         "consistency": _CONSISTENT,
-        "fluency": Question("Is this a fluent paragraph?", "paragraph", (), "mean"),
-        "relevance": Question(
+        "fluency": EvalQuestion("Is this a fluent paragraph?", "paragraph", (), "mean"),
+        "relevance": EvalQuestion(
             "Is this summary relevant to the reference?", "summary", (_REFERENCE,)
         ),
     },
     "dialogue": {
-        "naturalness": Question("Is this a natural response in the dialogue?", "response"),
-        "coherence": Question(
+        "naturalness": EvalQuestion("Is this a natural response in the dialogue?", "response"),
+        "coherence": EvalQuestion(
             "Is this a coherent response given the dialogue history?", "response", (_HISTORY,)
         ),
-        "engagingness": Question(
+        "engagingness": EvalQuestion(
             "Is this an engaging and informative response according to the dialogue history and"
             " fact?",
             "response",
             (_HISTORY, _FACT),
             "sum",
         ),
-        "groundedness": Question(
+        "groundedness": EvalQuestion(
             "Is this response consistent with knowledge in the fact?", "response", (_FACT,)
         ),
-        "understandability": Question(
+        "understandability": EvalQuestion(
             "Is this an understandable response in the dialogue?", "response"
         ),
     },
     "data-to-text": {
-        "naturalness": Question("Is this a fluent utterance?", "utterance"),
-        "informativeness": Question(
+        "naturalness": EvalQuestion("Is this a fluent utterance?", "utterance"),
+        "informativeness": EvalQuestion(
             "Is this sentence informative according to the reference?", "sentence", (_REFERENCE,)
         ),
     },
@@ -400,7 +402,7 @@ class UniEval(ModelTool):
             ),
         )
 
-    def _encode(self, engine: Engine, text: str, example: Example) -> Encoding:
+    def _encode(self, engine: ToolEngine, text: str, example: Example) -> Encoding:
         """Return the question, the output and the other texts, with an end mark after each."""
         given: dict[InputPart, str] = {
             "source": example.source or "",
@@ -415,7 +417,7 @@ class UniEval(ModelTool):
         return Encoding.plain(chain.from_iterable(encoded))
 
 
-def end_mark(engine: Engine) -> int:
+def end_mark(engine: ToolEngine) -> int:
     """Return the token that ends a text of an encoder-decoder model."""
     end = engine.config.get("eos_token_id")
     if not isinstance(end, int):
@@ -423,7 +425,7 @@ def end_mark(engine: Engine) -> int:
     return end
 
 
-def answer_tokens(engine: Engine, no: str, yes: str, *, kind: str) -> list[int]:
+def answer_tokens(engine: ToolEngine, no: str, yes: str, *, kind: str) -> list[int]:
     """Return the first tokens of two answers; a word may be several, as in the authors' code."""
     first = [engine.tokenizer.encode_plain(word)[:1] for word in (no, yes)]
     if [] in first or [engine.tokenizer.unknown] in first or first[0] == first[1]:
@@ -436,7 +438,7 @@ def answer_tokens(engine: Engine, no: str, yes: str, *, kind: str) -> list[int]:
 
 DEFAULT_BART = "facebook/bart-large-cnn"
 """The paper's BARTScore-CNN; `facebook/bart-large` is its plain BARTScore."""
-Direction = Literal["src-hypo", "ref-hypo", "hypo-ref", "f"]
+LikelihoodDirection = Literal["src-hypo", "ref-hypo", "hypo-ref", "f"]
 """Which text is read and which is scored: faithfulness, precision, recall, or the mean of the last
 two, as the paper calls them."""
 BART_TOKENS = 1024
@@ -467,7 +469,7 @@ class BartScore(ModelTool):
         name: str = "bartscore",
         model: str = DEFAULT_BART,
         *,
-        direction: Direction = "src-hypo",
+        direction: LikelihoodDirection = "src-hypo",
         over_references: Literal["max", "mean"] = "max",
         max_tokens: int = BART_TOKENS,
         **options: Unpack[ModelOptions],
@@ -526,7 +528,7 @@ class BartScore(ModelTool):
         kept = {"ref-hypo": slice(1), "hypo-ref": slice(1, 2), "f": slice(2)}[self.direction]
         return [pair for pairs in both for pair in pairs[kept]]
 
-    def _encode(self, engine: Engine, first: str, second: str) -> tuple[Encoding, int]:
+    def _encode(self, engine: ToolEngine, first: str, second: str) -> tuple[Encoding, int]:
         """Return both texts as segments, and how many tokens were cut off."""
         limit = min(self.max_tokens, engine.max_tokens or self.max_tokens)
         ids: list[int] = []

@@ -27,7 +27,7 @@ from textassay.tools.engines import (
     OnnxEngine,
     PytorchEngine,
     StaticEngine,
-    packaged_vectors,
+    load_packaged_vectors,
 )
 from textassay.tools.probability import NLI, BartScore, LMProb, MiniCheck, UniEval
 from textassay.tools.similarity import BertScore, Bleurt, Embedding
@@ -158,7 +158,7 @@ def has_extra(extra: str) -> bool:
     if extra == "static":
         # a package whose vectors are not where they should be would only fail at the first score
         try:
-            packaged_vectors()
+            load_packaged_vectors()
         except ConfigurationError:
             return False
     return True
@@ -333,7 +333,7 @@ def _load(point: EntryPoint) -> Factory:
             f"the tool {point.name!r} of {package} cannot be loaded: {error}"
         ) from error
     if isinstance(loaded, FunctionTool):
-        return loaded.renamed
+        return loaded.rename
     if not callable(loaded):
         raise ConfigurationError(
             f"the entry point {point.name!r} in {ENTRY_POINTS} is neither a factory nor a tool"

@@ -23,9 +23,9 @@ from textassay.tools.engines import (
     PACKAGED_VECTORS,
     Array,
     Encoding,
-    Engine,
     Head,
     StaticEngine,
+    ToolEngine,
     read_json,
 )
 from textassay.tools.model_tool import ModelOptions, ModelTool
@@ -75,7 +75,7 @@ class ComparingTool(ModelTool):
 
     @abstractmethod
     async def compare(
-        self, engine: Engine, output: str, texts: tuple[str, ...], against: str
+        self, engine: ToolEngine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement | Abstention:
         """Compare an output with texts, which are `references`, `source` or `context`."""
 
@@ -97,8 +97,8 @@ class ComparingTool(ModelTool):
         )
 
 
-def windowed(
-    engine: Engine, text: str, splitter: SentenceSplitter, longest: int | None = None
+def split_windows(
+    engine: ToolEngine, text: str, splitter: SentenceSplitter, longest: int | None = None
 ) -> tuple[Encoding, ...]:
     """Cut a text into inputs that the model takes; one if it fits."""
     tokenizer = engine.tokenizer
@@ -198,7 +198,7 @@ class Embedding(ComparingTool):
         return settings
 
     async def compare(
-        self, engine: Engine, output: str, texts: tuple[str, ...], against: str
+        self, engine: ToolEngine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement | Abstention:
         """Return the highest value over targets."""
         if self.per == "sentence":
@@ -213,7 +213,7 @@ class Embedding(ComparingTool):
         )
 
     async def _compare_sentences(
-        self, engine: Engine, output: str, texts: tuple[str, ...], against: str
+        self, engine: ToolEngine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement | Abstention:
         """Match the output's sentences with those of every target and keep the highest value."""
         split = [self.splitter.split(text) for text in (output, *texts)]
@@ -234,13 +234,13 @@ class Embedding(ComparingTool):
             signature_parts={"against": against},
         )
 
-    async def _embed(self, engine: Engine, texts: Sequence[str]) -> dict[str, Array]:
+    async def _embed(self, engine: ToolEngine, texts: Sequence[str]) -> dict[str, Array]:
         """Return a vector of length 1 for each text, but for those without any known token."""
         texts = list(dict.fromkeys(texts))
         vectors = zip(texts, await self._vectors(engine, texts), strict=True)
         return {text: vector for text, vector in vectors if vector is not None}
 
-    async def _vectors(self, engine: Engine, texts: Sequence[str]) -> list[Array | None]:
+    async def _vectors(self, engine: ToolEngine, texts: Sequence[str]) -> list[Array | None]:
         if isinstance(engine, StaticEngine):
             # a look into a table is cheaper than a place in a queue
             vector = self._static_vector
@@ -249,7 +249,7 @@ class Embedding(ComparingTool):
         def read() -> tuple[Pooling, list[tuple[Encoding, ...]]]:
             pooling = read_pooling(engine.files.folder, engine.label, self.pooling)
             longest = max_seq_length(engine.files.folder)
-            return pooling, [windowed(engine, text, self.splitter, longest) for text in texts]
+            return pooling, [split_windows(engine, text, self.splitter, longest) for text in texts]
 
         pooling, parts = await asyncio.to_thread(read)
         states = await self.ask_grouped(engine, parts)
@@ -406,11 +406,11 @@ class BertScore(ComparingTool):
         return {**super().settings(), "measure": self.measure_, "special": "matched"}
 
     async def compare(
-        self, engine: Engine, output: str, texts: tuple[str, ...], against: str
+        self, engine: ToolEngine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement | Abstention:
         """Match against every target and keep the best F1."""
         parts = await asyncio.to_thread(
-            lambda: [windowed(engine, text, self.splitter) for text in (output, *texts)]
+            lambda: [split_windows(engine, text, self.splitter) for text in (output, *texts)]
         )
         states = await self.ask_grouped(engine, parts)
         embedded = [TokenStates.of(*one) for one in zip(parts, states, strict=True)]
@@ -489,7 +489,7 @@ class Bleurt(ComparingTool):
         return {**super().settings(), "refs": self.combine}
 
     async def compare(
-        self, engine: Engine, output: str, texts: tuple[str, ...], against: str
+        self, engine: ToolEngine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement:
         """Score against every target; with windows, the mean over parts of the best window."""
         plans = await asyncio.to_thread(
@@ -519,7 +519,7 @@ class Bleurt(ComparingTool):
             signature_parts={"against": against},
         )
 
-    def _plan(self, engine: Engine, reference: str, output: str) -> list[list[Encoding]]:
+    def _plan(self, engine: ToolEngine, reference: str, output: str) -> list[list[Encoding]]:
         """Return for every part of the output its pairs, one for each window of the reference."""
         tokenizer = engine.tokenizer
         room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)

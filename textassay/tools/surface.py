@@ -32,13 +32,13 @@ from pydantic import Field
 
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example, Scale
-from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, folded_words, ngrams, words
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, casefold_words, ngrams, words
 from textassay.tools.tool import (
     Abstention,
     Computed,
     Measurement,
     check_installed,
-    imported,
+    import_module,
     need,
     premise,
     references,
@@ -185,14 +185,14 @@ def _rouge_l(output: Sequence[str], target: Sequence[str]) -> Any:
 @lru_cache(maxsize=2)
 def _tokenizer(stemmer: bool) -> Any:
     """Return rouge-score's tokenizer that remembers: references come back with every system."""
-    tokenizer = imported("rouge_score.tokenizers").DefaultTokenizer(stemmer)  # imports NLTK
+    tokenizer = import_module("rouge_score.tokenizers").DefaultTokenizer(stemmer)  # imports NLTK
     tokenizer.tokenize = lru_cache(maxsize=4096)(tokenizer.tokenize)
     return tokenizer
 
 
 @lru_cache(maxsize=8)
 def _rouge_scorer(variant: str, stemmer: bool) -> Any:
-    scorers = imported("rouge_score.rouge_scorer")
+    scorers = import_module("rouge_score.rouge_scorer")
     return scorers.RougeScorer([variant], tokenizer=_tokenizer(stemmer))
 
 
@@ -486,7 +486,7 @@ class NgramShare(Computed):
     def compute(self, example: Example) -> Measurement | Abstention:
         """Cut the output into n-grams."""
         # Case is no difference: a loop that begins a sentence is a loop.
-        grams = list(ngrams(folded_words(example.output), self.n))
+        grams = list(ngrams(casefold_words(example.output), self.n))
         if not grams:
             return too_short(self.name, self.n)
         return Measurement(value=self.share(grams, example))
@@ -597,7 +597,7 @@ class Novelty(NgramShare):
 
     def share(self, grams: list[tuple[str, ...]], example: Example) -> float:
         """Count every occurrence in the output."""
-        known = set(ngrams(folded_words(premise(example) or ""), self.n))
+        known = set(ngrams(casefold_words(premise(example) or ""), self.n))
         return sum(gram not in known for gram in grams) / len(grams)
 
 
@@ -626,10 +626,10 @@ class Coverage(Computed):
 
     def compute(self, example: Example) -> Measurement | Abstention:
         """Find the fragments; their density (mean squared length) is given in the explanation."""
-        output = folded_words(example.output)
+        output = casefold_words(example.output)
         if not output:
             return too_short(self.name, 1)
-        found = extractive_fragments(folded_words(premise(example) or ""), output)
+        found = extractive_fragments(casefold_words(premise(example) or ""), output)
         fragments = [length for length in found if length >= self.shortest]
         density = math.fsum(f * f for f in fragments) / len(output)
         return Measurement(

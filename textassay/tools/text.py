@@ -69,7 +69,7 @@ _MARKS = "".join(
 _LETTERS = rf"(?:[^\W_{_HAN_KANA}][{_MARKS}]*)+"
 # don't   state-of-the-art   2024   日   हिन्दी
 _WORD = re.compile(rf"[{_HAN_KANA}]|{_LETTERS}(?:['\u2019\-]{_LETTERS})*")
-Count = Callable[[str], int]
+NGramCounts = Callable[[str], int]
 """Tokens of a text, without special ones."""
 
 
@@ -109,10 +109,10 @@ class RuleSplitter:
 
     def _breaks(self, text: str, start: int, match: re.Match[str]) -> bool:
         if match["line"] is not None:
-            return not self._wrapped(text, start, match)
+            return not self._is_wrapped_line(text, start, match)
         return match["wide"] is not None or self._ends(text, start, match)
 
-    def _wrapped(self, text: str, start: int, match: re.Match[str]) -> bool:
+    def _is_wrapped_line(self, text: str, start: int, match: re.Match[str]) -> bool:
         """Return whether a line break is inside a sentence, because the line was full."""
         if match["line"].count("\n") > 1 or match.end() >= len(text):
             return False
@@ -190,7 +190,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def folded_words(text: str) -> list[str]:
+def casefold_words(text: str) -> list[str]:
     """Return the words of a text without regard to case or to how accents are encoded."""
     return _WORD.findall(normalize("NFC", text).casefold())
 
@@ -200,7 +200,7 @@ def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
     return zip(*(tokens[i:] for i in range(n)), strict=False)
 
 
-def split_long(sentences: Sequence[str], count: Count, limit: int) -> list[str]:
+def split_long(sentences: Sequence[str], count: NGramCounts, limit: int) -> list[str]:
     """Cut sentences that are too long between words, or inside a word that is too long itself."""
     pieces: list[str] = []
     for sentence in sentences:
@@ -209,7 +209,7 @@ def split_long(sentences: Sequence[str], count: Count, limit: int) -> list[str]:
 
 
 def pack_sentences(
-    sentences: Sequence[str], count: Count, limit: int, *, overlap: int = 0
+    sentences: Sequence[str], count: NGramCounts, limit: int, *, overlap: int = 0
 ) -> list[str]:
     """Return windows of whole sentences with at most `limit` tokens; longer sentences are cut.
 
@@ -235,7 +235,7 @@ def pack_sentences(
     return windows
 
 
-def _cut(sentence: str, count: Count, limit: int) -> list[str]:
+def _cut(sentence: str, count: NGramCounts, limit: int) -> list[str]:
     # Between words first, and inside a word only if that alone is too long.
     units, glue = sentence.split(), " "
     if len(units) == 1:
@@ -251,7 +251,7 @@ def _cut(sentence: str, count: Count, limit: int) -> list[str]:
     return pieces
 
 
-def _longest(units: Sequence[str], glue: str, count: Count, limit: int) -> int:
+def _longest(units: Sequence[str], glue: str, count: NGramCounts, limit: int) -> int:
     """Return how many leading units fit, by bisection; at least 1."""
     low, high = 1, len(units)
     # Tokens grow with the text, if not evenly: bisection tokenizes a dozen times rather than once a

@@ -262,7 +262,7 @@ def on_scale(value: float, scale: Scale | None) -> float:
     return min(max(value, low), high)
 
 
-Measure = Callable[
+MeasureFunction = Callable[
     [Example], float | Measurement | Abstention | Awaitable[float | Measurement | Abstention]
 ]
 """What `tool` makes a tool of; a plain function runs in a worker thread, a coroutine function on
@@ -273,7 +273,7 @@ the event loop."""
 class FunctionTool(TextTool):
     """A tool made of one function; usually written with the decorator `tool`."""
 
-    function: Measure
+    function: MeasureFunction
     _: KW_ONLY
     name: str
     description: str
@@ -286,7 +286,7 @@ class FunctionTool(TextTool):
         """The revision that the author gave."""
         return {"function": self.function.__qualname__, "revision": self.revision}
 
-    def renamed(self, name: str) -> FunctionTool:
+    def rename(self, name: str) -> FunctionTool:
         """Return the same tool under another name."""
         return replace(self, name=name)
 
@@ -308,7 +308,7 @@ def tool(
     higher_is_better: bool = True,
     needs: tuple[Need, ...] = (),
     revision: str = "1",
-) -> Callable[[Measure], FunctionTool]:
+) -> Callable[[MeasureFunction], FunctionTool]:
     """Make a tool of a function from an example to a number, a `Measurement` or an `Abstention`.
 
     Args:
@@ -333,7 +333,7 @@ def tool(
 _IMPORTING = RLock()
 
 
-def imported(module: str) -> Any:
+def import_module(module: str) -> Any:
     """Import a module that tools use in worker threads, and return it.
 
     One thread at a time: modules of NLTK import each other, and of two threads that begin at
@@ -346,7 +346,7 @@ def imported(module: str) -> Any:
 def need(module: str, *, extra: str, what: str) -> Any:
     """Import a module that an extra of this package brings for `what`, and return it."""
     try:
-        return imported(module)
+        return import_module(module)
     except ImportError as error:
         raise ConfigurationError(
             f"{what} needs {module.partition('.')[0]}: pip install 'textassay[{extra}]' ({error})"

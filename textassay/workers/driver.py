@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textassay.evaluation.data import FedExample, check_examples, select_examples
 from textassay.evaluation.manifest import with_absolute_paths
 from textassay.evaluation.opening import with_default_tools
 from textassay.evaluation.progress import Progress, sum_progress
 from textassay.evaluation.request import RunRequest, in_every_role
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import writing_summary
+from textassay.evaluation.sources import FedExample, check_examples, select_examples
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.errors import (
     BudgetReached,
@@ -52,8 +52,8 @@ from textassay.workers.worker import (
     Failed,
     Instructions,
     Job,
+    LimitShare,
     Opened,
-    Part,
     Report,
     Worker,
     WorkerLost,
@@ -80,7 +80,7 @@ class AssignedWorker:
     def __init__(self, handle: Worker) -> None:
         self.handle, self.outstanding = handle, Outstanding()
         self.opened: Opened | None = None
-        self.report = Report(progress=NO_PROGRESS, part=Part(count=0))
+        self.report = Report(progress=NO_PROGRESS, part=LimitShare(count=0))
         """Its last one; before the first, it keeps to no part of the limits."""
         self.granted = 0.0
         """US dollars that it was granted and has not returned."""
@@ -277,7 +277,7 @@ class Driver:
         worker.is_finishing = self._over.is_set()
         return Instructions(
             examples=examples,
-            part=Part(number, count),
+            part=LimitShare(number, count),
             grant=grant,
             # what one worker keeps may be what another waits for
             return_unspent=any(self._budget.is_short_of(w.report.needed) for w in self._workers),
@@ -318,7 +318,7 @@ class Driver:
         new = [s for s in scores if outstanding.expects(s.fields["id"], s.fields["aspect"])]
         for score in await self._record.keep(report, new):
             self._outcomes[score.fields["outcome"]] += 1
-            self._done += outstanding.scored(score.fields["id"], score.fields["aspect"])
+            self._done += outstanding.record_score(score.fields["id"], score.fields["aspect"])
         if new:
             self._losses_in_a_row = 0
         self._look_whether_over()
@@ -505,7 +505,7 @@ async def run_with_workers(
 
     `notify` is told what happens on the way, `notice` what to know of the method beforehand.
     """
-    out = _checked_folder(request, workers)
+    out = _check_folder(request, workers)
     # workers on a cluster start in a folder of their own
     request = with_absolute_paths(request)
     # here, so that no worker takes others because of what is installed on its machine
@@ -559,7 +559,7 @@ async def run_with_workers(
     return Run(folder=out, progress=driver.progress, examples=data)
 
 
-def _checked_folder(request: RunRequest, workers: Processes | Cluster) -> Path:
+def _check_folder(request: RunRequest, workers: Processes | Cluster) -> Path:
     """Return the run folder; refuse what workers cannot do."""
     settings = request.settings
     if request.out is None:

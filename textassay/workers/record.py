@@ -13,11 +13,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.data import FedExample
 from textassay.evaluation.engine import CompletedScores
-from textassay.evaluation.manifest import changed, open_folder
+from textassay.evaluation.manifest import describe_change, open_folder
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.session import bind
+from textassay.evaluation.sources import FedExample
 from textassay.runtime.calls.budget import ROUNDING
 from textassay.runtime.concurrency import gather, in_thread
 from textassay.runtime.errors import BudgetReached, ConfigurationError
@@ -54,7 +54,7 @@ class Outstanding:
         """Return whether a score is still to come."""
         return example_id in self._open and aspect in self._open[example_id][1]
 
-    def scored(self, example_id: str, aspect: str) -> bool:
+    def record_score(self, example_id: str, aspect: str) -> bool:
         """Take note of a score that is kept; return whether the example has all of its own."""
         _, aspects = self._open[example_id]
         aspects.remove(aspect)
@@ -63,7 +63,7 @@ class Outstanding:
             del self._open[example_id]
         return not aspects
 
-    def emptied(self) -> list[tuple[FedExample, set[str]]]:
+    def drain(self) -> list[tuple[FedExample, set[str]]]:
         """Return the examples that lack a score, and forget them."""
         left, self._open = list(self._open.values()), {}
         self.scores = 0
@@ -108,7 +108,7 @@ class ExampleQueue:
     def give_back(self, load: Outstanding) -> int:
         """Take back what a lost worker had in hand; return the most losses of one example."""
         most = 0
-        for handed, aspects in load.emptied():
+        for handed, aspects in load.drain():
             # counted per example, so that one that kills its worker cannot kill all of them
             self._losses[handed.example.id] += 1
             most = max(most, self._losses[handed.example.id])
@@ -241,7 +241,7 @@ class RunRecord:
         # workers open at the same time, and only the first of them makes the folder
         async with self._binding:
             if self._first is not None:
-                if (change := changed(self._first.manifest, opened.manifest)) is not None:
+                if (change := describe_change(self._first.manifest, opened.manifest)) is not None:
                     raise ConfigurationError(f"{where} cannot take part because {change}")
                 return
             # a calibration is bound to the judge's signature, which only a worker knows

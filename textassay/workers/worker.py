@@ -24,11 +24,11 @@ from typing import Any, Protocol
 
 import filelock
 
-from textassay.evaluation.data import FedExample, Feed
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, count_workers, notices, open_session
+from textassay.evaluation.sources import FedExample, Feed
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import (
@@ -69,7 +69,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LimitShare:
     """The part of the limits that one worker keeps to: the `number`-th of `count`, from 0."""
 
     number: int = 0
@@ -96,7 +96,7 @@ class Instructions:
     """What a worker is sent in one exchange."""
 
     examples: list[FedExample] = field(default_factory=list)
-    part: Part = field(default_factory=Part)
+    part: LimitShare = field(default_factory=LimitShare)
     grant: float = 0.0
     """US dollars that it may spend further."""
     return_unspent: bool = False
@@ -161,7 +161,7 @@ class Report:
     """What a worker has done since its last report, and where it stands."""
 
     progress: Progress
-    part: Part
+    part: LimitShare
     """The part of the limits that it keeps to, and that its calls in flight are within."""
     scores: list[bytes] = field(default_factory=list)
     """Each as its line of `scores.jsonl`."""
@@ -292,7 +292,7 @@ class WorkerSession:
         self._scores: list[bytes] = []
         self._last = NO_PROGRESS
         self._spent = self._returned = 0.0
-        self._part = self._kept_part = Part()
+        self._part = self._kept_part = LimitShare()
         self._ended: Ended | None = None
         self._report_at = 1
         self._wakeup = asyncio.Event()
@@ -379,7 +379,7 @@ class WorkerSession:
         try:
             async with AsyncExitStack() as stack:
                 session = await self._open(job, stack)
-                opened.set_result(_opened(session, job))
+                opened.set_result(_open_session(session, job))
                 async with aclosing(session.engine.scores()) as scores:
                     async for score in scores:
                         # encoded here: the process that writes has all workers to serve
@@ -426,7 +426,7 @@ class WorkerSession:
             self._is_answered = bool(usage.calls + usage.cached_calls)
 
 
-def _opened(session: Session, job: Job) -> Opened:
+def _open_session(session: Session, job: Job) -> Opened:
     return Opened(
         version=__version__,
         manifest=session.manifest(),

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from tests.gguf_fixture import Shape, write_model
-from textassay.cli.commands.doctor import Finding, examine, plain_text
+from textassay.cli.commands.doctor import DoctorFinding, examine, plain_text
 from textassay.runtime.backends.local.llamacpp import LlamaCppModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
@@ -42,7 +42,7 @@ def adapted(model):
     return AdaptingModel(model, Adaptation(model))
 
 
-def by_ability(findings: list[Finding]) -> dict[str, str]:
+def by_ability(findings: list[DoctorFinding]) -> dict[str, str]:
     return {finding.ability: finding.verdict for finding in findings}
 
 

@@ -27,7 +27,6 @@ from textassay import connect, evaluate
 from textassay.runtime.backends.local.llamacpp import LlamaCppModel
 from textassay.runtime.backends.local.llamacpp_library import Weights, offloads
 from textassay.runtime.calls.cache import StoringModel
-from textassay.runtime.connected import with_cache
 from textassay.runtime.errors import (
     ConfigurationError,
     ContextTooLong,
@@ -43,6 +42,7 @@ from textassay.runtime.model import (
     Scoring,
     scoring,
 )
+from textassay.runtime.stack import with_cache
 from textassay.runtime.storage.answers import DiskStore
 
 pytestmark = [

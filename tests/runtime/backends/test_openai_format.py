@@ -12,7 +12,7 @@ from tests.benchmark_data import benchmark
 from textassay.agents.reading.json_in_prose import find_json
 from textassay.runtime import errors
 from textassay.runtime.backends import openai_format
-from textassay.runtime.backends.answers import NOT_ALIGNED
+from textassay.runtime.backends.answer_parts import NOT_ALIGNED
 from textassay.runtime.backends.openai_format import (
     NO_DISTRIBUTION,
     choices_as_request,

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.runtime.api import connect
-from textassay.runtime.backends.answers import (
+from textassay.runtime.backends.answer_parts import (
     MAX_THOUGHT,
     SplitThoughts,
     answer_tokens,
-    bounded,
+    cut_middle,
     read_usage,
     split_thought,
 )
@@ -97,11 +97,11 @@ def test_nothing_is_lost_or_invented(parts: list[str]) -> None:
 
 def test_a_thought_is_bounded() -> None:
     """Beginning and end stay, and a mark says what is missing."""
-    kept = bounded("a" * 30_000 + "b" * 30_000)
+    kept = cut_middle("a" * 30_000 + "b" * 30_000)
     assert len(kept) <= MAX_THOUGHT
     assert (kept[0], kept[-1]) == ("a", "b")
     assert "left out" in kept
-    assert bounded("short") == "short"
+    assert cut_middle("short") == "short"
 
 
 def test_parts_of_characters_are_found_behind_the_tag() -> None:

@@ -20,13 +20,13 @@ from tests.waiting import HANGS_AFTER, eventually
 from textassay.runtime.backends.local.work_queue import (
     MAX_BATCH,
     PATIENCE,
-    Entry,
     LengthOrder,
     PrefixOrder,
+    QueuedRequest,
     WorkQueue,
-    shared_result,
+    await_shared,
 )
-from textassay.runtime.calls.sharing import chained
+from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.errors import ConfigurationError, ModelClosed
 
 FOREVER = 1e6  # a wait of so long that is not ended fails its test
@@ -237,7 +237,7 @@ def test_an_error_after_the_end_of_those_who_waited_is_not_complained_of():
 
     async def give_up() -> None:
         future: Future[None] = Future()
-        waiting = asyncio.create_task(shared_result(future))
+        waiting = asyncio.create_task(await_shared(future))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -369,7 +369,7 @@ def test_the_longest_waiting_goes_first_but_once_in_many_turns():
     ran: list[bytes] = []
 
     def add(key: bytes, number: int) -> None:
-        entry: Entry[bytes, bytes] = Entry(key, number)
+        entry: QueuedRequest[bytes, bytes] = QueuedRequest(key, number)
         entry.prepared = Text(key)
         order.add(entry)
 
@@ -394,7 +394,7 @@ def test_the_longest_waiting_goes_first_but_once_in_many_turns():
 
 async def in_turn(queue: WorkQueue[Box, bytes, bytes], *keys: bytes) -> None:
     """Ask one after the other in a chain, each once the one before is answered."""
-    with chained() as chain:
+    with chain_requests() as chain:
         for key in keys:
             chain.has_next = key is not keys[-1]
             await queue.ask([key])
@@ -424,11 +424,11 @@ async def test_a_next_request_that_never_comes_is_waited_for_a_moment_only():
     """Neither waiting requests nor closing depend on what a chain announced."""
     queue = queue_of(Box(), next_turn_seconds=0.2)
     async with asyncio.timeout(HANGS_AFTER):
-        with chained():
+        with chain_requests():
             await queue.ask([b"a"])
             await apart(queue.ask([b"b"]))
         queue = queue_of(Box(), next_turn_seconds=FOREVER)
-        with chained():
+        with chain_requests():
             await queue.ask([b"a"])
             await queue.aclose()
 
@@ -455,7 +455,7 @@ async def test_a_wait_ends_with_its_chain_however_that_ends(way):
     answered = asyncio.Event()
 
     async def ask() -> None:
-        with chained():
+        with chain_requests():
             await queue.ask([b"a"])
             answered.set()
             if way == "raises":
@@ -479,7 +479,7 @@ async def test_what_others_ask_does_not_end_a_wait():
     box = Box()
     queue = queue_of(box, next_turn_seconds=FOREVER)
     async with asyncio.timeout(HANGS_AFTER):
-        with chained() as chain:
+        with chain_requests() as chain:
             await queue.ask([b"aa"])
             other = apart(queue.ask([b"ab"]))
             await asyncio.sleep(0)
@@ -495,7 +495,7 @@ async def test_nothing_is_waited_for_where_the_chain_has_more_in_the_queue():
     box = Box(shut=True)
     queue = queue_of(box, next_turn_seconds=FOREVER)
     async with asyncio.timeout(HANGS_AFTER):
-        with chained():
+        with chain_requests():
             asked = [asking(queue, key) for key in (b"a", b"b", b"c")]
             await asyncio.sleep(0)
             box.gate.set()
@@ -520,7 +520,7 @@ async def test_others_that_keep_asking_do_not_make_a_wait_longer():
     box = Pressing()
     queue = queue_of(box, next_turn_seconds=0.2)
     async with asyncio.timeout(HANGS_AFTER):
-        with chained():
+        with chain_requests():
             await queue.ask([b"a"])
             ask()
             await eventually(lambda: b"b" in box.ran)

@@ -25,7 +25,6 @@ from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.adaptation import KNOWN
 from textassay.runtime.calls.deciding import DecidingModel, decider, possible_ways
-from textassay.runtime.connected import ConnectedModel, with_store
 from textassay.runtime.errors import (
     BudgetReached,
     CapabilityError,
@@ -45,6 +44,7 @@ from textassay.runtime.model import (
     Wrapper,
 )
 from textassay.runtime.questions import DecisionRequest, NamedText, Question
+from textassay.runtime.stack import ConnectedModel, with_store
 
 SERVER = Path(__file__).parents[4] / "shared" / "tools" / "decision_server.py"
 JEV, OTHER = "systemone/jev-latest", "decisions/judge"

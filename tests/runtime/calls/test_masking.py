@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.masking import MASK, MaskedModel, known_secrets
+from textassay.runtime.calls.masking import MASK, MaskedModel, find_secrets
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.model import ChatMessage, Request, Response, Sample, TokenLogprob
 
@@ -22,7 +22,7 @@ def test_known_secrets_are_those_in_use_and_those_of_the_environment():
         "HOME": "/home/somebody",
         "C_SECRET": "k" * 13,
     }
-    assert known_secrets(["EMPTY", "12345678"], environment) == ("k" * 13, "k" * 12, "12345678")
+    assert find_secrets(["EMPTY", "12345678"], environment) == ("k" * 13, "k" * 12, "12345678")
 
 
 async def test_an_error_does_not_show_a_key():

@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli.harness import textassay
 from tests.runtime.data.rows import EXPORTS, FIXTURES, complaint
-from textassay.calibration import read_judged
+from textassay.estimation import read_judged
 from textassay.runtime.data import Examples, exports
 from textassay.runtime.data.exports import promptfoo_rows, read_results
 from textassay.runtime.errors import DataError, UnknownName

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.meta.records import read_judge
+from textassay.agreement.records import read_judge
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.ratings import LabelReader, WithRatings
 from textassay.runtime.errors import DataError

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runtime.data.rows import ROWS, complaint, lines, read, saved
-from textassay.runtime.data import cells, tables
+from textassay.runtime.data import cells, files
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
@@ -183,7 +183,7 @@ def test_what_holds_no_examples_is_refused(source: Any, shown: str) -> None:
 def test_a_line_without_end_is_refused_before_it_is_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "MAX_LINE", 2**19)
+    monkeypatch.setattr(files, "MAX_LINE", 2**19)
     path = tmp_path / "bomb.jsonl.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(b" " * 2**20)

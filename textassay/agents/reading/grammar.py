@@ -28,7 +28,7 @@ from typing import Literal, NamedTuple
 
 from textassay.lazy import lazy_pattern
 
-Form = Literal["number", "letters", "stars"]
+RatingForm = Literal["number", "letters", "stars"]
 """How ratings are asked for."""
 
 
@@ -58,7 +58,7 @@ _TOP = (
     rf"(?:\s{{0,3}}/\s{{0,3}}|{_UNIT}\s{{1,3}}(?:out\s{{1,3}})?of\s{{1,3}}"
     rf"(?:(?:an?|the)\s)?(?:(?:possible|maximum|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
 )
-_VALUES: dict[Form, str] = {
+_VALUES: dict[RatingForm, str] = {
     "number": rf"(?<![\w.,%$€£])(?P<value>{NUMBER})(?:{_TOP}{_UNIT}|\s(?:points?|marks?)(?!\w))?",
     # an `I` by itself is the judge more often than the ninth letter
     "letters": r"(?<![\w.,'’])(?P<value>[A-Za-z])(?![\w'’])(?P<top>)",
@@ -125,7 +125,7 @@ _MANNER = (
 )
 
 
-class Grammar(NamedTuple):
+class RatingGrammar(NamedTuple):
     """The phrases that lead up to a rating, for an aspect of one name."""
 
     named: re.Pattern[str]
@@ -153,7 +153,7 @@ class Grammar(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def grammar_of(own: str) -> Grammar:
+def grammar_of(own: str) -> RatingGrammar:
     """Return the phrases for an aspect whose name is the pattern `own`, empty for none."""
     # the score of the text may be told in it: `of` belongs to the aspect alone
     mine = rf"|{own}(?:\s{NOUN})?(?:\sof\s{_TEXT})?|{NOUN}\s(?:of|in)\s{own}" if own else ""
@@ -194,7 +194,7 @@ def grammar_of(own: str) -> Grammar:
     signed = rf"{name}\s?{_SIGN}{{1,3}}\s?(?:{number}|{giving}|{getting})?"
     concerning = r"(?:for|as\sfor|in\sterms\sof|on|regarding|with\s(?:regards?|respect)\sto)"
     begun = rf"{so}(?:{concerning}\s{text}\s?,\s?{so})?"
-    return Grammar(
+    return RatingGrammar(
         re.compile(rf"{prefix}{begun}(?:{signed}|{being}|{giving}|{getting})\s?"),
         re.compile(rf"{prefix}{so}{name}\s?"),
         re.compile(rf"{begun}{name}\s?(?:{_BE}\s?)?{_SIGN}?\s?"),
@@ -289,7 +289,7 @@ class _Clause(NamedTuple):
     """The rest of the sentence before it."""
 
 
-def statements_in(plain: str, form: Form, own: str, low: float) -> Iterator[Statement]:
+def statements_in(plain: str, form: RatingForm, own: str, low: float) -> Iterator[Statement]:
     """Yield the ratings that a text states, in order; equal to `plain` in length and places.
 
     Args:
@@ -313,7 +313,7 @@ def statements_in(plain: str, form: Form, own: str, low: float) -> Iterator[Stat
 
 
 @lru_cache(maxsize=8)
-def value_pattern(form: Form) -> re.Pattern[str]:
+def value_pattern(form: RatingForm) -> re.Pattern[str]:
     """Return the pattern of a value in a form, with the groups `value` (or `glyphs`) and `top`."""
     return re.compile(rf"(?i){_VALUES[form]}")
 
@@ -368,8 +368,8 @@ def _states(
     match: re.Match[str],
     begin: int,
     stop: int,
-    form: Form,
-    grammar: Grammar,
+    form: RatingForm,
+    grammar: RatingGrammar,
     first: int,
     last: int,
 ) -> bool:
@@ -418,7 +418,7 @@ class _After(NamedTuple):
     """Whether it says that it is a rating of the aspect."""
 
 
-def _after(plain: str, at: int, grammar: Grammar) -> _After | None:
+def _after(plain: str, at: int, grammar: RatingGrammar) -> _After | None:
     """Return how a value that ends here is closed; `None` if it counts something."""
     of_aspect = False
     for _ in range(4):
@@ -480,7 +480,7 @@ def _leads(
     plain: str,
     match: re.Match[str],
     clause: _Clause,
-    grammar: Grammar,
+    grammar: RatingGrammar,
     line: int,
     begin: int,
     *,
@@ -524,7 +524,7 @@ _REASON = re.compile(
 _COUNTED = re.compile(rf"\b{_TEXTS}\s?\Z")
 
 
-def _below_a_name(plain: str, line: int, grammar: Grammar) -> str:
+def _below_a_name(plain: str, line: int, grammar: RatingGrammar) -> str:
     """Return whether the last line with text above a line is the name of a rating."""
     above = plain[max(0, line - WINDOW) : line].rstrip()
     named = above[above.rfind("\n") + 1 :]
@@ -536,13 +536,13 @@ def _stands_alone(
     plain: str,
     match: re.Match[str],
     clause: _Clause,
-    grammar: Grammar,
+    grammar: RatingGrammar,
     after: _After,
     line: int,
     begin: int,
     first: int,
     last: int,
-    form: Form,
+    form: RatingForm,
 ) -> bool:
     """Return whether a value without a name is the first or last line, or the last sentence."""
     if not grammar.alone.fullmatch(clause.text):
@@ -577,7 +577,7 @@ _LONG_ENOUGH = lazy_pattern(r"\w{2,}[^.!?\n]*[.!?。][\"”’)\]]{0,2}\s+\W{0,3
 _LABEL = lazy_pattern(rf"(?i){_EXPLANATION}")
 
 
-def _is_settled(plain: str, at: int, form: Form) -> bool:
+def _is_settled(plain: str, at: int, form: RatingForm) -> bool:
     """Return whether the rest of a sentence adds no number, no condition and no question."""
     labeled = _LABEL.match(plain, at)
     ended = (
@@ -640,7 +640,7 @@ _REQUIRES = lazy_pattern(r"(?i)\s(?:would\s(?:need|require|have)|requires?|needs
 
 
 def bare_numbers(
-    text: str, form: Form, low: float = 0.0, *, strict: bool = False
+    text: str, form: RatingForm, low: float = 0.0, *, strict: bool = False
 ) -> Iterator[float]:
     """Yield the numbers that stand by themselves: they count nothing, and no one turns them down.
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from textassay.agents.reading.grammar import Form
+from textassay.agents.reading.grammar import RatingForm
 from textassay.agents.reading.json_in_prose import JsonObject, find_json
 from textassay.agents.reading.ratings import (
     DECLINED,
@@ -56,7 +56,7 @@ _ANY_NUMBER = (-1e6, 1e6)
 _PARENTHESES = lazy_pattern(r"\([^()]{0,60}\)")
 
 
-def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -> JointAnswer:
+def parse_joint(text: str, aspects: tuple[Aspect, ...], form: RatingForm = "number") -> JointAnswer:
     """Return the rating of each aspect. Never raises; the first 40,000 characters are read."""
     reply = plain_text(text[:MAX_ANSWER])
     by_key = _by_key(aspects)
@@ -123,7 +123,7 @@ class _Entry(NamedTuple):
     rating: Rating | NoRating
 
 
-def _from_json(text: str, by_key: dict[str, Aspect], form: Form) -> list[_Entry]:
+def _from_json(text: str, by_key: dict[str, Aspect], form: RatingForm) -> list[_Entry]:
     """Return what JSON says.
 
     Names are keys, whose values may be objects with a `score` or `rating`, or stand in a field
@@ -151,7 +151,7 @@ def _objects(held: object, by_key: dict[str, Aspect]) -> Iterator[JsonObject]:
                 yield from _objects(inner, by_key)
 
 
-def _entries_of(held: JsonObject, by_key: dict[str, Aspect], form: Form) -> Iterator[_Entry]:
+def _entries_of(held: JsonObject, by_key: dict[str, Aspect], form: RatingForm) -> Iterator[_Entry]:
     subject = subject_of(held)
     # A name that stands twice with different ratings has none.
     pairs = [*held.items(), *held.contradicted.items()]
@@ -177,7 +177,7 @@ def _entries_of(held: JsonObject, by_key: dict[str, Aspect], form: Form) -> Iter
 _ABOUT_SCALE = lazy_pattern(r"(?i)scale|max|min|out.?of|range|total|overall.?comment")
 
 
-def _field(held: object, scale: tuple[float, float], form: Form) -> Rating | NoRating:
+def _field(held: object, scale: tuple[float, float], form: RatingForm) -> Rating | NoRating:
     value = rating_of_field(held, scale, form)
     if value is None:
         return NoRating("NoScoreFound", f"the answer gives it {str(held)[:QUOTED]!r}")
@@ -201,7 +201,7 @@ _SCORE_LABEL = lazy_pattern(r"(?i)\A\W{0,12}(?:score|rating)\W{0,6}(?=\d)")
 _TITLE = lazy_pattern(r"\A[\s#>*_`]{0,12}[^\W\d_][^:：.!?,;\n]{0,60}[:：]?[\s*_]{0,6}\Z")
 
 
-def _blocks(text: str, by_key: dict[str, Aspect], form: Form) -> Iterator[_Entry]:
+def _blocks(text: str, by_key: dict[str, Aspect], form: RatingForm) -> Iterator[_Entry]:
     """Yield names with what stands beside and below them, up to the next name."""
     name, held, above = "", list[str](), list[str]()
     lines = [one for line in text.splitlines() for one in _split(line, by_key)]
@@ -227,7 +227,9 @@ def _split(line: str, by_key: dict[str, Aspect]) -> list[str]:
 _PARTS = lazy_pattern(r"(?<=\d)[ \t]?[,;][ \t](?=[^\W\d])")
 
 
-def _entry(name: str, held: list[str], by_key: dict[str, Aspect], form: Form, above: str) -> _Entry:
+def _entry(
+    name: str, held: list[str], by_key: dict[str, Aspect], form: RatingForm, above: str
+) -> _Entry:
     aspect = by_key.get(_key(name, by_key))
     scale = aspect.scale if aspect else _ANY_NUMBER
     first, below = held[0].strip(" \t|*_"), "\n".join(held[1:]).strip()
@@ -247,7 +249,7 @@ def _entry(name: str, held: list[str], by_key: dict[str, Aspect], form: Form, ab
 _LAST = lazy_pattern(r"\A[^(\[]*")
 
 
-def _head(line: str, by_key: dict[str, Aspect], form: Form) -> tuple[str, str] | None:
+def _head(line: str, by_key: dict[str, Aspect], form: RatingForm) -> tuple[str, str] | None:
     """Return name and rest of a line that begins what is said of one aspect, else `None`."""
     match = _HEAD.match(line)
     if match is None:

@@ -80,7 +80,7 @@ def object_schema(**fields: Json) -> Json:
     }
 
 
-def normalized_key(name: object) -> str:
+def normalize_key(name: object) -> str:
     """Return a key as keys are compared: `Final Score` and `final-score` are `final_score`."""
     return re.sub(r"[\s-]+", "_", str(name).strip().lower())
 

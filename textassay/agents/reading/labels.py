@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from textassay.agents.reading.grammar import Form
+from textassay.agents.reading.grammar import RatingForm
 from textassay.agents.reading.json_in_prose import object_schema
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, ScoreError
@@ -38,7 +38,7 @@ class ScalePoint(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def points_of(scale: tuple[float, float], form: Form) -> tuple[ScalePoint, ...]:
+def points_of(scale: tuple[float, float], form: RatingForm) -> tuple[ScalePoint, ...]:
     """Return the whole ratings of a scale, lowest first, or its ends if fractional or far apart."""
     low, high = scale
     steps = int(high - low)
@@ -63,12 +63,12 @@ def points_of(scale: tuple[float, float], form: Form) -> tuple[ScalePoint, ...]:
     )
 
 
-def form_for(aspect: Aspect, form: Form) -> Form:
+def form_for(aspect: Aspect, form: RatingForm) -> RatingForm:
     """Return how an aspect is asked for: labels by their letters, ratings in the form given."""
     return "letters" if aspect.labels else form
 
 
-def points_for(aspect: Aspect, form: Form) -> tuple[ScalePoint, ...]:
+def points_for(aspect: Aspect, form: RatingForm) -> tuple[ScalePoint, ...]:
     """Return what a judge may answer about an aspect: its labels, or the ratings of its scale."""
     if not aspect.labels:
         return points_of(aspect.scale, form)
@@ -86,13 +86,13 @@ def is_whole(scale: tuple[float, float]) -> bool:
     return float(scale[0]).is_integer() and float(scale[1]).is_integer()
 
 
-def schema_of(scale: tuple[float, float], form: Form) -> Json:
+def schema_of(scale: tuple[float, float], form: RatingForm) -> Json:
     """Return the JSON schema of an answer with a reason and a score."""
     # The reason is written first, so that the rating can follow from it.
     return object_schema(reason={"type": "string"}, score=score_schema(scale, form))
 
 
-def score_schema(scale: tuple[float, float], form: Form) -> Json:
+def score_schema(scale: tuple[float, float], form: RatingForm) -> Json:
     """Return the JSON schema of a rating."""
     points = points_of(scale, form)
     if form == "letters":
@@ -104,7 +104,7 @@ def score_schema(scale: tuple[float, float], form: Form) -> Json:
 
 @lru_cache(maxsize=256)
 def dry_run_answer_of(
-    scale: tuple[float, float], form: Form, *, reasoned: bool, as_json: bool = False
+    scale: tuple[float, float], form: RatingForm, *, reasoned: bool, as_json: bool = False
 ) -> str:
     """Return a well-formed answer of usual length, with the rating in the middle of the scale."""
     points = points_of(scale, form)
@@ -140,7 +140,7 @@ class Expectation(NamedTuple):
     """Renormalized probability by label, lowest rating first."""
 
 
-def expected_rating(
+def expectation(
     sample: Sample, start: int, points: Sequence[ScalePoint]
 ) -> Expectation | ScoreError:
     """Return the mean rating over labels at the token that holds character `start`.
@@ -152,7 +152,7 @@ def expected_rating(
     if index is None:
         return _error("NoScorePosition", "the tokens that the server sent do not match its text")
     tokens = sample.logprobs or ()
-    if (malformed := _malformed(tokens[index : index + 2])) is not None:
+    if (malformed := _find_fault(tokens[index : index + 2])) is not None:
         return malformed
     mass = _split_longer_labels(_mass_by_label(tokens[index], points), tokens, index, points)
     if mass is None:
@@ -184,7 +184,7 @@ def _error(kind: str, message: str) -> ScoreError:
     return ScoreError(type=kind, message=message)
 
 
-def _malformed(tokens: Sequence[TokenLogprob]) -> ScoreError | None:
+def _find_fault(tokens: Sequence[TokenLogprob]) -> ScoreError | None:
     """Return why log-probabilities are invalid: one is NaN, or above 0."""
     for token in tokens:
         for text, logprob in ((token.token, token.logprob), *dict(token.top).items()):

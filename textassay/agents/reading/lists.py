@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from textassay.agents.reading.json_in_prose import find_json, normalized_key
+from textassay.agents.reading.json_in_prose import find_json, normalize_key
 from textassay.lazy import lazy_pattern
 from textassay.runtime.labels import slug
 from textassay.runtime.model import Json
@@ -133,7 +133,7 @@ def _from_json(text: str) -> list[tuple[str, str]] | None:
         if isinstance(value, list) and any(isinstance(item, dict) for item in value):
             return [_json_entry(item) for item in value]
         if isinstance(value, dict):
-            if not any(normalized_key(key) in _NAME_KEYS for key in value):
+            if not any(normalize_key(key) in _NAME_KEYS for key in value):
                 return [(key, _text(held)) for key, held in value.items()]
             objects.append(_json_entry(value))  # one object per line
     return objects or None
@@ -142,7 +142,7 @@ def _from_json(text: str) -> list[tuple[str, str]] | None:
 def _json_entry(item: Any) -> tuple[str, str]:
     if not isinstance(item, dict):
         return (item, "") if isinstance(item, str) else ("", repr(item))
-    by_key = {normalized_key(key): held for key, held in item.items()}
+    by_key = {normalize_key(key): held for key, held in item.items()}
     name = next((by_key[key] for key in _NAME_KEYS if key in by_key), None)
     definition = next((by_key[key] for key in _DEFINITION_KEYS if key in by_key), "")
     if name is None and len(item) == 1:
@@ -202,7 +202,7 @@ _LABEL = re.compile(
 
 
 @dataclass(slots=True)
-class _Line:
+class _ListLine:
     kind: str
     """`heading`, `number`, `bullet` or `plain`."""
     indent: int
@@ -237,7 +237,7 @@ def _from_lines(text: str) -> list[tuple[str, str]]:
     return [(name, definition) for name, definition in items]
 
 
-def _kind_of_entries(lines: list[_Line]) -> tuple[str, int]:
+def _kind_of_entries(lines: list[_ListLine]) -> tuple[str, int]:
     """Return the kind of line that opens an entry, and how far at most it is indented."""
     candidates = [line for line in lines if not _LABEL.match(line.name)]
     # entries with their definition on the same line are the surest sign
@@ -253,7 +253,7 @@ def _kind_of_entries(lines: list[_Line]) -> tuple[str, int]:
     return "plain", 0
 
 
-def _read_line(line: str) -> _Line:
+def _read_line(line: str) -> _ListLine:
     match = _LINE.match(line)
     assert match is not None  # the pattern takes any line
     rest = match["rest"].strip()
@@ -270,7 +270,7 @@ def _read_line(line: str) -> _Line:
         is_name = kind != "plain" and len(rest) <= MAX_NAME
         name = rest if is_name and not re.search(r"[.!?]\s*\Z", rest) else ""
         definition = ""
-    return _Line(kind, indent, name, definition, rest)
+    return _ListLine(kind, indent, name, definition, rest)
 
 
 # "1. ", "(2) ", "3) ", "- ", "* "
@@ -328,7 +328,7 @@ def matching(name: str, known: Iterable[str]) -> str | None:
 
 def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> PlanReading:
     """Read a plan. Never raises; the first 40,000 characters are read, in linear time."""
-    reader = _Reader(criteria, tools)
+    reader = _ListReader(criteria, tools)
     reply = text[:MAX_ANSWER]
     for line in _lines_of_json(reply) or reply.splitlines():
         reader.read(line)
@@ -396,7 +396,7 @@ _NONE = re.compile(
 _SCORE_WORD = re.compile(r"(?i)\s+(?:scores?|values?|evaluator)\Z")
 
 
-class _Reader:
+class _ListReader:
     """Goes through a plan line by line."""
 
     def __init__(self, criteria: tuple[str, ...], tools: tuple[str, ...]) -> None:
@@ -441,7 +441,7 @@ class _Reader:
             self._add(self._open, name)
             return True
         items = pair["items"] if pair else ""
-        if items.strip() and all(map(self._known, _split(items))):
+        if items.strip() and all(map(self._match_item, _split(items))):
             self.problems.append(
                 f"names the criterion {name[:QUOTED_NAME]!r}, which does not exist"
             )
@@ -453,7 +453,7 @@ class _Reader:
         if _NONE.match(items):
             return
         for item in _split(items):
-            tool = self._known(item)
+            tool = self._match_item(item)
             if tool is None:
                 self.problems.append(
                     f"names the assistant evaluator {item[:QUOTED_NAME]!r} for {criterion}, which"
@@ -462,7 +462,7 @@ class _Reader:
             elif tool not in held:
                 held.append(tool)
 
-    def _known(self, item: str) -> str | None:
+    def _match_item(self, item: str) -> str | None:
         # As it stands first: a tool may itself be called "... score".
         return matching(item, self._tools) or matching(_SCORE_WORD.sub("", item), self._tools)
 

@@ -18,7 +18,7 @@ from textassay.agents.reading.grammar import (
     NOUN,
     NUMBER,
     WINDOW,
-    Form,
+    RatingForm,
     Statement,
     bare_numbers,
     number_in,
@@ -26,7 +26,7 @@ from textassay.agents.reading.grammar import (
     statements_in,
     value_pattern,
 )
-from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
+from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
 from textassay.lazy import lazy_pattern
 
 Reason = Literal["NoScoreFound", "OffScale", "Declined", "Contradictory"]
@@ -78,7 +78,7 @@ def parse_rating(
     text: str,
     *,
     scale: tuple[float, float],
-    form: Form = "number",
+    form: RatingForm = "number",
     aspect: str | None = None,
     labels: tuple[str, ...] = (),
 ) -> Rating | NoRating:
@@ -106,7 +106,7 @@ def parse_rating(
 def _parse(
     text: str,
     scale: tuple[float, float],
-    form: Form,
+    form: RatingForm,
     aspect: str | None,
     labels: tuple[str, ...],
 ) -> Rating | NoRating:
@@ -192,7 +192,7 @@ def declines(text: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _whole_value(form: Form) -> re.Pattern[str]:
+def _whole_value(form: RatingForm) -> re.Pattern[str]:
     """Return the pattern of a JSON field's text: the value, and words about it without a number."""
     return re.compile(
         rf"(?i)[\s(\[\"*]{{0,4}}{value_pattern(form).pattern[4:]}[)\]\"]{{0,2}}\.?"
@@ -203,7 +203,7 @@ def _whole_value(form: Form) -> re.Pattern[str]:
 
 
 def rating_of_field(
-    value: object, scale: tuple[float, float], form: Form, labels: Sequence[str] = ()
+    value: object, scale: tuple[float, float], form: RatingForm, labels: Sequence[str] = ()
 ) -> float | None:
     """Return the number in a JSON field, on the scale or not: `4`, `"4/5"`, `"C"`; else `None`."""
     if isinstance(value, str):
@@ -238,7 +238,7 @@ class _Field(NamedTuple):
 
 
 def _json_fields(
-    plain: str, scale: tuple[float, float], form: Form, own: str, labels: Sequence[str]
+    plain: str, scale: tuple[float, float], form: RatingForm, own: str, labels: Sequence[str]
 ) -> list[_Field] | NoRating:
     """Return what JSON says; `NoRating` for a field of a rating that holds none."""
     fields = list[_Field]()
@@ -276,7 +276,7 @@ _SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category"})
 def subject_of(held: JsonObject) -> str | None:
     """Return the name of the aspect that an object says it is about; `None` if it does not say."""
     for key, value in held.items():
-        if normalized_key(key) in _SUBJECT and isinstance(value, str):
+        if normalize_key(key) in _SUBJECT and isinstance(value, str):
             return re.sub(r"[\s_*`-]+", " ", value).strip().lower()
     return None
 
@@ -285,7 +285,7 @@ def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonO
     """Yield key, value and object of each field that is named like a rating."""
     named = re.compile(rf"(?:(?:final|overall|my|the|total) )*(?:{NOUN}|{own or NOUN}(?: {NOUN})?)")
     for key, value in [*held.items(), *held.contradicted.items()]:
-        name = normalized_key(_CAMEL.sub("_", key)).replace("_", " ")
+        name = normalize_key(_CAMEL.sub("_", key)).replace("_", " ")
         if not named.fullmatch(name):
             continue
         inside = value.keys() & _SCORE_KEYS if isinstance(value, JsonObject) else ()
@@ -339,7 +339,7 @@ _CAMEL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 def other_scale_in(held: JsonObject, scale: tuple[float, float]) -> str:
     """Return the field of an object that names another scale than the one asked; empty for none."""
     for key, value in held.items():
-        words = set(normalized_key(_CAMEL.sub("_", key)).split("_"))
+        words = set(normalize_key(_CAMEL.sub("_", key)).split("_"))
         if not words & _SCALE_WORDS or words - _SCALE_WORDS - _BESIDE_SCALE:
             continue
         numbers = _numbers_of(value)
@@ -543,7 +543,7 @@ def _settled(
     statements: list[Statement],
     end: int,
     scale: tuple[float, float],
-    form: Form,
+    form: RatingForm,
     other: str,
 ) -> Rating | NoRating:
     """Return the one rating that is stated, or why there is none."""
@@ -571,7 +571,7 @@ def _settled(
     return Rating(rating.value, rating.span)
 
 
-def _scale_in_words(scale: tuple[float, float], form: Form) -> str:
+def _scale_in_words(scale: tuple[float, float], form: RatingForm) -> str:
     if form == "letters":
         return f"the letters A to {chr(ord('A') + min(int(scale[1] - scale[0]), 25))}"
     return f"the scale from {scale[0]:g} to {scale[1]:g}"

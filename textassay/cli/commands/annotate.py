@@ -13,7 +13,7 @@ from textassay.cli.console import messages, print_tables, say, warn
 from textassay.cli.exits import io_errors, run_async
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import labels_of_aspects
+from textassay.runtime.messages import label_scales
 from textassay.table import Column, Table, to_terminal
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def annotate(
     typed, _ = flags.with_config(given)
     public = None if public_url is None else public_address(public_url)
     task = tasks.load(typed.get("task"), typed.get("aspects"))
-    reading = {**flags.cells_of(typed), "unit": typed.get("unit")}
+    reading = {**flags.data_options(typed), "unit": typed.get("unit")}
     study = Study(
-        tuple(Examples(data, labels=labels_of_aspects(task.aspects), **reading)),
+        tuple(Examples(data, labels=label_scales(task.aspects), **reading)),
         task,
         # by default everybody rates everything: agreement among raters can then be measured on all
         # items
@@ -236,7 +236,7 @@ def import_ratings(
     for note in notes:
         say(note, style="yellow")
     if data is not None:
-        examples = Examples(data, labels=labels, **flags.cells_of(typed))
+        examples = Examples(data, labels=labels, **flags.data_options(typed))
         rows = interchange.with_examples(rows, examples)
     with io_errors(out):
         write_text(out, "".join(f"{encode(row).decode()}\n" for row in rows))
@@ -257,11 +257,11 @@ def agreement(
     Examples:
         textassay ratings agreement ratings.jsonl
     """
-    from textassay.meta.table import between_raters
+    from textassay.agreement.table import between_raters
 
     typed, _ = flags.with_config(given)
     labels = _labels(typed)
-    found, table = between_raters(data, labels=labels, **flags.cells_of(typed))
+    found, table = between_raters(data, labels=labels, **flags.data_options(typed))
     rows = [{"human": name, **one.as_dict()} for name, one in found.items()]
     print_tables([table], {"rows": rows}, as_json=as_json)
 
@@ -285,7 +285,7 @@ def export_tasks(
 
     typed, _ = flags.with_config(given)
     task = tasks.load(typed.get("task"), typed.get("aspects"))
-    examples = Examples(data, labels=labels_of_aspects(task.aspects), **flags.cells_of(typed))
+    examples = Examples(data, labels=label_scales(task.aspects), **flags.data_options(typed))
     with io_errors(out):
         written = interchange.write(form, examples, task, out)
     for path in written:
@@ -296,7 +296,7 @@ def _labels(typed: Mapping[str, Any]) -> dict[str, LabelScale]:
     """Return the labels of the task that is named, if one is."""
     from textassay.methods.library import tasks
 
-    return labels_of_aspects(tasks.load(typed["task"]).aspects) if "task" in typed else {}
+    return label_scales(tasks.load(typed["task"]).aspects) if "task" in typed else {}
 
 
 @command("import", panel=LOOKING)

@@ -59,7 +59,7 @@ def clear(folder: Folder, *, as_json: flags.AsJson = False) -> None:
 
 @command("export", group="cache")
 def export(
-    run: flags.RunFolder,
+    run: flags.RunArgument,
     *,
     data: Annotated[
         Path | None, flags.option("DATA", "Data of the run, if the file was moved.")

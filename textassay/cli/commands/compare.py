@@ -10,14 +10,14 @@ from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
-from textassay.cli.rated import Rated, notes_of
+from textassay.cli.rated import RatedInput, notes_of
 from textassay.runtime.data.cells import finite
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Note
 
 if TYPE_CHECKING:
-    from textassay.calibration.run_comparison import RunSide
-    from textassay.meta.correlation import Level
+    from textassay.agreement.correlation import Level
+    from textassay.estimation.run_comparison import RunSide
 
 
 @command("compare", panel=DECIDING)
@@ -55,7 +55,7 @@ def compare(
         ),
     ] = None,
     confidence: flags.Confidence = 0.95,
-    weight: flags.Weight = "sources",
+    weight: flags.WeightOption = "sources",
     seed: flags.Seed = 0,
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED],
@@ -71,11 +71,11 @@ def compare(
         textassay compare runs/new runs/old --fail-below -0.1
         textassay compare runs/first --systems M13 M17
     """
-    from textassay.calibration.compare_runs import gate
-    from textassay.calibration.means import weight_named
-    from textassay.calibration.run_comparison import compare_sides
+    from textassay.estimation.compare import gate
+    from textassay.estimation.means import weight_named
+    from textassay.estimation.run_comparison import compare_sides
 
-    over, names = weight_named(weight), flags.typed_names(aspects)
+    over, names = weight_named(weight), flags.split_names(aspects)
     flags.check_confidence(confidence)
     if systems is None:
         if run_b is None:
@@ -114,16 +114,16 @@ def compare(
 def _runs(
     run_a: Path, run_b: Path, data: Path | None, given: flags.Given
 ) -> tuple[RunSide, RunSide]:
-    first = Rated(run_a, data, given).side()
-    return first, Rated(run_b, data, given).side(first.labels)
+    first = RatedInput(run_a, data, given).side()
+    return first, RatedInput(run_b, data, given).side(first.labels)
 
 
 def _systems(
     run: Path, data: Path | None, systems: tuple[str, str], given: flags.Given
 ) -> tuple[RunSide, RunSide]:
-    from textassay.calibration.compare_runs import of_system
+    from textassay.estimation.compare import of_system
 
-    rated = Rated(run, data, given)
+    rated = RatedInput(run, data, given)
     side = replace(rated.side(), judged=rated.judged)
     first, second = (
         replace(side, judged=of_system(side.judged, rated.people, name)) for name in systems
@@ -133,7 +133,7 @@ def _systems(
 
 @command("rank", panel=DECIDING)
 def rank(
-    scores: flags.Scores,
+    scores: flags.ScoresArgument,
     data: flags.RatedData = None,
     *,
     pair: Annotated[
@@ -156,11 +156,11 @@ def rank(
         textassay rank runs/pairs
         textassay rank comparisons.jsonl data.jsonl --pair system --json
     """
-    from textassay.calibration.ranking import rank_systems
+    from textassay.estimation.ranking import rank_systems
 
     flags.check_confidence(confidence)
-    pairs = Rated(scores, data, given).comparisons(pair)
-    names = flags.typed_names(aspects)
+    pairs = RatedInput(scores, data, given).comparisons(pair)
+    names = flags.split_names(aspects)
     rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)
     document: dict[str, Any] = {
         "rows": [row.as_dict() for one in rankings for row in one.rows],
@@ -171,16 +171,16 @@ def rank(
     print_tables(rankings, document, as_json=as_json)
 
 
-@command("meta", panel=DECIDING)
-def meta(
-    scores: flags.Scores,
+@command("agreement", panel=DECIDING)
+def agreement(
+    scores: flags.ScoresArgument,
     data: flags.RatedData = None,
     *,
     level: Annotated[
         list[str] | None,
         flags.option("A,B", "Levels: dataset (default), group, system; may repeat."),
     ] = None,
-    aspect_map: flags.AspectMap = None,
+    aspect_map: flags.AspectPairs = None,
     bootstrap: Annotated[
         int, flags.option("N", "Resamples of the groups for 95 % intervals; 0 for none.")
     ] = 1000,
@@ -207,15 +207,15 @@ def meta(
     """Measure how well scores agree with human ratings.
 
     Examples:
-        textassay meta runs/first
-        textassay meta runs/first best_of_four.jsonl --level group --by subset
-        textassay meta runs/first data.jsonl --level dataset,group,system --json
-        textassay meta runs/first rated.csv --field item=id --field coh=human.coherence
+        textassay agreement runs/first
+        textassay agreement runs/first best_of_four.jsonl --level group --by subset
+        textassay agreement runs/first data.jsonl --level dataset,group,system --json
+        textassay agreement runs/first rated.csv --field item=id --field coh=human.coherence
     """
-    from textassay.meta.records import read_judge, read_with_labels
-    from textassay.meta.table import agreement_table
+    from textassay.agreement.records import read_judge, read_with_labels
+    from textassay.agreement.table import agreement_table
 
-    rated = Rated(scores, data, given, aspect_map)
+    rated = RatedInput(scores, data, given, aspect_map)
     recorded, examples, labels = read_with_labels(
         lambda reader: read_judge(rated.source(reader), reader),
         lambda reader: rated.examples(reader, needs_output=False),
@@ -226,7 +226,7 @@ def meta(
         recorded,
         examples,
         # names of levels are checked there
-        levels=cast("list[Level]", flags.typed_names(level) or ["dataset"]),
+        levels=cast("list[Level]", flags.split_names(level) or ["dataset"]),
         aspect_map=aspect_map or (),
         bootstrap=bootstrap,
         seed=seed,
@@ -251,7 +251,7 @@ def alt_test(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
     *,
-    aspect_map: flags.AspectMap = None,
+    aspect_map: flags.AspectPairs = None,
     epsilon: Annotated[
         float, flags.option("E", "Reward for being cheaper than a rater, 0 to 1.")
     ] = 0.2,
@@ -288,14 +288,14 @@ def alt_test(
         textassay alt-test runs/first rated.jsonl --rows-independent --epsilon 0.1 --metric
             match
     """
-    from textassay.calibration.alternative_annotator import annotator_test, pooled_annotator_test
+    from textassay.estimation.alt_test import annotator_test, pooled_annotator_test
 
     flags.check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
-    rated = Rated(scores, data, given, aspect_map, scale=scale)
+    rated = RatedInput(scores, data, given, aspect_map, scale=scale)
     scaled = rated.scaled_columns()
-    names: list[str] = list(flags.typed_names(replace) or ())
+    names: list[str] = list(flags.split_names(replace) or ())
     if names and pool:
         raise ConfigurationError("--replace is of the raters of each aspect; leave out --pool")
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}

@@ -43,7 +43,7 @@ from textassay.table import printable
 
 if TYPE_CHECKING:
     from textassay.runtime.calls.adaptation import AdaptingModel
-    from textassay.runtime.connected import ConnectedModel
+    from textassay.runtime.stack import ConnectedModel
 
 ProbeResult = Literal["yes", "no", "wrong", "unknown"]
 Observed = tuple[ProbeResult, str]
@@ -68,7 +68,7 @@ _SCHEMA: Json = {
 }
 
 
-class Finding(Message):
+class DoctorFinding(Message):
     """What was found of one ability."""
 
     ability: str
@@ -82,7 +82,7 @@ class Examiner:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.findings: list[Finding] = []
+        self.findings: list[DoctorFinding] = []
         self.chats = True
         self.first: list[str] = []
 
@@ -107,7 +107,7 @@ class Examiner:
             verdict, detail = "no", str(error)
         except ModelError as error:
             verdict, detail = "unknown", f"it failed: {type(error).__name__}: {error}"
-        self.findings.append(Finding(ability=ability, verdict=verdict, detail=detail))
+        self.findings.append(DoctorFinding(ability=ability, verdict=verdict, detail=detail))
         return verdict
 
     async def find_form(self) -> None:
@@ -257,7 +257,7 @@ class Examiner:
         return () if adaptation is None else adaptation.learned.unsent
 
     def _add(self, ability: str, verdict: ProbeResult, detail: str) -> None:
-        self.findings.append(Finding(ability=ability, verdict=verdict, detail=detail))
+        self.findings.append(DoctorFinding(ability=ability, verdict=verdict, detail=detail))
 
     async def _tokens(self, request: Request) -> tuple[TokenLogprob, ...]:
         return (await self.model.generate(request)).samples[0].logprobs or ()
@@ -267,7 +267,7 @@ def _given(text: str) -> ContinuationRequest:
     return ContinuationRequest(prompt=_BEGINNING, continuation=text)
 
 
-async def examine(model: AdaptingModel) -> list[Finding]:
+async def examine(model: AdaptingModel) -> list[DoctorFinding]:
     """Ask for every ability, one after the other.
 
     Raises:
@@ -284,7 +284,7 @@ async def examine(model: AdaptingModel) -> list[Finding]:
     return examiner.findings
 
 
-async def examine_batches(model: Model) -> list[Finding]:
+async def examine_batches(model: Model) -> list[DoctorFinding]:
     """Ask for what batches may lack: a chat, and then all else side by side, as a batch is slow."""
     from textassay.runtime.concurrency import gather
 
@@ -304,7 +304,7 @@ async def examine_batches(model: Model) -> list[Finding]:
     ]
 
 
-def plain_text(heading: str, findings: Sequence[Finding]) -> str:
+def plain_text(heading: str, findings: Sequence[DoctorFinding]) -> str:
     """Return findings as lines for a terminal below a heading, abilities aligned."""
     width = max(len(finding.ability) for finding in findings)
     lines = [f"  {one.ability:{width}}  {one.verdict:7}  {one.detail}" for one in findings]
@@ -331,7 +331,7 @@ def doctor(
         textassay doctor openai/gpt-6-luna --effort low
         textassay doctor openai/gpt-4.1-mini --batch
     """
-    typed, unknown, settings = flags.for_models(given)
+    typed, unknown, settings = flags.model_settings(given)
     # there is no method here that could take an option
     if unknown:
         raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LOADED])
@@ -365,19 +365,19 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
     return 0 if answers else UNSCORED
 
 
-def _with_flags(findings: Sequence[Finding]) -> list[Finding]:
+def _with_flags(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:
     """Return findings that name flags instead of parameters of Python."""
     return [one.model_copy(update={"detail": with_flags(one.detail)}) for one in findings]
 
 
-def _suited_methods(findings: Sequence[Finding], model: Model) -> Finding:
+def _suited_methods(findings: Sequence[DoctorFinding], model: Model) -> DoctorFinding:
     """Return which methods can judge with a model, and are not refused by its profile."""
     from textassay.methods import METHODS, PromptMethod, build
 
     found = {finding.ability: finding.verdict for finding in findings}
     if found["chat"] != "yes" != found["prompt"]:
         detail = "none: the model answers nothing"
-        return Finding(ability="methods", verdict="no", detail=detail)
+        return DoctorFinding(ability="methods", verdict="no", detail=detail)
 
     def fits(name: str) -> bool:
         try:
@@ -399,10 +399,10 @@ def _suited_methods(findings: Sequence[Finding], model: Model) -> Finding:
         detail = "all"
     if found["logprobs"] != "yes":
         detail += "; those that read log-probabilities sample answers instead"
-    return Finding(ability="methods", verdict="yes", detail=detail)
+    return DoctorFinding(ability="methods", verdict="yes", detail=detail)
 
 
-async def _in_batches(model: ConnectedModel) -> list[Finding]:
+async def _in_batches(model: ConnectedModel) -> list[DoctorFinding]:
     """Probe through the provider's batches; their journal and answers are discarded."""
     from textassay.runtime.batches.batch import BatchBook
     from textassay.runtime.storage.answers import DiskStore

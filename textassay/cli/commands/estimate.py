@@ -15,15 +15,15 @@ import typer
 from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.rated import CHOSEN, Rated, notes_of
+from textassay.cli.rated import CHOSEN, RatedInput, notes_of
 from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.table import Column, Note, Table, to_text
 
 if TYPE_CHECKING:
-    from textassay.calibration.calibration import Calibration
-    from textassay.calibration.columns import Columns
-    from textassay.calibration.maps import Map
+    from textassay.estimation.calibration import Calibration
+    from textassay.estimation.columns import Columns
+    from textassay.estimation.maps import Map
 
 
 @command("estimate", panel=DECIDING)
@@ -38,11 +38,11 @@ def estimate(
     calibration: Annotated[
         Path | None, flags.option("DIR", "Calibration learned from other ratings.")
     ] = None,
-    aspect_map: flags.AspectMap = None,
+    aspect_map: flags.AspectPairs = None,
     confidence: flags.Confidence = 0.95,
     scale: flags.ScaleOf = None,
-    labels: flags.Labels = "random",
-    weight: flags.Weight = "sources",
+    labels: flags.LabelScales = "random",
+    weight: flags.WeightOption = "sources",
     seed: flags.Seed = 0,
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED | flags.ALLOWING],
@@ -53,10 +53,10 @@ def estimate(
         textassay estimate runs/first rated.jsonl
         textassay estimate runs/first rated.jsonl --by system --json
     """
-    from textassay.calibration.calibration import load as load_calibration
-    from textassay.calibration.columns import one_signature
-    from textassay.calibration.estimate import estimate_means
-    from textassay.calibration.means import weight_named
+    from textassay.estimation.calibration import load as load_calibration
+    from textassay.estimation.columns import one_signature
+    from textassay.estimation.estimate import estimate_means
+    from textassay.estimation.means import weight_named
 
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
@@ -64,7 +64,7 @@ def estimate(
     flags.check_confidence(confidence)
     allowed = flags.read_allow_change(given.get("set"))
     read = None if calibration is None else load_calibration(calibration)
-    rated = Rated(scores, data, given, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, given, aspect_map, picked=labels, scale=scale)
     if by and not rated.people.aspects:
         raise DataError(
             "the data contain no human ratings, so there is nothing to estimate from; which system"
@@ -103,7 +103,7 @@ def estimate(
 
 
 def _from_folder(
-    read: Calibration | None, columns: Columns, rated: Rated, signature: str, allowed: bool
+    read: Calibration | None, columns: Columns, rated: RatedInput, signature: str, allowed: bool
 ) -> tuple[Map | None, str]:
     """Return the folder's map, or none if it has seen these ratings: its kind is cross-fitted."""
     if read is None:
@@ -140,10 +140,10 @@ def label_plan(
             "FILE", "File to create for these examples, with their probabilities.", "--out", "-o"
         ),
     ] = None,
-    aspect_map: flags.AspectMap = None,
+    aspect_map: flags.AspectPairs = None,
     confidence: flags.Confidence = 0.95,
     scale: flags.ScaleOf = None,
-    labels: flags.Labels = "random",
+    labels: flags.LabelScales = "random",
     seed: flags.Seed = 0,
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED],
@@ -157,7 +157,7 @@ def label_plan(
         textassay label-plan runs/first --ratings ratings.jsonl --half-width 0.05 --next 60 -o
             next2.jsonl
     """
-    from textassay.calibration.label_plan import first_rows, next_rows, plan_labels
+    from textassay.estimation.label_plan import first_rows, next_rows, plan_labels
 
     flags.check_confidence(confidence)
     if (next_ is None) != (out is None):
@@ -171,7 +171,7 @@ def label_plan(
             "rows chosen by hand have no probability of having been drawn, so no plan can go on "
             "from them; --labels takes random or the file of an earlier plan"
         )
-    rated = Rated(scores, data, given, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, given, aspect_map, picked=labels, scale=scale)
     if not rated.people.aspects and next_ is not None and out is not None:
         rows = first_rows(rated.judged, rated.people, next_, seed=seed)
         print_tables([_first_draw(rows)], {"rows": []}, as_json=as_json)
@@ -204,8 +204,8 @@ def _first_draw(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _write_plan(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
     """Write a file of examples to rate next, and of what is rated, with probabilities."""
-    from textassay.calibration.label_plan import LOOKING
     from textassay.cli.exits import io_errors
+    from textassay.estimation.label_plan import LOOKING
     from textassay.runtime.storage.files import write_text
 
     text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
@@ -237,7 +237,7 @@ def calibrate(
     apply: Annotated[
         Path | None, flags.option("DIR", "Apply this calibration to the run; --out is a new run.")
     ] = None,
-    aspect_map: flags.AspectMap = None,
+    aspect_map: flags.AspectPairs = None,
     method: Annotated[
         str, flags.option("NAME", "auto, isotonic, linear, shift or ordinal.")
     ] = "auto",
@@ -245,7 +245,7 @@ def calibrate(
         float, flags.option("C", "Share of ratings that intervals should contain.")
     ] = 0.9,
     scale: flags.ScaleOf = None,
-    labels: flags.Labels = "random",
+    labels: flags.LabelScales = "random",
     seed: flags.Seed = 0,
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED | flags.ALLOWING],
@@ -256,10 +256,10 @@ def calibrate(
         textassay calibrate runs/first rated.jsonl -o calibrations/first
         textassay calibrate runs/second --apply calibrations/first -o runs/second-calibrated
     """
-    from textassay.calibration.calibration import calibrate as calibrated
-    from textassay.calibration.calibration import curve_table, report_table
-    from textassay.calibration.calibration import save as save_calibration
-    from textassay.calibration.columns import assumptions
+    from textassay.estimation.calibration import calibrate as calibrated
+    from textassay.estimation.calibration import curve_table, report_table
+    from textassay.estimation.calibration import save as save_calibration
+    from textassay.estimation.columns import assumptions
     from textassay.runtime.storage.files import check_new_folder
 
     allowed = flags.read_allow_change(given.get("set"))
@@ -276,7 +276,7 @@ def calibrate(
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    rated = Rated(scores, data, given, aspect_map, picked=labels, scale=scale)
+    rated = RatedInput(scores, data, given, aspect_map, picked=labels, scale=scale)
     tables = rated.columns()
     made, reports = [], []
     for table in tables:
@@ -321,7 +321,7 @@ def calibrate(
 
 def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: bool) -> None:
     """Write a run whose scores are calibrated; no model is asked."""
-    from textassay.calibration.calibration import load as load_calibration
+    from textassay.estimation.calibration import load as load_calibration
     from textassay.runtime.storage.run_files import latest_scores, read_manifest
     from textassay.runtime.storage.run_folder import RunFolder
 
@@ -350,7 +350,7 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
         target.write_manifest(made)
         scores = latest_scores(run)
         # a write per batch instead of one per score, and never the whole run in memory
-        while batch := [read.applied(s, allow_change=allowed) for s in islice(scores, _BATCH)]:
+        while batch := [read.apply(s, allow_change=allowed) for s in islice(scores, _BATCH)]:
             calibrated += sum(score.calibrated is not None for score in batch)
             outside += sum(bool(score.outside) for score in batch)
             target.append(batch)

@@ -61,7 +61,7 @@ def fit(
             " proposed from rated texts.",
         ),
     ] = None,
-    model: flags.Models = None,
+    model: flags.ModelNames = None,
     out: flags.Out = None,
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, FLAGS],
@@ -90,7 +90,7 @@ def _execute(typed: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
             raise ConfigurationError(f"fit takes one DATA; {typed['more'][0]!r} is unexpected")
         typed = {**typed, "scores": [*typed["scores"], *typed["more"]]}  # --scores A B
     if typed.get("ratings"):
-        typed = _joined(typed)
+        typed = _with_ratings(typed)
     request = _request_from(typed, chosen)
     if typed.get("out") is None and not typed.get("dry_run"):
         raise ConfigurationError(
@@ -105,7 +105,7 @@ def _execute(typed: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
     return 0
 
 
-def _joined(typed: dict[str, Any]) -> dict[str, Any]:
+def _with_ratings(typed: dict[str, Any]) -> dict[str, Any]:
     """Return the flags with the rated examples in place of the data and of how these are read."""
     from textassay.runtime.data.dataset import Examples
 

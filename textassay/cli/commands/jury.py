@@ -10,7 +10,7 @@ from typing import Annotated
 from textassay.cli import flags
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables
-from textassay.cli.rated import Rated
+from textassay.cli.rated import RatedInput
 from textassay.runtime.errors import UnknownName
 
 
@@ -47,7 +47,7 @@ def jurors(
     flags.check_confidence(confidence)
     if aggregator not in NAMES:
         raise UnknownName("aggregator", aggregator, list(NAMES))
-    source = Rated(scores, data, given)
+    source = RatedInput(scores, data, given)
     files = read_files((source.source(LabelReader(source.declared)),))
     rated = read_table(source.examples(needs_output=False), scores=files)
     fitter = Fitter(rating_scales(rated, {}), seed, 1)

@@ -36,7 +36,7 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import AspectTree, Plan
 from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.settings import FLAGGED, OF_ROLES, SETTABLE, LocalSettings, Settings
-from textassay.table import indented, plain_table, printable
+from textassay.table import indent, plain_table, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from textassay.agents.planning import GrownTree
 
 
-Rows = Sequence[Mapping[str, Any]]
+ListRows = Sequence[Mapping[str, Any]]
 PAGE_WIDTH = 120
 """Columns of these lists in a pipe or a file: their last column is prose, and `--json` is for
 scripts."""
@@ -66,11 +66,11 @@ def methods(
         textassay methods
         textassay methods g-eval
     """
-    from textassay.methods.by_name import find, known
+    from textassay.methods.by_name import find, method_names
 
     if name is None:
         # a method's docstring is its documentation, so the list cannot differ from it
-        docs = {each: (find(each).__doc__ or "").strip() for each in known()}
+        docs = {each: (find(each).__doc__ or "").strip() for each in method_names()}
         _show(
             [{"method": each, "what": doc.partition("\n")[0]} for each, doc in docs.items()],
             as_json,
@@ -128,7 +128,7 @@ def settings(*, as_json: flags.AsJson = False) -> None:
     _show([*own, {**roles, "what": "Settings of the model of one role."}, *local], as_json)
 
 
-def _show(rows: Rows, as_json: bool) -> None:
+def _show(rows: ListRows, as_json: bool) -> None:
     """Print rows as a table, or as one JSON document `{"rows": [...]}`."""
     from rich.console import Group
     from rich.text import Text
@@ -161,7 +161,7 @@ def _paragraph(row: Mapping[str, Any]) -> Iterator[RenderableType]:
         f"  {column}: {value}" if column == "default" else f"  {value}" for column, value in more
     )
     yield Text(name[1], style="bold").append("".join(notes), style="not bold")
-    yield indented(Text(printable(_shown(words))))
+    yield indent(Text(printable(_shown(words))))
 
 
 def _way(name: str) -> str:
@@ -240,7 +240,7 @@ def tree(
     Examples:
         textassay tree -t summarization -m openai/gpt-4.1 -o criteria.toml
     """
-    typed, options, settings = flags.for_models({**given, "model": model})
+    typed, options, settings = flags.model_settings({**given, "model": model})
     run_async(_write_tree(method, out, typed, options, settings))
 
 
@@ -264,7 +264,7 @@ async def _write_tree(
     check_new_file(out, "tree")
     options = METHODS[method].Options.read(chosen)
     task = tasks.load(typed.get("task"), typed.get("aspects"))
-    async with opened_models(typed["model"], settings) as models:
+    async with open_models(typed["model"], settings) as models:
         grown = await growers[method](models, task, options)
     writers = ", ".join(typed["model"].values())
     # outside of the models' block, so that a full disk is reported as itself and not as a failure
@@ -303,7 +303,7 @@ def plan(
         textassay score data.jsonl --method fusion-eval --set plan=plan.toml -m openai/gpt-4.1
             -o runs/fused
     """
-    typed, options, settings = flags.for_models({**given, "model": model})
+    typed, options, settings = flags.model_settings({**given, "model": model})
     run_async(_write_plan(out, typed, options, settings))
 
 
@@ -319,7 +319,7 @@ async def _write_plan(
     check_new_file(out, "plan")
     options = FusionEvalOptions.read(chosen)
     task = tasks.load(typed.get("task"), typed.get("aspects"))
-    async with opened_models(typed["model"], settings) as models:
+    async with open_models(typed["model"], settings) as models:
         made = tools_for(FusionEval.name, typed.get("tools") or (), models)
         async with ToolScorer(made):
             plan = await planner_of(models, task, made, options)()
@@ -348,12 +348,12 @@ def check_new_file(path: Path, kind: str) -> None:
 
 
 @asynccontextmanager
-async def opened_models(
+async def open_models(
     models: Mapping[str, str], settings: Settings
 ) -> AsyncIterator[dict[str, Model]]:
     """Open models by role, under one budget, and close them at the end of the block."""
     from textassay.evaluation.opening import open_models, open_store
-    from textassay.runtime.connected import with_store
+    from textassay.runtime.stack import with_store
 
     async with AsyncExitStack() as stack:
         connected = await open_models(models, settings, stack)

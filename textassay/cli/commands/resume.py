@@ -10,7 +10,7 @@ from textassay.cli import flags
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
-from textassay.evaluation.request import recorded_request, with_kept_rows
+from textassay.evaluation.request import request_from_manifest, with_kept_rows
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import settings_in, split_settings
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @command("resume", panel=SCORING, asks_models=True)
 def resume(
-    run: flags.RunFolder,
+    run: flags.RunArgument,
     *,
     data: Annotated[
         str | None,
@@ -76,13 +76,13 @@ def _flags_to_resume(typed: Mapping[str, Any]) -> dict[str, Any]:
 
 def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
     """Make a command that resumes a run; flags that are given now replace the run's settings."""
-    from textassay.cli.commands.score import command_of
+    from textassay.cli.commands.score import to_command
     from textassay.evaluation.manifest import settings_to_resume
     from textassay.runtime.storage.kept_rows import kept_rows
     from textassay.runtime.storage.run_files import read_manifest
 
     manifest = read_manifest(folder)
-    request = recorded_request(manifest)
+    request = request_from_manifest(manifest)
     # also if the graph has the name of a method, which would judge the rest
     if "graph" in (manifest.get("method") or {}):
         raise ConfigurationError(
@@ -106,7 +106,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
             "--max-cost"
         )
     own = {"data": data, "settings": settings, "out": folder, "resume": True}
-    return command_of(request.model_copy(update=own), typed)
+    return to_command(request.model_copy(update=own), typed)
 
 
 @command("merge", panel=SCORING)

@@ -20,8 +20,8 @@ from textassay.cli.app import SCORING, command, group
 from textassay.cli.console import (
     STYLES,
     Style,
+    capture_warnings,
     log_as_json,
-    logged_warnings,
     results,
     say,
     show_progress,
@@ -56,7 +56,7 @@ def score(
     data: flags.OptionalData = None,
     *,
     method: flags.MethodName = None,
-    model: flags.Models = None,
+    model: flags.ModelNames = None,
     out: flags.Out = None,
     calibration: Annotated[str | None, flags.build_option(RunRequest, "calibration")] = None,
     show_prompts: Annotated[
@@ -200,17 +200,17 @@ def build_command(
     options |= {name: typed[name] for name in OPTION_FLAGS if typed.get(name) is not None}
     runtime |= settings_in(typed)
     given = {name: typed[flag] for name, flag in FLAG_NAMES.items() if typed.get(flag) is not None}
-    given |= {"data": str(typed["data"]), **flags.cells_of(typed)}
+    given |= {"data": str(typed["data"]), **flags.data_options(typed)}
     request = RunRequest(
         **given,
         conversation_chars=conversation_chars,
         options=options,
         settings=Settings(**runtime),
     )
-    return command_of(request, typed)
+    return to_command(request, typed)
 
 
-def command_of(request: RunRequest, typed: Mapping[str, Any]) -> ScoreCommand:
+def to_command(request: RunRequest, typed: Mapping[str, Any]) -> ScoreCommand:
     """Return the command that carries out a request as its flags say."""
     return ScoreCommand(
         request=request,
@@ -260,7 +260,7 @@ def _style(typed: Mapping[str, Any]) -> Style:
 
 async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
     """Carry out the command, print the result and return the exit status."""
-    with _settings_named(), logged_warnings(*SHOWN_WARNINGS):
+    with settings_in_errors(), capture_warnings(*SHOWN_WARNINGS):
         # a dry run only counts, which one process does as well
         if command.workers is not None and not command.dry:
             run = await _run_with_workers(command, command.workers)
@@ -277,7 +277,7 @@ async def _run(command: ScoreCommand, *, as_json: bool) -> Run | None:
 
     began = False
     with as_stopped(command.request.out, lambda: began):
-        async with _opened(command) as session:
+        async with _open_command(command) as session:
             _say_before(session, command)
             if command.dry:
                 await _dry_run(session, command, as_json=as_json)
@@ -303,17 +303,17 @@ async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster)
                 workers,
                 adjusting=load_adjustment(request.calibration),
                 followed=followed,
-                notify=_tell,
-                notice=_tell,
+                notify=print_notice,
+                notice=print_notice,
             )
 
 
-def _tell(line: str) -> None:
+def print_notice(line: str) -> None:
     say(with_flags(line))
 
 
 @contextmanager
-def _settings_named() -> Iterator[None]:
+def settings_in_errors() -> Iterator[None]:
     """Name options and settings alike in errors: to the command line, both are settings."""
     try:
         yield
@@ -327,7 +327,7 @@ def _settings_named() -> Iterator[None]:
         raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
 
 
-def _opened(command: ScoreCommand) -> AbstractAsyncContextManager[Session]:
+def _open_command(command: ScoreCommand) -> AbstractAsyncContextManager[Session]:
     from textassay.evaluation.session import open_session
 
     request = command.request
@@ -342,7 +342,7 @@ def load_adjustment(
     """Return what checks a calibration against a method, then applies it to each score."""
     if folder is None:
         return None
-    from textassay.calibration.calibration import load
+    from textassay.estimation.calibration import load
     from textassay.methods.method import ReadsProbabilities
     from textassay.runtime.calls.adaptation import signature_of_method
 
@@ -363,7 +363,7 @@ def load_adjustment(
             # each score is checked for itself: only the first answers show what a model refuses
             is_one = own is not None and signature_of_method(own.signature) in signatures
             read.check(name, method.signature, allow_change=is_one)
-        return read.applied
+        return read.apply
 
     return adjusting
 
@@ -378,11 +378,11 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
         counted = "" if command.dry else " (dry_run= counts the waves)"
         warn(with_flags(f"{session.warning}{counted}"))
     for sentence in session.data.notices:
-        _tell(sentence)
+        print_notice(sentence)
     if session.tools_by_default is not None:
-        _tell(session.tools_by_default.notice)
+        print_notice(session.tools_by_default.notice)
     for notice in notices(session.method, command.request, is_new=not command.request.resume):
-        _tell(notice)
+        print_notice(notice)
 
 
 async def _dry_run(session: Session, command: ScoreCommand, *, as_json: bool) -> None:
@@ -391,7 +391,7 @@ async def _dry_run(session: Session, command: ScoreCommand, *, as_json: bool) ->
     await _walk(session, command)
     choice, by_samples = probabilities_of(session.method), None
     if choice is not None and choice.reads_logprobs is None:
-        async with _opened(command) as other:
+        async with _open_command(command) as other:
             instead = probabilities_of(other.method)
             assert instead is not None  # it is the same method
             instead.refuse()
@@ -451,7 +451,7 @@ def print_estimate(
     from textassay.runtime.backends.scripted import ASSUMED_THOUGHT_TOKENS
 
     thoughts = usage.reasoning_tokens
-    cost = _partly_known(costs or {}) if usage.cost is None else _estimated_cost(usage, usage.cost)
+    cost = _partly_known(costs or {}) if usage.cost is None else _format_cost(usage, usage.cost)
     completion = "estimate" if thoughts else "upper bound, if the model does not think"
     table = plain_table("", "")
     for name, value in (
@@ -478,7 +478,7 @@ def print_estimate(
         results().print(
             f"without log-probabilities: up to {by_samples.calls} calls,"
             f" {by_samples.prompt_tokens} + {by_samples.completion_tokens} tokens"
-            + ("" if price is None else f", {_estimated_cost(by_samples, price)}")
+            + ("" if price is None else f", {_format_cost(by_samples, price)}")
         )
 
 
@@ -493,7 +493,7 @@ def _partly_known(costs: Mapping[str, float | None]) -> str:
     )
 
 
-def _estimated_cost(usage: Usage, cost: float) -> str:
+def _format_cost(usage: Usage, cost: float) -> str:
     # any model may think more than is assumed, so with thoughts there is no bound
     bound = "(estimate)" if usage.reasoning_tokens else "at most, if the model does not think"
     return f"${cost:.4f} {bound}"

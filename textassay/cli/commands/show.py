@@ -18,7 +18,7 @@ from textassay.cli import flags
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import results, say, warn
 from textassay.cli.exits import run_async
-from textassay.cli.rated import shown_examples
+from textassay.cli.rated import open_examples
 from textassay.listening import is_loopback
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.table import printable
@@ -26,7 +26,7 @@ from textassay.table import printable
 if TYPE_CHECKING:
     from textassay.evaluation.exchanges import Exchange
     from textassay.evaluation.request import RunRequest
-    from textassay.report.source import DataSource, Joined, RunSource
+    from textassay.report.source import DataSource, JoinedPage, RunSource
 
 
 MAX_THOUGHT = 1000
@@ -35,11 +35,11 @@ MAX_THOUGHT = 1000
 
 @command("show", panel=LOOKING)
 def show(
-    run: flags.RunFolder,
+    run: flags.RunArgument,
     id_: Annotated[str | None, flags.argument("[ID]", "Example to show with its evidence.")] = None,
     *,
-    human: flags.Human = None,
-    aspect_map: flags.AspectMap = None,
+    human: flags.HumanData = None,
+    aspect_map: flags.AspectPairs = None,
     prompts: Annotated[
         bool, flags.switch("--prompts", "Print the prompts and answers of the models.")
     ] = False,
@@ -59,13 +59,13 @@ def show(
         ids = None if id_ is None else [id_]
         run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
         return
-    from textassay.meta.records import map_entries
+    from textassay.agreement.records import map_entries
     from textassay.report.page import join_runs
     from textassay.report.source import open_data, open_run
 
     source = open_run(run)
     source.table.read_all()
-    data = open_data(source, shown_examples(run, human, given))
+    data = open_data(source, open_examples(run, human, given))
     joined = join_runs([source], [data], dict(map_entries(aspect_map or ())))
     if id_ is None:
         _show_run(run, source, data, joined, as_json=as_json)
@@ -74,7 +74,7 @@ def show(
 
 
 def _show_run(
-    folder: Path, run: RunSource, data: DataSource, joined: Joined, *, as_json: bool
+    folder: Path, run: RunSource, data: DataSource, joined: JoinedPage, *, as_json: bool
 ) -> None:
     if as_json:
         typer.echo(json.dumps({"run": str(folder), "rows": _rows(run, data, joined)}))
@@ -86,7 +86,7 @@ def _show_run(
 
 
 def _show_example(
-    id_: str, run: RunSource, data: DataSource, joined: Joined, *, as_json: bool
+    id_: str, run: RunSource, data: DataSource, joined: JoinedPage, *, as_json: bool
 ) -> None:
     from textassay.report.examples import show as shown_score
 
@@ -106,7 +106,7 @@ def _show_example(
     results().print(example_parts(shown))
 
 
-def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, Any]]:
+def _rows(run: RunSource, data: DataSource, joined: JoinedPage) -> list[dict[str, Any]]:
     """Return the means of the printed table: one row per aspect and system."""
     from textassay.report.overview import scores
 
@@ -153,7 +153,7 @@ async def show_prompts(request: RunRequest, count: int) -> None:
 
 
 async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
-    from textassay.report.examples import clipped
+    from textassay.report.examples import clip
 
     last = None
     async with aclosing(exchanges):
@@ -168,7 +168,7 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
             for answer, thought in zip_longest(exchange.answers or (), exchange.thoughts):
                 typer.echo(printable(f"--- answer ---\n{answer}"))
                 if thought:
-                    folded = indent(clipped(thought, MAX_THOUGHT), "    ")
+                    folded = indent(clip(thought, MAX_THOUGHT), "    ")
                     typer.echo(printable(f"    --- thought before it ---\n{folded}"))
             for choice, logprob in (exchange.logprobs or {}).items():
                 shown = "-" if logprob is None else f"{logprob:.4f}"
@@ -186,7 +186,7 @@ _POLITE = 10
 def view(
     run: Annotated[Path, flags.argument("RUN", "Run folder, or a folder that contains several.")],
     *,
-    human: flags.Human = None,
+    human: flags.HumanData = None,
     host: Annotated[str, flags.option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, flags.option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
     given: Annotated[flags.Given, flags.MAPPED],
@@ -209,7 +209,7 @@ def view(
         say("serving this page until Ctrl-C")
 
     async def serving() -> None:
-        viewer = Viewer(run, host=host, data=shown_examples(run, human, given))
+        viewer = Viewer(run, host=host, data=open_examples(run, human, given))
         # SIGTERM cancels, and ending is what was asked for: no status of an interrupted run
         with suppress(asyncio.CancelledError):
             async with viewer.serving(port) as address:
@@ -242,11 +242,11 @@ def report(
             "--format",
         ),
     ] = None,
-    human: flags.Human = None,
+    human: flags.HumanData = None,
     calibration: Annotated[
         Path | None, flags.option("DIR", "Calibration whose curves and intervals are shown.")
     ] = None,
-    aspect_map: flags.AspectMap = None,
+    aspect_map: flags.AspectPairs = None,
     title: Annotated[
         str | None, flags.option("TEXT", "Heading; by default the runs' names.")
     ] = None,
@@ -276,7 +276,7 @@ def report(
         raise ConfigurationError(
             f"a run is shown as html; --format {format_} is for the folder of a fitted evaluator"
         )
-    shown = shown_examples(runs[0], human, given)
+    shown = open_examples(runs[0], human, given)
     write_report(
         runs, out, human=shown, calibration=calibration, aspect_map=aspect_map or (), title=title,
         note=note,

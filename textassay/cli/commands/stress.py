@@ -24,7 +24,7 @@ def stress(
     data: flags.OptionalData = None,
     *,
     method: flags.MethodName = None,
-    model: flags.Models = None,
+    model: flags.ModelNames = None,
     out: flags.Out = None,
     tests: Annotated[
         list[str] | None,
@@ -77,7 +77,7 @@ def stress(
         raise ConfigurationError("stress tests the judge itself; leave out the calibration")
     plan = StressPlan(
         request=parsed.request,
-        tests=flags.typed_names(tests),
+        tests=flags.split_names(tests),
         must_see=tuple(must_see or ()),
         seed=stress_seed,
         margin=fail_above,

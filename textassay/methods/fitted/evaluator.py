@@ -25,8 +25,15 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from textassay.agents.prompt_template import Task
+from textassay.agreement.records import (
+    HasScores,
+    Recorded,
+    as_recorded,
+    read_labels,
+    read_scores,
+    texts_of,
+)
 from textassay.learning.aggregators import Aggregator
-from textassay.meta.records import HasScores, Recorded, read_labels, read_scores, recorded, texts_of
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -177,7 +184,7 @@ def read_files(
 
 def _scores_of(source: ScoreSource, aspects: Collection[str] | None) -> Recorded:
     if not isinstance(source, str | Path | Examples):
-        return recorded(source)
+        return as_recorded(source)
     unordered = [name for name, one in read_labels(source).items() if one.is_nominal]
     for name in unordered:
         if aspects is None or name in aspects:

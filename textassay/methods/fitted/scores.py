@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from pydantic import Field
 
-from textassay.agents.aggregation import broken_part, shared_fields
+from textassay.agents.aggregation import broken_part, common_fields
 from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.attribution import explain
 from textassay.learning.pooling import Pool
@@ -68,7 +68,7 @@ class LearnedOptions(EvidenceOptions):
     evaluators fitted with `new_systems`, of systems that the evaluator does not know."""
 
 
-class _Verdict(NamedTuple):
+class _JurorScore(NamedTuple):
     """What the aggregator says of one row."""
 
     raw: Floats  # predictions, shape (targets,)
@@ -90,7 +90,7 @@ class FittedScorer:
         self, example: Example, aspects: Sequence[Aspect], features: Sequence[float], signature: str
     ) -> list[Score]:
         """Return a score for each aspect; abstain if the example has none of the features."""
-        about = partial(shared_fields, example, how="fused", signature=signature)
+        about = partial(common_fields, example, how="fused", signature=signature)
         # with nothing but gaps the aggregator would predict the mean of the training ratings for
         # everybody
         if all(math.isnan(value) for value in features):
@@ -117,20 +117,20 @@ class FittedScorer:
             scores.append(Score(value=value, evidence=tuple(evidence), **about(aspect)))
         return scores
 
-    def _of_rows(self, rows: Sequence[FeatureRow]) -> list[_Verdict]:
+    def _of_rows(self, rows: Sequence[FeatureRow]) -> list[_JurorScore]:
         features = np.array([row for row, _, _ in rows], float)
         systems, sources = [row[1] for row in rows], [row[2] for row in rows]
         # unclipped, because contributions add up to this; what clipping cuts is listed as evidence
         raw = self.aggregator.predict(features, systems=systems, sources=sources, clip=False)
-        clipped = self.aggregator.clipped(features)
+        clipped = self.aggregator.clip_bounds(features)
         if not self._options.explain:
-            return [_Verdict(*one, None) for one in zip(raw, clipped, strict=True)]
+            return [_JurorScore(*one, None) for one in zip(raw, clipped, strict=True)]
         every = explain(
             self.aggregator, features, self._background, systems=systems, sources=sources,
             samples=_PERMUTATIONS,
         )  # fmt: skip
         return [
-            _Verdict(one, limits, Contributions(values, every.baseline, by_means))
+            _JurorScore(one, limits, Contributions(values, every.baseline, by_means))
             for one, limits, values, by_means in zip(
                 raw, clipped, every.values, every.systems, strict=True
             )
@@ -187,7 +187,7 @@ class FittedMethod:
         files = self.options.scores
         self._scores = read_files((files,) if isinstance(files, str) else files, aspects=())
         self._verdicts = FittedScorer(evaluator, self.options)
-        self.aspects = chosen(evaluator, aspects)
+        self.aspects = select_aspects(evaluator, aspects)
         self.signature = f"method:{self.name}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         if self.options.pool is not None:
             # the means depend on the other texts, so scores over another pool are not comparable
@@ -246,7 +246,9 @@ class FittedMethod:
         }
 
 
-def chosen(evaluator: Evaluator, aspects: Iterable[str | Aspect] | None) -> tuple[Aspect, ...]:
+def select_aspects(
+    evaluator: Evaluator, aspects: Iterable[str | Aspect] | None
+) -> tuple[Aspect, ...]:
     """Return the evaluator's aspects, or those of them that are wanted."""
     if aspects is None:
         return evaluator.aspects
@@ -299,7 +301,7 @@ class LearnedTree:
         self._judge = NodeRatings(models, evaluator.task, tree, nodes, judged_by)
         self._refuse_change()
         self._verdicts = FittedScorer(evaluator, self.options)
-        self.aspects = chosen(evaluator, aspects)
+        self.aspects = select_aspects(evaluator, aspects)
         judge = self._judge.scorer.signature_as("fused")
         self.signature = f"{judge}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         input_ = {"example": "input.example", "aspects": "input.aspects"}
@@ -348,7 +350,7 @@ class LearnedTree:
             scores = [
                 Score.unscored(
                     error.type, error.message, outcome="error",
-                    **shared_fields(example, aspect, how="fused", signature=self.signature),
+                    **common_fields(example, aspect, how="fused", signature=self.signature),
                 )
                 for aspect in aspects
             ]  # fmt: skip

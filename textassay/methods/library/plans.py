@@ -31,7 +31,7 @@ from textassay.methods.library.toml import (
     find_file,
     read_toml,
     to_toml,
-    validated,
+    validate_as,
     write_table,
 )
 from textassay.prompts import PLANS, plan_file
@@ -43,7 +43,7 @@ FORMAT = 1
 """Of the files that are written; newer ones are refused."""
 
 
-class _File(Message):
+class _PlanFile(Message):
     """What a plan file holds."""
 
     format: int = Field(default=FORMAT, strict=True, ge=1)
@@ -72,7 +72,7 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
     path = find_file("plan", plan, PLANS, plan_file, "auto", "none")
     content = read_toml(path).content
     check_format(path, content, FORMAT)
-    parsed = validated(path, content, _File)
+    parsed = validate_as(path, content, _PlanFile)
     # `plan=none` is the way to judge without a plan; an empty file is a mistake
     if not parsed.steps and not parsed.text.strip():
         raise ConfigurationError(

@@ -35,7 +35,7 @@ from typing import Any, TypeVar
 from pydantic import Field, model_validator
 
 from textassay.agents.prompt_template import NO_PROFILE, Profile, Task
-from textassay.methods.library.toml import check_format, problem, read_toml, validated
+from textassay.methods.library.toml import check_format, problem, read_toml, validate_as
 from textassay.methods.method import Models, PromptOptions, model_or_none
 from textassay.prompts import PROFILES, profile_folder
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -62,13 +62,13 @@ _FILES = (".toml", ".json", ".jinja")
 AnyOptions = TypeVar("AnyOptions", bound=PromptOptions)
 
 
-class _File(Profile, defer_build=True):
+class _ProfileFile(Profile, defer_build=True):
     """What a profile's file holds."""
 
     format: int = Field(default=FORMAT, strict=True, ge=1)
 
     @model_validator(mode="after")
-    def _complete(self) -> _File:
+    def _complete(self) -> _ProfileFile:
         unknown = next((name for name in self.prompts if name not in REPLACEABLE), None)
         if unknown is not None:
             raise ValueError(
@@ -107,7 +107,7 @@ def load(profile: str, method: str | None = None) -> Profile:
     for key in ("name", "digest", "refused"):  # are not the file's to say
         if key in content:
             raise problem(path, f"{key}: unknown key")
-    read = validated(path, content, _File)
+    read = validate_as(path, content, _ProfileFile)
     prompts = {name: str(_beside(folder, path, file)) for name, file in read.prompts.items()}
     name = profile if profile in PROFILES else folder.name
     options, digest = read.options, table.digest
@@ -122,12 +122,12 @@ def load(profile: str, method: str | None = None) -> Profile:
         "digest": digest,
         "prompts": prompts,
         "options": options,
-        "refused": _refused(folder / REFUSED),
+        "refused": _read_refusals(folder / REFUSED),
     }
     return Profile(**fields)
 
 
-def _refused(path: Path) -> dict[str, dict[str, str]]:
+def _read_refusals(path: Path) -> dict[str, dict[str, str]]:
     """Read what a profile refuses; nothing if there is no such file."""
     if not path.is_file():
         return {}
@@ -192,7 +192,7 @@ def apply_profile(
     # the user's own options are left as they are, so their paths stay relative to the working
     # folder
     placed = {
-        key: _placed(folder, value, task) for key, value in preset.items() if key not in given
+        key: _place_option(folder, value, task) for key, value in preset.items() if key not in given
     }
     overrides = {key: value for key, value in placed.items() if value is not None}
     try:
@@ -282,7 +282,7 @@ def _beside(folder: Path, path: Path, file: str) -> Path:
     return absolute
 
 
-def _placed(folder: Path, value: Any, task: Task) -> Any:
+def _place_option(folder: Path, value: Any, task: Task) -> Any:
     """Return an option's value; a file's name becomes a path, `None` if the task has none."""
     if not isinstance(value, str) or not value.endswith(_FILES):
         return value

@@ -31,7 +31,13 @@ from pathlib import Path
 from typing import Any
 
 from textassay.agents.prompt_template import NEEDED, Task
-from textassay.methods.library.toml import find_file, problem, read_toml, refuse_unknown, validated
+from textassay.methods.library.toml import (
+    find_file,
+    problem,
+    read_toml,
+    refuse_unknown,
+    validate_as,
+)
 from textassay.prompts import TASKS, task_file
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
@@ -73,7 +79,7 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
         return whole
     chosen: dict[str, Aspect] = {}
     for item in selected:
-        aspect = item if isinstance(item, Aspect) else _named(whole, item)
+        aspect = item if isinstance(item, Aspect) else _set_name(whole, item)
         # names compare without case, as models and files of ratings spell them either way
         if chosen.setdefault(aspect.name.casefold(), aspect) != aspect:
             raise ConfigurationError(f"two aspects are called {aspect.name!r}")
@@ -107,7 +113,7 @@ def _first_with(selected: Iterable[str | Aspect]) -> Task:
     )
 
 
-def _named(task: Task, name: str) -> Aspect:
+def _set_name(task: Task, name: str) -> Aspect:
     for aspect in (*task.aspects, *task.optional):
         if aspect.name.casefold() == name.casefold():
             return aspect
@@ -163,7 +169,7 @@ def _read(path: Path) -> Task:
     optional = tuple(a for a in read if a not in aspects)
     fields = {"aspects": aspects, "family": aspects, "optional": optional, "asks": asks}
     fields |= {"measured": measured, "steps": steps, "needs": needs, "digest": digest}
-    return validated(path, content | fields, Task)
+    return validate_as(path, content | fields, Task)
 
 
 def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:
@@ -172,7 +178,7 @@ def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:
     if not isinstance(row.get("optional", False), bool):
         raise problem(path, f"{where}optional must be true or false")
     fields = {key: value for key, value in row.items() if key not in _NOT_OF_ASPECT}
-    return validated(path, fields, Aspect, where=where)
+    return validate_as(path, fields, Aspect, where=where)
 
 
 def _steps(path: Path, row: dict[str, Any]) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def problem(path: Path, what: str) -> ConfigurationError:
     return ConfigurationError(f"file {path}: {what}")
 
 
-def validated(path: Path, content: Mapping[str, Any], message: type[M], *, where: str = "") -> M:
+def validate_as(path: Path, content: Mapping[str, Any], message: type[M], *, where: str = "") -> M:
     """Return `content` as a message."""
     try:
         return message.model_validate(content)

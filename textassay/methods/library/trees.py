@@ -45,7 +45,7 @@ from textassay.methods.library.toml import (
     problem,
     read_toml,
     refuse_unknown,
-    validated,
+    validate_as,
     write_table,
 )
 from textassay.prompts import CHECKLISTS, TREES, checklist_file, tree_file
@@ -81,7 +81,7 @@ def load(tree: str, task: Task | None = None) -> AspectTree:
     aspects = tuple(
         _aspect(path, row, parent, definitions) for row, parent in zip(rows, parents, strict=True)
     )
-    return validated(path, {"aspects": aspects}, AspectTree)
+    return validate_as(path, {"aspects": aspects}, AspectTree)
 
 
 def save(tree: AspectTree, path: Path, *, source: str = "") -> None:
@@ -170,7 +170,7 @@ def _parents(path: Path, rows: list[Json]) -> list[str | None]:
         # rounds rather than recursion, because a file may name children before their parents
         placed = len(ids)
         for at, row in enumerate(rows):
-            if at not in ids and (parent := _placed_parent(path, row, slugs, ids)) is not None:
+            if at not in ids and (parent := _place_parent(path, row, slugs, ids)) is not None:
                 ids[at] = f"{parent}/{slugs[at]}"
         if len(ids) == placed:
             break
@@ -180,7 +180,7 @@ def _parents(path: Path, rows: list[Json]) -> list[str | None]:
     return [ids[at].rpartition("/")[0] or None for at in range(len(rows))]
 
 
-def _placed_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str]) -> str | None:
+def _place_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str]) -> str | None:
     """Return the id of a row's parent once it is known."""
     parent = "/".join(slug(part) for part in row["parent"].split("/"))
     if parent in ids.values():
@@ -225,7 +225,7 @@ def _aspect(path: Path, row: Json, parent: str | None, definitions: dict[str, st
     if parent is not None and "definition" not in fields and "question" in fields:
         fields["definition"] = fields["question"]  # a question says what it is about
     where = f"aspect {row['name']!r}: "
-    return validated(path, {**fields, "parent": parent}, Aspect, where=where)
+    return validate_as(path, {**fields, "parent": parent}, Aspect, where=where)
 
 
 def _row(aspect: Aspect) -> Json:

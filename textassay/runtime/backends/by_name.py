@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.runtime.backends.endpoint import endpoint_of, read_address
-from textassay.runtime.calls.masking import known_secrets
+from textassay.runtime.calls.masking import find_secrets
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.model import Model
 from textassay.runtime.settings import VARIABLE, Settings
@@ -40,10 +40,10 @@ def open_plugin(point: EntryPoint, name: str, settings: Settings) -> Model:
             f"the model {name!r} of {package} cannot be made by {point.value!r}: "
             f"{type(error).__name__}: {error}"
         ) from error
-    return checked_model(model, f"what {point.value!r} of {package} gives for {name!r}")
+    return check_model_protocol(model, f"what {point.value!r} of {package} gives for {name!r}")
 
 
-def checked_model(model: object, what: str) -> Model:
+def check_model_protocol(model: object, what: str) -> Model:
     """Return `model` if it has all of the `Model` protocol."""
     needed = ("name", "identity", "capabilities", "generate", "aclose")
     # A protocol with properties cannot say what is missing, so each part is looked for by name.
@@ -188,7 +188,7 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
         named += VARIABLE.findall(text)
     values = [os.environ.get(name, "") for name in named]
     # Also secrets that no setting names: a gateway may echo a key that litellm found by itself.
-    return known_secrets((*values, *read_address(settings.api_base or "").secrets), os.environ)
+    return find_secrets((*values, *read_address(settings.api_base or "").secrets), os.environ)
 
 
 def api_key_of(settings: Settings) -> str | None:

@@ -21,7 +21,7 @@ import orjson
 
 from textassay import __version__
 from textassay.runtime.backends import http_errors
-from textassay.runtime.backends.answers import read_usage
+from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.errors import (
@@ -48,7 +48,7 @@ from textassay.runtime.questions import (
     refused,
 )
 
-Form = Literal["openai", "systemone"]
+WireForm = Literal["openai", "systemone"]
 
 
 class Family(NamedTuple):
@@ -60,7 +60,7 @@ class Family(NamedTuple):
     """Pattern of its addresses; names of models are looked at where no address matches."""
     models: str = r"(?!)"
     """Pattern of its models' names."""
-    form: Form | None = None
+    form: WireForm | None = None
     """The form that it takes whatever the path is; `None` for the form of the path."""
     path: str | None = None
     """Path of its requests; `None` for `/decisions` or `/systemone`, as the model is named."""
@@ -173,7 +173,7 @@ class DecisionModel:
         prefix, _, self._model = name.partition("/")
         self.name = name
         family = family_of(api_base, self._model)
-        self._form: Form = family.form or ("openai" if prefix == "decisions" else "systemone")
+        self._form: WireForm = family.form or ("openai" if prefix == "decisions" else "systemone")
         self._path = (family.path or f"/{prefix}").replace("{model}", self._model)
         endpoint = endpoint or Endpoint()
         key = api_key or key_of(family, api_base)
@@ -254,7 +254,7 @@ class DecisionModel:
 # ---- requests ----
 
 
-def request_fields(request: DecisionRequest, form: Form) -> Json:
+def request_fields(request: DecisionRequest, form: WireForm) -> Json:
     """Return the fields of a body; questions are named `q1`, `q2`, ... in order."""
     named = [(f"q{number}", q) for number, q in enumerate(request.questions, start=1)]
     if form == "systemone":

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format, responses_format
-from textassay.runtime.backends.answers import read_usage
+from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_format import (

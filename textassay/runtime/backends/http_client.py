@@ -89,9 +89,9 @@ class HttpClient:
             answer = await answering
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self.failed(error) from error
-        return self.parsed(*answer)
+        return self.parse(*answer)
 
-    def parsed(self, status: int, headers: Mapping[str, str], body: bytes) -> Any:
+    def parse(self, status: int, headers: Mapping[str, str], body: bytes) -> Any:
         """Return the JSON value of an answer."""
         if not 200 <= status < 300:
             raise self.refused(status, headers, body)

@@ -320,7 +320,7 @@ def _of_status(
     # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
     # not fill it; a parameter is refused with any status, and by words such as "moderation"; a
     # filter comes as 400 or 403 like a bad request or a bad key.
-    if status in (400, 402, 403, 429) and _spent(status, codes, detail, wait):
+    if status in (400, 402, 403, 429) and _is_out_of_money(status, codes, detail, wait):
         return QuotaExhausted(message)
     if status in (400, 404, 415, 422, 500) and NO_IMAGES.search(both):
         return ImagesRefused(
@@ -367,7 +367,7 @@ def request_refused(message: str, status: int, body: bytes | str) -> RequestRefu
     return error
 
 
-def _spent(status: int, codes: str, message: str, wait: float | None) -> bool:
+def _is_out_of_money(status: int, codes: str, message: str, wait: float | None) -> bool:
     """Return whether the account is out of money, not merely told to wait."""
     if status == 402 or any(QUOTA_CODE.search(code) for code in codes.split()):
         return True

@@ -24,7 +24,7 @@ import httpx
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.answers import read_parts, read_usage
+from textassay.runtime.backends.answer_parts import read_parts, read_usage
 from textassay.runtime.backends.decisions import (
     DecisionModel,
     Family,
@@ -42,7 +42,7 @@ from textassay.runtime.backends.openai_format import (
     read_continuation,
 )
 from textassay.runtime.backends.refusals import read_refusal
-from textassay.runtime.calls.masking import known_secrets
+from textassay.runtime.calls.masking import find_secrets
 from textassay.runtime.errors import (
     AuthenticationFailed,
     CapabilityError,
@@ -109,7 +109,7 @@ class LiteLLMErrors:
                 " the files of the images instead"
             )
         if isinstance(error, exceptions.UnsupportedParamsError):
-            return self._unsupported(text, body)
+            return self._unsupported_error(text, body)
         if isinstance(error, exceptions.Timeout):
             return TimedOut(f"no answer from {self.name}: {http_errors.quote(text)}")
         headers = getattr(error, "litellm_response_headers", None)
@@ -167,7 +167,7 @@ class LiteLLMErrors:
             f"{self.name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}"
         )
 
-    def _unsupported(self, text: str, body: Json) -> TextassayError:
+    def _unsupported_error(self, text: str, body: Json) -> TextassayError:
         """Return the error for what litellm refuses by its own table; nothing was sent."""
         listed = _UNSUPPORTED.search(text)
         names = re.findall(r"\w+", listed[1]) if listed else []
@@ -192,7 +192,7 @@ class LiteLLMErrors:
         return http_errors.scrub(text[:MAX_MESSAGE_LENGTH], self._known_secrets())
 
     def _known_secrets(self) -> list[str]:
-        return [*self._secrets, *known_secrets((), os.environ)]
+        return [*self._secrets, *find_secrets((), os.environ)]
 
 
 def _body(error: BaseException) -> Mapping[str, Any] | None:
@@ -690,7 +690,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
             return content
         try:
             # here, since litellm makes "stop" of every reason that it does not know
-            choices = [*map(_plain, openai_format.whole(payload["choices"]))]
+            choices = [*map(_plain, openai_format.drop_broken_off(payload["choices"]))]
             return orjson.dumps({**payload, "choices": choices})
         except (KeyError, TypeError, AttributeError) as reason:
             error = MalformedResponse(

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import orjson
 from pydantic import ValidationError
 
-from textassay.runtime.backends.answers import (
-    Answer,
+from textassay.runtime.backends.answer_parts import (
+    ParsedAnswer,
     answer_tokens,
     is_object,
     read_answer,
@@ -147,7 +147,7 @@ def _thinking_fields(request: Request) -> Json:
     return {name: forms[name] for name in request.thinking_fields}
 
 
-def merged(body: Json, extra: Json) -> Json:
+def merge_bodies(body: Json, extra: Json) -> Json:
     """Return a body with further fields; where both have an object, with the fields of both."""
     both = {
         name: body[name] | value
@@ -205,7 +205,7 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         choices = payload.get("choices") if is_object(payload) else None
         if not choices or not isinstance(choices, list | Sequence):
             raise MalformedResponse("the answer has no choices")
-        read = [_sample(choice, request, usage) for choice in whole(choices[: request.n])]
+        read = [_sample(choice, request, usage) for choice in drop_broken_off(choices[: request.n])]
         samples = tuple([sample for sample in read if sample is not None])
         if not samples:
             raise _without_text(choices)
@@ -214,7 +214,7 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         raise_unusable(error, usage)
 
 
-def whole(choices: Sequence[Json]) -> list[Json]:
+def drop_broken_off(choices: Sequence[Json]) -> list[Json]:
     """Return the choices that came to an end: a number of what was broken off is nobody's."""
     kept = [choice for choice in choices if choice.get("finish_reason") not in _BROKEN_OFF]
     if choices and not kept:
@@ -273,7 +273,7 @@ def _native(message: Mapping[str, Any]) -> Json:
 
 
 def as_sample(
-    answer: Answer, text: str | None, given: Any, request: Request, usage: Usage
+    answer: ParsedAnswer, text: str | None, given: Any, request: Request, usage: Usage
 ) -> Sample:
     """Return an answer as a sample, with the log-probabilities of its tokens if they are wanted."""
     if request.logprobs is None or answer.from_thought:
@@ -325,7 +325,7 @@ def read_logprobs(
         return tuple(
             TokenLogprob(
                 token=t["token"],
-                logprob=checked_logprob(t["logprob"]),
+                logprob=check_logprob(t["logprob"]),
                 top=_likeliest((a["token"], a["logprob"]) for a in t.get("top_logprobs") or ()),
             )
             for t in tokens[part]
@@ -334,7 +334,7 @@ def read_logprobs(
     return tuple(
         TokenLogprob(
             token=token,
-            logprob=checked_logprob(logprob),
+            logprob=check_logprob(logprob),
             top=_likeliest((alternatives or {}).items()),
         )
         for token, logprob, alternatives in zip(
@@ -345,13 +345,13 @@ def read_logprobs(
 
 def _likeliest(alternatives: Iterable[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
     checked = (
-        (token, IMPOSSIBLE if value in (None, -math.inf) else checked_logprob(value))
+        (token, IMPOSSIBLE if value in (None, -math.inf) else check_logprob(value))
         for token, value in alternatives
     )
     return tuple(sorted(checked, key=lambda pair: -pair[1]))
 
 
-def checked_logprob(value: Any) -> float:
+def check_logprob(value: Any) -> float:
     """Return a reported log-probability, checked, and at most 0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not -math.inf < value <= ROUNDED_ZERO:
@@ -380,7 +380,7 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     labels = _labels_by_form(request.choices)
     sample = response.samples[0]
     if sample.is_unfinished and not sample.logprobs:
-        raise unfinished(response)
+        raise out_of_tokens(response)
     tokens = sample.logprobs
     if not tokens or not tokens[0].top:
         raise NoLogprobs(NO_LOGPROBS)
@@ -405,7 +405,7 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     return ChoicesResponse(logprobs=summed, **fields)
 
 
-def unfinished(response: Response) -> RequestRefused:
+def out_of_tokens(response: Response) -> RequestRefused:
     """Return the error that asks for more tokens."""
     error = RequestRefused(
         "the model came to its limit of tokens before it answered: its thought took all of them"
@@ -495,12 +495,12 @@ def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[Tok
         tokens, logprobs = tokens[1:], logprobs[1:]
         offsets = [offset - shift for offset in offsets[1:]]
     try:
-        return _aligned(tokens, logprobs, offsets, full, len(prompt))
+        return _align_tokens(tokens, logprobs, offsets, full, len(prompt))
     except (TypeError, ValueError) as error:
         raise MalformedResponse(f"the answer is not in the format of the API: {error}") from error
 
 
-def _aligned(
+def _align_tokens(
     tokens: Sequence[str],
     logprobs: Sequence[float | None],
     offsets: Sequence[int],
@@ -541,5 +541,5 @@ def _aligned(
             raise CapabilityError(
                 "the server gives no log-probability for the first token: the prompt is empty"
             )
-        kept.append(TokenLogprob(token=token, logprob=checked_logprob(logprob)))
+        kept.append(TokenLogprob(token=token, logprob=check_logprob(logprob)))
     return tuple(kept)

@@ -117,7 +117,7 @@ def _of_text(text: str, depth: int) -> ErrorBody:
         return _of_value(orjson.loads(text), depth)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         text = text[:SEARCHED_CHARACTERS]  # words, which may quote a body
-    if depth and (inner := _quoted_body(text)) is not None:
+    if depth and (inner := _find_quoted_body(text)) is not None:
         return _of_value(inner, depth - 1)
     words = _WRAPPING_WORDS.sub("", text)
     detail = _QUOTED_DETAIL.search(words)
@@ -127,7 +127,7 @@ def _of_text(text: str, depth: int) -> ErrorBody:
     return ErrorBody(f"{_path(place)}: {detail[3]}")
 
 
-def _quoted_body(text: str) -> Mapping[str, Any] | None:
+def _find_quoted_body(text: str) -> Mapping[str, Any] | None:
     """Return the body of an error that a text quotes, as JSON or as Python writes it."""
     decoder = json.JSONDecoder(strict=False)
     for start in [m.start() for m in re.finditer(r"\{\s*['\"]", text)][:3]:
@@ -171,7 +171,7 @@ def _of_value(payload: Any, depth: int) -> ErrorBody:
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if isinstance(raw, str) and raw.strip() and depth:
-        return _joined(found, _of_text(raw, depth - 1))
+        return _join(found, _of_text(raw, depth - 1))
     return _within(found, depth)
 
 
@@ -183,10 +183,10 @@ def _values(layer: Any, *names: str) -> list[str]:
 
 def _within(found: ErrorBody, depth: int) -> ErrorBody:
     """Return what the message says that may itself be, or quote, a body."""
-    return _joined(found, _of_text(found.message, depth - 1)) if depth else found
+    return _join(found, _of_text(found.message, depth - 1)) if depth else found
 
 
-def _joined(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:
+def _join(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:
     codes = f"{outer.codes} {inner.codes}".strip()
     return ErrorBody(inner.message, codes, inner.param or outer.param)
 
@@ -350,7 +350,7 @@ def read_refusal(status: int, body: bytes | str) -> Refusal | None:
     mentions = _mentions(text)
     if _is_other_fault(error, text, mentions):
         return None
-    fault = _Fault(text, _known(error.param) if error.param else None, mentions)
+    fault = _Fault(text, _canonical_name(error.param) if error.param else None, mentions)
     if not fault.names and (found := _api(text)):
         return found
     return (
@@ -390,7 +390,7 @@ def _snake(text: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", text).lower()
 
 
-def _known(param: str) -> str:
+def _canonical_name(param: str) -> str:
     """Return a name as the OpenAI API writes it."""
     name = _snake(param)
     match = _NAME.fullmatch(name)

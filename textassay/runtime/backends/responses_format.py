@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.backends import http_errors
-from textassay.runtime.backends.answers import read_answer, read_parts, read_usage
+from textassay.runtime.backends.answer_parts import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
     UNUSABLE,
     as_sample,
-    merged,
+    merge_bodies,
     prefix_fields,
     put_images,
     raise_unusable,
@@ -70,7 +70,7 @@ def request_fields(request: Request) -> Json:
     if request.json_schema is not None:
         schema = {"name": "answer", "schema": request.json_schema, "strict": True}
         body["text"] = {"format": {"type": "json_schema", **schema}}
-    return merged(body | prefix_fields(request), request.extra)
+    return merge_bodies(body | prefix_fields(request), request.extra)
 
 
 def _text_part(text: str) -> Json:

@@ -123,7 +123,7 @@ class ScriptedModel:
         if self._left is not None:
             replies = [self._next()] * request.n
         else:
-            replies = await self._drawn(request)
+            replies = await self._draw(request)
         samples: list[Sample] = []
         for reply in replies:
             if isinstance(reply, BaseException):
@@ -135,14 +135,14 @@ class ScriptedModel:
             samples=tuple(samples), usage=self._usage(request, samples), model=self.name
         )
 
-    async def _drawn(self, request: Request) -> list[ScriptedReply]:
+    async def _draw(self, request: Request) -> list[ScriptedReply]:
         assert self._function is not None
         replies: list[ScriptedReply] = []
         for index in range(request.n):
             one = request
             if request.n > 1:
                 one = request.model_copy(update={"n": 1, "draw": request.draw + index})
-            replies.append(await _awaited(self._function(one)))
+            replies.append(await _await_value(self._function(one)))
             # A whole response answers the request as it is, so the remaining samples are not asked
             # for.
             if isinstance(replies[-1], Response | BaseException):
@@ -164,7 +164,7 @@ class ScriptedModel:
         Raises:
             CapabilityError: There is no such function.
         """
-        answer = await self._scored(request, self._choices, "choices")
+        answer = await self._score(request, self._choices, "choices")
         if isinstance(answer, ChoicesResponse):
             return answer
         return ChoicesResponse(logprobs=answer, usage=self._usage(request, ()), model=self.name)
@@ -175,7 +175,7 @@ class ScriptedModel:
         Raises:
             CapabilityError: There is no such function.
         """
-        answer = await self._scored(request, self._continuation, "continuations")
+        answer = await self._score(request, self._continuation, "continuations")
         if isinstance(answer, ContinuationResponse):
             return answer
         return ContinuationResponse(
@@ -188,7 +188,7 @@ class ScriptedModel:
         Raises:
             CapabilityError: There is no such function.
         """
-        answer = await self._scored(request, self._decide, "typed questions")
+        answer = await self._score(request, self._decide, "typed questions")
         if isinstance(answer, DecisionResponse):
             return answer
         return DecisionResponse(
@@ -201,13 +201,13 @@ class ScriptedModel:
             model=self.name,
         )
 
-    async def _scored(
+    async def _score(
         self, request: AnyRequest, function: Callable[[Any], Any] | None, what: str
     ) -> Any:
         self._note(request)
         if function is None:
             raise CapabilityError(f"scripted model {self.name!r} was given no function for {what}")
-        answer = await _awaited(function(request))
+        answer = await _await_value(function(request))
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -232,7 +232,7 @@ class ScriptedModel:
         return Usage(calls=1, prompt_tokens=prompted, completion_tokens=answered, cost=cost)
 
 
-async def _awaited(value: T | Awaitable[T]) -> T:
+async def _await_value(value: T | Awaitable[T]) -> T:
     return await value if inspect.isawaitable(value) else value
 
 
@@ -293,14 +293,14 @@ class DryRunModel:
             text=request.dry_run_answer, logprobs=None if request.logprobs is None else tokens
         )
         answer = (request.max_tokens or ASSUMED_ANSWER_TOKENS) - request.thought_allowance
-        thought = request.n * _assumed_thought(request)
+        thought = request.n * _assume_thought(request)
         usage = self._usage(prompt_tokens(request), request.n * answer, thought)
         return Response(samples=(sample,) * request.n, usage=usage)
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         """Return equal probabilities."""
         even = -math.log(len(request.choices))
-        usage = self._usage(prompt_tokens(request), 1, _assumed_thought(request))
+        usage = self._usage(prompt_tokens(request), 1, _assume_thought(request))
         return ChoicesResponse(logprobs=dict.fromkeys(request.choices, even), usage=usage)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
@@ -328,7 +328,7 @@ class DryRunModel:
         await self._real.aclose()
 
 
-def _assumed_thought(request: Request | ChoicesRequest) -> int:
+def _assume_thought(request: Request | ChoicesRequest) -> int:
     # a model that is asked in batches gets tokens for a thought whether or not it is known to think
     return ASSUMED_THOUGHT_TOKENS if request.thought_allowance and not request.probing else 0
 

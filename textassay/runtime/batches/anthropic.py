@@ -14,10 +14,10 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.backends.answers import read_answer, read_parts, read_usage
+from textassay.runtime.backends.answer_parts import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
     UNUSABLE,
-    merged,
+    merge_bodies,
     put_images,
     raise_unusable,
     text_part,
@@ -106,7 +106,7 @@ class AnthropicDialect(HttpDialect):
             "output_config": without_gaps(output) or None,
             "thinking": _thinking(request),
         })  # fmt: skip
-        return orjson.dumps({"custom_id": key, "params": merged(params, request.extra)})
+        return orjson.dumps({"custom_id": key, "params": merge_bodies(params, request.extra)})
 
     async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start the batch."""
@@ -116,7 +116,7 @@ class AnthropicDialect(HttpDialect):
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through unknown batches of this size made since, newest first."""
         running = 0
-        async for listed in self._made_since(batch.since - CLOCK_SECONDS):
+        async for listed in self._created_since(batch.since - CLOCK_SECONDS):
             batch_id = read_id(listed)
             # The size is in the listing; reading results is the last resort, for it costs a
             # download.
@@ -135,13 +135,13 @@ class AnthropicDialect(HttpDialect):
             )
         return None
 
-    async def _made_since(self, since: float) -> AsyncIterator[Mapping[str, Any]]:
+    async def _created_since(self, since: float) -> AsyncIterator[Mapping[str, Any]]:
         after = ""
         while True:
             page = await self._http.get(f"/messages/batches?limit={PAGE}{after}")
             entries = page.get("data") or []
             for entry in entries:
-                if _made_at(entry) < since:
+                if _created_at(entry) < since:
                     return
                 yield entry
             if not entries or not page.get("has_more"):
@@ -239,7 +239,7 @@ def _counts(entry: Mapping[str, Any]) -> list[int]:
     return [n for n in (entry.get("request_counts") or {}).values() if isinstance(n, int)]
 
 
-def _made_at(entry: Mapping[str, Any]) -> float:
+def _created_at(entry: Mapping[str, Any]) -> float:
     """Return when a batch was made, in seconds since the epoch."""
     try:
         return datetime.fromisoformat(str(entry.get("created_at"))).timestamp()

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from textassay.runtime.backends import http_errors
-from textassay.runtime.backends.openai_format import choices_as_request, read_choices, unfinished
+from textassay.runtime.backends.openai_format import choices_as_request, out_of_tokens, read_choices
 from textassay.runtime.batches.dialect import (
     UNREADABLE,
     BatchRecord,
@@ -210,7 +210,7 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
         raise StorageError(f"{path} cannot be written: {error}") from error
 
 
-class Call(Waiters[AnyResponse]):
+class PendingRequest(Waiters[AnyResponse]):
     """A request, those who wait for its answer, and the batch that will answer it."""
 
     def __init__(self, key: str, request: Request | ChoicesRequest) -> None:
@@ -297,14 +297,14 @@ class Batch:
         self,
         context: BatchContext,
         record: BatchRecord,
-        calls: Iterable[Call],
+        calls: Iterable[PendingRequest],
         lines: Sequence[bytes] | None = None,
     ) -> None:
         self.record = record
         self.calls = {call.key: call for call in calls}
         self.is_waiting = False
         """Whether there is nothing to do until the provider has run a batch."""
-        self.remaining: list[Call] = []
+        self.remaining: list[PendingRequest] = []
         """Requests to be asked in another batch."""
         self.next_attempt = record.attempt
         """That of a batch with the remaining requests."""
@@ -346,7 +346,7 @@ class Batch:
             pause = self._polling.unread(error)
         except Undecided as error:
             self.is_waiting = True
-            pause = self._polling.undecided(error)
+            pause = self._polling.wait_for_decision(error)
         except AnswerTooLong:
             raise
         except TransientError as error:
@@ -553,7 +553,7 @@ class Batch:
                 answer = read_choices(cast(Response, answer), request)
             elif cast(Response, answer).is_unfinished:
                 # not kept: with more tokens, it is asked for again under the same key
-                raise unfinished(cast(Response, answer))
+                raise out_of_tokens(cast(Response, answer))
         except CapabilityError as error:
             refused = results.failed[key] = RequestRefused(str(error))
             refused.refusal, refused.usage = getattr(error, "refusal", None), error.usage
@@ -679,7 +679,7 @@ class Polling:
         longest = self._policy.outage
         if isinstance(error, NothingListening) and not self._provider.has_answered:
             longest = min(longest, FIRST_ANSWER)
-        if self._waited("outage", since) > longest:
+        if self._waiting_time("outage", since) > longest:
             raise error
         self._provider.failed(error, longest)
         return self._pause("outage")
@@ -688,7 +688,7 @@ class Polling:
         """Wait until as many tokens are no longer enqueued as the account may have."""
         if is_other_running:
             self._waits["capacity"].since = None
-        if self._waited("capacity") > self._policy.capacity:
+        if self._waiting_time("capacity") > self._policy.capacity:
             raise error
         name = self._provider.name
         self._report(
@@ -700,7 +700,7 @@ class Polling:
 
     def unread(self, error: FileUnread) -> float:
         """Wait until the provider has read an uploaded file."""
-        waited, longest = self._waited("unread"), self._policy.unread
+        waited, longest = self._waiting_time("unread"), self._policy.unread
         if waited > longest:
             raise FileUnread(
                 f"{error} within {waited / 60:.0f} minutes; a resumed run looks at it again"
@@ -709,12 +709,12 @@ class Polling:
             self._report("unread", f"{error}; waiting for up to {longest / 60:.0f} minutes")
         return self._pause("unread")
 
-    def undecided(self, error: Undecided) -> float:
+    def wait_for_decision(self, error: Undecided) -> float:
         """Wait for the end of a batch that may be ours."""
         self._report("undecided", str(error))
         return self._pause("undecided")
 
-    def _waited(self, reason: str, since: float | None = None) -> float:
+    def _waiting_time(self, reason: str, since: float | None = None) -> float:
         """Return for how long a reason has held, from now on or from `since` if it is a new one."""
         wait = self._waits[reason]
         if wait.since is None:

@@ -257,7 +257,7 @@ class BatchHttp(HttpClient):
                     raw = await self.read(answer.headers, answer.content)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 raise self.failed(error) from error
-        return self.parsed(answer.status, answer.headers, raw)
+        return self.parse(answer.status, answer.headers, raw)
 
     async def lines(self, path: str) -> AsyncGenerator[Any]:
         """Yield the JSON values of a file of lines as they come; `None` for a line that is none."""

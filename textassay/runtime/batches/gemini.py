@@ -13,8 +13,18 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.backends.answers import Answer, read_answer, read_parts, read_usage
-from textassay.runtime.backends.openai_format import UNUSABLE, merged, put_images, raise_unusable
+from textassay.runtime.backends.answer_parts import (
+    ParsedAnswer,
+    read_answer,
+    read_parts,
+    read_usage,
+)
+from textassay.runtime.backends.openai_format import (
+    UNUSABLE,
+    merge_bodies,
+    put_images,
+    raise_unusable,
+)
 from textassay.runtime.batches.dialect import (
     GIVEN_TEXT,
     HALF_PRICE,
@@ -109,7 +119,9 @@ class GeminiDialect(HttpDialect):
             put_images(body["contents"], request.images, _text_part, _image_part, "parts")
         if system:
             body["systemInstruction"] = {"parts": [{"text": system}]}
-        return orjson.dumps({"request": merged(body, request.extra), "metadata": {"key": key}})
+        return orjson.dumps(
+            {"request": merge_bodies(body, request.extra), "metadata": {"key": key}}
+        )
 
     def _thinking(self, request: Request) -> dict[str, Any] | None:
         """Return how the model is to think, `None` to leave that to it."""
@@ -222,7 +234,7 @@ def _with_keys(
             yield key, entry
 
 
-def _answer_in(candidate: Mapping[str, Any], request: Request, usage: Usage) -> Answer | None:
+def _answer_in(candidate: Mapping[str, Any], request: Request, usage: Usage) -> ParsedAnswer | None:
     """Return what a candidate says, `None` if it has no text."""
     text, thought = read_parts((candidate.get("content") or {}).get("parts"))
     finish = _FINISH.get(candidate.get("finishReason"), "other")

@@ -27,7 +27,7 @@ from textassay.runtime.batches.batch import (
     Batch,
     BatchContext,
     BatchUnfinished,
-    Call,
+    PendingRequest,
     plain_request,
 )
 from textassay.runtime.batches.dialect import BatchHttp, BatchRecord, Dialect
@@ -56,7 +56,7 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.questions import DecisionRequest, DecisionResponse
 
-_Group = tuple[str, int]
+_RequestGroup = tuple[str, int]
 """What requests of one batch have in common: the dialect's group, and the attempt."""
 
 
@@ -88,8 +88,8 @@ class BatchQueue(Wrapper):
         self._keys = Keys(backend)
         self._model = hashlib.sha256(identity_bytes(backend.identity)).hexdigest()[:16]
         # All that are waited for, queued or in a batch that is not collected.
-        self._calls: dict[str, Call] = {}
-        self._queued: defaultdict[_Group, _Pending] = defaultdict(_Pending)
+        self._calls: dict[str, PendingRequest] = {}
+        self._queued: defaultdict[_RequestGroup, _Pending] = defaultdict(_Pending)
         self._tasks: dict[Batch, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._started = self._closed = False
@@ -145,7 +145,7 @@ class BatchQueue(Wrapper):
         if request.images:  # read here, off the event loop, so that they are at hand when queued
             await asyncio.to_thread(load_images, request.images)
         if (call := self._calls.get(key)) is None:
-            call = self._calls[key] = Call(key, request)
+            call = self._calls[key] = PendingRequest(key, request)
         try:
             # before the store is read: an answer that is kept while a distant one replies is not
             # missed, nor asked for again
@@ -161,7 +161,7 @@ class BatchQueue(Wrapper):
             if not call.is_awaited:
                 self._withdraw(call)
 
-    def _ensure_asked(self, call: Call) -> None:
+    def _ensure_asked(self, call: PendingRequest) -> None:
         if self._closed:  # since the caller has begun to wait
             raise self._was_closed()
         if call.batch is None:
@@ -179,12 +179,12 @@ class BatchQueue(Wrapper):
         self._started = True
         for record in self._context.book.open_records(self._model):
             calls = [
-                self._calls.setdefault(key, Call(key, request))
+                self._calls.setdefault(key, PendingRequest(key, request))
                 for key, request in self._context.book.requests(record.tag)
             ]
             self._start(Batch(self._context, record, calls))
 
-    def _enqueue(self, call: Call, attempt: int) -> _Group:
+    def _enqueue(self, call: PendingRequest, attempt: int) -> _RequestGroup:
         """Queue a request; return the group with which it is cut."""
         key, plain = call.key, plain_request(call.request)
         group = (self._context.dialect.group(plain), attempt)
@@ -205,10 +205,10 @@ class BatchQueue(Wrapper):
         self._wait_for_quiet()
         return group
 
-    def _is_queued(self, call: Call) -> bool:
+    def _is_queued(self, call: PendingRequest) -> bool:
         return any(call.key in pending.lines for pending in self._queued.values())
 
-    def _withdraw(self, call: Call) -> None:
+    def _withdraw(self, call: PendingRequest) -> None:
         """Forget a request that nobody waits for, unless a batch has it."""
         if call.batch is not None:
             return
@@ -230,7 +230,7 @@ class BatchQueue(Wrapper):
         for group in list(self._queued):
             self._cut(group)
 
-    def _cut(self, group: _Group) -> None:
+    def _cut(self, group: _RequestGroup) -> None:
         """Make a batch of what waits."""
         pending = self._queued.pop(group, _Pending())
         if not pending.lines or self._closed:
@@ -267,7 +267,7 @@ class BatchQueue(Wrapper):
                     await asyncio.sleep(pause)
             self._requeue(batch)
         except Exception as error:  # a fault of ours, too, must reach those who wait
-            reason = self._given_up_with(batch, error)
+            reason = self._failure_of(batch, error)
             for call in batch.calls.values():
                 call.fail(reason)
         finally:
@@ -292,7 +292,7 @@ class BatchQueue(Wrapper):
                 if not (call.is_awaited or self._is_queued(call)):
                     self._calls.pop(call.key, None)
 
-    def _given_up_with(self, batch: Batch, error: Exception) -> Exception:
+    def _failure_of(self, batch: Batch, error: Exception) -> Exception:
         """Return what to raise for the requests of a batch that has failed."""
         if not batch.is_open or not isinstance(error, ModelError) or error.stops_run:
             return error

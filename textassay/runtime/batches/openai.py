@@ -196,7 +196,7 @@ class OpenAIDialect:
         query: str | None = self._server.first_page
         while query is not None:
             page = await self._http.get(f"/batches{query}")
-            listed = _listed_in(page)
+            listed = _page_batches(page)
             if (batch_id := _find_in(listed, batch)) is not None:
                 return batch_id
             query = _next_page(page, listed, batch.since - CLOCK_SECONDS)
@@ -273,7 +273,7 @@ def _batch_in(answer: Any) -> Any:
     return answer.get("job", answer) if isinstance(answer, Mapping) else answer
 
 
-def _listed_in(page: Any) -> list[Mapping[str, Any]]:
+def _page_batches(page: Any) -> list[Mapping[str, Any]]:
     """Return the batches on a page of the list; Together's is a bare list."""
     rows = page.get("data") if isinstance(page, Mapping) else page
     return [entry for entry in rows if isinstance(entry, Mapping)] if isinstance(rows, list) else []

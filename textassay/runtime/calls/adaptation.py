@@ -128,7 +128,7 @@ class Sampling(Message):
         return {name: value for name, value in values.items() if value not in (None, {})}
 
 
-class Learned(Message, defer_build=True):
+class ModelTraits(Message, defer_build=True):
     """What is known of one model at one address."""
 
     kind: Literal["learned"] = "learned"
@@ -147,7 +147,7 @@ class Learned(Message, defer_build=True):
     """Levels of effort that it takes; empty if unknown. `default` stands for not naming one."""
 
 
-KNOWN: dict[bytes, Learned] = {}
+KNOWN: dict[bytes, ModelTraits] = {}
 """What this process has learned, by identity: later connections to the same model begin with it."""
 
 
@@ -203,14 +203,14 @@ class Adaptation:
         return self.is_remote and THINKING_NAMES.search(self.name) is not None
 
     @cached_property
-    def learned(self) -> Learned:
+    def learned(self) -> ModelTraits:
         """What is known of the model by now."""
         known = KNOWN.get(self._key) if self.is_remote else None
         if known is not None:
             return known
         is_direct = self._model.identity.get("backend") == "openai-compatible"
         newest = self._shuns_temperature and self._is_openai and is_direct
-        return Learned(
+        return ModelTraits(
             thinks=self._shuns_temperature,
             cap_field="max_completion_tokens" if newest else "max_tokens",
         )
@@ -228,7 +228,7 @@ class Adaptation:
     def restore(self, value: bytes) -> None:
         """Begin with what an earlier process has learned and stored."""
         if self._key not in KNOWN:
-            self._learn(**Learned.model_validate(decode(value)).model_dump())
+            self._learn(**ModelTraits.model_validate(decode(value)).model_dump())
             self.unsaved = False
 
     def _learn(self, **update: Any) -> None:
@@ -252,7 +252,7 @@ class Adaptation:
             return request
         if self._takes_all is None:
             self._takes_all = not (self._set_fields or self._in_batches or self._shuns_temperature)
-            self._takes_all &= self.learned == Learned()
+            self._takes_all &= self.learned == ModelTraits()
         # Most requests: what follows takes longer than the look into a cache of answers.
         if (
             self._takes_all
@@ -263,7 +263,7 @@ class Adaptation:
             return request
         update = self._set(request)
         merged: P = request.model_copy(update=update) if update else request
-        update = self._repaired(merged, least)
+        update = self._find_repairs(merged, least)
         if not self._omitted.issuperset(omitted := update.keys() & OPTIONAL.keys()):
             self._omitted |= omitted
             self._differences = None
@@ -280,7 +280,7 @@ class Adaptation:
         update["required"] = (*request.required, *own)
         return update
 
-    def _repaired(self, request: Request | ChoicesRequest, least: int = 0) -> dict[str, Any]:
+    def _find_repairs(self, request: Request | ChoicesRequest, least: int = 0) -> dict[str, Any]:
         """Return the fields that the model cannot take as they are."""
         learned, update = self.learned, cast("dict[str, Any]", {})
         if request.effort is not None or request.thinking_tokens is not None:
@@ -372,10 +372,10 @@ class Adaptation:
         update: dict[str, Any] = {}
         for name in self.learned.unsent:
             if name in request.extra:
-                raise CapabilityError(self._refused_setting(name, request.extra[name]))
+                raise CapabilityError(self._setting_refusal(name, request.extra[name]))
             if name in OPTIONAL and getattr(request, name, OPTIONAL[name]) != OPTIONAL[name]:
                 if name in request.required:
-                    raise CapabilityError(self._refused_setting(name, getattr(request, name)))
+                    raise CapabilityError(self._setting_refusal(name, getattr(request, name)))
                 update[name] = OPTIONAL[name]
             elif name in ("logprobs", "top_logprobs") and _reads_logprobs(request):
                 raise CapabilityError(
@@ -391,7 +391,7 @@ class Adaptation:
                 update |= _without_system(update.get("messages", request.messages))
         return update
 
-    def _refused_setting(self, name: str, value: object) -> str:
+    def _setting_refusal(self, name: str, value: object) -> str:
         return f"model {self.name!r} refuses {name}={json.dumps(value)}; leave it out"
 
     def _within_limits(
@@ -482,7 +482,7 @@ class Adaptation:
         allowance, length = request.thought_allowance, len(request.text)
         self._too_long[allowance] = min(self._too_long.get(allowance, length), length)
 
-    def widen(self, request: PromptedRequest) -> bool:
+    def allow_more_thought(self, request: PromptedRequest) -> bool:
         """Learn that a thought took all tokens; return whether the next request has more."""
         allowed = request.thought_allowance
         self._learn(thinks=True)
@@ -507,13 +507,13 @@ class Adaptation:
         """Change what is sent from now on; return whether the request may be sent again."""
         learned, name = self.learned, _PARAMETERS.get(refusal.parameter, refusal.parameter)
         if refusal.parameter in request.extra:
-            return self._leave_out(refusal.parameter, request)
+            return self.drop_parameter(refusal.parameter, request)
         if refusal.kind == "rename":
             if refusal.instead in ("max_tokens", "max_completion_tokens"):
                 # of two names in an error, the refused one is that which was sent
                 self._learn(cap_field=_OTHER_CAP[request.cap_field])
                 return True
-            return self._leave_out(name, request)
+            return self.drop_parameter(name, request)
         if refusal.kind == "range" and refusal.limit is not None:
             return self._limit(name, int(refusal.limit), request)
         if name == "n":  # without it a server gives one answer
@@ -532,7 +532,7 @@ class Adaptation:
                 )
                 return True
         if refusal.kind == "role":
-            return self._leave_out("system", request)
+            return self.drop_parameter("system", request)
         # the field of the Responses API that holds the effort may be refused as a whole
         is_effort = refusal.kind in ("effort", "thinking") or name == "reasoning"
         if is_effort and name not in (*request.thinking_fields, *request.extra):
@@ -543,7 +543,7 @@ class Adaptation:
                 self._learn(cap_field=other, unsent=(*learned.unsent, learned.cap_field))
                 return True
             return False
-        return self._leave_out(name, request)
+        return self.drop_parameter(name, request)
 
     def _limit(self, name: str, limit: int, request: PromptedRequest) -> bool:
         wire = _COUNTS.get(name)
@@ -553,9 +553,9 @@ class Adaptation:
         )
         if wire is None and name in request.required:
             # not learned: another number may do
-            raise CapabilityError(self._refused_setting(name, getattr(request, name, None)))
+            raise CapabilityError(self._setting_refusal(name, getattr(request, name, None)))
         if wire is None or value is None or value == limit:
-            return self._leave_out(name, request)
+            return self.drop_parameter(name, request)
         limits = self.learned.most if value > limit else self.learned.least
         self._learn(**{"most" if value > limit else "least": {**limits, wire: limit}})
         words = f"takes {wire} {'up to' if value > limit else 'from'} {limit}"
@@ -565,7 +565,7 @@ class Adaptation:
             self._tell(words)
         return True
 
-    def _leave_out(self, name: str, request: PromptedRequest) -> bool:
+    def drop_parameter(self, name: str, request: PromptedRequest) -> bool:
         """Leave a parameter out from now on; return whether the request had it."""
         if name in self.learned.unsent or not _has(request, name):
             return False
@@ -573,7 +573,7 @@ class Adaptation:
         if name != "system":
             self._tell(f"takes no {name}")
         if not isinstance(request, ContinuationRequest):
-            self._repaired(request)  # raises where it may not be left out
+            self._find_repairs(request)  # raises where it may not be left out
         return True
 
     def _tell(self, what: str) -> None:
@@ -810,7 +810,7 @@ class AdaptingModel(Wrapper):
             return await call(request)
         if not self._is_restored:
             await self.restore()
-        adaptation, attempts = self.adaptation, _Attempts(self, request)
+        adaptation, attempts = self.adaptation, _AdaptedCall(self, request)
         try:
             while True:
                 sent, answer = attempts.next(), None
@@ -838,7 +838,7 @@ class AdaptingModel(Wrapper):
             value = await self._store.fetch(self.adaptation.store_key)
             if value is not None:
                 self.adaptation.restore(value)
-            elif self.adaptation.learned != Learned():
+            elif self.adaptation.learned != ModelTraits():
                 # known from earlier in this process: whoever replays these answers needs it, too
                 self.adaptation.unsaved = True
                 await self.save()
@@ -864,7 +864,7 @@ class AdaptingModel(Wrapper):
             await self._store.put(self.adaptation.store_key, self.adaptation.learned_bytes)
 
 
-class _Attempts(Generic[P]):
+class _AdaptedCall(Generic[P]):
     """The attempts at one request, each as it was learned from the one before."""
 
     spent = NO_USAGE
@@ -958,8 +958,8 @@ class _Attempts(Generic[P]):
     def _widen(self, sent: P, usage: Usage | None, cause: Exception | None = None) -> None:
         """Give the next attempt more tokens for its thought."""
         self.spent += usage or NO_USAGE
-        if not self._adaptation.widen(sent) or not self._has_more_than(sent):
-            raise _unfinished(self._model.name, sent) from cause
+        if not self._adaptation.allow_more_thought(sent) or not self._has_more_than(sent):
+            raise _out_of_tokens_error(self._model.name, sent) from cause
 
     def _has_more_than(self, sent: P) -> bool:
         """Return whether the next attempt has more tokens for its thought.
@@ -992,7 +992,7 @@ class _Attempts(Generic[P]):
             raise error
 
 
-def _unfinished(name: str, sent: PromptedRequest) -> AnswerUnfinished:
+def _out_of_tokens_error(name: str, sent: PromptedRequest) -> AnswerUnfinished:
     limit = sent.max_tokens if isinstance(sent, Request) else sent.thought_allowance
     tokens = "tokens that its server allows" if limit is None else f"{limit} tokens"
     return AnswerUnfinished(
@@ -1060,10 +1060,10 @@ class OneSamplePerRequest(Wrapper):
         except BaseExceptionGroup as failures:
             # Wrappers further out decide by the class of an error, which a group would hide.
             raise failures.exceptions[0] from None
-        return _joined([task.result() for task in tasks])
+        return _join_responses([task.result() for task in tasks])
 
 
-def _joined(responses: list[Response]) -> Response:
+def _join_responses(responses: list[Response]) -> Response:
     """Return all samples as one response, in order, with the sum of usage."""
     return Response(
         samples=tuple(sample for response in responses for sample in response.samples),

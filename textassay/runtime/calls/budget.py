@@ -333,7 +333,7 @@ class Budget:
         """
         return Reservation(self, cost)
 
-    def _left(self, reserved: float, cost: float) -> bool:
+    def _remaining(self, reserved: float, cost: float) -> bool:
         if self.max_cost is None:
             return True
         return not self._refused and self.spent + reserved + cost <= self.max_cost * (1 + ROUNDING)
@@ -348,7 +348,7 @@ class Budget:
 
     async def _enter(self, cost: float) -> None:
         # Nobody overtakes: small requests that went first could keep a large one waiting for ever.
-        if not self._waiting and self._left(self.reserved, cost):
+        if not self._waiting and self._remaining(self.reserved, cost):
             self._hold(cost)
             return
         # Nothing is in flight that could turn out cheaper than reserved, so waiting cannot help.
@@ -384,7 +384,7 @@ class Budget:
             future, cost = next(iter(self._waiting.items()))
             # A canceled waiter stays in the queue until its own task runs; it is passed over.
             if not future.done():
-                if self._left(self.reserved, cost):
+                if self._remaining(self.reserved, cost):
                     self._hold(cost)
                     future.set_result(None)
                 elif self._holders or self._may_grow:
@@ -420,7 +420,7 @@ class BudgetedModel(Wrapper):
         # Without a cap nothing is reserved and nobody waits; costs are still counted.
         if self.budget.max_cost is None:
             try:
-                answer = self._priced(await call(request))
+                answer = self._add_cost(await call(request))
             except (ModelError, CapabilityError) as error:
                 self._price_failure(error)
                 raise
@@ -431,13 +431,13 @@ class BudgetedModel(Wrapper):
         if self.price is None and self._dearest_token is None:
             async with self._first:
                 if self._dearest_token is None:
-                    return await self._reserved(request, call)
-        return await self._reserved(request, call)
+                    return await self._reserve(request, call)
+        return await self._reserve(request, call)
 
-    async def _reserved(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def _reserve(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         async with self.budget.reserve(self._most(request)) as reservation:
             try:
-                answer = self._priced(await call(request))
+                answer = self._add_cost(await call(request))
             except (ModelError, CapabilityError) as error:
                 reservation.settle(self._cost_of_failure(request, error))
                 raise
@@ -506,7 +506,7 @@ class BudgetedModel(Wrapper):
             each if self._dearest_token is None else max(each, self._dearest_token)
         )
 
-    def _priced(self, answer: A) -> A:
+    def _add_cost(self, answer: A) -> A:
         """Return the answer with its cost, computed from the price if the backend gave none."""
         usage = answer.usage
         if (

@@ -236,7 +236,7 @@ def encode_answer(response: AnyResponse) -> bytes:
         # What the lines below give for it, in a third of the time: each answer is encoded once.
         fields = vars(response).copy()
         del fields["usage"]
-        return encode({"kind": "generate", "answer": fields}, default=_stored)
+        return encode({"kind": "generate", "answer": fields}, default=_encode)
     if isinstance(response, DecisionResponse):
         answers = [*map(_stored_answer, response.answers)]
         return encode(
@@ -260,7 +260,7 @@ def _beside_answers(response: DecisionResponse) -> dict[str, Any]:
     return response.model_dump(exclude={"usage", "answers"}, exclude_defaults=True)
 
 
-def _stored(part: Sample | TokenLogprob) -> dict[str, Any]:
+def _encode(part: Sample | TokenLogprob) -> dict[str, Any]:
     return _without_defaults(vars(part)) if type(part) is Sample else vars(part)
 
 
@@ -300,10 +300,10 @@ def decode_answer(value: bytes) -> AnyResponse:
 async def look_up(store: AnswerStore, key: str) -> AnyResponse | None:
     """Return the response that a store keeps under a key, if any."""
     value = await store.fetch(key)
-    return None if value is None else _decoded(store, key, value)
+    return None if value is None else _decode(store, key, value)
 
 
-def _decoded(store: AnswerStore, key: str, value: bytes) -> AnyResponse:
+def _decode(store: AnswerStore, key: str, value: bytes) -> AnyResponse:
     try:
         return decode_answer(value)
     except ValueError as error:
@@ -402,7 +402,7 @@ class CachedModel(Wrapper):
         # From here to single-flight nothing may be awaited: an answer that was not kept when the
         # store was read is still in flight now, and would not be later.
         if value is not None:
-            return cast(A, _decoded(self.store, key, value))
+            return cast(A, _decode(self.store, key, value))
         self._keys.keep(request, key)
         return await call(request)
 
@@ -413,7 +413,7 @@ class CachedModel(Wrapper):
         keys = decision_keys(self._keys.identity, request, together=False)
         fetches = [self.store.fetch(key) for key in keys]  # read in one turn of the loop
         kept = [
-            None if value is None else cast(DecisionResponse, _decoded(self.store, key, value))
+            None if value is None else cast(DecisionResponse, _decode(self.store, key, value))
             for key, value in zip(keys, [await fetch for fetch in fetches], strict=True)
         ]
         missing = [q for q, one in zip(request.questions, kept, strict=True) if one is None]

@@ -34,7 +34,7 @@ from textassay.runtime.model import (
     Wrapper,
     deciding,
     scoring,
-    unwrapped,
+    unwrap,
 )
 from textassay.runtime.questions import (
     DECIDED,
@@ -158,7 +158,7 @@ def describe(model: Model) -> str:
     return f"{name} is asked for the probabilities of each answer as its next token{sure}"
 
 
-class _Found:
+class _ReadOption:
     """What the first requests of a connection have shown of its model."""
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ class DecidingModel(Wrapper):
     def __init__(self, wrapped: Model, memory: Memory | None = None) -> None:
         super().__init__(wrapped)
         self._memory = memory or _OwnMemory()
-        self._found = _Found()
+        self._found = _ReadOption()
 
     @classmethod
     def of(cls, model: Model) -> DecidingModel:
@@ -301,7 +301,7 @@ class DecidingModel(Wrapper):
     # ---- other models ----
 
     async def _in_words(self, request: DecisionRequest) -> DecisionResponse:
-        wording = _Wording(request)
+        wording = _QuestionWording(request)
         first: list[ChoicesResponse] = []
         if self._found.reads_logprobs is None:
             async with self._found.settling:
@@ -315,11 +315,11 @@ class DecidingModel(Wrapper):
                     await self._count_samples(wording)
         return await self._by_samples(wording, joint=request.joint)
 
-    async def _settle(self, wording: _Wording) -> list[ChoicesResponse]:
+    async def _settle(self, wording: _QuestionWording) -> list[ChoicesResponse]:
         """Find out whether the model sends probabilities; return its answer to the question."""
         first: list[ChoicesResponse] = []
         if self.capabilities.choices is not False:
-            ways = (False, True) if isinstance(unwrapped(self), InProcessModel) else (False,)
+            ways = (False, True) if isinstance(unwrap(self), InProcessModel) else (False,)
             for self._found.is_plain in ways:
                 try:
                     first = [await self._scored(wording, 0)]
@@ -329,13 +329,13 @@ class DecidingModel(Wrapper):
         self._found.reads_logprobs = bool(first)
         return first
 
-    async def _scored(self, wording: _Wording, place: int) -> ChoicesResponse:
+    async def _scored(self, wording: _QuestionWording, place: int) -> ChoicesResponse:
         fields = wording.fields(place, plain=self._found.is_plain)
         request = ChoicesRequest(**fields, choices=wording.forms(place))
         return await scoring(self.wrapped, "choices").choices(request)
 
     async def _by_logprobs(
-        self, wording: _Wording, first: Sequence[ChoicesResponse]
+        self, wording: _QuestionWording, first: Sequence[ChoicesResponse]
     ) -> DecisionResponse:
         places = range(len(first), len(wording.questions))
         rest = await gather([self._one_scored(wording, place) for place in places])
@@ -343,7 +343,7 @@ class DecidingModel(Wrapper):
         responses = [*known, *rest]
         return combined([one.answers[0] for one in responses], responses)
 
-    async def _one_scored(self, wording: _Wording, place: int) -> DecisionResponse:
+    async def _one_scored(self, wording: _QuestionWording, place: int) -> DecisionResponse:
         try:
             response = await self._scored(wording, place)
         except CapabilityError as error:
@@ -352,7 +352,7 @@ class DecidingModel(Wrapper):
             return DecisionResponse(answers=(missing,), way=READ, usage=error.usage or NO_USAGE)
         return _one(wording.read_choices(place, response), response)
 
-    async def _count_samples(self, wording: _Wording) -> None:
+    async def _count_samples(self, wording: _QuestionWording) -> None:
         """Settle how many answers are written: fewer by a model that thinks, which one shows."""
         if self.capabilities.thinks is None:
             fields = wording.fields(0, plain=self._found.is_plain)
@@ -366,7 +366,7 @@ class DecidingModel(Wrapper):
             )
         self._found.samples = SAMPLES_OF_THINKING if self.capabilities.thinks else SAMPLES
 
-    async def _by_samples(self, wording: _Wording, *, joint: bool) -> DecisionResponse:
+    async def _by_samples(self, wording: _QuestionWording, *, joint: bool) -> DecisionResponse:
         n, draw = self._found.samples, wording.request.draw
         if joint:
             many = Request(
@@ -451,7 +451,7 @@ def _without(questions: Sequence[Question], place: int) -> Sequence[Question]:
     return (*questions[:place], *questions[place + 1 :])
 
 
-class _Wording:
+class _QuestionWording:
     """A request as a chat model is asked it: the material first, then one question."""
 
     def __init__(self, request: DecisionRequest) -> None:

@@ -63,12 +63,12 @@ class EndpointState:
         """Credit of the smooth weighted round robin."""
         self._failed_in_a_row = 0
         self._is_reported = False
-        self.rested_until = float("-inf")
+        self.cooldown_until = float("-inf")
         """The event loop's time from which it is asked again."""
 
     def is_cooling_down(self, now: float) -> bool:
         """Whether it has failed and is not asked now."""
-        return now < self.rested_until
+        return now < self.cooldown_until
 
     @property
     def is_free(self) -> bool:
@@ -87,21 +87,21 @@ class EndpointState:
         state = self.limiter.state
         return (state.in_flight + state.waiting) / self.weight
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """Learn that it answered."""
         self._failed_in_a_row = 0
         if self._is_reported:
             self._is_reported = False
             _log.warning("endpoint %d answers again", self.number)
 
-    def failed(self, now: float, error: ModelError) -> None:
+    def record_failure(self, now: float, error: ModelError) -> None:
         """Rest it after a failure; calls that were in flight together count as one."""
         if self.is_cooling_down(now):
             return
         self._failed_in_a_row += 1
         # The exponent is bounded, since a float overflows after a thousand failures in a row.
         rest = min(MAX_REST, FIRST_REST * 2.0 ** min(self._failed_in_a_row - 1, 30))
-        self.rested_until = now + rest
+        self.cooldown_until = now + rest
         # Once per outage, and not for one error among many answers, after which it rests all the
         # same.
         is_down = self._failed_in_a_row > 1 or isinstance(error, _CERTAIN)
@@ -160,13 +160,13 @@ class EndpointsModel(Wrapper):
         loop = asyncio.get_running_loop()
         left = list(self._models)
         while True:
-            endpoint = self._chosen(left, loop.time())
+            endpoint = self._choose(left, loop.time())
             left.remove(endpoint)
             try:
                 answer = await ask(self._models[endpoint])
             except ModelError as error:
                 if isinstance(error, _RESTED):
-                    endpoint.failed(loop.time(), error)
+                    endpoint.record_failure(loop.time(), error)
                 # Only those available: asking the others as well would multiply every failure by
                 # their number.
                 others = [other for other in left if not other.is_cooling_down(loop.time())]
@@ -174,13 +174,13 @@ class EndpointsModel(Wrapper):
                     raise
                 left = others
             else:
-                endpoint.succeeded()
+                endpoint.record_success()
                 return answer
 
-    def _chosen(self, left: Sequence[EndpointState], now: float) -> EndpointState:
+    def _choose(self, left: Sequence[EndpointState], now: float) -> EndpointState:
         available = [endpoint for endpoint in left if not endpoint.is_cooling_down(now)]
         if not available:
-            return min(left, key=lambda endpoint: endpoint.rested_until)
+            return min(left, key=lambda endpoint: endpoint.cooldown_until)
         free = [endpoint for endpoint in available if endpoint.is_free]
         if not free:
             return min(available, key=lambda endpoint: (endpoint.paused_for, endpoint.load))

@@ -217,7 +217,7 @@ class Pace:
         self.free_at += amount * self.seconds_each
 
 
-class Cell:
+class _WindowSlot:
     """Admissions within `CELL` seconds of each other."""
 
     __slots__ = ("is_live", "last", "opened", "requests", "tokens")
@@ -236,7 +236,7 @@ class Window:
 
     def __init__(self) -> None:
         self.requests = self.tokens = 0
-        self._cells: deque[Cell] = deque()
+        self._cells: deque[_WindowSlot] = deque()
 
     def fits_at(self, now: float, tokens: int, limit: float) -> float:
         """Return when to ask again whether `tokens` fit; `-math.inf` if they fit now.
@@ -260,17 +260,17 @@ class Window:
             self.requests -= cell.requests
             self.tokens -= cell.tokens
 
-    def add(self, now: float, tokens: int) -> Cell:
+    def add(self, now: float, tokens: int) -> _WindowSlot:
         """Count one request with `tokens`, and return the cell it is counted in."""
         cell = self._cells[-1] if self._cells else None
         if cell is None or now - cell.opened >= CELL:
-            cell = Cell(now)
+            cell = _WindowSlot(now)
             self._cells.append(cell)
         cell.last = now
         self.correct(cell, 1, tokens)
         return cell
 
-    def correct(self, cell: Cell, requests: int, tokens: int) -> None:
+    def correct(self, cell: _WindowSlot, requests: int, tokens: int) -> None:
         """Add to the counts of a cell (or subtract, if negative), unless it has left the window."""
         if cell.is_live:
             cell.requests += requests
@@ -284,7 +284,7 @@ class Permit:
 
     __slots__ = ("cell", "is_settled", "limiter", "paced", "sent", "tokens")
 
-    cell: Cell
+    cell: _WindowSlot
     sent: float
     """The event loop's time of the admission."""
 

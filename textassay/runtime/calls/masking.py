@@ -33,7 +33,7 @@ _SECRET_VARIABLE = lazy_pattern(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _MIN_FOUND = 12
 
 
-def known_secrets(named: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:
+def find_secrets(named: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return what must not be shown: secrets in use, and variables that litellm may read."""
     secrets = {secret for secret in named if len(secret) >= MIN_SECRET}
     for name, value in environment.items():
@@ -58,7 +58,7 @@ class MaskedModel(Wrapper):
             # In place: the class, cause and traceback of the error matter to the wrappers further
             # out.
             error.args = tuple(
-                self._masked(part) if isinstance(part, str) else part for part in error.args
+                self._mask(part) if isinstance(part, str) else part for part in error.args
             )
             raise
         update: dict[str, object] = {}
@@ -66,14 +66,14 @@ class MaskedModel(Wrapper):
             # options are ours; only a problem quotes what the server sent
             text = response.model_dump_json() if any(a.problem for a in response.answers) else ""
             if self._pattern.search(text):
-                return DecisionResponse.model_validate_json(self._masked(text))
+                return DecisionResponse.model_validate_json(self._mask(text))
         if response.model and self._pattern.search(response.model):
-            update["model"] = self._masked(response.model)
+            update["model"] = self._mask(response.model)
         if isinstance(response, Response) and any(map(self._shows, response.samples)):
-            update["samples"] = tuple(map(self._masked_sample, response.samples))
+            update["samples"] = tuple(map(self._mask_sample, response.samples))
         return response.model_copy(update=update) if update else response
 
-    def _masked(self, text: str) -> str:
+    def _mask(self, text: str) -> str:
         return self._pattern.sub(MASK, text)
 
     def _shows(self, sample: Sample) -> bool:
@@ -88,15 +88,15 @@ class MaskedModel(Wrapper):
             for text in (token.token, *(other for other, _ in token.top))
         ) or bool(self._pattern.search("".join(token.token for token in tokens)))
 
-    def _masked_sample(self, sample: Sample) -> Sample:
-        update: dict[str, object] = {"text": self._masked(sample.text)}
+    def _mask_sample(self, sample: Sample) -> Sample:
+        update: dict[str, object] = {"text": self._mask(sample.text)}
         if sample.thought is not None:
-            update["thought"] = self._masked(sample.thought)
+            update["thought"] = self._mask(sample.thought)
         if sample.logprobs is not None:
-            update["logprobs"] = self._masked_tokens(sample.logprobs)
+            update["logprobs"] = self._mask_tokens(sample.logprobs)
         return sample.model_copy(update=update)
 
-    def _masked_tokens(self, tokens: tuple[TokenLogprob, ...]) -> tuple[TokenLogprob, ...]:
+    def _mask_tokens(self, tokens: tuple[TokenLogprob, ...]) -> tuple[TokenLogprob, ...]:
         """Return the tokens, those replaced that hold any part of a secret."""
         ends = list(accumulate(len(token.token) for token in tokens))
         spans = [match.span() for match in self._pattern.finditer("".join(t.token for t in tokens))]
@@ -105,7 +105,7 @@ class MaskedModel(Wrapper):
             start = end - len(token.token)
             # Alternatives at such a place can spell the key as well, so they go altogether.
             inside = any(start < last and first < end for first, last in spans)
-            top = tuple((self._masked(text), logprob) for text, logprob in token.top)
+            top = tuple((self._mask(text), logprob) for text, logprob in token.top)
             update = {"token": MASK, "top": ()} if inside else {"top": top}
             masked.append(token.model_copy(update=update))
         return tuple(masked)

@@ -212,7 +212,7 @@ class RetryingModel(Wrapper):
 
         # tenacity always begins with an attempt; the one that was made above is replayed as its
         # first.
-        attempts = _Attempts(self, first, started)
+        attempts = _RetryState(self, first, started)
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
             wait=attempts.wait,
@@ -252,7 +252,7 @@ class RetryingModel(Wrapper):
         return self._rng.uniform(0, ceiling)
 
 
-class _Attempts:
+class _RetryState:
     """Counts the failed attempts at one request and decides on the next."""
 
     def __init__(self, model: RetryingModel, first: TransientError, started: float) -> None:
@@ -342,7 +342,7 @@ class Health:
         self.up_at = -math.inf
         """When the newest of them was begun (`time.monotonic`): of calls that fail from some moment
         on, those in flight may still be answered."""
-        self.failed_in_a_row = 0
+        self.consecutive_failures = 0
         """Calls that failed since the last answer."""
         self.outage: asyncio.Task[bool] | None = None
         """Waits for the server to come back, while it is down; whether it was."""
@@ -403,7 +403,7 @@ class HealthModel(Wrapper):
             else:
                 health.answered += 1
                 health.up_at = max(health.up_at, began)
-                health.failed_in_a_row = 0
+                health.consecutive_failures = 0
                 return answer
 
     async def _own_refusal(
@@ -418,13 +418,13 @@ class HealthModel(Wrapper):
 
     async def _count(self, error: ModelError, request: AnyRequest) -> None:
         health = self.health
-        health.failed_in_a_row += 1
-        if health.failed_in_a_row < health.failure_limit:
+        health.consecutive_failures += 1
+        if health.consecutive_failures < health.failure_limit:
             return
         if isinstance(error, RequestRefused) and await self._answers_probe(request):
-            health.failed_in_a_row = 0  # it is the texts that are refused
+            health.consecutive_failures = 0  # it is the texts that are refused
             return
-        failed = health.failed_in_a_row
+        failed = health.consecutive_failures
         _log.warning("%d calls in a row failed, the last with %s", failed, _kind(error))
         raise ServerUnusable(
             f"the last {failed} calls to {self.name} failed, and none was answered "

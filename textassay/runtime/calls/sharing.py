@@ -29,7 +29,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Outcome(NamedTuple, Generic[R]):
+class _SharedResult(NamedTuple, Generic[R]):
     """How a call ended."""
 
     result: R | None
@@ -60,7 +60,7 @@ class SharedCalls(Generic[R]):
     """
 
     def __init__(self) -> None:
-        self._calls: dict[Hashable, list[asyncio.Future[_Outcome[R] | None]]] = {}
+        self._calls: dict[Hashable, list[asyncio.Future[_SharedResult[R] | None]]] = {}
         """For each call in progress, what those that have joined it wait for: its outcome, or
         `None` if it was canceled."""
 
@@ -77,7 +77,9 @@ class SharedCalls(Generic[R]):
         """
         make = call
         while (joined := self._calls.get(key)) is not None:
-            waiter: asyncio.Future[_Outcome[R] | None] = asyncio.get_running_loop().create_future()
+            waiter: asyncio.Future[_SharedResult[R] | None] = (
+                asyncio.get_running_loop().create_future()
+            )
             joined.append(waiter)
             try:
                 outcome = await waiter
@@ -96,13 +98,13 @@ class SharedCalls(Generic[R]):
         cancellations = 0 if task is None else task.cancelling()
         try:
             result = await make()
-            outcome = _Outcome(result)
+            outcome = _SharedResult(result)
             return result, True
         except BaseException as error:
             closed = isinstance(error, GeneratorExit)
             # a count that was there before is of a cancellation that somebody has swallowed
             if not (closed or (task is not None and task.cancelling() > cancellations)):
-                outcome = _Outcome(None, error, error.__traceback__)
+                outcome = _SharedResult(None, error, error.__traceback__)
             raise
         finally:
             # Without an await before the caller goes on: an equal request finds either this call or
@@ -242,7 +244,7 @@ def current_chain() -> RequestChain | None:
 
 
 @contextmanager
-def chained() -> Iterator[RequestChain]:
+def chain_requests() -> Iterator[RequestChain]:
     """Give every request that is asked inside the block a chain, which ends with the block."""
     current = RequestChain()
     token = _current.set(current)

@@ -7,12 +7,12 @@ from typing import Any
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import FieldError, cell_from_text, json_cell
+from textassay.runtime.data.files import Numbered, RowSource
 from textassay.runtime.data.ratings import RATER, RATERS, LabelReader
-from textassay.runtime.data.tables import Numbered, Table
 
 
 def one_row_per_example(
-    table: Table,
+    table: RowSource,
     fields: Mapping[str, str],
     labels: LabelReader,
     fixed_columns: Callable[[Sequence[str]], Collection[str]],
@@ -45,7 +45,7 @@ def one_row_per_example(
     return None
 
 
-class ByRater(Table):
+class ByRater(RowSource):
     """The rows of a table joined by id.
 
     Every aspect has one rating per rater, in order of appearance.
@@ -56,7 +56,7 @@ class ByRater(Table):
 
     def __init__(
         self,
-        table: Table,
+        table: RowSource,
         rater: str,
         id_: str,
         fields: Mapping[str, str],

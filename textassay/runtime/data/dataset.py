@@ -34,17 +34,17 @@ from textassay.runtime.conversation import (
     answer_piece,
     conversation_pieces,
     conversation_text,
+    count_left_out,
     last_turn,
-    left_out,
     passages_text,
     source_beside,
 )
 from textassay.runtime.data.by_rater import ByRater, one_row_per_example
 from textassay.runtime.data.cells import KEYED, FieldError, to_json_value
-from textassay.runtime.data.fields import FieldReader, is_inside, with_means
+from textassay.runtime.data.columns import FieldReader, is_inside, with_means
+from textassay.runtime.data.files import RowSource, open_table
 from textassay.runtime.data.material import OTHER_OUTPUT, OTHER_SYSTEM
 from textassay.runtime.data.ratings import RATER, LabelReader, WithRatings, read_names
-from textassay.runtime.data.tables import Table, open_table
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets
@@ -200,7 +200,7 @@ class Examples:
                 f"conversation_chars is {LEAST_CHARS:,} or more, not {conversation_chars!r}"
             )
         self._source = source
-        self._table: Table = open_table(source)
+        self._table: RowSource = open_table(source)
         self._by_rater: ByRater | None = None
         # paths of images are relative to the file that names them
         self._folder = Path(source).parent if isinstance(source, str | os.PathLike) else None
@@ -383,7 +383,7 @@ class Examples:
                 _list_images(values["images"], image_files)
                 room -= sum(len(image.place) for image in values["images"])
             if values["messages"]:
-                counts["shortened"] += left_out(values["source"]) is not None
+                counts["shortened"] += count_left_out(values["source"]) is not None
             for rating, names in ((values["human"], human), (values["metrics"], metrics)):
                 if rating:
                     names.update(name for name, value in rating.items() if value is not None)
@@ -675,12 +675,12 @@ def pair(first: Example, second: Example) -> Example:
         references=first.references,
         system=first.system,
         group=first.group,
-        human=_preferred(first, second),
+        human=_read_preference(first, second),
         meta=meta,
     )
 
 
-def _preferred(first: Example, second: Example) -> dict[str, float | None]:
+def _read_preference(first: Example, second: Example) -> dict[str, float | None]:
     preferences: dict[str, float | None] = {}
     for aspect, a in first.human.items():
         b = second.human.get(aspect)

@@ -32,7 +32,7 @@ from textassay.runtime.chat_formats import (
 from textassay.runtime.data.cells import FieldError
 from textassay.runtime.errors import DataError, UnknownName
 
-Row = Mapping[str, Any]
+ExportRow = Mapping[str, Any]
 
 _SPAN = lazy_pattern(
     r"(?:attributes\.)?(?:(?:input|output)\.(?:value|mime_type)$|llm\.(?:input|output)_messages\b"
@@ -48,7 +48,7 @@ _IN_LOG_ONLY = frozenset({"events", "attachments", "store", "timelines"})
 _MARKER = lazy_pattern(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
 
 
-def reader_for(keys: frozenset[str]) -> Callable[[Row], Row] | None:
+def reader_for(keys: frozenset[str]) -> Callable[[ExportRow], ExportRow] | None:
     """Return what puts rows with these keys into our names; `None` if they are no export."""
     if any(map(_SPAN.match, keys)) or {"attributes", "context"} <= keys:
         return _from_span
@@ -67,7 +67,7 @@ def reader_for(keys: frozenset[str]) -> Callable[[Row], Row] | None:
     return None
 
 
-def _from_span(row: Row) -> Row:
+def _from_span(row: ExportRow) -> ExportRow:
     """Read a span of OpenInference: attributes flat, nested or in columns of a data frame."""
     flat: dict[str, Any] = {}
     rest: dict[str, Any] = {}
@@ -84,18 +84,18 @@ def _from_span(row: Row) -> Row:
     llm, retrieval = _at(tree, "llm"), _at(tree, "retrieval")
     reranker = _at(tree, "reranker")
     documents = retrieval.get("documents") or reranker.get("output_documents")
-    documents = _nested(_parsed(documents))
+    documents = _nest(_parse(documents))
     sent, received = _messages(llm, "input_messages"), _messages(llm, "output_messages")
     source, output = _value(tree, "input") or reranker.get("query"), _value(tree, "output")
     found: dict[str, Any] = {
         "messages": [*sent, *received] or None,
         "context": documents,
-        "tools": [_tool(tool) for tool in _as_list(_parsed(llm.get("tools")))] or None,
+        "tools": [_tool(tool) for tool in _as_list(_parse(llm.get("tools")))] or None,
         # the JSON of a request says what its messages say
         "source": None
         if sent and _is_json(tree, "input")
-        else source or _joined(llm.get("prompts")),
-        "output": received or output or _joined(llm.get("choices")),
+        else source or _join_texts(llm.get("prompts")),
+        "output": received or output or _join_texts(llm.get("choices")),
     }
     # a span that retrieves has no answer but its documents
     if found["output"] is None and documents:
@@ -110,7 +110,7 @@ def _from_span(row: Row) -> Row:
     return {**rest, **{name: value for name, value in found.items() if value is not None}}
 
 
-def _tree(flat: Row) -> dict[str, Any]:
+def _tree(flat: ExportRow) -> dict[str, Any]:
     """Return names with dots as nested objects, and objects with numbers as lists."""
     tree: dict[str, Any] = {}
     for name, value in flat.items():
@@ -124,17 +124,17 @@ def _tree(flat: Row) -> dict[str, Any]:
                 break
             place = inner
         else:
-            nested = _nested(value)
+            nested = _nest(value)
             known = place.get(last)
             both = isinstance(known, dict) and isinstance(nested, dict)
             place[last] = {**known, **nested} if both else nested  # type: ignore[dict-item]
     return {name: _as_lists(value) for name, value in tree.items()}
 
 
-def _nested(value: Any) -> Any:
+def _nest(value: Any) -> Any:
     if isinstance(value, Mapping):
         return _tree(value)
-    return [_nested(item) for item in value] if isinstance(value, list) else value
+    return [_nest(item) for item in value] if isinstance(value, list) else value
 
 
 def _as_lists(value: Any) -> Any:
@@ -146,24 +146,24 @@ def _as_lists(value: Any) -> Any:
     return inner
 
 
-def _at(tree: Row, name: str) -> dict[str, Any]:
+def _at(tree: ExportRow, name: str) -> dict[str, Any]:
     value = tree.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _messages(llm: Row, name: str) -> list[Any]:
-    messages = _parsed(llm.get(name) or [])
+def _messages(llm: ExportRow, name: str) -> list[Any]:
+    messages = _parse(llm.get(name) or [])
     if not isinstance(messages, list):
         raise FieldError(f"llm.{name}", f"should be a list of messages, not {short_repr(messages)}")
     return messages
 
 
-def _value(tree: Row, name: str) -> Any:
+def _value(tree: ExportRow, name: str) -> Any:
     """Return the text of `input.value` or `output.value`, or the messages that its JSON holds."""
     value = _at(tree, name).get("value")
     if not _is_json(tree, name):
         return value
-    parsed = _parsed(value)
+    parsed = _parse(value)
     held = parsed.get("messages") if isinstance(parsed, Mapping) else parsed
     if looks_like_messages(held):
         return held
@@ -173,11 +173,11 @@ def _value(tree: Row, name: str) -> Any:
     return value
 
 
-def _is_json(tree: Row, name: str) -> bool:
+def _is_json(tree: ExportRow, name: str) -> bool:
     return _at(tree, name).get("mime_type") == "application/json"
 
 
-def _parsed(value: Any) -> Any:
+def _parse(value: Any) -> Any:
     if isinstance(value, str) and value[:1] in "[{":
         try:
             return json.loads(value)
@@ -192,17 +192,17 @@ def _as_list(value: Any) -> list[Any]:
 
 def _tool(tool: Any) -> Any:
     inner = _at(tool, "tool") if isinstance(tool, Mapping) else {}
-    return _parsed(inner.get("json_schema")) or inner or tool
+    return _parse(inner.get("json_schema")) or inner or tool
 
 
-def _joined(items: Any) -> str | None:
+def _join_texts(items: Any) -> str | None:
     """Return the texts of `llm.prompts` or `llm.choices`."""
     texts = [next(iter(_at(item, name).values()), None) for item in _as_list(items)
              for name in ("prompt", "completion") if isinstance(item, Mapping)]  # fmt: skip
     return "\n\n".join(text for text in texts if isinstance(text, str)) or None
 
 
-def _from_sample(row: Row) -> Row:
+def _from_sample(row: ExportRow) -> ExportRow:
     """Read a sample of an Inspect log."""
     if not isinstance(row["output"], Mapping) or not isinstance(row["messages"], list):
         return row
@@ -214,7 +214,7 @@ def _from_sample(row: Row) -> Row:
     attachments = row.get("attachments")
     found = {key: value for key, value in row.items() if key not in _IN_LOG_ONLY}
     if isinstance(attachments, Mapping) and attachments:
-        found = _attached(found, attachments)
+        found = _resolve_attachments(found, attachments)
     output = found["output"]
     message = (output.get("choices") or [{}])[0].get("message") or {}
     answer = output.get("completion") or message_text(message.get("content"))
@@ -237,14 +237,14 @@ def _from_sample(row: Row) -> Row:
     return found
 
 
-def _is_failed(sample: Row) -> bool:
+def _is_failed(sample: ExportRow) -> bool:
     """Return whether a sample of Inspect has no answer of the model."""
     output = sample.get("output") or {}
     answered = output.get("completion") or output.get("choices")
     return bool(sample.get("error")) or not answered
 
 
-def _with_passages(about: Row) -> dict[str, Any]:
+def _with_passages(about: ExportRow) -> dict[str, Any]:
     """Return what another tool keeps beside a text: passages as `context`, the rest as `meta`."""
     passages = [value for name, value in about.items() if value and _is_context(name)]
     rest = {name: value for name, value in about.items() if not _is_context(name)}
@@ -256,7 +256,7 @@ def _is_context(name: str) -> bool:
     return plain_name(name) in _RETRIEVED
 
 
-def _from_case(row: Row) -> Row:
+def _from_case(row: ExportRow) -> ExportRow:
     """Read a case of a report of pydantic-evals."""
     measured = {name: _at(row[kind], name).get("value", value)
                 for kind in ("scores", "assertions", "metrics")
@@ -274,7 +274,7 @@ def _from_case(row: Row) -> Row:
 
 def _of_inputs(inputs: Any) -> dict[str, Any]:
     """Return the source, the messages and the passages in what a program was given."""
-    inputs = _parsed(inputs)
+    inputs = _parse(inputs)
     if not isinstance(inputs, Mapping):
         is_chat = looks_like_messages(inputs)
         return {"messages": inputs} if is_chat else {"source": _as_answer(inputs)}
@@ -287,7 +287,7 @@ def _of_inputs(inputs: Any) -> dict[str, Any]:
     return {**found, "source": _as_answer(only)}
 
 
-def _from_traces(row: Row) -> Row:
+def _from_traces(row: ExportRow) -> ExportRow:
     """Read a row of MLflow's table of an evaluation, whose scores are columns `NAME/value`."""
     values = {name: value for name, value in row.items() if "/" in name}
     measured = {name.removesuffix("/value"): value
@@ -297,7 +297,7 @@ def _from_traces(row: Row) -> Row:
     expected = next((measured[n] for n in ("expected_response", "expected") if n in measured), None)
     return {
         "id": row.get("trace_id"),
-        "output": _as_answer(_parsed(output)),
+        "output": _as_answer(_parse(output)),
         **_of_inputs(inputs),
         "references": _references(expected),
         "metrics": _numbers_in(measured),
@@ -305,11 +305,11 @@ def _from_traces(row: Row) -> Row:
     }
 
 
-def _from_experiment(row: Row) -> Row:
+def _from_experiment(row: ExportRow) -> ExportRow:
     """Read a row of Phoenix's evaluations, whose scores are objects in columns `NAME_score`."""
     names = [name.removesuffix("_execution_details") for name in row
              if name.endswith("_execution_details")]  # fmt: skip
-    scores = {name: _parsed(row.get(f"{name}_score")) for name in names}
+    scores = {name: _parse(row.get(f"{name}_score")) for name in names}
     measured = {name: one.get("score") for name, one in scores.items() if isinstance(one, Mapping)}
     beside = {f"{name}_{end}" for name in names for end in ("score", "execution_details")}
     rest = {name: value for name, value in row.items() if name not in beside}
@@ -320,28 +320,32 @@ def _from_experiment(row: Row) -> Row:
     }
 
 
-def _sample_id(sample: Row) -> Any:
+def _sample_id(sample: ExportRow) -> Any:
     """Return the id of a sample, which Inspect repeats in epochs."""
     epoch = sample.get("epoch") or 1
     return sample["id"] if epoch == 1 else f"{sample['id']}#{epoch}"
 
 
-def _sample_scores(sample: Row) -> dict[str, float]:
+def _sample_scores(sample: ExportRow) -> dict[str, float]:
     scores = sample.get("scores") or {}
     return _numbers_in({name: one.get("value") for name, one in scores.items()})
 
 
-def _attached(value: Any, attachments: Row) -> Any:
+def _resolve_attachments(value: Any, attachments: ExportRow) -> Any:
     """Return a value with the long texts that Inspect keeps in one place of a sample."""
     if isinstance(value, str):
         found = attachments.get(value.removeprefix("attachment://"))
         return found if found is not None and value.startswith("attachment://") else value
     if isinstance(value, Mapping):
-        return {key: _attached(item, attachments) for key, item in value.items()}
-    return [_attached(item, attachments) for item in value] if isinstance(value, list) else value
+        return {key: _resolve_attachments(item, attachments) for key, item in value.items()}
+    return (
+        [_resolve_attachments(item, attachments) for item in value]
+        if isinstance(value, list)
+        else value
+    )
 
 
-def _from_test_case(row: Row) -> Row:
+def _from_test_case(row: ExportRow) -> ExportRow:
     """Read a test case of DeepEval, whose passages are joined by `|` in .jsonl and .csv files."""
     found = dict(row)
     if not found["actual_output"]:
@@ -361,9 +365,9 @@ def _from_test_case(row: Row) -> Row:
     return found
 
 
-def _from_sharegpt(row: Row) -> Row:
+def _from_sharegpt(row: ExportRow) -> ExportRow:
     """Read a row of ShareGPT's, which has the prompt of the system beside the messages."""
-    turns, prompt = _parsed(row["conversations"]), row["system"]
+    turns, prompt = _parse(row["conversations"]), row["system"]
     if not (isinstance(turns, list) and turns and isinstance(turns[0], Mapping)):
         return row
     if not isinstance(prompt, str) or "from" not in turns[0]:
@@ -431,7 +435,7 @@ def _references(value: Any) -> list[str]:
     return [str(item) for item in items if item not in (None, "")]
 
 
-def inspect_rows(log: Mapping[str, Any]) -> Iterator[Row]:
+def inspect_rows(log: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the samples of an Inspect log; `group` is the sample, epochs are texts of their own."""
     model = log.get("eval", {}).get("model")
     for sample in log.get("samples") or ():
@@ -440,7 +444,7 @@ def inspect_rows(log: Mapping[str, Any]) -> Iterator[Row]:
             continue
         output = sample.get("output") or {}
         choices = output.get("choices") or [{}]
-        messages = _attached(sample.get("messages"), sample.get("attachments") or {})
+        messages = _resolve_attachments(sample.get("messages"), sample.get("attachments") or {})
         # a question and its answer are no more than that
         is_longer = isinstance(messages, list) and len(messages) > 2
         yield {
@@ -460,14 +464,14 @@ _PROVIDER_FAILED = 2
 """promptfoo's `failureReason` if there is no answer (1: an assertion failed)."""
 
 
-def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
+def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the results of promptfoo; `system` is the provider and the prompt.
 
     `group` is the first test with the same variables: repetitions are numbered as tests.
     """
     inner = summary.get("results", summary)
     results = inner if isinstance(inner, list) else inner["results"]
-    prompts = _numbered_prompts(results)
+    prompts = _number_prompts(results)
     has_prompts = len(set(prompts.values())) > 1
     first_test: dict[str, Any] = {}
     for at, one in enumerate(results):
@@ -496,7 +500,7 @@ def _provider(one: Mapping[str, Any]) -> Any:
     return provider.get("label") or provider.get("id")
 
 
-def _numbered_prompts(results: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, int], int]:
+def _number_prompts(results: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, int], int]:
     """Return the number of each prompt, by provider and promptfoo's number of the column.
 
     promptfoo counts a prompt anew for every provider. Prompts with one label have one id, so that
@@ -530,7 +534,7 @@ def _assertion(assertion: Mapping[str, Any]) -> str:
     return str(assertion.get("metric") or assertion.get("type") or "assertion")
 
 
-def deepeval_rows(run: Mapping[str, Any]) -> Iterator[Row]:
+def deepeval_rows(run: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the test cases of DeepEval, from a test run's file or from `evaluate()`'s results."""
     run = run.get("testRunData", run)  # the file of the latest run wraps it
     cases = [
@@ -574,7 +578,7 @@ _OF_THE_HARNESS = {
 }  # fmt: skip
 
 
-def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
     """Yield the samples of lm-evaluation-harness; of scored choices, the likeliest is the text."""
     for one in lines:
         # the harness has written requests, each prompt first, in two forms
@@ -624,7 +628,7 @@ def _target(one: Mapping[str, Any], requests: list[list[Any]]) -> Any:
     return requests[int(index)][1] if int(index) < len(requests) else target
 
 
-FORMATS: dict[str, Callable[[Any], Iterable[Row]]] = {
+FORMATS: dict[str, Callable[[Any], Iterable[ExportRow]]] = {
     "inspect": inspect_rows,
     "promptfoo": promptfoo_rows,
     "deepeval": deepeval_rows,
@@ -684,7 +688,7 @@ def read_results(form: str, path: str | Path) -> Imported:
     return Imported(rows, len(imported) - len(rows))
 
 
-def _without_gaps(result: Row) -> dict[str, Any]:
+def _without_gaps(result: ExportRow) -> dict[str, Any]:
     """Return a row without what is not there, its names as texts."""
     named = {
         name: str(result[name]) for name in ("system", "group") if result.get(name) is not None
@@ -705,11 +709,11 @@ def _content(form: str, path: Path) -> Any:
         found = [json.loads(line) for line in lines if line.strip()]
         return found if form == "lm-eval" else {"results": found}
     if form == "inspect" and zipfile.is_zipfile(path):
-        return _unzipped(path)
+        return _unzip(path)
     return json.loads(path.read_bytes())  # of bytes, it finds out whether they are UTF-8 or UTF-16
 
 
-def _unzipped(path: Path) -> dict[str, Any]:
+def _unzip(path: Path) -> dict[str, Any]:
     """Return an Inspect log that is a zip file: a header, and a file per sample."""
     with _zip_reader().ZipFile(path) as archive:
         # A log of a run that was interrupted has no header yet, only the journal's start.

@@ -230,7 +230,7 @@ def _leaves(value: Any) -> Iterable[str]:
             yield from _leaves(item)
 
 
-def put_together(
+def assemble(
     fields: dict[str, Any],
     further: Iterable[tuple[str, str, Any]],
     keys: Mapping[str, str],
@@ -244,11 +244,11 @@ def put_together(
             complete.pop(name, None)
     key = keys.get("images", "images")
     try:
-        images.take(_listed(complete.pop("images", None)))
+        images.take(_parse_list(complete.pop("images", None)))
         for column, name, value in further:
             key = column
             if name == "images":
-                images.take(_listed(value))
+                images.take(_parse_list(value))
             else:
                 _join_context(complete, value)
         key = keys.get("messages", "messages")
@@ -269,7 +269,7 @@ def how_to_map(key: str) -> str:
     return f'; if it is something else, leave it out: fields={{"{key}": "meta"}}'
 
 
-def _listed(value: Any) -> Any:
+def _parse_list(value: Any) -> Any:
     return listed_objects(value) if isinstance(value, str) else value
 
 
@@ -295,7 +295,7 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
     messages: tuple[ConversationMessage, ...] = ()
     given = fields.pop("messages", None)
     source, output = fields.get("source"), fields.get("output")
-    if looks_like_messages(listed := _listed(given)):
+    if looks_like_messages(listed := _parse_list(given)):
         given = listed
     if isinstance(given, str):  # a chat that was written down as a text
         if source:

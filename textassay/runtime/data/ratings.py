@@ -17,7 +17,7 @@ import orjson
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import FieldError, advice, finite
 from textassay.runtime.errors import DataError
-from textassay.runtime.labels import LabelScale, LabelSets, known_pair, member_name, number_of
+from textassay.runtime.labels import LabelScale, LabelSets, find_pair, member_name, number_of
 from textassay.runtime.messages import Example
 
 MAX_CATEGORIES = 200
@@ -114,7 +114,7 @@ class LabelReader:
         listed = self._sets and (text.lstrip().startswith("[") or ";" in text)
         # numerals are read as numbers, since the same text may be a number of another aspect
         is_word = text.strip().casefold() in self._words and finite(text) is None
-        return bool(listed or known_pair(text) is not None or is_word)
+        return bool(listed or find_pair(text) is not None or is_word)
 
     def has_numerals(self, name: str) -> bool:
         """Return whether a label of an aspect is a number."""
@@ -168,7 +168,7 @@ class LabelReader:
     def _members(self, where: str, value: Any, labels: tuple[str, ...]) -> tuple[float, ...] | None:
         if value is None or self.is_missing(value, is_rating=False):
             return None
-        given = _listed_labels(value)
+        given = _parse_labels(value)
         places = [_place(one, labels, only_by_name=True) for one in given or ()]
         if given is None or None in places:
             raise FieldError(
@@ -188,7 +188,7 @@ class LabelReader:
             if type(value) in _NUMERIC and value is not None:
                 self._note_number(field, name, value, is_label=value in (0, 1))
             return value
-        if (found := known_pair(value)) is None:
+        if (found := find_pair(value)) is None:
             return self._category(field, name, str(value)) if self._any_word else value
         if self._is_categorical(field, name):
             raise FieldError(
@@ -305,7 +305,7 @@ def _place(value: Any, labels: Sequence[str], *, only_by_name: bool = False) -> 
     return (value - known[0]) / steps[0] if is_even else None
 
 
-def _listed_labels(value: Any) -> list[Any] | None:
+def _parse_labels(value: Any) -> list[Any] | None:
     """Return the labels in a list, in JSON, between semicolons or in a number, else `None`."""
     if type(value) in (int, float):
         return [value]
@@ -358,14 +358,14 @@ class WithRatings:
         left = {id_: name for name, rows in self._files.items() for id_ in rows}
         for example in self.examples:
             left.pop(example.id, None)
-            yield self._joined(example)
+            yield self._join(example)
         for id_, name in left.items():
             raise DataError(
                 f"{len(left)} rated examples are not in the data, such as {id_!r} of {name}; give"
                 " the data that were rated"
             )
 
-    def _joined(self, example: Example) -> Example:
+    def _join(self, example: Example) -> Example:
         rated = [rows.get(example.id) for rows in self._files.values()]
         if not any(rated):
             return example

@@ -36,7 +36,7 @@ from textassay.runtime.storage.cache_folder import (
     Reader,
     cache_lock,
     checksum,
-    held,
+    locked,
     log_lock,
     log_owner,
     log_paths,
@@ -135,7 +135,7 @@ _COMMIT_SECONDS = 0.05
 a commit costs about as much as several answers."""
 
 
-class _Writer:
+class _AnswerWriter:
     """Writes `(key, value)` pairs to a folder's database; all of it runs on one thread."""
 
     def __init__(self, folder: Path) -> None:
@@ -144,7 +144,7 @@ class _Writer:
 
     def open(self, own: _Logs | None = None) -> None:
         """Create the database or open it, which writes diskcache's settings; collect old logs."""
-        with held(self._lock), _as_unusable(self._file):
+        with locked(self._lock), _as_unusable(self._file):
             refuse_links(self._file)
             if self._file.exists():
                 _check_readable(self._file)
@@ -188,7 +188,7 @@ class _Writer:
                 raise FileNotFoundError(
                     errno.ENOENT, "was replaced by another file", str(self._file)
                 )
-            with held(self._lock):
+            with locked(self._lock):
                 self._set(answers)
 
     def _set(self, answers: Mapping[str, bytes]) -> None:
@@ -199,7 +199,7 @@ class _Writer:
     def close(self) -> None:
         """Close the connection of the calling thread; the last one moves the log into the file."""
         if self._file.exists():
-            with held(self._lock):
+            with locked(self._lock):
                 self._cache.close()
         else:  # the lock would make the folder again
             self._cache.close()
@@ -258,7 +258,7 @@ class _Commits:
 
     def __init__(self, folder: Path) -> None:
         self._name = f"the cache folder {folder}"
-        self._writer, self._logs = _Writer(folder), _Logs(folder)
+        self._writer, self._logs = _AnswerWriter(folder), _Logs(folder)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=self._name)
         try:
             self._thread.submit(self._writer.open, self._logs).result()
@@ -483,7 +483,7 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
     """
     copied = 0
     prepare(target)
-    writer = _Writer(target)
+    writer = _AnswerWriter(target)
     writer.open()
     with closing(writer):
         for source in sources:

@@ -139,7 +139,7 @@ def prepare(folder: Path) -> None:
     if is_cache_folder(folder):
         require(folder)
         return
-    with held(cache_lock(folder)):
+    with locked(cache_lock(folder)):
         if is_cache_folder(folder):  # made by another process meanwhile
             require(folder)
             return
@@ -166,7 +166,7 @@ def cache_lock(folder: Path) -> filelock.BaseFileLock:
 
 
 @contextmanager
-def held(lock: filelock.BaseFileLock) -> Iterator[None]:
+def locked(lock: filelock.BaseFileLock) -> Iterator[None]:
     """Hold the lock of a folder."""
     folder = Path(lock.lock_file).parent
     try:
@@ -354,7 +354,7 @@ def clear(folder: str | Path) -> StoreInfo:
     """Delete all answers in a cache folder, which stays, and return what it held."""
     folder = Path(folder)
     require(folder)
-    with held(cache_lock(folder)):
+    with locked(cache_lock(folder)):
         database = folder / DATABASE
         for file in (database, *logs(folder)):
             refuse_links(file)

@@ -41,7 +41,7 @@ class Journal(AsyncResource):
             self._made = os.fstat(self._descriptor)
             self._size = self._made.st_size
         except OSError as error:
-            raise self._refused(error) from error
+            raise self._write_error(error) from error
         self._left: OSError | None = None
         # A sync takes milliseconds on an SSD and far longer on a disk, and would hold up the loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"the journal {self.path}")
@@ -66,7 +66,7 @@ class Journal(AsyncResource):
             raise StorageError(f"the journal {self.path} is closed")
         self._raise_sync_error()
         if self._left is not None:
-            raise self._refused(self._left)
+            raise self._write_error(self._left)
         self._write(lines)
         if not self._is_sync_due:
             self._is_sync_due = True
@@ -106,7 +106,7 @@ class Journal(AsyncResource):
                 written += os.write(self._descriptor, lines[written:])
         except OSError as error:
             self._take_back(error)
-            raise self._refused(error) from error
+            raise self._write_error(error) from error
         self._size += written
 
     def _take_back(self, reason: OSError) -> None:
@@ -130,14 +130,14 @@ class Journal(AsyncResource):
         try:
             os.fsync(self._descriptor)
         except OSError as error:
-            raise self._refused(error) from error
+            raise self._write_error(error) from error
 
     def _raise_sync_error(self) -> None:
         error, self._sync_error = self._sync_error, None
         if error is not None:
             raise error
 
-    def _refused(self, error: OSError) -> StorageError:
+    def _write_error(self, error: OSError) -> StorageError:
         return StorageError(
             f"{self.path} cannot be written: {error}; its earlier content is intact"
         )

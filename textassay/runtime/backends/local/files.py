@@ -201,7 +201,7 @@ def _digest(path: Path, store: Path, min_bytes: int) -> str:
     # Files in the hub's cache are links whose targets are named by content.
     path = path.resolve()
     facts = _facts(path)
-    known = _remembered(store) if facts[0] >= min_bytes else {}
+    known = _remember(store) if facts[0] >= min_bytes else {}
     match known.get(str(path)):
         case {"facts": [*same], "sha256": str(digest)} if tuple(same) == facts:
             if re.fullmatch(r"[0-9a-f]{64}", digest):
@@ -212,7 +212,7 @@ def _digest(path: Path, store: Path, min_bytes: int) -> str:
     # a file that changes now could change again without its facts telling
     settled = _facts(path) == facts and began - facts[2] > _SETTLED_NS
     if facts[0] >= min_bytes and settled:
-        known = _remembered(store)  # again: hashing takes minutes, and others hash as well
+        known = _remember(store)  # again: hashing takes minutes, and others hash as well
         known.pop(str(path), None)
         known[str(path)] = {"sha256": digest, "facts": list(facts)}
         # an unwritable folder costs the next start a hash, nothing else
@@ -228,7 +228,7 @@ def _facts(path: Path) -> tuple[int, ...]:
     return status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _remembered(store: Path) -> dict[str, Any]:
+def _remember(store: Path) -> dict[str, Any]:
     try:
         stored = json.loads(store.read_bytes())
     except (OSError, ValueError):  # missing or damaged: the files are hashed

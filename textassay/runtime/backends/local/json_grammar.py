@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.runtime.backends.local.llamacpp_library import Weights, forget_log, library, logged
+from textassay.runtime.backends.local.llamacpp_library import (
+    Weights,
+    forget_log,
+    library,
+    recent_log,
+)
 from textassay.runtime.errors import ConfigurationError
 
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
@@ -59,7 +64,7 @@ _NEEDS = {
 }
 
 
-class Grammar:
+class JsonGrammar:
     """A GBNF grammar and how far a text has come in it."""
 
     def __init__(self, weights: Weights, gbnf: str) -> None:
@@ -71,7 +76,7 @@ class Grammar:
         # llama.cpp must be asked: a grammar it does not take crashes the process when it is used.
         if not self._handle:
             raise ConfigurationError(
-                f"llama.cpp does not accept the grammar: {logged() or 'it gives no reason'}"
+                f"llama.cpp does not accept the grammar: {recent_log() or 'it gives no reason'}"
             )
         self._all = np.zeros(weights.size, _CANDIDATE)
         self._all["id"] = np.arange(weights.size)
@@ -119,7 +124,7 @@ def json_grammar(schema: Mapping[str, Any]) -> str:
     `additionalProperties`, `items`, `minItems`, `maxItems`, `minLength`, `maxLength`, and bounds on
     integers (both) and numbers (both, whole and not negative).
     """
-    writer = _Writer(schema)
+    writer = _GrammarWriter(schema)
     try:
         writer.rule("root", writer.visit(schema, "#", 0))
     except _Unusable as error:
@@ -127,7 +132,7 @@ def json_grammar(schema: Mapping[str, Any]) -> str:
     return "\n".join(f"{name} ::= {body}" for name, body in writer.rules.items())
 
 
-class _Writer:
+class _GrammarWriter:
     """Collects rules; each `visit` returns an expression."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -167,9 +172,11 @@ class _Writer:
                 return self._any(
                     self.visit(o, f"{place}/{word}/{i}", depth + 1) for i, o in enumerate(options)
                 )
-        return self._typed(schema, keys, place, depth)
+        return self._write_typed(schema, keys, place, depth)
 
-    def _typed(self, schema: Mapping[str, Any], keys: set[str], place: str, depth: int) -> str:
+    def _write_typed(
+        self, schema: Mapping[str, Any], keys: set[str], place: str, depth: int
+    ) -> str:
         kind = schema.get("type")
         if kind is None:
             kind = "object" if "properties" in keys else "array" if "items" in keys else "value"
@@ -186,7 +193,7 @@ class _Writer:
         if kind == "string":
             return self._string(schema, keys, place)
         if kind in ("integer", "number"):
-            return self._bounded(schema, keys, kind, place)
+            return self._write_bounded(schema, keys, kind, place)
         if kind not in ("boolean", "null", "value"):
             raise _Unusable(
                 f"{place}/type is {json.dumps(kind, default=str)[:60]}, which is not a JSON type"
@@ -213,7 +220,7 @@ class _Writer:
         self.primitive("ws")
         pairs = []
         for name, sub in properties.items():
-            value = self._named(sub, f"{place}/properties/{name}", depth + 1)
+            value = self._rule_name(sub, f"{place}/properties/{name}", depth + 1)
             pairs.append((f'{_literal(name, place)} ws ":" ws {value}', name in required))
         return f'"{{" ws {self._pairs(pairs)} ws "}}"'
 
@@ -235,7 +242,7 @@ class _Writer:
     def _array(self, schema: Mapping[str, Any], keys: set[str], place: str, depth: int) -> str:
         self._only(keys, {"type", "items", "minItems", "maxItems"}, place)
         least, most = self._range(schema, "minItems", "maxItems", place)
-        item = self._named(schema.get("items", True), f"{place}/items", depth + 1)
+        item = self._rule_name(schema.get("items", True), f"{place}/items", depth + 1)
         self.primitive("ws")
         if most == 0:
             return '"[" ws "]"'
@@ -250,7 +257,9 @@ class _Writer:
             return "string"
         return rf'"\"" char{{{least},{"" if most is None else most}}} "\""'
 
-    def _bounded(self, schema: Mapping[str, Any], keys: set[str], kind: str, place: str) -> str:
+    def _write_bounded(
+        self, schema: Mapping[str, Any], keys: set[str], kind: str, place: str
+    ) -> str:
         bounds = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
         self._only(keys, {"type", *bounds}, place)
         if not keys & bounds:
@@ -309,7 +318,7 @@ class _Writer:
             self.rule(name, self.visit(target, ref, depth + 1))
         return self._refs[ref]
 
-    def _named(self, schema: object, place: str, depth: int) -> str:
+    def _rule_name(self, schema: object, place: str, depth: int) -> str:
         """Return a rule's name for a schema, so that it can be repeated."""
         body = self.visit(schema, place, depth)
         return self.rule(f"part{len(self.rules)}", body)

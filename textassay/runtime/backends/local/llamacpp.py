@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.runtime.backends.local.files import file_digest, locate_gguf
-from textassay.runtime.backends.local.json_grammar import Grammar, json_grammar
+from textassay.runtime.backends.local.json_grammar import JsonGrammar, json_grammar
 from textassay.runtime.backends.local.llamacpp_engine import (
     BATCH,
     LlamaEngine,
@@ -34,8 +34,8 @@ from textassay.runtime.backends.local.model import (
     AnyResponse,
     LoadedModel,
     LocalModel,
+    ModelTask,
     Rules,
-    Task,
 )
 from textassay.runtime.backends.local.tokens import ChatTemplate, PromptTokenizer
 from textassay.runtime.backends.local.work_queue import PrefixOrder, WorkQueue
@@ -72,7 +72,7 @@ class LoadedGGUF(LoadedModel):
             weights,
             self.tokenizer.prompt,
             limit=engine.n_ctx,
-            grammar=lambda schema: partial(Grammar, weights, json_grammar(schema)),
+            grammar=lambda schema: partial(JsonGrammar, weights, json_grammar(schema)),
         )
 
     @property
@@ -81,7 +81,7 @@ class LoadedGGUF(LoadedModel):
         return self.engine.evaluated_tokens
 
     def run(
-        self, tasks: Sequence[Task], abandoned: Callable[[], bool]
+        self, tasks: Sequence[ModelTask], abandoned: Callable[[], bool]
     ) -> list[AnyResponse | TextassayError]:
         """Answer requests: several in shared batches in throughput mode, else the only one."""
         score: Callable[..., None] = self.engine.score
@@ -241,7 +241,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
 
         The number of threads is left out: it changes nothing. Known once the model is open.
         """
-        loaded, settings, rules = self._loaded(), self._loader.settings, self._loader.rules
+        loaded, settings, rules = self._require_loaded(), self._loader.settings, self._loader.rules
         return {
             "backend": "llamacpp",
             "file": loaded.digest,

@@ -28,9 +28,9 @@ from textassay.runtime.backends.local.llamacpp_library import (
     Weights,
     forget_log,
     library,
-    logged,
+    recent_log,
 )
-from textassay.runtime.backends.local.scoring import Draft, Evaluation, Generation, LogitRow
+from textassay.runtime.backends.local.scoring import Evaluation, Generation, LogitRow, PartialAnswer
 from textassay.runtime.backends.local.tokens import Ids, common_prefix, sort_key
 from textassay.runtime.errors import ConfigurationError, FatalModelError, TextassayError
 
@@ -138,11 +138,11 @@ class LlamaEngine:
         if not self._context:
             raise ConfigurationError(
                 f"llama.cpp cannot make a context of {n_ctx} tokens x {sequences}:"
-                f" {logged() or 'no reason given'}; ask for a smaller n_ctx, fewer sequences or, on"
-                " a GPU, fewer n_gpu_layers"
+                f" {recent_log() or 'no reason given'}; ask for a smaller n_ctx, fewer sequences"
+                " or, on a GPU, fewer n_gpu_layers"
             )
         self._memory = self._lib.llama_get_memory(self._context)
-        self.batch = _Batch(self._lib, batch, sequences)
+        self.batch = _TokenBatch(self._lib, batch, sequences)
         """What the next `decode` evaluates."""
 
     def _params(self, threads: int, kv: KvType, *, flash: bool) -> Any:
@@ -232,7 +232,7 @@ class LlamaEngine:
             self.forget()
             raise FatalModelError(
                 f"llama.cpp failed to evaluate {tokens} tokens (code {code}):"
-                f" {logged() or 'no reason'}"
+                f" {recent_log() or 'no reason'}"
             )
         self.evaluated_tokens += tokens
         self.decodes += 1
@@ -254,7 +254,7 @@ class LlamaEngine:
             self._context = None
 
 
-class _Batch:
+class _TokenBatch:
     """llama.cpp's batch over numpy memory.
 
     Filling it token by token through ctypes takes longer than a small model.
@@ -390,10 +390,10 @@ def write_together(
     Exact mode has one sequence, and so writes one after the other. A request that fails keeps its
     error and leaves the others alone.
     """
-    waiting: deque[_Sample] = deque()
+    waiting: deque[_SampledToken] = deque()
     for generation in generations:
         try:
-            waiting.extend(_Sample(generation, draft) for draft in generation.begin())
+            waiting.extend(_SampledToken(generation, draft) for draft in generation.begin())
         except TextassayError as error:
             generation.error = error
     try:
@@ -403,15 +403,17 @@ def write_together(
             generation.close()
 
 
-class _Sample(NamedTuple):
+class _SampledToken(NamedTuple):
     """A sample to write, and the request that it belongs to."""
 
     generation: Generation
-    draft: Draft
+    draft: PartialAnswer
 
 
-def _write_all(engine: LlamaEngine, waiting: deque[_Sample], abandoned: Callable[[], bool]) -> None:
-    growing: dict[int, _Sample] = {}
+def _write_all(
+    engine: LlamaEngine, waiting: deque[_SampledToken], abandoned: Callable[[], bool]
+) -> None:
+    growing: dict[int, _SampledToken] = {}
     first_rows: dict[int, LogitRow] = {}  # what follows each prompt, for its further samples
     try:
         while waiting or growing:
@@ -453,7 +455,7 @@ def _begin(
     return engine.last_row(ids, abandoned, sequence=sequence)
 
 
-def _step(engine: LlamaEngine, growing: dict[int, _Sample]) -> None:
+def _step(engine: LlamaEngine, growing: dict[int, _SampledToken]) -> None:
     """Decode one token of every sample; those that are finished leave their sequence."""
     if not growing:
         return
@@ -468,7 +470,7 @@ def _step(engine: LlamaEngine, growing: dict[int, _Sample]) -> None:
             engine.rewind(sequence, len(sample.generation.ids))
 
 
-def _goes_on(sample: _Sample, row: LogitRow) -> bool:
+def _goes_on(sample: _SampledToken, row: LogitRow) -> bool:
     """Grow a sample by a token; return whether it goes on, and its request has not failed."""
     if sample.generation.error is None:
         try:

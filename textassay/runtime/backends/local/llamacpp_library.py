@@ -158,7 +158,7 @@ def forget_log() -> None:
     _log_lines.pop(threading.get_ident(), None)
 
 
-def logged() -> str:
+def recent_log() -> str:
     """Return this thread's recent warnings and errors on one line, or an empty string."""
     lines = "".join(_log_lines.pop(threading.get_ident(), ())).splitlines()
     return "; ".join(dict.fromkeys(line.strip() for line in lines if line.strip()))
@@ -205,7 +205,7 @@ class Weights(Vocabulary):
         self.handle = self._lib.llama_model_load_from_file(str(path).encode(), params)
         if not self.handle:
             raise ConfigurationError(
-                f"llama.cpp cannot load {str(path)!r}: {logged() or 'it gives no reason'}"
+                f"llama.cpp cannot load {str(path)!r}: {recent_log() or 'it gives no reason'}"
             )
         try:
             self._read()
@@ -271,14 +271,14 @@ class Weights(Vocabulary):
         return values
 
     def _meta(self, read: Any, index: int) -> str:
-        written = _written(lambda buffer, size: read(self.handle, index, buffer, size), 1024)
+        written = _read_buffer(lambda buffer, size: read(self.handle, index, buffer, size), 1024)
         return written.decode("utf-8", "replace")
 
     @cached_property
     def quantisation(self) -> str:
         """llama.cpp's description of size and quantization, such as `llama 8B Q4_K - Medium`."""
         describe = self._lib.llama_model_desc
-        written = _written(lambda buffer, size: describe(self.handle, buffer, size), 256)
+        written = _read_buffer(lambda buffer, size: describe(self.handle, buffer, size), 256)
         return written.decode("utf-8", "replace")
 
     def strips(self, token: int) -> tuple[bool, bool]:
@@ -306,7 +306,9 @@ class Weights(Vocabulary):
     def piece(self, token: int, *, special: bool = True) -> bytes:
         """Return the bytes of a token; of a special one its name, or nothing if not `special`."""
         spell, vocabulary = self._lib.llama_token_to_piece, self.vocabulary
-        return _written(lambda buffer, size: spell(vocabulary, token, buffer, size, 0, special), 64)
+        return _read_buffer(
+            lambda buffer, size: spell(vocabulary, token, buffer, size, 0, special), 64
+        )
 
     def close(self) -> None:
         """Free the model; safe to call twice."""
@@ -315,7 +317,7 @@ class Weights(Vocabulary):
             self.handle = None
 
 
-def _written(write: Callable[[Any, int], int], size: int) -> bytes:
+def _read_buffer(write: Callable[[Any, int], int], size: int) -> bytes:
     """Return what a function of llama.cpp writes into a buffer, which is made as large as it takes.
 
     Where the buffer is too small, it returns the length that it needs, some functions as negative.

@@ -17,7 +17,7 @@ from textassay.runtime.backends.local.scoring import (
     Evaluation,
     Generation,
     Grammar,
-    Prompt,
+    PromptIds,
     ScoringPlan,
 )
 from textassay.runtime.backends.local.tokens import Vocabulary
@@ -61,7 +61,7 @@ class Rules:
     truncate: Truncate
 
 
-Task = ScoringPlan | Generation
+ModelTask = ScoringPlan | Generation
 """What a request becomes: text to score, or answers to write."""
 
 
@@ -77,7 +77,7 @@ class LoadedModel(ABC):
         self,
         rules: Rules,
         vocabulary: Vocabulary,
-        tokenize: Callable[[Prompted], Prompt],
+        tokenize: Callable[[Prompted], PromptIds],
         *,
         limit: int,
         longest_answer: int | None = None,
@@ -94,7 +94,7 @@ class LoadedModel(ABC):
 
     @abstractmethod
     def run(
-        self, tasks: Sequence[Task], abandoned: Callable[[], bool]
+        self, tasks: Sequence[ModelTask], abandoned: Callable[[], bool]
     ) -> Sequence[AnyResponse | TextassayError]:
         """Answer tasks together."""
 
@@ -102,7 +102,7 @@ class LoadedModel(ABC):
     def close(self) -> None:
         """Free the model."""
 
-    def prepare(self, request: AnyRequest) -> Task:
+    def prepare(self, request: AnyRequest) -> ModelTask:
         """Return the task of a request, unless it cannot be answered."""
         if isinstance(request, Request):
             return self._writing(request)
@@ -121,7 +121,7 @@ class LoadedModel(ABC):
     def _writing(self, request: Request) -> Generation:
         answer = request.max_tokens or 1
 
-        def length(prompt: Prompt) -> int:
+        def length(prompt: PromptIds) -> int:
             # Encoder and decoder have their own positions: the longer of the two must fit.
             encoded = len(prompt.encoded)
             return max(encoded, answer) if encoded else len(prompt.ids) + answer
@@ -144,7 +144,7 @@ class LoadedModel(ABC):
 
     def answers(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[ModelTask],
         score: Callable[[list[Evaluation]], None],
         write: Callable[[list[Generation]], None],
     ) -> list[AnyResponse | TextassayError]:
@@ -157,7 +157,7 @@ class LoadedModel(ABC):
             write(generations)
         return [self._answer(task) for task in tasks]
 
-    def _answer(self, task: Task) -> AnyResponse | TextassayError:
+    def _answer(self, task: ModelTask) -> AnyResponse | TextassayError:
         try:
             return task.response(self._rules.name)
         except TextassayError as error:  # such as a token that the model rules out
@@ -282,7 +282,7 @@ class LocalModel(InProcessModel, Generic[E]):
     def _has_opened(self) -> None:
         """Do what is due once the model is loaded: nothing."""
 
-    def _loaded(self) -> E:
+    def _require_loaded(self) -> E:
         """Return what is loaded, or raise `ConfigurationError`."""
         if self._engine is None:
             raise ConfigurationError(

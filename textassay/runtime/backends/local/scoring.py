@@ -91,7 +91,7 @@ class Evaluation:
         return len(self.ids) - self.first
 
 
-class Prompt(Protocol):
+class PromptIds(Protocol):
     """A tokenized prompt that knows what follows it."""
 
     ids: Ids
@@ -133,7 +133,7 @@ class ScoringPlan(ABC):
 class ContinuationPlan(ScoringPlan):
     """How to score one given text; `spell` gives the text of a token."""
 
-    def __init__(self, prompt: Prompt, continuation: str, spell: Callable[[int], str]) -> None:
+    def __init__(self, prompt: PromptIds, continuation: str, spell: Callable[[int], str]) -> None:
         joint = prompt.followed_by(continuation)
         base = _base(prompt, [joint])
         if base == len(joint):
@@ -159,7 +159,7 @@ class ContinuationPlan(ScoringPlan):
 class ChoicesPlan(ScoringPlan):
     """How to score several given answers: a tree of token paths, each inner node evaluated once."""
 
-    def __init__(self, prompt: Prompt, choices: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, prompt: PromptIds, choices: Mapping[str, Sequence[str]]) -> None:
         joints = {
             label: [prompt.followed_by(form) for form in forms] for label, forms in choices.items()
         }
@@ -232,7 +232,7 @@ class ChoicesPlan(ScoringPlan):
         return ChoicesResponse(logprobs=logprobs, **self._fields(name))
 
 
-def _base(prompt: Prompt, joints: Sequence[Ids]) -> int:
+def _base(prompt: PromptIds, joints: Sequence[Ids]) -> int:
     """Return the place from which on continuations are counted."""
     # Text that follows may change the prompt's last tokens ("the" + "re"): what counts as
     # continuation begins where the ids part.
@@ -333,7 +333,7 @@ class Sampler:
             )
         return self._draw(np.where(allowed, row, -np.inf).astype(np.float32))
 
-    def accepted(self, token: int) -> None:
+    def accept(self, token: int) -> None:
         """Advance the grammar by `token`."""
         if self._grammar is not None:
             self._grammar.accept(token)
@@ -375,7 +375,7 @@ def nucleus(weights: LogitRow, top_p: float) -> NDArray[np.intp]:
         count = min(16 * count, len(weights))
 
 
-class Draft:
+class PartialAnswer:
     """One answer of at most `most` tokens while it grows."""
 
     def __init__(
@@ -398,19 +398,19 @@ class Draft:
         if token in self._vocabulary.end_ids:
             self.finish = "stop"
             return None
-        self._sampler.accepted(token)
+        self._sampler.accept(token)
         if self._alternatives is not None:
-            self._logprobs.append((len(self._bytes), self._described(row, token, total)))
+            self._logprobs.append((len(self._bytes), self._to_logprob(row, token, total)))
         self.tokens.append(token)
         piece = self._vocabulary.piece(token, special=self._special)
         self._bytes += piece
-        if self._stopped(len(piece)):
+        if self._find_stop(len(piece)):
             self.finish = "stop"
         elif len(self.tokens) >= self._most:
             self.finish = "length"
         return token if self.finish is None else None
 
-    def _stopped(self, fresh: int) -> bool:
+    def _find_stop(self, fresh: int) -> bool:
         for stop in self._stops:
             # A stop may begin in earlier tokens, so the search goes back by its own length.
             place = self._bytes.find(stop, max(0, len(self._bytes) - fresh - len(stop)))
@@ -419,7 +419,7 @@ class Draft:
                 return True
         return False
 
-    def _described(self, row: LogitRow, token: int, total: float) -> TokenLogprob:
+    def _to_logprob(self, row: LogitRow, token: int, total: float) -> TokenLogprob:
         count = min(self._alternatives or 0, len(row))
         best = np.argpartition(-row, count - 1)[:count] if count else np.empty(0, np.intp)
         best = best[np.argsort(-row[best], kind="stable")]
@@ -469,7 +469,7 @@ class Generation:
         self._seed = None if request.seed is None else request.seed + request.draw
         self._new_grammar = grammar
         self._grammars: list[Grammar] = []
-        self.drafts: list[Draft] = []
+        self.drafts: list[PartialAnswer] = []
         self.error: TextassayError | None = None
         """Why it failed, if it did beside others that did not."""
         self.truncated = 0
@@ -483,7 +483,7 @@ class Generation:
         """What tasks that share a prefix begin with."""
         return sort_key(self.ids)
 
-    def begin(self) -> list[Draft]:
+    def begin(self) -> list[PartialAnswer]:
         """Begin all samples."""
         for number in range(self.request.n):
             grammar = None if self._new_grammar is None else self._new_grammar()
@@ -495,7 +495,7 @@ class Generation:
                 seed=None if self._seed is None else (self._seed, number),
                 grammar=grammar,
             )
-            self.drafts.append(Draft(self._vocabulary, self.request, self._most, sampler))
+            self.drafts.append(PartialAnswer(self._vocabulary, self.request, self._most, sampler))
         return self.drafts
 
     def response(self, name: str) -> Response:

@@ -220,12 +220,12 @@ class PromptTokenizer:
         bos = self._vocabulary.bos if self._vocabulary.adds_bos else None
         head: list[Ids] = [] if bos is None else [np.array([bos], np.int32)]
         if request.prompt is not None:
-            return TokenizedPrompt(self, self._joined(head), request.prompt)
+            return TokenizedPrompt(self, self._join(head), request.prompt)
         pieces, text = self._messages(request.messages)
         # Many templates write the token that begins a text themselves; no training text has two.
         if head and pieces and pieces[0][0] == bos:
             head = []
-        return TokenizedPrompt(self, self._joined([*head, *pieces]), text)
+        return TokenizedPrompt(self, self._join([*head, *pieces]), text)
 
     def plain(self, text: str, *, remember: bool = True) -> Ids:
         """Return the ids of text in which nothing is a control token.
@@ -240,7 +240,7 @@ class PromptTokenizer:
             if match.group() in self._parsed_in_text:
                 pieces.append(text[start : match.start() + 1])
                 start = match.start() + 1
-        return self._joined(
+        return self._join(
             [self._vocabulary.encode(piece) for piece in [*pieces, text[start:]] if piece]
         )
 
@@ -259,7 +259,9 @@ class PromptTokenizer:
             raise RequestRefused(
                 "the messages contain every Unicode noncharacter from U+FDD0 to U+FDEF"
             )
-        rendered = self._template.render([self._marked(message, mark) for message in messages])
+        rendered = self._template.render(
+            [self._break_special(message, mark) for message in messages]
+        )
         pieces: list[Ids] = []
         text = ""
         for plain, token in self._split(rendered):
@@ -271,7 +273,7 @@ class PromptTokenizer:
                 text = ""
         return [piece for piece in pieces if len(piece)], text
 
-    def _marked(self, message: ChatMessage, mark: str) -> ChatMessage:
+    def _break_special(self, message: ChatMessage, mark: str) -> ChatMessage:
         """Break special tokens' names in a message, so that only the template's own are parsed."""
         if self._pattern is None:
             return message
@@ -294,7 +296,7 @@ class PromptTokenizer:
         yield rendered[start:].lstrip() if strip_left else rendered[start:], None
 
     @staticmethod
-    def _joined(pieces: Sequence[Ids]) -> Ids:
+    def _join(pieces: Sequence[Ids]) -> Ids:
         return np.concatenate([*pieces, np.empty(0, np.int32)]).astype(np.int32, copy=False)
 
 
@@ -327,7 +329,7 @@ class PrefixEncoder:
         if text in self._encoded:
             return self._encoded[text].ids
         earlier, shared = self._best_match(text)
-        encoded = self._extended(earlier, shared, text) if earlier else self._anew(text)
+        encoded = self._extend(earlier, shared, text) if earlier else self._anew(text)
         if encoded is None:
             return self._vocabulary.encode(text)
         self._remember(encoded)
@@ -398,7 +400,7 @@ class PrefixEncoder:
         border = _border_before(text, longest)
         return (self._encoded[best], border) if best is not None and border else (None, 0)
 
-    def _extended(self, earlier: Encoded, border: int, text: str) -> Encoded | None:
+    def _extend(self, earlier: Encoded, border: int, text: str) -> Encoded | None:
         """Return a text's ids: up to the border the earlier text's, then its own."""
         at = len(text[:border].encode())
         kept = int(np.searchsorted(earlier.ends, at, side="right"))
@@ -411,14 +413,14 @@ class PrefixEncoder:
             return None  # the whole text is refused likewise, and its error counts from its start
         ids = np.concatenate([earlier.ids[:kept], tail])
         ends = np.concatenate([earlier.ends[:kept], at + np.cumsum(self._lengths[tail])])
-        return self._checked(Encoded(text, ids, ends))
+        return self._verify(Encoded(text, ids, ends))
 
     def _anew(self, text: str) -> Encoded | None:
         ids = self._vocabulary.encode(text)
-        return self._checked(Encoded(text, ids, np.cumsum(self._lengths[ids]) - self._added_space))
+        return self._verify(Encoded(text, ids, np.cumsum(self._lengths[ids]) - self._added_space))
 
     @staticmethod
-    def _checked(encoded: Encoded) -> Encoded | None:
+    def _verify(encoded: Encoded) -> Encoded | None:
         """Return it unless its pieces do not spell the text, as when a character has no token."""
         spelled = int(encoded.ends[-1]) if len(encoded.ends) else 0
         # Without the exact place of each id in the text, later texts could be joined at the wrong

@@ -28,11 +28,16 @@ from textassay.runtime.backends.local.model import (
     AnyResponse,
     LoadedModel,
     LocalModel,
+    ModelTask,
     Rules,
-    Task,
     Truncate,
 )
-from textassay.runtime.backends.local.scoring import Draft, Evaluation, Generation, Prompt
+from textassay.runtime.backends.local.scoring import (
+    Evaluation,
+    Generation,
+    PartialAnswer,
+    PromptIds,
+)
 from textassay.runtime.backends.local.tokens import ChatTemplate, Ids, PromptTokenizer, Vocabulary
 from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue
 from textassay.runtime.errors import (
@@ -111,10 +116,10 @@ class TransformersVocabulary(Vocabulary):
         self._backend = backend
         self.size = int(backend.get_vocab_size())
         self._added = backend.get_added_tokens_decoder()
-        begins = self._added_around("x")[0]
+        begins = self._added_tokens("x")[0]
         self.bos = begins[0] if begins else None
         self.adds_bos = bool(begins)
-        self.end_mark = self._added_around("x")[1]
+        self.end_mark = self._added_tokens("x")[1]
         eos = tokenizer.eos_token_id
         self.eos = eos if isinstance(eos, int) else None
         self.end_ids = frozenset(() if self.eos is None else (self.eos,))
@@ -153,7 +158,7 @@ class TransformersVocabulary(Vocabulary):
             return bytes([int(match[1], 16)])
         return str(name).replace("\u2581", " ").encode()
 
-    def _added_around(self, text: str) -> tuple[list[int], list[int]]:
+    def _added_tokens(self, text: str) -> tuple[list[int], list[int]]:
         """Return the ids that the tokenizer's own template puts before and after a text."""
         plain = self._backend.encode(text, add_special_tokens=False).ids
         whole = self._backend.encode(text, add_special_tokens=True).ids
@@ -276,7 +281,7 @@ class EncodedPrompt:
         return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
 
 
-def _encoded_prompt(
+def _encode_prompt(
     tokenizer: PromptTokenizer, end_mark: Sequence[int], start: int, request: Prompted
 ) -> EncodedPrompt:
     ids = np.concatenate([tokenizer.prompt(request).ids, np.array(end_mark, np.int32)])
@@ -339,12 +344,12 @@ class LoadedTransformers(LoadedModel):
                 eos=vocabulary.tokenizer.eos_token or "",
             ),
         )
-        tokenize: Callable[[Prompted], Prompt] = tokenizer.prompt
+        tokenize: Callable[[Prompted], PromptIds] = tokenizer.prompt
         if self.is_encoder_decoder:
             self.start = model.config.decoder_start_token_id
             if not isinstance(self.start, int):
                 raise ConfigurationError(f"config.json of {label} names no decoder_start_token_id")
-            tokenize = partial(_encoded_prompt, tokenizer, vocabulary.end_mark, self.start)
+            tokenize = partial(_encode_prompt, tokenizer, vocabulary.end_mark, self.start)
         super().__init__(rules, vocabulary, tokenize, limit=self.length, longest_answer=MAX_ANSWER)
 
     @property
@@ -353,7 +358,7 @@ class LoadedTransformers(LoadedModel):
         return self._evaluated_tokens
 
     def run(
-        self, tasks: Sequence[Task], abandoned: Callable[[], bool]
+        self, tasks: Sequence[ModelTask], abandoned: Callable[[], bool]
     ) -> list[AnyResponse | TextassayError]:
         """Evaluate a batch; if memory runs out, its halves."""
         try:
@@ -385,7 +390,7 @@ class LoadedTransformers(LoadedModel):
         """Write the samples of all generations together, step by step."""
         drafts = [draft for generation in generations for draft in generation.begin()]
         owners = [n for n, one in enumerate(generations) for _ in one.drafts]
-        _Writer(self, [generation.ids for generation in generations], owners).run(drafts)
+        _Generator(self, [generation.ids for generation in generations], owners).run(drafts)
 
     # ---- scoring ----
 
@@ -407,7 +412,7 @@ class LoadedTransformers(LoadedModel):
 
     def _score_causal(self, batch: list[Evaluation]) -> None:
         ids = [one.ids for one in batch]
-        shared = self._shared(batch)
+        shared = self._shared_tokens(batch)
         past = None
         if shared:
             past = self._forward(ids[0][None, :shared], use_cache=True).past_key_values
@@ -415,13 +420,13 @@ class LoadedTransformers(LoadedModel):
         rest = [row[shared:] for row in ids]
         self._evaluated_tokens += shared + sum(map(len, rest))
         width = max(one.predicted for one in batch)
-        tokens, mask = self._padded(rest)
+        tokens, mask = self._pad(rest)
         output = self._forward(tokens, mask=mask, past=past, shared=shared, keep=width)
         logits = output.logits[:, -width:]
         for number, one in enumerate(batch):
             self._take(one, logits[number, width - one.predicted :])
 
-    def _shared(self, batch: Sequence[Evaluation]) -> int:
+    def _shared_tokens(self, batch: Sequence[Evaluation]) -> int:
         """Return how many leading tokens all rows share, 0 if too few to be worth a pass."""
         if len(batch) < 2:
             return 0
@@ -435,7 +440,7 @@ class LoadedTransformers(LoadedModel):
 
     def _score_seq2seq(self, batch: list[Evaluation]) -> None:
         hidden, mask, rows = self._encode([one.encoded for one in batch])
-        tokens, _ = self._padded([one.ids for one in batch], left=False)
+        tokens, _ = self._pad([one.ids for one in batch], left=False)
         self._evaluated_tokens += sum(len(one.ids) for one in batch)
         # a position never sees the padding behind it, so the decoder needs no mask
         logits = self._decode(hidden[rows], mask[rows], tokens).logits
@@ -470,7 +475,7 @@ class LoadedTransformers(LoadedModel):
         for prompt in prompts:
             distinct.setdefault(prompt.tobytes(), len(distinct))
         unique = [np.frombuffer(key, np.int32) for key in distinct]
-        tokens, mask = self._padded(unique, left=False)
+        tokens, mask = self._pad(unique, left=False)
         self._evaluated_tokens += sum(map(len, unique))
         encoder = self._model.get_encoder()
         hidden = encoder(input_ids=tokens, attention_mask=mask).last_hidden_state
@@ -522,7 +527,7 @@ class LoadedTransformers(LoadedModel):
             **more,
         )
 
-    def _padded(self, rows: Sequence[Ids], *, left: bool = True) -> tuple[Any, Any]:
+    def _pad(self, rows: Sequence[Ids], *, left: bool = True) -> tuple[Any, Any]:
         """Return rows as one tensor of ids, shape (n, longest), and its mask."""
         longest = max(map(len, rows))
         ids = np.zeros((len(rows), longest), np.int64)
@@ -534,7 +539,7 @@ class LoadedTransformers(LoadedModel):
         return self._torch.as_tensor(ids, device=device), self._torch.as_tensor(mask, device=device)
 
 
-class _Writer:
+class _Generator:
     """Answers of several requests that grow together, one token per step and row."""
 
     def __init__(
@@ -543,7 +548,7 @@ class _Writer:
         self._engine, self._prompts, self._owners = engine, prompts, list(owners)
         self._torch = engine._torch
 
-    def run(self, drafts: Sequence[Draft]) -> None:
+    def run(self, drafts: Sequence[PartialAnswer]) -> None:
         """Grow all drafts to their ends; finished rows leave the batch."""
         logits = self._begin()
         alive = list(range(len(drafts)))
@@ -572,8 +577,8 @@ class _Writer:
             self._past = EncoderDecoderCache(DynamicCache(), DynamicCache())
             start = engine.start
             tokens = torch.full((len(index), 1), start, device=engine.device)
-            return self._decoded(tokens)
-        tokens, mask = engine._padded(self._prompts)
+            return self._decode(tokens)
+        tokens, mask = engine._pad(self._prompts)
         engine._evaluated_tokens += int(mask.sum())
         output = engine._forward(tokens, mask=mask, use_cache=True)
         self._past, self._mask = output.past_key_values, mask[index]
@@ -585,13 +590,13 @@ class _Writer:
         new = self._torch.as_tensor(list(tokens), device=engine.device)[:, None]
         engine._evaluated_tokens += len(new)
         if engine.is_encoder_decoder:
-            return self._decoded(new)
+            return self._decode(new)
         self._mask = self._torch.cat([self._mask, self._mask.new_ones((len(new), 1))], dim=1)
         output = engine._forward(new, mask=self._mask, past=self._past)
         self._past = output.past_key_values
         return output.logits[:, -1]
 
-    def _decoded(self, tokens: Any) -> Any:
+    def _decode(self, tokens: Any) -> Any:
         output = self._engine._decode(self._hidden, self._mask, tokens, past=self._past)
         self._past = output.past_key_values
         return output.logits[:, -1]
@@ -649,7 +654,7 @@ class TransformersModel(LocalModel[LoadedTransformers]):
 
         Known once the model is open.
         """
-        model = self._loaded()
+        model = self._require_loaded()
         return {
             "backend": "transformers",
             "files": model.digest,

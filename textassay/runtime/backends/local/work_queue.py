@@ -39,7 +39,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Engine(Protocol):
+class BatchRunner(Protocol):
     """What a queue owns; all calls come from its thread."""
 
     def prepare(self, item: Any, /) -> Any:
@@ -58,10 +58,10 @@ class Engine(Protocol):
         ...
 
 
-E = TypeVar("E", bound=Engine)
+E = TypeVar("E", bound=BatchRunner)
 
 
-class Entry(Generic[Item, Result]):
+class QueuedRequest(Generic[Item, Result]):
     """A request in the queue, with the future that its caller awaits.
 
     The future is pending until the result is delivered, so it can be canceled until then.
@@ -91,20 +91,20 @@ class Order(ABC):
     """Prepared requests that wait, and in which order and batches they run."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Any, int, Entry[Any, Any]]] = []
+        self._waiting: list[tuple[Any, int, QueuedRequest[Any, Any]]] = []
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def __iter__(self) -> Iterator[Entry[Any, Any]]:
+    def __iter__(self) -> Iterator[QueuedRequest[Any, Any]]:
         return (entry for _, _, entry in self._waiting)
 
     @abstractmethod
-    def add(self, entry: Entry[Any, Any]) -> None:
+    def add(self, entry: QueuedRequest[Any, Any]) -> None:
         """Add a request."""
 
     @abstractmethod
-    def take(self) -> list[Entry[Any, Any]]:
+    def take(self) -> list[QueuedRequest[Any, Any]]:
         """Take the next batch; canceled requests are dropped, so it may be empty."""
 
 
@@ -127,7 +127,7 @@ class WorkQueue(Generic[E, Item, Result]):
         self._open_engine, self._order, self._name = open_engine, order, name
         self._next_turn_seconds = next_turn_seconds
         self._wake = threading.Condition()
-        self._inbox: deque[Entry[Item, Result]] = deque()
+        self._inbox: deque[QueuedRequest[Item, Result]] = deque()
         self._opening: Future[E] | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -141,7 +141,7 @@ class WorkQueue(Generic[E, Item, Result]):
         """Return the engine, opened once for all who wait for it; their canceling stops nothing."""
         with self._wake:
             opening = self._start()
-        return opening.result() if opening.done() else await shared_result(opening)
+        return opening.result() if opening.done() else await await_shared(opening)
 
     async def ask(self, items: Sequence[Item]) -> list[Result]:
         """Answer requests, in order."""
@@ -157,7 +157,8 @@ class WorkQueue(Generic[E, Item, Result]):
         with self._wake:
             self._start()
             entries = [
-                Entry[Item, Result](item, self._submitted + n) for n, item in enumerate(items)
+                QueuedRequest[Item, Result](item, self._submitted + n)
+                for n, item in enumerate(items)
             ]
             self._submitted += len(entries)
             self._inbox.extend(entries)
@@ -209,7 +210,7 @@ class WorkQueue(Generic[E, Item, Result]):
 
     def _work(self, opening: Future[E]) -> None:
         try:
-            engine = self._opened()
+            engine = self._open()
         except BaseException as error:  # handed to whoever waits for the engine
             self._fail(opening, error)
         else:
@@ -225,7 +226,7 @@ class WorkQueue(Generic[E, Item, Result]):
         finally:
             atexit.unregister(self._join_at_exit)
 
-    def _opened(self) -> E:
+    def _open(self) -> E:
         engine = self._open_engine()
         if self._closed:
             engine.close()
@@ -258,7 +259,7 @@ class WorkQueue(Generic[E, Item, Result]):
                 entry.deliver(error)
         return not self._closed
 
-    def _run(self, engine: E, batch: list[Entry[Item, Result]]) -> None:
+    def _run(self, engine: E, batch: list[QueuedRequest[Item, Result]]) -> None:
         def abandoned() -> bool:
             return self._closed or all(entry.future.cancelled() for entry in batch)
 
@@ -273,7 +274,7 @@ class WorkQueue(Generic[E, Item, Result]):
         for entry, result in zip(batch, results, strict=True):
             entry.deliver(result)
 
-    def _await_next_turn(self, batch: list[Entry[Item, Result]]) -> None:
+    def _await_next_turn(self, batch: list[QueuedRequest[Item, Result]]) -> None:
         """Wait until a chain's next request is there, or none will come, but not for long.
 
         It is asked only after the answer has reached the event loop, and by then another request
@@ -284,7 +285,7 @@ class WorkQueue(Generic[E, Item, Result]):
         if len(batch) > 1 or chain is None or not batch[0].has_next:
             return
 
-        def is_next(entry: Entry[Item, Result]) -> bool:
+        def is_next(entry: QueuedRequest[Item, Result]) -> bool:
             return entry.chain is chain and not entry.future.cancelled()
 
         if self._next_turn_seconds and not any(map(is_next, self._order)):
@@ -316,19 +317,19 @@ class PrefixOrder(Order):
     def __init__(self, most: int = 1) -> None:
         super().__init__()
         self._most = most  # that run together
-        self._arrivals: deque[tuple[int, bytes, Entry[Any, Any]]] = deque()
+        self._arrivals: deque[tuple[int, bytes, QueuedRequest[Any, Any]]] = deque()
         self._last = b""
         self._turn = self._last_preferred = 0
 
-    def add(self, entry: Entry[Any, Any]) -> None:
+    def add(self, entry: QueuedRequest[Any, Any]) -> None:
         """Add a request."""
         key: bytes = entry.prepared.key
         insort(self._waiting, (key, entry.number, entry))
         self._arrivals.append((self._turn, key, entry))
 
-    def take(self) -> list[Entry[Any, Any]]:
+    def take(self) -> list[QueuedRequest[Any, Any]]:
         """Take the next request, and those that follow it in order."""
-        batch: list[Entry[Any, Any]] = []
+        batch: list[QueuedRequest[Any, Any]] = []
         self._turn += 1
         place = self._next() if self._waiting else 0
         while self._waiting and len(batch) < self._most:
@@ -376,15 +377,15 @@ class LengthOrder(Order):
         super().__init__()
         self._batch_tokens = batch_tokens
 
-    def add(self, entry: Entry[Any, Any]) -> None:
+    def add(self, entry: QueuedRequest[Any, Any]) -> None:
         """Add a request."""
         self._waiting.append((len(entry.prepared), entry.number, entry))
 
-    def take(self) -> list[Entry[Any, Any]]:
+    def take(self) -> list[QueuedRequest[Any, Any]]:
         """Take the oldest request and those of like length."""
         waiting = [one for one in self._waiting if not one[2].future.cancelled()]
         own = waiting[0][0] if waiting else 0
-        batch: dict[int, Entry[Any, Any]] = {}
+        batch: dict[int, QueuedRequest[Any, Any]] = {}
         longest = tokens = 0
         # the oldest is the first, as sorting leaves equals in the order in which they came
         for length, number, entry in sorted(waiting, key=lambda one: abs(one[0] - own)):
@@ -401,7 +402,7 @@ class LengthOrder(Order):
         return list(batch.values())
 
 
-async def shared_result(future: Future[T]) -> T:
+async def await_shared(future: Future[T]) -> T:
     """Await a thread's future that others may await too: canceling one waiter leaves it alone."""
     loop = asyncio.get_running_loop()
     # told that there is a result rather than given it: asyncio would complain at length of an error

@@ -1,0 +1,358 @@
+"""Agreement at three levels, its intervals, and tests of the difference between two judges."""
+
+import math
+from typing import get_args
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from benchmarks.coverage import World, coverage, false_alarms
+from benchmarks.coverage_designs import HEAVIEST, agreeing
+from tests.benchmark_data import benchmark
+from textassay import agreement
+from textassay.agreement.correlation import Coefficient, kendall, pair_up, pearson, spearman
+from textassay.agreement.intervals import coefficient_interval, draw_counts, resample
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+
+LEVELS = ["dataset", "group", "system"]
+COEFFICIENTS = get_args(Coefficient)
+NOTHING = dict.fromkeys(COEFFICIENTS)
+
+
+def coefficients(found):
+    return [getattr(found, name) for name in COEFFICIENTS]
+
+
+def test_three_levels_by_hand():
+    """Two documents by three systems, and a third document on which the judge says 3 to all."""
+    scores = [1, 2, 3, 3, 2, 1, 3, 3, 3]
+    human = [1, 2, 4, 1, 2, 4, 1, 2, 3]
+    groups, systems = list("aaabbbccc"), list("xyzxyzxyz")
+    at = {
+        level: agreement.correlate(scores, human, groups=groups, systems=systems, level=level)
+        for level in LEVELS
+    }
+    assert (at["group"].groups, at["group"].groups_skipped) == (2, 1)
+    assert at["group"].kendall == 0  # +1 in document a, -1 in b, c does not count
+    assert at["group"].pearson == pytest.approx(0, abs=1e-15)
+    assert at["system"].systems == 3
+    assert coefficients(at["system"]) == [None] * 3  # all means of the scores are 7/3
+    assert at["dataset"].pearson == pytest.approx(scipy.stats.pearsonr(scores, human).statistic)
+    assert (at["dataset"].groups, at["dataset"].groups_skipped, at["dataset"].n) == (3, 0, 9)
+
+
+def test_rows_without_both_numbers_are_left_out_and_counted():
+    """Unscored rows lower the coverage, unrated ones do not; without any row nothing is defined."""
+    found = agreement.correlate([1, None, 3, float("nan"), 5, 9], [1, 2, 3, 4, 4, None])
+    assert (found.n, found.coverage, found.spearman) == (3, 3 / 5, 1)
+    nothing = agreement.correlate([1, 2], [None, None])
+    assert (nothing.n, nothing.coverage, *coefficients(nothing)) == (0, None, None, None, None)
+    constant = agreement.correlate(
+        [1, 1, 2, 2], [1, 2, 1, 2], groups="aabb", level="group", bootstrap=5
+    )
+    assert (constant.groups, constant.groups_skipped, constant.pearson) == (0, 2, None)
+    assert constant.ci == NOTHING
+
+
+def test_system_means_do_not_break_ties():
+    """A running sum of ten times 0.1 differs from 0.1 in the last digit, and tau changes."""
+    scores, human = [0.1] * 10 + [0.1, 0.5], [1.0] * 10 + [2.0, 3.0]
+    found = agreement.correlate(scores, human, systems=["a"] * 10 + ["b", "c"], level="system")
+    assert found.kendall == pytest.approx(2 / math.sqrt(2 * 3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        ({"level": "summary"}, UnknownName, "dataset, group, system"),
+        ({"level": "group"}, ConfigurationError, "groups"),
+        ({"level": "system"}, ConfigurationError, "systems"),
+        ({"level": "system", "systems": [None, None, None]}, ConfigurationError, "none has one"),
+        ({"level": "group", "groups": ["a", None, "a"]}, DataError, "row 1"),
+        ({"level": "group", "groups": ["a", "a"]}, DataError, "as long as"),
+        ({"bootstrap": -1}, ConfigurationError, "at least 1 resample"),
+    ],
+)
+def test_what_cannot_be_done_says_why(arguments, error, says):
+    with pytest.raises(error, match=says):
+        agreement.correlate([1, 2, 3], [1, 2, 3], **arguments)
+
+
+@pytest.mark.parametrize(
+    ("aspect", "dataset", "group", "skipped"),
+    [
+        ("coherence", 0.424, 0.432, 2),
+        ("consistency", 0.621, 0.633, 22),
+        ("fluency", 0.601, 0.598, 3),
+        ("relevance", 0.455, 0.433, 19),
+    ],
+)
+def test_pearson_of_gpt4_on_summeval(aspect, dataset, group, skipped):
+    """Recorded scores give their published numbers, at data set and at document level."""
+    rows = benchmark("summeval/summeval.jsonl.gz")
+    scores = [row["metrics"].get(f"gpt-4-0314/rts/{aspect}") for row in rows]
+    human = [row["human"][aspect] for row in rows]
+    groups = [row["group"] for row in rows]
+    pooled = agreement.correlate(scores, human, groups=groups)
+    assert (pooled.n, pooled.coverage) == (1200, 0.75)
+    assert pooled.pearson == pytest.approx(dataset, abs=5e-4)
+    per_document = agreement.correlate(scores, human, groups=groups, level="group")
+    assert per_document.pearson == pytest.approx(group, abs=5e-4)
+    assert (per_document.groups, per_document.groups_skipped) == (100 - skipped, skipped)
+
+
+def test_system_level_tau_is_a_fraction_of_the_pairs():
+    """Of 120 pairs of 16 systems, one ties in fluency and one in the overall score.
+
+    So tau-b is k/120 for coherence and k/sqrt(119 * 120) for the two with a tie, with whole k.
+    """
+    rows = benchmark("summeval/summeval.jsonl.gz")
+    systems = [row["system"] for row in rows]
+    metric = [row["metrics"]["computed/rouge1_f"] for row in rows]
+    aspects = ("coherence", "consistency", "fluency", "relevance")
+    tied = math.sqrt(119 * 120)
+    for aspect, pairs in (("coherence", 120), ("fluency", tied), ("overall", tied)):
+        human = [
+            math.fsum(row["human"][name] for name in aspects) / 4
+            if aspect == "overall"
+            else row["human"][aspect]
+            for row in rows
+        ]
+        tau = agreement.correlate(metric, human, systems=systems, level="system").kendall
+        assert tau * pairs == pytest.approx(round(tau * pairs), abs=1e-9)
+
+
+def test_topical_chat_groundedness_skips_six_dialogues():
+    rows = benchmark("topical_chat/topical_chat.jsonl")
+    human = [row["human"]["groundedness"] for row in rows]
+    noise = np.random.default_rng(0).normal(size=len(rows))
+    found = agreement.correlate(noise, human, groups=[row["group"] for row in rows], level="group")
+    assert (found.groups, found.groups_skipped) == (54, 6)
+
+
+def panel(seed, *, documents=20, systems=5, decimals=None):
+    """Scores and ratings of every system on every document; documents differ in difficulty."""
+    rng = np.random.default_rng(seed)
+    hard, good = rng.normal(size=documents)[:, None], np.linspace(-0.7, 0.7, systems)[None, :]
+    human = hard + good + rng.normal(size=(documents, systems))
+    scores = human + hard + rng.normal(size=human.shape)
+    if decimals is not None:
+        scores, human = np.round(scores, decimals), np.round(human, decimals)
+    groups = np.repeat(np.arange(documents), systems)
+    return scores.ravel(), human.ravel(), groups, np.tile(np.arange(systems), documents)
+
+
+@pytest.mark.parametrize("level", ["dataset", "group"])
+@pytest.mark.parametrize("decimals", [0, None])
+def test_a_resample_equals_the_coefficient_of_its_rows(level, decimals):
+    scores, human, groups, systems = panel(1, documents=12, decimals=decimals)
+    pairs = pair_up(scores, human, groups=groups, systems=systems)
+    values = resample(pairs, level, resamples=15, seed=4)
+    counts = draw_counts(12, 15, np.random.default_rng(4))
+    for column in range(15):
+        drawn = np.repeat(np.arange(12), counts[:, column].astype(int))
+        rows = np.concatenate([np.flatnonzero(groups == g) for g in drawn])
+        copy = np.repeat(np.arange(12), 5)  # a document drawn twice is two documents
+        point = agreement.correlate(
+            scores[rows], human[rows], groups=copy, systems=systems[rows], level=level
+        )
+        for name in COEFFICIENTS:
+            expected = getattr(point, name)
+            got = values[name][column]
+            assert np.isnan(got) if expected is None else got == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_seed_fixes_the_interval(level):
+    scores, human, groups, systems = panel(2)
+
+    def found(seed):
+        return agreement.correlate(
+            scores, human, groups=groups, systems=systems, level=level, bootstrap=200, seed=seed
+        )
+
+    first = found(7)
+    assert first.ci == found(7).ci
+    assert (first.ci != found(8).ci) == (level == "dataset")  # the others need no resamples
+    if level == "system":  # of five systems
+        assert first.ci == NOTHING
+        return
+    for name, (low, high) in first.ci.items():
+        assert low <= getattr(first, name) <= high
+
+
+def test_rows_of_one_source_are_drawn_together():
+    rng = np.random.default_rng(5)
+    human = rng.normal(size=30)
+    scores = human + rng.normal(size=30)
+    x, y, groups = (np.repeat(side, 20) for side in (scores, human, np.arange(30)))
+
+    def width(x, y, **arguments):
+        low, high = agreement.correlate(x, y, bootstrap=500, **arguments).ci["pearson"]
+        return high - low
+
+    assert width(x, y, groups=groups) == pytest.approx(width(scores, human), rel=1e-9)
+    assert width(x, y) < 0.4 * width(x, y, groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("level", "says"),
+    [
+        ("dataset", "5 groups, found 4"),
+        ("group", "15 groups with a coefficient, found 4"),
+        ("system", "10 systems, found 5"),
+    ],
+)
+def test_too_few_groups_or_systems_have_no_interval_and_say_so(level, says):
+    """Below these numbers simulated intervals do not hold what they promise."""
+    scores, human, groups, systems = panel(2, documents=4, systems=5)
+    found = agreement.correlate(
+        scores, human, groups=groups, systems=systems, level=level, bootstrap=50
+    )
+    assert found.ci == NOTHING
+    assert says in found.note
+
+
+def test_systems_that_differ_by_chance_or_are_two_have_no_interval():
+    """Two points lie on a line whatever they are, so not even a coefficient."""
+    scores, human = np.random.default_rng(1).normal(size=(2, 400))
+    groups, systems = np.arange(400) // 10, np.arange(400) % 10
+    found = agreement.correlate(
+        scores, human, groups=groups, systems=systems, level="system", bootstrap=1
+    )
+    assert (found.ci, "by chance" in found.note) == (NOTHING, True)
+    systems = list("xy" * 6)
+    found = agreement.correlate(range(12), range(12), systems=systems, level="system", bootstrap=10)
+    assert coefficients(found) == [None] * 3
+    assert "needs at least 3 systems, found 2" in found.note
+
+
+def test_an_interval_needs_half_the_resamples():
+    assert coefficient_interval(0.9, np.array([1.0, np.nan, np.nan]), 20) is None
+    low, high = coefficient_interval(0.5, np.array([0.4, 0.6, 0.5, np.nan]), 20)
+    assert -1 < low < 0.5 < high < 1
+
+
+def test_weights_far_apart_stay_exact():
+    rng = np.random.default_rng(0)
+    scores = np.append(rng.normal(size=30), 1e9)
+    human = np.append(rng.normal(size=30), 0)
+    values = resample(pair_up(scores, human), "dataset", resamples=60, seed=1)["pearson"]
+    counts = draw_counts(31, 60, np.random.default_rng(1)).astype(int)
+    for column in np.flatnonzero(counts[-1] == 0):
+        rows = np.repeat(np.arange(31), counts[:, column])
+        assert values[column] == pytest.approx(pearson(scores[rows], human[rows]), abs=1e-6)
+    assert None not in (spearman(scores, human), kendall(scores, human))
+
+
+@pytest.mark.parametrize(
+    ("level", "documents", "systems"),
+    [("dataset", 6, 5), ("dataset", 30, 5), ("group", 30, 8), ("system", 40, 10)],
+)
+def test_a_95_percent_interval_holds_the_truth(level, documents, systems):
+    """Of clustered, skewed ratings; at system level it may hold it more often, never less."""
+    counts = coverage(World(systems=systems), level, documents, draws=300, resamples=100)
+    for name, (held, given) in counts.items():
+        assert given > 150, name
+        assert 0.91 <= held / given <= (1.0 if level == "system" else 0.995), (name, held, given)
+
+
+def test_intervals_over_sources_of_one_to_forty_rows_hold_the_truth():
+    """Resamples of the sources, with t on their number less one, hold it in 91 % of 500 draws."""
+    for name, found in agreeing(120, 40, top=0.3, heaviest=HEAVIEST).items():
+        held, given = found.plain
+        assert given > 110, name
+        assert held / given >= 0.915, name
+
+
+def test_intervals_from_ratings_that_are_mostly_equal_have_a_note():
+    """Nine in ten are the top grade; of 12 sources too few have another one."""
+    for found in agreeing(30, 12, top=0.9, heaviest=None).values():
+        assert found.warned[1] > 9 * found.plain[1]
+
+
+@pytest.mark.parametrize(("level", "documents"), [("dataset", 8), ("group", 20), ("system", 30)])
+def test_equally_good_judges_are_rarely_told_apart(level, documents):
+    found, given = false_alarms(World(systems=10), level, documents, draws=200)
+    assert given > 180
+    assert found / given <= 0.11
+
+
+def test_williams_gives_steigers_example_and_one_by_hand():
+    """Steiger (1980), case A: n = 103, r = .4, .5 and .1 between: t(100) = -.89, p = .37.
+
+    By hand: r = .8 and .6, r between .5, n = 12: K = 1 - .64 - .36 - .25 + .48 = .23, r-bar squared
+    .49, t = .2 * sqrt(11 * 1.5 / (2 * (11 / 9) * .23 + .49 * .125)) = 1.02689...
+    """
+    found = agreement.williams(0.4, 0.5, 0.1, 103)
+    assert (round(found.t, 2), found.df, round(found.p, 2)) == (-0.89, 100, 0.37)
+    found = agreement.williams(0.8, 0.6, 0.5, 12)
+    assert found.t == pytest.approx(0.2 * math.sqrt(16.5 / (22 / 9 * 0.23 + 0.06125)), abs=1e-12)
+    assert found.df == 9
+    assert agreement.williams(0.6, 0.8, 0.5, 12).t == pytest.approx(-found.t)
+    assert agreement.williams(0.5, 0.5, 1.0, 50) is agreement.williams(0.5, 0.6, 0.1, 3) is None
+    with pytest.raises(DataError, match="between -1 and 1"):
+        agreement.williams(1.5, 0.5, 0.1, 20)
+
+
+def test_a_better_judge_is_found_and_sides_are_symmetric():
+    rng = np.random.default_rng(0)
+    human = rng.normal(size=300)
+    good, bad = human + rng.normal(size=300), human + 4 * rng.normal(size=300)
+    groups = np.arange(300) // 5
+    found = agreement.compare(good, bad, human, groups=groups, bootstrap=500)
+    back = agreement.compare(bad, good, human, groups=groups, bootstrap=500)
+    for one, other in zip(coefficients(found), coefficients(back), strict=True):
+        assert one.difference == one.a - one.b > 0
+        assert one.ci[0] > 0
+        assert one.p == pytest.approx(2 / 501)
+        assert (other.difference, other.p) == (-one.difference, one.p)
+        assert other.ci == pytest.approx((-one.ci[1], -one.ci[0]))
+    assert found.pearson.williams is None  # rows share groups
+    alone = agreement.compare(good, bad, human, bootstrap=50)
+    assert alone.pearson.williams.p < 1e-6
+    assert alone.spearman.williams is None
+
+
+def test_equal_judges_of_clustered_rows_are_rarely_told_apart():
+    """Rows of documents that both misread alike, taken as independent, differ in a third."""
+    by_groups = by_rows = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        shared = rng.normal(size=(3, 12, 1))
+        human, a, b = shared * 1.5 + rng.normal(size=(3, 12, 12)) * 0.6
+        a, b = a + human * 0.5, b + human * 0.5
+        groups = np.repeat(np.arange(12), 12)
+        flat = [side.ravel() for side in (a, b, human)]
+        by_groups += (
+            agreement.compare(*flat, groups=groups, bootstrap=150, seed=seed).pearson.p < 0.05
+        )
+        by_rows += agreement.compare(*flat, bootstrap=20, seed=seed).pearson.williams.p < 0.05
+    assert by_groups <= 12
+    assert by_rows >= 30
+
+
+def test_the_same_scores_do_not_differ_in_any_unit():
+    """In another unit coefficients differ in the last bits, and so do those of every resample."""
+    x, y = [1, 2, 3, 4, 5], [1, 3, 2, 5, 4]
+    found = agreement.compare(x, x, y, bootstrap=100)
+    assert (found.pearson.difference, found.pearson.p, found.pearson.williams) == (0, 1, None)
+    human, scores = np.random.default_rng(0).normal(size=(2, 40))
+    other = 0.37 * scores + 1 / 3
+    assert agreement.pearson(scores, human) != agreement.pearson(other, human)
+    for one in coefficients(agreement.compare(scores, other, human, bootstrap=200)):
+        assert (one.difference, one.ci, one.p) == (0.0, (0.0, 0.0), 1.0)
+
+
+def test_only_rows_with_both_scores_count_and_a_constant_side_is_undefined():
+    found = agreement.compare(
+        [1, None, 3, 4, 5], [2, 3, None, 5, 4], [1, 2, 3, 5, None], bootstrap=20
+    )
+    assert found.n == 2
+    one = agreement.compare([1, 1, 1], [1, 2, 3], [1, 2, 3], bootstrap=20).pearson
+    assert (one.a, one.b, one.difference, one.p) == (None, 1, None, None)
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        agreement.compare([1, 2], [2, 1], [1, 2], bootstrap=0)
+    with pytest.raises(DataError, match="equally long"):
+        agreement.compare([1, 2], [2, 1, 3], [1, 2])

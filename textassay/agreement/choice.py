@@ -1,0 +1,316 @@
+"""How often the text that a score puts first in its group is the one that people find best.
+
+Knows arrays and groups; nothing of examples or files. A group is a question with several answers,
+or a pair of texts. Of each group the measure is the share of people's best among the texts with the
+highest score: 1 if the score chooses right, 1/2 if the right text ties with another one, as in
+RewardBench 2 (Malik et al. 2025, arXiv 2506.01937). Counted as wrong instead (`strict`), ties
+change the order of judges: one that says "equal" loses to one that guesses.
+
+Texts that nobody rated take no part. A group in which a rated text has no score is left out and
+counted, and so is one in which people find all texts equally good, which shows no best one.
+
+Intervals are Student's t over groups, or over what groups belong to. Where fewer than ten groups
+are chosen right, or wrong, they hold Jeffreys' interval, too: groups that are all chosen right do
+not show how many others are. `benchmarks/coverage_choices.py` shows their coverage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textassay.agreement.correlation import Codes, Floats, NumbersLike, RowLabels, finite_array
+from textassay.agreement.intervals import (
+    CONFIDENCE,
+    MIN_DEFINED_GROUPS,
+    Interval,
+    effective_number,
+    t_quantile,
+)
+from textassay.agreement.labels import Measure
+from textassay.agreement.significance import Difference, two_sided
+from textassay.runtime.errors import DataError
+
+_FEW = 10
+"""Groups that are chosen right, or wrong, below which a share is not normal (a rule of thumb)."""
+_ROUNDING = 1e-9
+"""Scores of one group that differ by less, such as two weighted means, differ by rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """Texts to choose from, a row for each."""
+
+    rows: Codes
+    """Number of the example that each row is of."""
+    second: NDArray[np.bool_]
+    """Whether the row is the second text of a pair, whose score is 1 less that of the first."""
+    groups: Sequence[Hashable | None]
+    """What each row is chosen from; `None` for rows that take no part."""
+    units: Sequence[Hashable | None]
+    """What each row's group belongs to; `None` for groups that belong to nothing."""
+    sided: bool
+    """Whether groups are pairs."""
+
+    def column(self, values: NumbersLike) -> Floats:
+        """Return the value of each row from those of the examples."""
+        own = finite_array(values, "scores")[self.rows]
+        return np.where(self.second, 1 - own, own)
+
+
+def alternatives(
+    paired: Sequence[bool], groups: RowLabels | None, *, by_group: bool = True
+) -> Iterator[Alternatives]:
+    """Yield the pairs among the examples, and the groups of those that are none.
+
+    Args:
+        paired: Whether each example is a pair of texts, length n.
+        groups: What each example belongs to, length n; `None` if nothing is known.
+        by_group: Whether texts that are no pairs are to be chosen from their groups.
+    """
+    is_pair = np.asarray(paired, bool)
+    units = [None] * len(is_pair) if groups is None else list(groups)
+    if is_pair.any():
+        rows = np.repeat(np.flatnonzero(is_pair), 2)
+        second = np.arange(len(rows)) % 2 == 1
+        yield Alternatives(rows, second, rows.tolist(), [units[at] for at in rows], sided=True)
+    if by_group and groups is not None and not is_pair.all():
+        rows = np.flatnonzero(~is_pair)
+        own = [units[at] for at in rows]
+        yield Alternatives(rows, np.zeros(len(rows), bool), own, own, sided=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceAgreement:
+    """How often a score chooses what people find best."""
+
+    n: int
+    """Groups that count."""
+    texts: int
+    """Texts in them."""
+    choice: Measure
+    """Mean share of people's best among the texts that the score puts first; `constant` is that of
+    a score that is equal for all texts, or of always taking the same side of pairs."""
+    strict: Measure
+    """Share of the groups in which all texts that the score puts first are among people's best."""
+    tied: float | None
+    """Share of the groups in which the score puts several texts first; `None` without groups."""
+    unscored: int = 0
+    """Groups left out because a rated text has no score."""
+    undecided: int = 0
+    """Groups left out because people find all their texts equally good."""
+    note: str | None = None
+    """Why there is no interval; `None` if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Groups of rated texts that are all scored by every judge."""
+
+    shares: list[Floats]
+    """Share of people's best among the texts put first, shape (groups,) for each judge."""
+    strict: list[Floats]
+    """Whether these are all among people's best, shape (groups,) for each judge."""
+    tied: list[Floats]
+    """Whether these are several texts, shape (groups,) for each judge."""
+    chance: float | None
+    """Mean share of the best constant; `None` without groups."""
+    units: Codes
+    """Code of what each group belongs to, shape (groups,)."""
+    texts: int
+    """Texts in the groups."""
+    unscored: int
+    """Groups left out because a rated text has no score."""
+    undecided: int
+    """Groups left out because people find all their texts equally good."""
+
+
+def choices_of(
+    judges: list[Floats],
+    human: Floats,
+    groups: RowLabels,
+    *,
+    units: RowLabels | None = None,
+    sided: bool = False,
+) -> Choices:
+    """Return each judge's choices in groups of rated texts.
+
+    Args:
+        judges: Scores, shape (n,) each; NaN if unscored.
+        human: Ratings, shape (n,); NaN if unrated.
+        groups: What each row is chosen from, length n; rows with `None` take no part.
+        units: What each row's group belongs to, length n; each group by itself if absent.
+        sided: Whether the first row of a group is one side, as the `output` of pairs is.
+    """
+    at: dict[object, list[int]] = {}
+    for row, group in enumerate(groups):
+        if group is not None and not np.isnan(human[row]):
+            at.setdefault(group, []).append(row)
+    found: list[tuple[list[int], Floats]] = []
+    unscored = undecided = 0
+    for rows in at.values():
+        if len(rows) < 2:
+            continue
+        best = human[rows] >= human[rows].max() - _ROUNDING
+        if best.all():
+            undecided += 1
+        elif any(np.isnan(scores[rows]).any() for scores in judges):
+            unscored += 1
+        else:
+            found.append((rows, best))
+    per_judge = []
+    for scores in judges:
+        first = [scores[rows] >= scores[rows].max() - _ROUNDING for rows, _ in found]
+        hits = [float(best[top].mean()) for top, (_, best) in zip(first, found, strict=True)]
+        ties = [float(top.sum() > 1) for top in first]
+        per_judge.append((np.array(hits), np.array(ties)))
+    keys = [rows[0] if units is None else units[rows[0]] for rows, _ in found]
+    numbers = {key: code for code, key in enumerate(dict.fromkeys(keys))}
+    # a group that belongs to nothing is a unit of its own
+    codes = [len(keys) + i if key is None else numbers[key] for i, key in enumerate(keys)]
+    constants = [np.mean([best.mean() for _, best in found])] if found else []
+    if sided and found:
+        constants += [np.mean([best[side] for _, best in found]) for side in (0, 1)]
+    return Choices(
+        shares=[hits for hits, _ in per_judge],
+        strict=[(hits == 1).astype(float) for hits, _ in per_judge],
+        tied=[ties for _, ties in per_judge],
+        chance=float(max(constants)) if constants else None,
+        units=np.unique(codes, return_inverse=True)[1],
+        texts=sum(len(rows) for rows, _ in found),
+        unscored=unscored,
+        undecided=undecided,
+    )
+
+
+def choice_agreement(
+    scores: NumbersLike,
+    human: NumbersLike,
+    groups: RowLabels,
+    *,
+    units: RowLabels | None = None,
+    sided: bool = False,
+) -> ChoiceAgreement:
+    """Return how often a score chooses what people find best.
+
+    Args:
+        scores: Shape (n,); `None` or NaN if a row is unscored.
+        human: Shape (n,); `None` or NaN if a row is unrated.
+        groups: What each row is chosen from, length n; rows with `None` take no part.
+        units: What each row's group belongs to (its source), length n; each group by itself if
+            absent.
+        sided: Whether the first row of a group is one side, as the `output` of pairs is.
+
+    Raises:
+        DataError: Lengths differ, or a number is infinite.
+
+    Example:
+        >>> found = choice_agreement([1, 2, 2, 1], [0, 1, 1, 0], ["a", "a", "b", "b"])
+        >>> found.choice.value, found.choice.constant
+        (1.0, 0.5)
+    """
+    x, y = _columns([scores], human, groups)
+    found = choices_of(x, y, groups, units=units, sided=sided)
+    n = len(found.units)
+    value, strict = found.shares[0], found.strict[0]
+    note = None
+    if n and (units_seen := _count(found.units)) < MIN_DEFINED_GROUPS:
+        note = (
+            f"no interval of choices: needs at least {MIN_DEFINED_GROUPS} groups, found"
+            f" {units_seen}"
+        )
+    return ChoiceAgreement(
+        n=n,
+        texts=found.texts,
+        choice=Measure(_mean(value), _interval(value, found.units), found.chance),
+        # a constant ties everywhere, and a tie is strictly wrong
+        strict=Measure(_mean(strict), _interval(strict, found.units), None),
+        tied=_mean(found.tied[0]),
+        unscored=found.unscored,
+        undecided=found.undecided,
+        note=note,
+    )
+
+
+def compare_choices(
+    a: NumbersLike,
+    b: NumbersLike,
+    human: NumbersLike,
+    groups: RowLabels,
+    *,
+    units: RowLabels | None = None,
+) -> tuple[int, dict[str, Difference]]:
+    """Return the groups that both judges scored, and how much better `a` chooses in them.
+
+    The differences are those of `choice` and `strict`; arguments as of `choice_agreement`.
+    """
+    x, y = _columns([a, b], human, groups)
+    found = choices_of(x, y, groups, units=units)
+    return len(found.units), {
+        name: _difference(first, second, found.units)
+        for name, (first, second) in (("choice", found.shares), ("strict", found.strict))
+    }
+
+
+def _columns(
+    judges: list[NumbersLike], human: NumbersLike, groups: RowLabels
+) -> tuple[list[Floats], Floats]:
+    columns, y = [finite_array(one, "scores") for one in judges], finite_array(human, "ratings")
+    if any(len(one) != len(y) for one in (*columns, groups)):
+        raise DataError("scores, ratings and groups must be equally long")
+    return columns, y
+
+
+def _mean(values: Floats) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def _count(units: Codes) -> int:
+    return int(units.max(initial=-1)) + 1
+
+
+def _error(values: Floats, units: Codes) -> tuple[float, float]:
+    """Return the standard error of a mean over groups, and its degrees of freedom."""
+    sizes = np.bincount(units).astype(float)
+    sums = np.bincount(units, weights=values - values.mean())
+    number = len(sizes)
+    square = float(sums @ sums) * number / (number - 1) / len(values) ** 2
+    return square**0.5, max(1.0, effective_number(sizes) - 1)
+
+
+def _interval(values: Floats, units: Codes) -> Interval | None:
+    if _count(units) < MIN_DEFINED_GROUPS:
+        return None
+    share, (error, df) = float(values.mean()), _error(values, units)
+    half = t_quantile(df, CONFIDENCE) * error
+    low, high = share - half, share + half
+    # as many independent groups as would vary as much; all units if nothing varies
+    spread = share * (1 - share)
+    number = spread / error**2 if error > 0 and spread > 0 else df + 1
+    if min(share, 1 - share) * number < _FEW:
+        from scipy.special import betaincinv  # heavy, so on first use
+
+        right, wrong = share * number + 0.5, (1 - share) * number + 0.5
+        low = min(low, float(betaincinv(right, wrong, (1 - CONFIDENCE) / 2)))
+        high = max(high, float(betaincinv(right, wrong, (1 + CONFIDENCE) / 2)))
+    return max(0.0, min(low, share)), min(1.0, max(high, share))
+
+
+def _difference(a: Floats, b: Floats, units: Codes) -> Difference:
+    if not len(units):
+        return Difference(None, None, None, None, None)
+    first, second, delta = float(a.mean()), float(b.mean()), a - b
+    value = float(delta.mean())
+    if _count(units) < MIN_DEFINED_GROUPS:
+        return Difference(first, second, value, None, None)
+    error, df = _error(delta, units)
+    # judges that differ nowhere, or everywhere by the same, do not show how far elsewhere
+    if error == 0:
+        return Difference(first, second, value, None, 1.0 if value == 0 else None)
+    half = t_quantile(df, CONFIDENCE) * error
+    return Difference(
+        first, second, value, (value - half, value + half), two_sided(value / error, df)
+    )

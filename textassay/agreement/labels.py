@@ -1,0 +1,797 @@
+"""How well labels agree with those that people gave: pass or fail, categories, sets of labels.
+
+Knows arrays of label numbers, or with a column of 0 and 1 for each label of a set, and what each
+row belongs to; nothing of examples or files.
+
+What one label of a text says follows from the confusion matrix, whose rows are people's labels and
+whose columns are the judge's. Of two labels the second is the positive one.
+
+An interval holds the middle 95 % of the measure in random weightings of the sources (the Bayesian
+bootstrap). Each cell of the matrix is given half an observation more, as in Jeffreys' prior: a
+judge that made no error among few rows may make one among many, and a bootstrap of rows without
+errors would call it certain. How many rows make one observation is what the errors show: one if
+they fall independently, all of a source if they come together. As few errors show little of that,
+the size of a source counts as one more of them. An interval also holds that of the matrix as it is.
+A mean over more than two labels has an interval only if people gave each of them at least 5 times:
+of fewer, some do not occur at all, and the mean is over others than in the next data set. Coverage
+is shown by `benchmarks/coverage_labels.py`.
+
+Two judges are compared under the same random weighting of the sources, so that what makes a source
+hard for both cancels out. As errors are few, and those of one judge alone fewer, the cells of the
+table of people's label by both judges' get four observations more together.
+
+A score is cut into labels at a threshold. One that is chosen on the rows on which it is then
+measured looks better than it is: it is chosen on one half of the sources, and the other half says
+how good it is; or it is given.
+
+If several labels may apply to a text, the distance of two sets is 1 minus their Jaccard index, or
+MASI's (Passonneau 2006): 1 minus the Jaccard index times 1 if they are equal, 2/3 if one holds the
+other, 1/3 if they overlap, 0 if they share nothing. Two empty sets are equal. Krippendorff's alpha
+is that of `krippendorff_alpha` with MASI's distance in place of the nominal one. Each table of a
+label is given half an observation more in each cell; the mean of a similarity half an observation
+of full agreement and half of none.
+
+References:
+    Cohen (1960, 1968). Gwet, "Computing inter-rater reliability and its variance in the presence of
+    high agreement" (2008), for AC1. Krippendorff (2011). Gorodkin, "Comparing two K-category
+    assignments by a K-category correlation coefficient" (2004), for MCC. Rubin, "The Bayesian
+    bootstrap" (1981). Passonneau, "Measuring agreement on set-valued items (MASI) for semantic and
+    pragmatic annotation" (LREC 2006).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from textassay.agreement.correlation import (
+    Codes,
+    Floats,
+    NumbersLike,
+    Pairs,
+    RowLabels,
+    finite_array,
+    number_or_none,
+    pair_up,
+)
+from textassay.agreement.intervals import (
+    CONFIDENCE,
+    MIN_GROUPS,
+    Interval,
+    number_of_groups,
+    sources_of,
+    t_quantile,
+    too_few_groups,
+)
+from textassay.agreement.significance import Difference
+from textassay.runtime.errors import DataError
+from textassay.runtime.labels import YES_NO
+
+MAX_LABELS = 50
+"""Most labels of one aspect."""
+_CELL, _JOINT_CELLS = 0.5, 4.0
+"""Observations that each cell of a matrix is given more, and all cells of two judges' together."""
+MIN_OF_EACH = 5
+"""Rows with each of more than two labels that means over labels need for an interval."""
+_OVER_LABELS = ("balanced_accuracy", "macro_f1")
+_NUMBERS_AT_ONCE, _SETS_AT_ONCE = 2_000_000, 200
+"""Numbers of a temporary array; random weightings of tables of sets."""
+_MOST_CONSTANTS = 100
+"""Sets that are tried as the answer of a judge that always gives the same one, commonest first."""
+_HALFWAY = 0.5
+"""What lies as far from no (0) as from yes (1)."""
+MIN_SOURCES = 10
+"""Fewest sources that are divided into halves to choose a threshold."""
+_TAILS = (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))
+_Z = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One measure of agreement.
+
+    Attributes:
+        value: The measure; `None` if undefined.
+        ci: 95 % interval; `None` if undefined, none was asked for, or there are too few sources.
+        constant: What the best judge that always says the same would reach; `None` if undefined.
+    """
+
+    value: float | None
+    ci: Interval | None = None
+    constant: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelAgreement:
+    """Agreement of a judge's labels with people's.
+
+    Attributes:
+        labels: Names of the labels; of two, the second is the positive one.
+        ordered: Whether the labels are ordered, lowest first.
+        n: Rows with both labels.
+        coverage: `n` over rows with a human label; `None` if there is none.
+        groups: Sources that occur; `None` without groups.
+        confusion: Rows by people's label, then by the judge's; a row whose score is a tie counts
+            half for either label.
+        measures: By name.
+        note: Why there is no interval; `None` if there is one, or none was asked for.
+    """
+
+    labels: tuple[str, ...]
+    ordered: bool
+    n: int
+    coverage: float | None
+    groups: int | None
+    confusion: tuple[tuple[int | float, ...], ...]
+    measures: dict[str, Measure]
+    note: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values; what is undefined is `None`."""
+        return asdict(self)
+
+
+def label_agreement(
+    judge: NumbersLike,
+    human: NumbersLike,
+    *,
+    labels: Sequence[str] = ("no", "yes"),
+    ordered: bool = False,
+    groups: RowLabels | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> LabelAgreement:
+    """Return how well a judge's labels agree with people's.
+
+    Args:
+        judge: Number of each row's label, from 0 in the order of `labels`, shape (n,); `None` or
+            NaN if unscored.
+        human: Number of the label that people gave, shape (n,); `None` or NaN if there is none.
+        labels: Names of the labels; of two, the second is the positive one.
+        ordered: Whether the labels are ordered, so that some errors are larger than others.
+        groups: What each row belongs to (its source document), length n; what varies from one data
+            set to another. Without groups it is the rows.
+        bootstrap: Number of random weightings behind the intervals; 0 for no intervals.
+        seed: Seed of the weightings.
+
+    Raises:
+        DataError: Lengths differ, or a number is no label's.
+
+    Example:
+        >>> found = label_agreement([1, 1, 0, 0], [1, 0, 0, 0])
+        >>> found.confusion, found.measures["accuracy"].value
+        (((2, 1), (0, 1)), 0.75)
+    """
+    count = len(labels)
+    pairs = pair_up(judge, human, groups=groups)
+    _refuse_other_numbers({"judge's labels": pairs.scores, "human labels": pairs.human}, count)
+    cells = (pairs.human * count + pairs.scores).astype(np.intp)
+    tables = _tables(cells, sources_of(pairs), number_of_groups(pairs), count**2)
+    return _agreement_of(
+        pairs, tables, labels=labels, ordered=ordered, bootstrap=bootstrap, seed=seed
+    )
+
+
+def _agreement_of(
+    pairs: Pairs,
+    tables: Floats,
+    *,
+    labels: Sequence[str],
+    ordered: bool,
+    bootstrap: int,
+    seed: int,
+) -> LabelAgreement:
+    """Return the agreement of rows whose cells are counted by source."""
+    count, rows = len(labels), len(pairs.scores)
+    whole = tables.sum(axis=0).reshape(count, count)
+    found = measures_of(whole[None], ordered=ordered)
+    spans: dict[str, Interval | None] = {}
+    note = too_few_groups(pairs) if bootstrap and rows else None
+    if bootstrap and rows and note is None:
+        drawn = _weigh_tables(
+            tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered
+        )
+        spans = _spans_of(found, drawn)
+        if count > 2 and whole.sum(axis=1).min() < MIN_OF_EACH:
+            # a mean over labels is one over those that happen to occur
+            spans |= dict.fromkeys(_OVER_LABELS)
+            note = (
+                f"no interval of {' and '.join(_OVER_LABELS)}: people gave some labels fewer"
+                f" than {MIN_OF_EACH} times"
+            )
+    return LabelAgreement(
+        labels=tuple(labels),
+        ordered=ordered,
+        n=rows,
+        coverage=pairs.coverage,
+        groups=None if pairs.groups is None else len(tables),
+        confusion=tuple(tuple(map(_whole_if_possible, row)) for row in whole.tolist()),
+        measures=_measures(found, spans, _best_constants(whole, ordered=ordered)),
+        note=note,
+    )
+
+
+def _whole_if_possible(count: float) -> int | float:
+    return int(count) if count.is_integer() else count
+
+
+def _tables(
+    cells: Codes, sources: Codes, number: int, width: int, weights: Floats | None = None
+) -> Floats:
+    """Return how often each cell occurs in each source, shape (sources, cells)."""
+    flat = np.bincount(sources * width + cells, weights=weights, minlength=number * width)
+    return flat.reshape(number, width).astype(float)
+
+
+def _measures(
+    found: Mapping[str, Floats],
+    spans: Mapping[str, Interval | None],
+    constants: Mapping[str, float | None],
+) -> dict[str, Measure]:
+    return {
+        name: Measure(number_or_none(values[0]), spans.get(name), constants[name])
+        for name, values in found.items()
+    }
+
+
+def _refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
+    """Raise unless all numbers are those of so many labels, and these are neither few nor many."""
+    if not 2 <= count <= MAX_LABELS:
+        raise DataError(f"there must be 2 to {MAX_LABELS} labels, not {count}")
+    for side, values in sides.items():
+        if len(wrong := values[~np.isin(values, np.arange(count))]):
+            raise DataError(f"{side} must be whole numbers from 0 to {count - 1}, not {wrong[0]:g}")
+
+
+Weighted = tuple[Mapping[str, Floats], ...]
+"""Measures in some random weightings: as they are, and with more in each cell."""
+
+
+def _parts(drawn: Iterable[Weighted]) -> dict[str, list[Floats]]:
+    """Return each measure in all weightings, as they are and with more in each cell."""
+    chunks = list(drawn)
+    return {
+        name: [np.concatenate([one[name] for one in ways]) for ways in zip(*chunks, strict=True)]
+        for name in chunks[0][0]
+    }
+
+
+def _spans_of(found: Mapping[str, Floats], drawn: Iterable[Weighted]) -> dict[str, Interval | None]:
+    """Return the interval of each measure; `None` if it is undefined."""
+    parts = _parts(drawn)
+    return {
+        name: None if np.isnan(values[0]) else span_of(values[0], parts[name])
+        for name, values in found.items()
+    }
+
+
+def span_of(value: float, parts: Iterable[Floats]) -> Interval:
+    """Return the interval around a value that holds the middle 95 % of each part."""
+    ends = [float(value)]
+    for part in parts:
+        defined = part[~np.isnan(part)]
+        if len(defined):
+            ends += np.percentile(defined, _TAILS).tolist()
+    return min(ends), max(ends)
+
+
+def _weigh_tables(
+    tables: Floats, count: int, resamples: int, rng: np.random.Generator, *, ordered: bool
+) -> Iterator[Weighted]:
+    # a sum of equal gamma variables is one of their shapes' sum, so equal sources are drawn at once
+    distinct, times = np.unique(tables, axis=0, return_counts=True)
+    rows = tables.sum(axis=1)
+    per_observation = _rows_per_observation(rows, rows - tables[:, :: count + 1].sum(axis=1))
+    step = max(1, _NUMBERS_AT_ONCE // (len(distinct) + count * count))
+    for weights in _random_weights(times, resamples, step, rng):
+        shape = (len(weights), count, count)
+        plain = (weights @ distinct).reshape(shape)
+        more = rng.gamma(_CELL, per_observation, size=(len(weights), count * count)).reshape(shape)
+        yield tuple(measures_of(one, ordered=ordered) for one in (plain, plain + more))
+
+
+def _random_weights(
+    times: NDArray[Any], resamples: int, step: int, rng: np.random.Generator
+) -> Iterator[Floats]:
+    """Yield `step` random weights of mean 1 at a time; a source is `times` equal ones."""
+    number = int(times.sum())
+    # few sources show less of how sources differ: Student's t in place of the normal distribution
+    spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / _Z) ** 2
+    for start in range(0, resamples, step):
+        size = (min(step, resamples - start), len(times))
+        yield rng.gamma(times / spread, spread, size=size)
+
+
+def _rows_per_observation(rows: Floats, wrong: Floats) -> float:
+    """Return how many rows say as much as one independent row would: 1 up to a source's size."""
+    number, total = len(rows), float(rows.sum())
+    share = float(wrong.sum()) / total
+    size = total / number
+    if share in (0.0, 1.0):
+        return size
+    clustered = float(np.sum((wrong - share * rows) ** 2)) / total * number / (number - 1)
+    seen = float(np.clip(clustered / (share * (1 - share)), 1.0, size))
+    with_errors = np.count_nonzero(wrong)
+    return (seen * with_errors + size) / (with_errors + 1)
+
+
+def mean_interval(
+    values: Floats, groups: Codes, *, resamples: int = 1000, seed: int = 0
+) -> Interval | None:
+    """Return the 95 % interval of the mean of numbers from 0 to 1, such as squared errors.
+
+    Made as those of `label_agreement`, with half an observation of 0 and half of 1 more.
+    """
+    codes = np.unique(groups, return_inverse=True)[1]
+    rows = np.bincount(codes).astype(float)
+    if len(rows) < MIN_GROUPS:
+        return None
+    sums, rng = np.bincount(codes, weights=values).astype(float), np.random.default_rng(seed)
+    weights = next(_random_weights(np.ones(len(rows)), resamples, resamples, rng))
+    total, part = weights @ rows, weights @ sums
+    more = rng.gamma(_CELL, _rows_per_observation(rows, sums), size=(2, resamples))
+    means = part / total, (part + more[0]) / (total + more.sum(axis=0))
+    return span_of(values.mean(), means)
+
+
+def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
+    """Return the measures of each matrix, NaN if undefined; shape (b,) each, of (b, k, k)."""
+    count = matrices.shape[-1]
+    total = matrices.sum(axis=(1, 2))
+    right = np.trace(matrices, axis1=1, axis2=2)
+    people, judge = matrices.sum(axis=2), matrices.sum(axis=1)
+    hits = np.einsum("bii->bi", matrices)
+    recall, precision = _ratio(hits, people), _ratio(hits, judge)
+    accuracy = _ratio(right, total)
+    found = {"accuracy": accuracy, "balanced_accuracy": _mean_of_defined(recall)}
+    if count == 2:
+        # of two labels the second is the positive one
+        found |= {
+            "tpr": recall[:, 1],
+            "tnr": recall[:, 0],
+            "precision": precision[:, 1],
+            "f1": _ratio(2 * hits[:, 1], people[:, 1] + judge[:, 1]),
+        }
+    else:
+        # a label that neither side used has no F1
+        found["macro_f1"] = _mean_of_defined(_ratio(2 * hits, people + judge))
+    found["mcc"] = _mcc(total, right, people, judge)
+    found["kappa"] = _kappa(matrices, total, people, judge, 1 - np.eye(count))
+    if ordered and count > 2:
+        steps = np.subtract.outer(np.arange(count), np.arange(count))
+        found["kappa_linear"] = _kappa(matrices, total, people, judge, np.abs(steps))
+        found["kappa_quadratic"] = _kappa(matrices, total, people, judge, steps**2)
+    both = _ratio(people + judge, 2 * total[:, None])
+    chance = np.sum(both * (1 - both), axis=1) / (count - 1)
+    found["ac1"] = _ratio(accuracy - chance, 1 - chance)
+    found["alpha_nominal"] = _alpha(matrices, people + judge, ordinal=False)
+    if ordered and count > 2:
+        found["alpha_ordinal"] = _alpha(matrices, people + judge, ordinal=True)
+    return found
+
+
+def _mcc(total: Floats, right: Floats, people: Floats, judge: Floats) -> Floats:
+    shared = np.sum(people * judge, axis=1)
+    spread = (total**2 - np.sum(people**2, axis=1)) * (total**2 - np.sum(judge**2, axis=1))
+    return _ratio(right * total - shared, np.sqrt(np.maximum(spread, 0.0)))
+
+
+def _kappa(
+    matrices: Floats, total: Floats, people: Floats, judge: Floats, distance: NDArray[Any]
+) -> Floats:
+    seen = np.einsum("bij,ij->b", matrices, distance)
+    expected = _ratio(np.einsum("bi,bj,ij->b", people, judge, distance), total)
+    return 1 - _ratio(seen, expected)
+
+
+def _alpha(matrices: Floats, totals: Floats, *, ordinal: bool) -> Floats:
+    """Return Krippendorff's alpha of two raters, see `krippendorff_alpha`."""
+    count = matrices.shape[-1]
+    if ordinal:
+        middle = np.cumsum(totals, axis=1) - totals / 2
+        distance = (middle[:, :, None] - middle[:, None, :]) ** 2
+    else:
+        distance = np.broadcast_to(1 - np.eye(count), matrices.shape)
+    seen = 2 * np.sum(matrices * distance, axis=(1, 2))
+    expected = np.einsum("bi,bj,bij->b", totals, totals, distance) / (totals.sum(axis=1) - 1)
+    return 1 - _ratio(seen, expected)
+
+
+def _best_constants(whole: Floats, *, ordered: bool) -> dict[str, float | None]:
+    """Return what the best judge that always gives one label reaches, measure by measure."""
+    people = whole.sum(axis=1)
+    used = np.flatnonzero(people)
+    # a judge that says the only label of people's is the best, even where a measure is undefined
+    labels = used if len(used) == 1 else np.arange(len(whole))
+    constants = np.zeros((len(labels), *whole.shape))
+    for at, label in enumerate(labels):
+        constants[at, :, label] = people
+    found = measures_of(constants, ordered=ordered)
+    return {
+        name: None if np.isnan(values).all() else float(np.nanmax(values))
+        for name, values in found.items()
+    }
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """Return quotients, NaN where the divisor is 0; arrays are broadcast."""
+    above, below = np.broadcast_arrays(above, below)
+    out = np.full(above.shape, np.nan)
+    np.divide(above, below, out=out, where=below != 0)
+    return out
+
+
+def _mean_of_defined(values: Floats) -> Floats:
+    """Return the mean of each row over what is not NaN, shape (n,) of (n, k)."""
+    defined = ~np.isnan(values)
+    return _ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
+
+
+def compare_labels(
+    a: NumbersLike,
+    b: NumbersLike,
+    human: NumbersLike,
+    *,
+    labels: Sequence[str] = ("no", "yes"),
+    ordered: bool = False,
+    groups: RowLabels | None = None,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> tuple[int, dict[str, Difference]]:
+    """Return the rows that all three labeled, and by measure how much better `a` agrees."""
+    count = len(labels)
+    for side, judged in (("the first judge's", a), ("the second judge's", b)):
+        one = pair_up(judged, human, groups=groups)
+        _refuse_other_numbers({f"{side} labels": one.scores, "human labels": one.human}, count)
+    ours, other = finite_array(a, "labels"), finite_array(b, "labels")
+    # one number for both labels, so that rows that one judge left out are left out on both sides
+    pairs = pair_up(ours * count + other, human, groups=groups)
+    both = pairs.scores.astype(np.intp)
+    cells = pairs.human.astype(np.intp) * count**2 + both
+    tables = _tables(cells, sources_of(pairs), number_of_groups(pairs), count**3)
+    whole = _of_both(tables.sum(axis=0)[None], count, ordered=ordered)
+    drawn: dict[str, list[Floats]] = {}
+    if bootstrap and too_few_groups(pairs) is None:
+        drawn = _parts(
+            _weigh_differences(tables, count, bootstrap, np.random.default_rng(seed), ordered)
+        )
+    return len(cells), {
+        name: _difference(float(x[0]), float(y[0]), drawn.get(name))
+        for name, (x, y) in whole.items()
+    }
+
+
+def _of_both(joint: Floats, count: int, *, ordered: bool) -> dict[str, tuple[Floats, Floats]]:
+    """Return the measures of both judges, shape (b,) each, of tables of shape (b, count**3)."""
+    cube = joint.reshape(-1, count, count, count)
+    first = measures_of(cube.sum(axis=3), ordered=ordered)
+    second = measures_of(cube.sum(axis=2), ordered=ordered)
+    return {name: (values, second[name]) for name, values in first.items()}
+
+
+def _weigh_differences(
+    tables: Floats, count: int, resamples: int, rng: np.random.Generator, ordered: bool
+) -> Iterator[Weighted]:
+    number, width = tables.shape
+    human, ours, other = np.unravel_index(np.arange(width), (count, count, count))
+    # what decides is where one judge errs and the other does not
+    apart = tables[:, (ours == human) != (other == human)].sum(axis=1)
+    size = _rows_per_observation(tables.sum(axis=1), apart)
+    step = max(1, _NUMBERS_AT_ONCE // (number + width))
+    for weights in _random_weights(np.ones(number), resamples, step, rng):
+        plain = weights @ tables
+        more = rng.gamma(_JOINT_CELLS / width, size, size=(len(weights), width))
+        both = (_of_both(joint, count, ordered=ordered) for joint in (plain, plain + more))
+        yield tuple({name: x - y for name, (x, y) in one.items()} for one in both)
+
+
+def _difference(a: float, b: float, drawn: Sequence[Floats] | None) -> Difference:
+    first, second = number_or_none(a), number_or_none(b)
+    if first is None or second is None:
+        return Difference(first, second, None, None, None)
+    value = first - second
+    if drawn is None:
+        return Difference(first, second, value, None, None)
+    p = 0.0
+    for part in drawn:
+        defined = part[~np.isnan(part)]
+        tail = min(np.mean(defined <= 0), np.mean(defined >= 0))
+        # so many weightings cannot show less
+        p = max(p, min(1.0, 2 * float(tail)), 2 / (len(defined) + 1))
+    return Difference(first, second, value, span_of(value, drawn), p)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A score from which on a text counts as yes."""
+
+    value: float
+    # whether scores of at least `value` are yes, or those of at most `value`
+    yes: Literal["above", "below"]
+    chosen_on: int = 0  # sources it was chosen on; 0 if it was given
+    # balanced accuracy on these sources, which is too high; `None` if it was given
+    found: float | None = None
+    equal: int = 0  # labeled texts whose score is the threshold itself
+    # whether these count half as yes and half as no, rather than as yes
+    is_shared: bool = False
+
+    def apply(self, scores: Floats) -> Floats:
+        """Return 1 for yes and 0 for no, shape (n,); NaN stays."""
+        yes = scores >= self.value if self.yes == "above" else scores <= self.value
+        return np.where(np.isnan(scores), np.nan, yes.astype(float))
+
+
+def agreement_at(
+    scores: NumbersLike,
+    human: NumbersLike,
+    *,
+    threshold: float | None = None,
+    labels: Sequence[str] = YES_NO.names,
+    groups: RowLabels | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> tuple[LabelAgreement, Threshold]:
+    """Return how well a score that is cut at a threshold agrees with yes and no of people.
+
+    Without a threshold, that with the best balanced accuracy on a random half of the sources is
+    taken, for rising or for falling scores, and the agreement is over the other half alone.
+
+    A score of at least a given threshold is yes. But one of exactly 0.5, if all scores lie within 0
+    (no) and 1 (yes), says neither: it counts half as yes and half as no, as ties of choices do.
+    """
+    values, people = finite_array(scores, "scores"), finite_array(human, "labels")
+    if threshold is not None:
+        cut, confirming = Threshold(threshold, "above"), np.ones(len(values), bool)
+    else:
+        cut, confirming = _choose_threshold(values, people, groups, seed)
+    equal = confirming & (values == cut.value) & ~np.isnan(people)
+    between = cut.value == _HALFWAY and bool(
+        np.all((values >= 0) & (values <= 1) | np.isnan(values))
+    )
+    cut = replace(cut, equal=int(equal.sum()), is_shared=between and bool(equal.any()))
+    pairs = pair_up(
+        np.where(confirming, cut.apply(values), np.nan),
+        np.where(confirming, people, np.nan),
+        groups=groups,
+    )
+    _refuse_other_numbers({"human labels": pairs.human}, len(labels))
+    ties = equal[confirming & ~np.isnan(values) & ~np.isnan(people)] & cut.is_shared
+    # a tie is a row of half a weight on either side
+    rows = np.concatenate([np.arange(len(ties)), np.flatnonzero(ties)])
+    labels_of_rows = np.concatenate([pairs.scores, np.zeros(int(ties.sum()))])
+    weights = np.where(ties[rows], 0.5, 1.0)
+    cells = (pairs.human[rows] * len(labels) + labels_of_rows).astype(np.intp)
+    number = number_of_groups(pairs)
+    tables = _tables(cells, sources_of(pairs)[rows], number, len(labels) ** 2, weights)
+    found = _agreement_of(
+        pairs, tables, labels=labels, ordered=False, bootstrap=bootstrap, seed=seed
+    )
+    return found, cut
+
+
+def _choose_threshold(
+    values: Floats, people: Floats, groups: RowLabels | None, seed: int
+) -> tuple[Threshold, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Return the best threshold on half of the sources, and the rows of the others."""
+    labeled = np.flatnonzero(~np.isnan(people))
+    pairs = pair_up(people, people, groups=groups)
+    sources, number = sources_of(pairs), number_of_groups(pairs)
+    if number < MIN_SOURCES:
+        raise DataError(
+            f"a threshold is chosen on one half of the sources and confirmed on the other, which"
+            f" takes {MIN_SOURCES} sources with labels, not {number}; give the threshold"
+        )
+    first = np.random.default_rng(seed).permutation(number) < number // 2
+    choosing = labeled[first[sources]]
+    choosing = choosing[~np.isnan(values[choosing])]
+    if len(set(people[choosing].tolist())) < 2:
+        raise DataError(
+            "all texts of the sources on which a threshold would be chosen have the same label;"
+            " give the threshold"
+        )
+    value, yes, accuracy = best_threshold(values[choosing], people[choosing])
+    confirming = np.zeros(len(values), bool)
+    confirming[labeled[~first[sources]]] = True
+    return Threshold(value, yes, int(first.sum()), accuracy), confirming
+
+
+def best_threshold(scores: Floats, human: Floats) -> tuple[float, Literal["above", "below"], float]:
+    """Return the threshold with the best balanced accuracy, its direction, and that accuracy.
+
+    It lies halfway between two scores that occur. Of equally good ones it is the middle one.
+    """
+    levels, at = np.unique(scores, return_inverse=True)
+    yes = np.bincount(at, weights=human)
+    no = np.bincount(at, weights=1 - human)
+    # shares of yes at or above each level, and of no below it
+    recall = np.cumsum(yes[::-1])[::-1] / yes.sum()
+    specificity = (np.cumsum(no) - no) / no.sum()
+    above = (recall + specificity) / 2
+    if len(levels) == 1:
+        return float(levels[0]), "above", 0.5
+    cuts = (levels[:-1] + levels[1:]) / 2
+    rising, falling = above[1:], 1 - above[1:]
+    side: Literal["above", "below"] = "above" if rising.max() >= falling.max() else "below"
+    quality = rising if side == "above" else falling
+    equal = np.flatnonzero(quality >= quality.max() - 1e-12)
+    middle = int(equal[len(equal) // 2])
+    return float(cuts[middle]), side, float(quality[middle])
+
+
+@dataclass(frozen=True, slots=True)
+class SetAgreement:
+    """Agreement of a judge's sets of labels with people's.
+
+    Attributes:
+        labels: Names of the labels.
+        n: Rows with both sets.
+        coverage: `n` over rows with people's set; `None` if there is none.
+        groups: Sources that occur; `None` without groups.
+        measures: By name: `exact` (share of equal sets), `jaccard` (mean Jaccard index),
+            `macro_f1`, `micro_f1`, `macro_kappa` (mean of Cohen's kappa of the labels), and
+            `alpha_masi`.
+        note: Why there is no interval; `None` if there is one, or none was asked for.
+    """
+
+    labels: tuple[str, ...]
+    n: int
+    coverage: float | None
+    groups: int | None
+    measures: dict[str, Measure]
+    note: str | None = None
+
+
+def set_agreement(
+    judge: ArrayLike,
+    human: ArrayLike,
+    *,
+    labels: Sequence[str],
+    groups: RowLabels | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> SetAgreement:
+    """Return how well a judge's sets of labels agree with people's.
+
+    Example:
+        >>> found = set_agreement([[1, 1], [0, 1]], [[1, 0], [0, 1]], labels=["a", "b"])
+        >>> found.measures["jaccard"].value
+        0.75
+    """
+    ours, theirs = np.asarray(judge, dtype=float), np.asarray(human, dtype=float)
+    if len(labels) > MAX_LABELS:
+        raise DataError(f"there must be at most {MAX_LABELS} labels, not {len(labels)}")
+    if ours.shape != theirs.shape or ours.ndim != 2 or ours.shape[1] != len(labels):
+        raise DataError(
+            f"sets need a column for each of {len(labels)} labels on both sides, not shapes"
+            f" {ours.shape} and {theirs.shape}"
+        )
+    # a row number stands for the set, so that rows are paired and counted in one place
+    at = np.arange(len(ours), dtype=float)
+    pairs = pair_up(
+        np.where(np.isnan(ours).any(axis=1), np.nan, at),
+        np.where(np.isnan(theirs).any(axis=1), np.nan, at),
+        groups=groups,
+    )
+    kept = pairs.scores.astype(np.intp)
+    ours, theirs = ours[kept], theirs[kept]
+    if not np.isin(ours, (0, 1)).all() or not np.isin(theirs, (0, 1)).all():
+        raise DataError("sets of labels hold 0 or 1 for each label")
+    if not len(kept):
+        nothing = "no text has a set of both"
+        return SetAgreement(tuple(labels), 0, pairs.coverage, None, {}, nothing)
+    number = number_of_groups(pairs)
+    table = _SetTable(ours, theirs, sources_of(pairs), number)
+    found = dict(table.measures(np.ones((1, number))))
+    spans: dict[str, Interval | None] = {}
+    note = too_few_groups(pairs) if bootstrap else None
+    if bootstrap and note is None:
+        rng = np.random.default_rng(seed)
+        drawn = (
+            tuple(dict(table.measures(weights, adding)) for adding in (None, rng))
+            for weights in _random_weights(np.ones(number), bootstrap, _SETS_AT_ONCE, rng)
+        )
+        spans = _spans_of(found, drawn)
+    return SetAgreement(
+        labels=tuple(labels),
+        n=len(kept),
+        coverage=pairs.coverage,
+        groups=None if pairs.groups is None else number,
+        measures=_measures(found, spans, _best_constant_sets(theirs, found)),
+        note=note,
+    )
+
+
+class _SetTable:
+    """What the measures need of each source."""
+
+    def __init__(self, ours: Floats, theirs: Floats, sources: Codes, number: int) -> None:
+        self.labels = ours.shape[1]
+        both = np.concatenate([ours, theirs])
+        # a set as the bits of a number: sorting rows takes ten times as long
+        numbers = both.astype(np.int64) @ (1 << np.arange(self.labels))
+        _, first, codes = np.unique(numbers, return_index=True, return_inverse=True)
+        self._sets, codes = both[first], codes.reshape(2, -1)
+        self._distance = _masi(self._sets)
+
+        def per_source(values: Floats) -> Floats:
+            """Return sums over the rows of each source of an array of shape (n, columns)."""
+            columns = [np.bincount(sources, weights=one, minlength=number) for one in values.T]
+            return np.stack(columns, axis=1)
+
+        shared, either = (ours * theirs).sum(axis=1), np.maximum(ours, theirs).sum(axis=1)
+        jaccard = np.where(either > 0, shared / np.maximum(either, 1), 1.0)
+        exact = (ours == theirs).all(axis=1).astype(float)
+        apart = self._distance[codes[0], codes[1]]
+        self.rows = per_source(np.ones((len(ours), 1)))[:, 0]
+        # similarities from 0 to 1, whose means are measures or parts of one
+        self._similar = per_source(np.stack([exact, jaccard, 1 - apart], axis=1))
+        cells = (2 * theirs + ours).astype(np.intp)
+        self._cells = per_source(
+            (cells[:, :, None] == np.arange(4)).reshape(len(ours), -1).astype(float)
+        )
+        kinds = len(self._sets)
+        used = np.bincount((sources * kinds + codes).ravel(), minlength=number * kinds)
+        self._used = used.reshape(number, kinds).astype(float)
+
+    def measures(
+        self, weights: Floats, rng: np.random.Generator | None = None
+    ) -> Iterator[tuple[str, Floats]]:
+        """Yield the measures for weights of the sources, shape (b, sources)."""
+        total, similar = weights @ self.rows, weights @ self._similar
+        mean = _ratio(similar, total[:, None])
+        if rng is not None:
+            for at in range(similar.shape[1]):
+                size = _rows_per_observation(self.rows, self.rows - self._similar[:, at])
+                more = rng.gamma(_CELL, size, size=(2, len(total)))
+                mean[:, at] = _ratio(similar[:, at] + more[0], total + more.sum(axis=0))
+        yield "exact", mean[:, 0]
+        yield "jaccard", mean[:, 1]
+        cells = (weights @ self._cells).reshape(len(total), self.labels, 4)
+        if rng is not None:
+            for label in range(self.labels):
+                wrong = self._cells[:, 4 * label + 1] + self._cells[:, 4 * label + 2]
+                size = _rows_per_observation(self.rows, wrong)
+                cells[:, label] += rng.gamma(_CELL, size, size=(len(total), 4))
+        matrices = cells.reshape(-1, 2, 2)
+        own = measures_of(matrices, ordered=False)
+        shape = (len(total), self.labels)
+        yield "macro_f1", _mean_of_defined(own["f1"].reshape(shape))
+        hits = cells[:, :, 3].sum(axis=1)
+        yield "micro_f1", _ratio(2 * hits, 2 * hits + cells[:, :, 1:3].sum(axis=(1, 2)))
+        yield "macro_kappa", _mean_of_defined(own["kappa"].reshape(shape))
+        used = weights @ self._used
+        values = used.sum(axis=1)
+        expected = _ratio(
+            np.einsum("bi,bj,ij->b", used, used, self._distance), values * (values - 1)
+        )
+        yield "alpha_masi", 1 - _ratio(1 - mean[:, 2], expected)
+
+
+def _masi(sets: Floats) -> Floats:
+    """Return MASI's distance of each two sets, shape (sets, sets), of (sets, labels)."""
+    sizes = sets.sum(axis=1)
+    shared = sets @ sets.T
+    either = sizes[:, None] + sizes[None, :] - shared
+    jaccard = np.where(either > 0, shared / np.maximum(either, 1), 1.0)
+    least = np.minimum(sizes[:, None], sizes[None, :])
+    within = np.where(shared == least, 2 / 3, 1 / 3)
+    monotone = np.where(either == shared, 1.0, np.where(shared > 0, within, 0.0))
+    return np.asarray(1 - jaccard * monotone)
+
+
+def _best_constant_sets(theirs: Floats, found: Iterable[str]) -> dict[str, float | None]:
+    """Return what the best judge that always gives one of people's sets reaches, by measure."""
+    best: dict[str, float | None] = dict.fromkeys(found)
+    sets, counts = np.unique(theirs, axis=0, return_counts=True)
+    for constant in sets[np.argsort(-counts, kind="stable")[:_MOST_CONSTANTS]]:
+        ours = np.broadcast_to(constant, theirs.shape)
+        table = _SetTable(ours, theirs, np.zeros(len(theirs), np.intp), 1)
+        for name, values in table.measures(np.ones((1, 1))):
+            value, known = number_or_none(values[0]), best[name]
+            if value is not None and (known is None or value > known):
+                best[name] = value
+    return best

@@ -1,0 +1,413 @@
+"""How well scores agree with people, and whether one set of scores agrees better than another.
+
+Knows arrays, levels and intervals; nothing of examples or files.
+
+A difference is tested on the same rows in two ways. A paired bootstrap over groups gives its
+standard error, and Student's t on groups less one its interval and p-value; at system level the
+systems are what is resampled. Williams' test, for two Pearson correlations that share a variable,
+takes points as independent of each other. Rows that share a source are not, and then it finds
+differences that are not there in a third of the cases: it is given only at system level and if
+every row is a group of its own.
+
+References:
+    Williams, "The comparison of regression variables", J. R. Stat. Soc. B 21 (1959), 396-399.
+    Steiger, "Tests for comparing elements of a correlation matrix", Psychological Bulletin 87
+    (1980), 245-251, eq. 7. Graham and Baldwin, "Testing for significance of increased correlation
+    with human judgment", EMNLP 2014.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from textassay.agreement.correlation import (
+    COEFFICIENTS,
+    Codes,
+    Coefficient,
+    Floats,
+    Level,
+    NumbersLike,
+    Pairs,
+    RowLabels,
+    average_coefficients,
+    dataset_level,
+    finite_array,
+    group_coefficients,
+    pair_up,
+    pearson,
+    system_level,
+    system_means,
+)
+from textassay.agreement.intervals import (
+    CONFIDENCE,
+    MIN_GROUPS,
+    MIN_SYSTEMS,
+    Interval,
+    degrees_of_freedom,
+    intervals_at,
+    is_unequal,
+    jackknife_error,
+    number_of_groups,
+    resample,
+    standard_error,
+    t_quantile,
+    without_each_group,
+)
+from textassay.runtime.errors import ConfigurationError, DataError
+
+_ROUNDING = 1e-12
+"""Differences below are those of rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Agreement of one set of scores with human ratings at one level.
+
+    Attributes:
+        level: `dataset`, `group` or `system`.
+        n: Rows with both numbers.
+        coverage: `n` over rows with a human rating; `None` if none is rated.
+        groups: Groups that count: at group level those averaged over, else all that occur; `None`
+            without groups.
+        groups_skipped: Groups left out because a side is constant there; 0 at the other levels.
+        systems: Systems that occur; `None` without systems.
+        pearson: Pearson's r; `None` if undefined.
+        spearman: Spearman's rho with average ranks; `None` if undefined.
+        kendall: Kendall's tau-b; `None` if undefined.
+        ci: 95 % interval of each coefficient, `None` if undefined or none can hold; `None` as a
+            whole if none was asked for.
+        note: Why there is no interval, or why it is too narrow; else `None`.
+    """
+
+    level: Level
+    n: int
+    groups: int | None
+    groups_skipped: int
+    coverage: float | None
+    pearson: float | None
+    spearman: float | None
+    kendall: float | None
+    ci: dict[Coefficient, Interval | None] | None = None
+    systems: int | None = None
+    note: str | None = None
+
+
+def correlate(
+    scores: NumbersLike,
+    human: NumbersLike,
+    *,
+    groups: RowLabels | None = None,
+    systems: RowLabels | None = None,
+    level: Level = "dataset",
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> Agreement:
+    """Return how well scores agree with human ratings.
+
+    Args:
+        scores: Shape (n,); `None` or NaN if a row is unscored: it is left out, and `coverage`
+            says so.
+        human: Shape (n,); `None` or NaN if a row is unrated.
+        groups: What each row belongs to (its source document), length n; needed at group level, and
+            what the bootstrap draws. Without groups it draws rows.
+        systems: Who made each row, length n; needed at system level.
+        level: `dataset`, `group` or `system`.
+        bootstrap: Number of resamples behind the intervals; 0 for no intervals. At group and system
+            level the intervals need no resamples, and any number above 0 gives the same.
+        seed: Seed of the resamples.
+
+    Raises:
+        UnknownName: There is no such level.
+        ConfigurationError: The level needs groups or systems and there are none.
+        DataError: Lengths differ, a number is infinite, or rows lack the group or system that the
+            level needs.
+
+    Example:
+        >>> round(correlate([1, 2, 3, 4], [1, 3, 2, 4]).spearman, 3)
+        0.8
+    """
+    return compute_agreement(
+        pair_up(scores, human, groups=groups, systems=systems, level=level),
+        level,
+        bootstrap=bootstrap,
+        seed=seed,
+    )
+
+
+def compute_agreement(
+    pairs: Pairs, level: Level, *, bootstrap: int = 0, seed: int = 0
+) -> Agreement:
+    """Return the agreement of rows that are paired already; arguments as for `correlate`."""
+    if bootstrap < 0:
+        raise ConfigurationError(f"a bootstrap needs at least 1 resample, not {bootstrap}")
+    groups, skipped, per_group = _count_codes(pairs.groups), 0, None
+    if level == "group":
+        per_group = group_coefficients(pairs)
+        coefficients = average_coefficients(per_group)
+        # a constant side leaves all three coefficients undefined, so any serves for counting
+        skipped = int(np.isnan(per_group["pearson"]).sum())
+        groups = len(per_group["pearson"]) - skipped
+    else:
+        coefficients = dataset_level(pairs) if level == "dataset" else system_level(pairs)
+    spans = None
+    if bootstrap:
+        spans = intervals_at(
+            pairs, level, coefficients, per_group=per_group, resamples=bootstrap, seed=seed
+        )
+    return Agreement(
+        level=level,
+        n=len(pairs.scores),
+        coverage=pairs.coverage,
+        groups=groups,
+        groups_skipped=skipped,
+        systems=_count_codes(pairs.systems),
+        **coefficients,
+        ci=None if spans is None else spans.ci,
+        note=None if spans is None else spans.note,
+    )
+
+
+def _count_codes(codes: Codes | None) -> int | None:
+    return None if codes is None else int(codes.max(initial=-1)) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class WilliamsTest:
+    """Williams' test of two Pearson correlations that share a variable.
+
+    Attributes:
+        t: Statistic; above 0 if the first correlation is higher.
+        df: Degrees of freedom, n - 3.
+        p: Two-sided probability of a difference at least this large if the correlations are equal.
+    """
+
+    t: float
+    df: int
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Difference of one coefficient between two sets of scores.
+
+    Attributes:
+        a: Coefficient of the first; `None` if undefined.
+        b: Coefficient of the second; `None` if undefined.
+        difference: `a - b`; `None` if either is undefined.
+        ci: 95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems).
+        p: Two-sided p-value that goes with the interval, at least 2 / (resamples + 1) if that rests
+            on resamples; `None` if that is.
+        williams: Williams' test; `None` for rank coefficients, at group level, if several rows
+            share a group, and if it is undefined.
+    """
+
+    a: float | None
+    b: float | None
+    difference: float | None
+    ci: Interval | None
+    p: float | None
+    williams: WilliamsTest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two sets of scores against the same human ratings.
+
+    Attributes:
+        level: `dataset`, `group` or `system`.
+        n: Rows with a rating and both scores; all others are left out on both sides.
+        pearson: Difference of Pearson's r.
+        spearman: Difference of Spearman's rho.
+        kendall: Difference of Kendall's tau-b.
+    """
+
+    level: Level
+    n: int
+    pearson: Difference
+    spearman: Difference
+    kendall: Difference
+
+
+def compare(
+    a: NumbersLike,
+    b: NumbersLike,
+    human: NumbersLike,
+    *,
+    groups: RowLabels | None = None,
+    systems: RowLabels | None = None,
+    level: Level = "dataset",
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> Comparison:
+    """Test whether scores `a` agree better with human ratings than scores `b`.
+
+    Args:
+        a: Scores, shape (n,); `None` or NaN if unscored.
+        b: Other scores of the same rows, shape (n,).
+        human: Ratings of the same rows, shape (n,).
+        groups: What each row belongs to, length n; what the bootstrap draws. Without groups it
+            draws rows.
+        systems: Who made each row, length n; needed at system level.
+        level: `dataset`, `group` or `system`.
+        bootstrap: Number of resamples, at least 1. Up to as many groups of unequal size are left
+            out one by one instead (the jackknife), as resamples would vary too little.
+        seed: Seed of the resamples; both sides see the same ones.
+
+    Raises:
+        UnknownName: There is no such level.
+        ConfigurationError: The level needs groups or systems and there are none, or `bootstrap` is
+            below 1.
+        DataError: Lengths differ, a number is infinite, or rows lack the group or system that the
+            level needs.
+    """
+    if bootstrap < 1:
+        raise ConfigurationError(f"comparing needs at least 1 resample, not {bootstrap}")
+    first, second = _same_rows(a, b, human, groups, systems, level)
+    points = [compute_agreement(pairs, level) for pairs in (first, second)]
+    # at system level a point is a system: what varies from one set of systems to another
+    rows, unit_level, least = len(first.scores), level, MIN_GROUPS
+    if level == "system":
+        first, second = _system_means_as_rows(first), _system_means_as_rows(second)
+        unit_level, least = "dataset", MIN_SYSTEMS
+    errors, df, least_p = _errors(first, second, unit_level, bootstrap, seed)
+    enough = number_of_groups(first) >= least
+    differences: dict[Coefficient, Difference] = {}
+    for name in COEFFICIENTS:
+        a_value, b_value = (getattr(point, name) for point in points)
+        error = errors[name] if enough else None
+        test = _compute_williams(first, second, unit_level) if name == "pearson" else None
+        differences[name] = _difference(a_value, b_value, error, df, least_p=least_p, test=test)
+    return Comparison(level=level, n=rows, **differences)
+
+
+def _errors(
+    first: Pairs, second: Pairs, level: Level, resamples: int, seed: int
+) -> tuple[dict[Coefficient, float | None], float, float]:
+    """Return standard errors of the differences, their degrees of freedom and the least p-value."""
+    count = number_of_groups(first)
+    df = degrees_of_freedom(first) if level == "dataset" else count - 1.0
+    # resamples that miss the few large groups vary too little; among more groups than resamples
+    # none carries that much
+    if level == "dataset" and is_unequal(first) and count <= resamples:
+        a, b = without_each_group(first), without_each_group(second)
+        return {n: jackknife_error(_without_rounding(a[n] - b[n])) for n in COEFFICIENTS}, df, 0.0
+    # the same seed draws the same groups on both sides, so what a resample does to both cancels in
+    # the difference of the two
+    a, b = (resample(pairs, level, resamples=resamples, seed=seed) for pairs in (first, second))
+    errors = {n: standard_error(_without_rounding(a[n] - b[n]), count) for n in COEFFICIENTS}
+    # so many resamples cannot show less
+    return errors, df, 2 / (resamples + 1)
+
+
+def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None:
+    """Test the difference of two Pearson correlations with one variable in common.
+
+    Args:
+        r_a: Correlation of the first scores with the ratings.
+        r_b: Correlation of the second scores with the ratings.
+        r_ab: Correlation of the two sets of scores.
+        n: Number of points.
+
+    Returns:
+        `None` if n is below 4, or the statistic is undefined because the two sets of scores are
+        one.
+
+    Raises:
+        DataError: A correlation is outside -1 to 1.
+    """
+    if not all(-1 <= r <= 1 for r in (r_a, r_b, r_ab)):
+        raise DataError(f"correlations lie between -1 and 1, not {r_a!r}, {r_b!r}, {r_ab!r}")
+    if n < 4:
+        return None
+    determinant = max(0.0, 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab)
+    # the form of Steiger (1980, eq. 7); the determinant of a correlation matrix cannot be negative
+    # but rounds below 0 if two of the three are nearly equal
+    below = 2 * determinant * (n - 1) / (n - 3) + (r_a + r_b) ** 2 / 4 * (1 - r_ab) ** 3
+    if below <= 1e-15:
+        return None
+    t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / below)
+    return WilliamsTest(t=t, df=n - 3, p=two_sided(t, n - 3))
+
+
+def _same_rows(
+    a: NumbersLike,
+    b: NumbersLike,
+    human: NumbersLike,
+    groups: RowLabels | None,
+    systems: RowLabels | None,
+    level: Level,
+) -> tuple[Pairs, Pairs]:
+    x, y = finite_array(a, "scores a"), finite_array(b, "scores b")
+    if len(x) != len(y):
+        raise DataError(f"the two sets of scores must be equally long, not {len(x)} and {len(y)}")
+    missing = np.isnan(x) | np.isnan(y)
+    # a row that one side left unscored is dropped on both: they are compared on the same texts
+    x[missing] = y[missing] = np.nan
+    first, second = (
+        pair_up(side, human, groups=groups, systems=systems, level=level) for side in (x, y)
+    )
+    return first, second
+
+
+def difference_between(a: float | None, b: float | None, drawn: Floats, groups: int) -> Difference:
+    """Return the difference of two coefficients with interval and p-value."""
+    drawn = _without_rounding(drawn)
+    error = standard_error(drawn, groups) if groups >= MIN_GROUPS else None
+    # so many resamples cannot show less
+    return _difference(a, b, error, groups - 1, least_p=2 / (len(drawn) + 1))
+
+
+def _without_rounding(differences: Floats) -> Floats:
+    return np.where(np.abs(differences) < _ROUNDING, 0.0, differences)
+
+
+def _difference(
+    a: float | None,
+    b: float | None,
+    error: float | None,
+    df: float,
+    *,
+    least_p: float,
+    test: WilliamsTest | None = None,
+) -> Difference:
+    if a is None or b is None:
+        return Difference(a=a, b=b, difference=None, ci=None, p=None)
+    # scores that differ by a factor alone agree equally well, but for the last bits
+    difference = 0.0 if abs(a - b) < _ROUNDING else a - b
+    # no spread over groups although the two differ: they cannot show how certain that is
+    if error is None or (error == 0 and difference != 0):
+        return Difference(a=a, b=b, difference=difference, ci=None, p=None, williams=test)
+    half = t_quantile(df, CONFIDENCE) * error
+    return Difference(
+        a=a,
+        b=b,
+        difference=difference,
+        ci=(difference - half, difference + half),
+        p=max(least_p, two_sided(difference / error, df)) if error else 1.0,
+        williams=test,
+    )
+
+
+def two_sided(t: float, df: float) -> float:
+    """Return the two-sided p-value of Student's t."""
+    from scipy.special import stdtr  # heavy, so on first use
+
+    return min(1.0, 2 * float(stdtr(df, -abs(t))))
+
+
+def _system_means_as_rows(pairs: Pairs) -> Pairs:
+    """Return one row per system, its means."""
+    scores, human = system_means(pairs)
+    return Pairs(scores=scores, human=human, groups=None, systems=None, rated=len(scores))
+
+
+def _compute_williams(first: Pairs, second: Pairs, level: Level) -> WilliamsTest | None:
+    # see the module's docstring: rows of one group break the test's assumption
+    if level == "group" or number_of_groups(first) < len(first.scores):
+        return None
+    (a, human), b = (first.scores, first.human), second.scores
+    r_a, r_b, r_ab = pearson(a, human), pearson(b, human), pearson(a, b)
+    return None if r_a is None or r_b is None or r_ab is None else williams(r_a, r_b, r_ab, len(a))

@@ -1,0 +1,771 @@
+"""Tables of agreement: recorded scores joined with people's ratings, a row per pairing and level.
+
+Numbers have correlations; labels, sets of labels and scores that are cut at a threshold have the
+measures of labels. Knows scores by id and examples; nothing of runs, methods or models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from textassay.agreement.choice import ChoiceAgreement, alternatives, choice_agreement
+from textassay.agreement.correlation import COEFFICIENTS, LEVELS, Coefficient, Level
+from textassay.agreement.labels import (
+    LabelAgreement,
+    Measure,
+    SetAgreement,
+    Threshold,
+    agreement_at,
+    label_agreement,
+    set_agreement,
+)
+from textassay.agreement.raters import MEASUREMENTS, PairAgreement, RaterAgreement, rater_agreement
+from textassay.agreement.records import (
+    HasScores,
+    People,
+    Recorded,
+    as_recorded,
+    is_of_criteria,
+    pair_names,
+    read_labels,
+    read_with_labels,
+    refuse_other_data,
+    text_notes,
+    texts_of,
+)
+from textassay.agreement.significance import Agreement, correlate
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.ratings import LabelReader
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.labels import (
+    YES_NO,
+    LabelScale,
+    are_labels,
+    member_name,
+    nearest_label,
+    slug,
+)
+from textassay.table import Cell, Column, Displayed, Interval, Note, Table, stack_tables
+
+_PAIR = Column("score", "score"), Column("human", "human")
+_COUNTS = (
+    Column("n", "n", "count"), Column("coverage", "coverage", "number"),
+    Column("groups", "groups", "count"),
+)  # fmt: skip
+_RATED = Column("raters", "raters", "count"), Column("items", "items", "count")
+_COLUMNS = (
+    *_PAIR, Column("level", "level"), *_COUNTS, *(Column(c, c, "interval") for c in COEFFICIENTS),
+)  # fmt: skip
+_RATERS = (
+    *_PAIR, *_RATED, Column("alpha", "alpha (ordinal)", "number"),
+    Column("between_raters", "rater-rater", "number"),
+    Column("judge_rater", "judge-rater", "number"), Column("ceiling", "rater-others", "number"),
+    Column("judge_others", "judge-others", "number"),
+)  # fmt: skip
+_LABEL_COLUMNS = (
+    *_PAIR, Column("measure", "measure"), *_COUNTS, Column("value", "value", "interval"),
+    Column("constant", "best constant", "number"),
+)  # fmt: skip
+_MEASURES = {
+    "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "tpr": "TPR (recall of {1})",
+    "tnr": "TNR (recall of {0})", "precision": "precision of {1}", "f1": "F1 of {1}",
+    "macro_f1": "mean F1", "mcc": "MCC", "kappa": "Cohen's kappa",
+    "kappa_linear": "kappa, linear weights", "kappa_quadratic": "kappa, quadratic weights",
+    "ac1": "Gwet's AC1", "alpha_nominal": "alpha (nominal)", "alpha_ordinal": "alpha (ordinal)",
+}  # fmt: skip
+_SETS = {
+    "exact": "equal sets", "jaccard": "Jaccard index", "macro_f1": "mean F1 of the labels",
+    "micro_f1": "F1 of all labels", "macro_kappa": "mean Cohen's kappa of the labels",
+    "alpha_masi": "alpha (MASI)",
+}  # fmt: skip
+_LABEL_RATERS = (
+    *_PAIR, *_RATED, Column("alpha", "alpha (nominal)", "number"),
+    Column("ordinal", "alpha (ordinal)", "number"),
+    Column("between_raters", "rater-rater, same", "number"),
+    Column("judge_rater", "judge-rater, same", "number"),
+)  # fmt: skip
+_AMONG_RATERS = (
+    _PAIR[1], *_RATED, *(Column(one, f"alpha ({one})", "number") for one in MEASUREMENTS),
+    Column("same", "same", "number"), Column("distance", "distance", "number"),
+    Column("spearman", "rho", "number"),
+)  # fmt: skip
+_CHOICES = (
+    *_PAIR, Column("n", "groups", "count"), Column("texts", "texts", "count"),
+    Column("choice", "choice", "interval"), Column("constant", "best constant", "number"),
+    Column("strict", "strict", "interval"), Column("tied", "tied", "share", 1),
+)  # fmt: skip
+_AGREEMENT = "agreement with people"
+MAX_SUBSETS = 100
+"""Most values of a field that data are divided by: of ids or sources no table can be read."""
+_CONSTANT = "best constant: what a judge that always gives the same {} reaches"
+
+
+@dataclass(frozen=True, slots=True)
+class _AgreementRow:
+    """What was found for one score and the human aspect it is compared with."""
+
+    aspect: str  # name of the score
+    human: str  # name of the human aspect
+    agreement: Any
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as JSON values; what is undefined is `None`."""
+        content = asdict(self)
+        own = content.pop("agreement")
+        names = {name: content.pop(name) for name in ("aspect", "human")}
+        return {**names, **own, **content}
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow(_AgreementRow):
+    """Agreement of one score with one human aspect at one level."""
+
+    agreement: Agreement
+
+
+@dataclass(frozen=True, slots=True)
+class RaterRow(_AgreementRow):
+    """Agreement among raters, and of one score with them, over the rows that have a score."""
+
+    agreement: RaterAgreement
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceRow(_AgreementRow):
+    """How often a score puts first what people find best."""
+
+    agreement: ChoiceAgreement
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementTable(Displayed):
+    """Agreement of all scores that pair with a human aspect.
+
+    Attributes:
+        rows: In order of scores, then levels.
+        unknown_ids: Number of scored ids that no example has.
+        other_texts: Ids of examples that were left out, since another text was judged under them.
+        without_text: Rated examples without a text, which belong to the score with their id.
+        raters: Agreement among raters, one row per pairing; `None` if not asked for.
+        labels: Agreement of labels, one row per pairing of labels.
+        sets: Agreement of sets of labels, one row per pairing of sets.
+        choices: How often a score puts first what people find best, one row per pairing; of pairs
+            of texts, and of groups if their level was asked for.
+        by: The field that the data were divided by; empty if they were not.
+        subsets: The same of the rows with each value of that field.
+    """
+
+    rows: tuple[TableRow, ...]
+    unknown_ids: int
+    raters: tuple[RaterRow, ...] | None = None
+    labels: tuple[LabelRow, ...] = ()
+    sets: tuple[SetRow, ...] = ()
+    other_texts: tuple[str, ...] = ()
+    without_text: int = 0
+    choices: tuple[ChoiceRow, ...] = ()
+    by: str = ""
+    subsets: Mapping[str, AgreementTable] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return `{"rows": [...]}` as JSON values.
+
+        With `labels`, `sets`, `choices`, `raters` and `subsets` if there are any, and
+        `other_texts`, the number of rows that were left out; rows of labels have their measures,
+        too.
+        """
+        rows = _flat_rows((row.as_dict() for row in self.rows), self.labels)
+        parts = {
+            "labels": self.labels or None, "sets": self.sets or None,
+            "choices": self.choices or None, "raters": self.raters,
+        }  # fmt: skip
+        left_out = {"other_texts": len(self.other_texts)} if self.other_texts else {}
+        found: dict[str, Any] = {"rows": rows, **left_out} | {
+            name: [row.as_dict() for row in part]
+            for name, part in parts.items()
+            if part is not None
+        }
+        if self.subsets:
+            found["by"] = self.by
+            found["subsets"] = {name: one.as_dict() for name, one in self.subsets.items()}
+        return found
+
+    def tables(self) -> list[Table]:
+        """Return agreement with people, of labels, among raters if asked for, and by subset."""
+        return [*self._tables(), *self._tables_of_subsets()]
+
+    def _tables_of_subsets(self) -> list[Table]:
+        """Return each table with the rows of all subsets; confusion matrices are in JSON alone."""
+        column = Column("subset", self.by)
+        parts = [(name, table) for name, one in self.subsets.items() for table in one._tables()]
+        parts = [(n, table) for n, table in parts if "human" in (c.name for c in table.columns)]
+        known = {one for row in self.rows + self.labels for one in (row.aspect, row.human)}
+        known |= {one for row in self.choices + self.sets for one in (row.aspect, row.human)}
+        return stack_tables(
+            replace(
+                table.with_column(column, [name] * len(table.rows), after="human"),
+                title=f"{table.title}, by {self.by}",
+                # what is said of no score in particular is the same for all subsets
+                notes=tuple(
+                    note._replace(text=f"{name}: {note.text}")
+                    if table.title == _AGREEMENT or note.text.partition(": ")[0] in known
+                    else note
+                    for note in table.notes
+                ),
+            )
+            for name, table in parts
+        )
+
+    def _tables(self) -> list[Table]:
+        rows = [
+            (row.aspect, row.human, row.agreement.level, row.agreement.n, row.agreement.coverage,
+             _groups(row.agreement), *(_with_ends(row.agreement, name) for name in COEFFICIENTS))
+            for row in self.rows
+        ]  # fmt: skip
+        notes = tuple(self._notes())
+        tables = [Table(_COLUMNS, rows, notes, _AGREEMENT)] if rows or notes else []
+        tables += [_choice_table(self.choices)] if self.choices else []
+        tables += [table for row in self.labels for table in label_tables(row)]
+        tables += [_set_table(row) for row in self.sets]
+        if self.raters is not None:
+            tables += self._rater_tables(self.raters)
+        return tables
+
+    def _rater_tables(self, rows: Sequence[RaterRow]) -> Iterator[Table]:
+        """Yield agreement among raters on ratings, and on labels."""
+        labels = {(row.aspect, row.human) for row in self.labels if row.threshold is None}
+        for draw, is_of_labels in ((_rater_table, False), (_label_rater_table, True)):
+            own = [row for row in rows if ((row.aspect, row.human) in labels) == is_of_labels]
+            if own:
+                yield draw(own)
+
+    def _notes(self) -> Iterator[Note]:
+        """Yield what is left out, what `2 (-1)` groups mean, and why intervals are missing."""
+        yield from text_notes(self.other_texts, self.without_text)
+        if self.unknown_ids:
+            text = f"{self.unknown_ids} scored ids are not in the data and were left out"
+            yield Note(text, warning=True)
+        skipped = [row.agreement for row in self.rows if row.agreement.groups_skipped]
+        if skipped:
+            first = skipped[0]
+            yield Note(
+                f"{_groups(first)}: {first.groups} groups are averaged; {first.groups_skipped} are"
+                " left out because all scores or all ratings in them are equal"
+            )
+        noted: dict[str, dict[str, None]] = {}
+        for row in self.rows:
+            if row.agreement.note:
+                note = f"{row.agreement.level} level, {row.agreement.note}"
+                noted.setdefault(note, {})[row.aspect] = None
+        for note, names in noted.items():
+            yield Note(f"{', '.join(names)}: {note}")
+
+
+def _rater_table(rows: Sequence[RaterRow]) -> Table:
+    """Return agreement among people beside that with the judge: alpha, and Spearman's rho."""
+    lines = []
+    for row in rows:
+        own, alpha = row.agreement, row.agreement.alpha["ordinal"]
+        line = (row.aspect, row.human, own.raters, own.items, alpha, *own.rank_correlations)
+        lines.append(line)
+    notes = []
+    for human, own in {row.human: row.agreement for row in rows}.items():
+        if own.raters < 2:
+            notes.append(
+                f"{human}: only one rater, so there is no agreement among raters; 'annotators'"
+                " needs 2 raters of the same texts, better 3"
+            )
+        elif own.alpha["ordinal"] is None:
+            notes.append(
+                f"{human}: alpha is undefined, because no text has two ratings or all ratings are"
+                " equal"
+            )
+    title = "agreement among raters"
+    return Table(_RATERS, lines, tuple(map(Note, notes)), title=title)
+
+
+def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
+    """Return how often scores put first what people find best."""
+    lines: list[tuple[Cell, ...]] = []
+    notes = [
+        Note(
+            "choice: share of people's best among the texts of a group that the score puts first,"
+            " so that a tie of two counts half; strict: a tie with a worse text counts nothing;"
+            " tied: share of the groups with such or other ties at the top"
+        ),
+        Note("best constant: a score that is the same for all texts, or one side of all pairs"),
+    ]
+    for row in rows:
+        own = row.agreement
+        measures = (Interval(one.value, *(one.ci or ())) for one in (own.choice, own.strict))
+        choice, strict = measures
+        constant = own.choice.constant
+        lines.append((row.aspect, row.human, own.n, own.texts, choice, constant, strict, own.tied))
+        if own.unscored:
+            notes.append(
+                Note(
+                    f"{row.aspect}: {own.unscored} groups are left out of choices, because a text"
+                    " in them has no score"
+                )
+            )
+        if own.undecided:
+            notes.append(
+                Note(
+                    f"{row.human}: {own.undecided} groups are left out of choices, because people"
+                    " find all texts in them equally good"
+                )
+            )
+        if own.note:
+            notes.append(Note(f"{row.aspect}: {own.note}"))
+    return Table(_CHOICES, lines, tuple(notes), "choices within groups")
+
+
+def _with_ends(agreement: Agreement, name: Coefficient) -> Interval:
+    span = None if agreement.ci is None else agreement.ci.get(name)
+    return Interval(getattr(agreement, name), *(span or ()))
+
+
+def _groups(agreement: Agreement) -> str | None:
+    if agreement.level == "system":
+        return f"{agreement.systems} systems"
+    if agreement.groups is None:
+        return None
+    skipped = f" (-{agreement.groups_skipped})" if agreement.groups_skipped else ""
+    return f"{agreement.groups}{skipped}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRow(_AgreementRow):
+    """Agreement of labels, over all rows, or over those that confirm a chosen threshold."""
+
+    agreement: LabelAgreement
+    tied: int = 0  # texts left out because their raters gave two labels equally often
+    between: int = 0  # texts left out because their score is halfway between two labels
+    threshold: Threshold | None = None  # where a score was cut to be a label; `None` if it is one
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as JSON values, without a threshold if there is none."""
+        content = _AgreementRow.as_dict(self)
+        return content if self.threshold else {k: v for k, v in content.items() if k != "threshold"}
+
+    def flat(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the measures by name, with the labels and the matrix, and the intervals."""
+        own = self.agreement
+        values: dict[str, Any] = {name: one.value for name, one in own.measures.items()}
+        ends = {name: list(one.ci) if one.ci else None for name, one in own.measures.items()}
+        values["labels"] = list(own.labels)
+        if len(own.labels) == 2:
+            values["positive"] = own.labels[1]
+        return {**values, "confusion": [list(row) for row in own.confusion]}, ends
+
+
+@dataclass(frozen=True, slots=True)
+class SetRow(_AgreementRow):
+    """Agreement of sets of labels, of which several may apply to a text."""
+
+    agreement: SetAgreement
+    unrated: int = 0  # texts without a set from people
+
+
+def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
+    """Return the measures of a pairing of labels, and its confusion matrix."""
+    own = row.agreement
+    names = {name: measure_name(name, own.labels) for name in own.measures}
+    texts = [_CONSTANT.format("label")]
+    if row.threshold is not None:
+        texts.append(_threshold_note(row, row.threshold))
+    if own.note is not None:
+        texts.append(f"{row.aspect}: {own.note}")
+    if row.tied:
+        texts.append(f"{row.human}: {row.tied} texts are left out, since their raters' labels tie")
+    if row.between:
+        texts.append(
+            f"{row.aspect}: {row.between} scores are left out, since they lie halfway between two"
+            " labels"
+        )
+    lines = list(_lines(row.aspect, row.human, own, names))
+    measures = Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of labels")
+    columns = [
+        Column(f"judge_{at}", f"judge: {name}", "count") for at, name in enumerate(own.labels)
+    ]
+    counts: list[tuple[Cell, ...]] = [
+        (f"people: {name}", *counted)
+        for name, counted in zip(own.labels, own.confusion, strict=True)
+    ]
+    title = f"labels of {row.human} by people, and of {row.aspect} by {by}"
+    return [measures, Table((Column("people", ""), *columns), counts, title=title)]
+
+
+def measure_name(measure: str, labels: Sequence[str]) -> str:
+    """Return what a measure of labels is called in tables."""
+    return _MEASURES[measure].format(*labels)
+
+
+def _threshold_note(row: LabelRow, cut: Threshold) -> str:
+    most = "least" if cut.yes == "above" else "most"
+    rule = f"{row.aspect}: {row.agreement.labels[1]} is a score of at {most}"
+    if not cut.chosen_on:
+        return f"{rule} {cut.value:g}, as given{_ties(row, cut)}"
+    return (
+        f"{rule} {cut.value:g}, chosen on {cut.chosen_on} sources (balanced accuracy there"
+        f" {cut.found:.3f}, which is too high); the figures are of the other sources"
+    )
+
+
+def _ties(row: LabelRow, cut: Threshold) -> str:
+    """Return how many scores are the threshold itself, and what they count as."""
+    if not cut.equal:
+        return ""
+    no, yes = row.agreement.labels
+    share = cut.equal / row.agreement.n
+    scores = f"; {cut.equal} scores ({share:.1%}) equal it"
+    if cut.is_shared:
+        return f"{scores}, are as near to {no} as to {yes}, and count half as either"
+    return f"{scores} and count as {yes}"
+
+
+def _set_table(row: SetRow) -> Table:
+    """Return the measures of a pairing of sets."""
+    own = row.agreement
+    texts = [_CONSTANT.format("set")] + ([f"{row.aspect}: {own.note}"] if own.note else [])
+    if row.unrated:
+        texts.append(
+            f"{row.human}: {row.unrated} texts are not rated and left out; [] says that no label"
+            " applies"
+        )
+    lines = list(_lines(row.aspect, row.human, own, _SETS))
+    return Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of sets of labels")
+
+
+def _lines(
+    aspect: str, human: str, own: LabelAgreement | SetAgreement, names: Mapping[str, str]
+) -> Iterator[tuple[Cell, ...]]:
+    measures: Mapping[str, Measure] = own.measures
+    for name, one in measures.items():
+        value = Interval(one.value, *(one.ci or ()))
+        yield aspect, human, names[name], own.n, own.coverage, own.groups, value, one.constant
+
+
+def _label_rater_table(rows: Sequence[RaterRow]) -> Table:
+    """Return agreement among the people who gave labels, and of the judge with each of them."""
+    lines = []
+    for row in rows:
+        own = row.agreement
+        same = (None if one is None else one.same for one in (own.between_raters, own.judge_rater))
+        alphas = (own.alpha["nominal"], own.alpha["ordinal"])
+        lines.append((row.aspect, row.human, own.raters, own.items, *alphas, *same))
+    note = Note("same: share of the texts that both labeled on which the labels are the same")
+    return Table(_LABEL_RATERS, lines, (note,), title="agreement among raters on labels")
+
+
+def _among_raters(found: Mapping[str, RaterAgreement]) -> Table:
+    """Return agreement among raters without a judge, a row for each human aspect."""
+    rows = []
+    for name, own in found.items():
+        pair = own.between_raters or PairAgreement(0)
+        alphas = (own.alpha[level] for level in MEASUREMENTS)
+        spread = (pair.same, pair.mean_difference, pair.spearman)
+        rows.append((name, own.raters, own.items, *alphas, *spread))
+    note = Note("same, distance and rho: of each two raters, on the texts that both rated")
+    return Table(_AMONG_RATERS, rows, (note,), title="agreement among raters")
+
+
+def _flat_rows(rows: Iterable[dict[str, Any]], labels: Iterable[LabelRow]) -> list[dict[str, Any]]:
+    """Return the rows of correlations with the measures of labels, which may have own rows."""
+    complete = list(rows)
+    at = {(row["aspect"], row["human"]): row for row in complete if row["level"] == "dataset"}
+    for label in labels:
+        values, ends = label.flat()
+        row = at.get((label.aspect, label.human))
+        if row is None:
+            own = label.agreement
+            undefined = Agreement(
+                level="dataset", n=own.n, groups=own.groups, groups_skipped=0,
+                coverage=own.coverage, pearson=None, spearman=None, kendall=None, note=own.note,
+            )  # fmt: skip
+            row = TableRow(label.aspect, label.human, undefined).as_dict()
+            complete.append(row)
+        row |= values
+        if any(ends.values()):
+            row["ci"] = {**(row["ci"] or {}), **ends}
+    return complete
+
+
+def agreement_table(
+    scores: Recorded | HasScores | str | Path,
+    examples: Any,
+    *,
+    levels: Sequence[Level] = ("dataset",),
+    aspect_map: Iterable[str] | Mapping[str, str] = (),
+    bootstrap: int = 1000,
+    seed: int = 0,
+    raters: bool = False,
+    labels: Mapping[str, LabelScale] | None = None,
+    threshold: float | Literal["auto"] | None = None,
+    by: str | None = None,
+) -> AgreementTable:
+    """Measure how recorded scores agree with people.
+
+    Args:
+        scores: A run, the path of a run folder or of a file of scores, or values by aspect and id
+            as from `read_scores`.
+        examples: The data with human ratings: a path, a table (pandas, polars, datasets), or
+            examples or dicts; texts are not kept.
+        levels: Levels to report, each of `dataset`, `group`, `system`.
+        aspect_map: Which human aspect a score is compared with: a mapping, or texts `SCORE=HUMAN`.
+            A score may be named more than once. Scores that are not named pair with the human
+            aspect of the same name.
+        bootstrap: Number of resamples behind the intervals; 0 for none.
+        seed: Seed of the resamples.
+        raters: Whether to measure how well raters agree with each other and the score with each of
+            them, from the single ratings in `annotators`.
+        labels: What the numbers of scores mean that are labels, by name of the score; by default
+            the labels of the run's aspects. Scores and ratings that are all 0 or 1 are no and yes.
+        threshold: Scores of at least this are yes, where people said yes or no; `auto` chooses it
+            on one half of the sources and measures it on the other, see `agreement_at`.
+        by: Field of the data, such as `subset` or `system`, by whose values the rows are divided:
+            `subsets` has the agreement of each part.
+
+    Raises:
+        UnknownName: There is no such level, score or human aspect.
+        ConfigurationError: Nothing pairs, a level needs groups or systems and the data have none,
+            or a file of scores mixes several judges.
+        DataError: No id occurs in both, an example lacks the group or system that a level needs, or
+            there are too few sources to choose a threshold.
+    """
+    for level in levels:
+        if level not in LEVELS:
+            raise UnknownName("level", str(level), LEVELS)
+    if labels is None:
+        labels = read_labels(scores) if isinstance(scores, str | Path) else {}
+    if not isinstance(aspect_map, Mapping):
+        aspect_map = tuple(aspect_map)  # it is read twice
+    source = scores
+    scores, opened, labels = read_with_labels(
+        lambda reader: as_recorded(source, reader),
+        # an example without a text still has an id and ratings, and nothing else is looked at here
+        lambda reader: (
+            examples
+            if isinstance(examples, Examples)
+            else Examples(examples, needs_output=False, labels=reader)
+        ),
+        labels,
+        aspect_map,
+    )
+    people = People(opened, criteria=True, by=by).of_texts(texts_of(scores))
+    scored = {id_ for name, values in scores.items() if not is_of_criteria(name) for id_ in values}
+    # checked before pairing: files of other data usually share names of aspects but no id
+    refuse_other_data(scored, people)
+    pairs = pair_names(scores, people.aspects, aspect_map)
+    # before any coefficient, so that a missing field names the example and not a row number
+    levels = _levels_of_correlations(levels, people)
+    by_group = "group" in levels
+    people.check_levels(levels)
+    work = _Joined(scores, people, pairs, labels, bootstrap, seed)
+    of_labels = tuple(work.label_rows(threshold))
+    if threshold is not None and all(row.threshold is None for row in of_labels):
+        raise ConfigurationError(
+            "a threshold cuts scores where people said yes or no, and no score here is one that is"
+            f" held against yes and no: {', '.join(f'{a} with {h}' for a, h in pairs)}; leave out"
+            f" threshold="
+        )
+    whole = AgreementTable(
+        rows=tuple(work.rows(levels)),
+        unknown_ids=len(scored.difference(people.ids).difference(people.other_texts)),
+        other_texts=people.other_texts,
+        without_text=people.count_without_text(texts_of(scores)),
+        raters=work.rater_rows() if raters else None,
+        labels=of_labels,
+        sets=tuple(work.set_rows()),
+        choices=tuple(work.choice_rows(by_group=by_group)),
+    )
+    if by is None:
+        return whole
+    if threshold == "auto":
+        raise ConfigurationError(
+            f"by={by!r} takes a threshold that is the same in all subsets; give it as a number"
+        )
+    subsets = {name: replace(work, people=people.only(name)) for name in _subset_names(people, by)}
+    return replace(
+        whole,
+        by=by,
+        subsets={
+            name: AgreementTable(
+                rows=tuple(part.rows(levels)),
+                unknown_ids=0,
+                raters=part.rater_rows() if raters and any(part.people.annotators) else None,
+                labels=tuple(part.label_rows(threshold)),
+                sets=tuple(part.set_rows()),
+                choices=tuple(part.choice_rows(by_group=by_group)),
+            )
+            for name, part in subsets.items()
+        },
+    )
+
+
+def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence[Level]:
+    """Return the levels without that of groups, if all rows are pairs of texts without a source.
+
+    Such a pair is a group of two, of which there is a choice and no correlation.
+    """
+    if people.has_groups or not people.paired or not all(people.paired):
+        return levels
+    return [level for level in levels if level != "group"]
+
+
+def _subset_names(people: People, by: str) -> list[str]:
+    """Return the values of a field, in order of the alphabet."""
+    names = sorted({one for one in people.subsets if one is not None})
+    if not names:
+        raise ConfigurationError(
+            f"by={by!r} divides the data by a field, and no example has a field of that name"
+        )
+    if len(names) > MAX_SUBSETS:
+        raise ConfigurationError(
+            f"by={by!r} would divide the data into {len(names)} subsets, and at most {MAX_SUBSETS}"
+            " can be read"
+        )
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Scores beside people's ratings, and which of them are held against each other."""
+
+    scores: Recorded
+    people: People
+    pairs: Sequence[tuple[str, str]]
+    labels: Mapping[str, LabelScale]
+    bootstrap: int
+    seed: int
+
+    def _judged(self, score: str) -> list[float | None]:
+        return [self.scores[score].get(id_) for id_ in self.people.ids]
+
+    def _scale(self, score: str, human: str) -> LabelScale:
+        return self.labels.get(score) or self.people.yes_no_words(human)
+
+    def rows(self, levels: Sequence[Level]) -> Iterator[TableRow]:
+        """Yield correlations at each level; labels without an order have none."""
+        people = self.people
+        systems = people.systems if any(one is not None for one in people.systems) else None
+        for score, human in self.pairs:
+            for level in () if self._scale(score, human).is_nominal else levels:
+                found = correlate(
+                    self._judged(score), people.ratings(human), groups=people.groups_of(human),
+                    systems=systems, level=level, bootstrap=self.bootstrap, seed=self.seed,
+                )  # fmt: skip
+                yield TableRow(score, human, found)
+
+    def label_rows(self, threshold: float | Literal["auto"] | None) -> Iterator[LabelRow]:
+        """Yield the agreement of labels, and of scores that are cut at the threshold."""
+        for score, human in self.pairs:
+            judged, scale = self._judged(score), self._scale(score, human)
+            given = self.people.labels(human, scale)
+            if given is None:
+                continue
+            common: dict[str, Any] = {
+                "labels": scale.names, "groups": self.people.groups_of(human),
+                "bootstrap": self.bootstrap, "seed": self.seed,
+            }  # fmt: skip
+            uncut = len(scale.names) == 2 and not are_labels(judged, scale)
+            if threshold is not None and uncut:
+                at = None if threshold == "auto" else threshold
+                found, cut = agreement_at(judged, given, threshold=at, **common)
+                yield LabelRow(score, human, found, threshold=cut)
+            elif score in self.labels or are_labels(judged, YES_NO):
+                votes = [nearest_label(value) for value in judged]
+                found = label_agreement(votes, given, ordered=scale.ordered, **common)
+                between = sum(value is not None for value in judged) - sum(
+                    vote is not None for vote in votes
+                )
+                tied = self.people.rated(human).count(True) - sum(one is not None for one in given)
+                yield LabelRow(score, human, found, tied=tied, between=between)
+
+    def choice_rows(self, *, by_group: bool) -> Iterator[ChoiceRow]:
+        """Yield how often scores choose what people find best, of pairs and of groups."""
+        people = self.people
+        for score, human in self.pairs:
+            if is_of_criteria(human) or self._scale(score, human).is_nominal:
+                continue
+            judged, rated = self._judged(score), people.ratings(human).tolist()
+            for one in alternatives(people.paired, people.groups_of(human), by_group=by_group):
+                found = choice_agreement(
+                    one.column(judged), one.column(rated), one.groups,
+                    units=one.units if one.sided else None, sided=one.sided,
+                )  # fmt: skip
+                if found.n or found.unscored:
+                    yield ChoiceRow(score, human, found)
+
+    def set_rows(self) -> Iterator[SetRow]:
+        """Yield the agreement of sets whose labels all pair with labels of one human aspect."""
+        paired, people = set(self.pairs), self.people
+        for name, scale in self.labels.items():
+            ours = [member_name(name, label) for label in scale.names] if scale.multiple else []
+            first = [human for score, human in self.pairs if ours and score == ours[0]]
+            for parent in (human.rpartition("/")[0] for human in first):
+                theirs = [f"{parent}/{slug(label)}" for label in scale.names]
+                columns = [people.labels(human, YES_NO) for human in theirs]
+                if not paired.issuperset(zip(ours, theirs, strict=True)) or None in columns:
+                    continue
+                judged = [[nearest_label(one) for one in self._judged(label)] for label in ours]
+                found = set_agreement(
+                    np.array(judged, float).T, np.array(columns, float).T, labels=scale.names,
+                    groups=people.groups_of(theirs[0]), bootstrap=self.bootstrap, seed=self.seed,
+                )  # fmt: skip
+                yield SetRow(name, parent, found, people.rated(theirs[0]).count(False))
+
+    def rater_rows(self) -> tuple[RaterRow, ...]:
+        """Return agreement among the raters of each pairing that has any."""
+        singles = self.people.annotators
+        rated = {human for _, human in self.pairs if any(human in one for one in singles)}
+        if not rated:
+            raise _no_single_ratings()
+        return tuple(
+            RaterRow(
+                score,
+                human,
+                rater_agreement(
+                    [one.get(human, ()) for one in singles],
+                    judge=self._judged(score),
+                    is_nominal=self._scale(score, human).is_nominal,
+                ),
+            )
+            for score, human in self.pairs
+            if human in rated
+        )
+
+
+def between_raters(
+    examples: Any,
+    *,
+    labels: Mapping[str, LabelScale] | None = None,
+    fields: Mapping[str, str] | None = None,
+    missing: Iterable[str] = (),
+) -> tuple[dict[str, RaterAgreement], Table]:
+    """Return how well raters agree by human aspect, and the same as a table."""
+    labels = labels or {}
+    reader = LabelReader(labels, any_word=True)
+    opened = Examples(examples, fields=fields, needs_output=False, labels=reader, missing=missing)
+    people = People(opened)
+    names = dict.fromkeys(name for one in people.annotators for name in one)
+    if not names:
+        raise _no_single_ratings()
+    found = {
+        name: rater_agreement(
+            [one.get(name, ()) for one in people.annotators], is_nominal=name in reader.voted
+        )
+        for name in names
+    }
+    return found, _among_raters(found)
+
+
+def _no_single_ratings() -> DataError:
+    return DataError(
+        "the data contain no single ratings; give each rater's in the field 'annotators', "
+        'as {"coherence": [3, 2, 3]}'
+    )

@@ -1,0 +1,118 @@
+"""From scores to decisions.
+
+Calibration, corrected estimates, paired comparisons, the alternative annotator test.
+
+Everything works on arrays; files, runs and data sets come in through `read_judged`, `People` and
+`join_columns` only. The source is the sampled unit.
+
+Example:
+    >>> import numpy as np
+    >>> from textassay import calibration
+    >>> scores, ratings = np.array([1.0, 2, 3, 4]), np.array([2.0, 3, np.nan, np.nan])
+    >>> calibration.correct_mean(scores, ratings, np.arange(4)).labels_only.value
+    2.5
+"""
+
+from textassay.agreement.records import People
+from textassay.estimation.alt_test import (
+    AltTest,
+    AnnotatorTest,
+    alt_test,
+    annotator_test,
+    pooled_annotator_test,
+)
+from textassay.estimation.calibration import (
+    AspectCalibration,
+    Calibrated,
+    Calibration,
+    calibrate,
+    load,
+    save,
+)
+from textassay.estimation.columns import (
+    Columns,
+    Judged,
+    join_columns,
+    read_judged,
+    read_plan,
+    scales_of,
+)
+from textassay.estimation.compare import (
+    CompareRow,
+    PairedDifference,
+    agreement_difference,
+    compare_runs,
+    gate,
+    label_difference,
+    paired_difference,
+)
+from textassay.estimation.estimate import EstimateRow, Estimates, estimate_means
+from textassay.estimation.label_plan import LabelPlan, first_rows, next_rows, plan_labels
+from textassay.estimation.maps import Scales
+from textassay.estimation.means import (
+    Corrected,
+    Estimate,
+    Prevalence,
+    SystemDifference,
+    correct_mean,
+    rogan_gladen,
+)
+from textassay.estimation.ranking import RankDifference, Ranking, RankRow, rank_systems
+from textassay.estimation.run_comparison import (
+    Changes,
+    RunComparison,
+    RunSide,
+    ScoreChange,
+    compare_sides,
+)
+
+__all__ = [
+    "AltTest",
+    "AnnotatorTest",
+    "AspectCalibration",
+    "Calibrated",
+    "Calibration",
+    "Changes",
+    "Columns",
+    "CompareRow",
+    "Corrected",
+    "Estimate",
+    "EstimateRow",
+    "Estimates",
+    "Judged",
+    "LabelPlan",
+    "PairedDifference",
+    "People",
+    "Prevalence",
+    "RankDifference",
+    "RankRow",
+    "Ranking",
+    "RunComparison",
+    "RunSide",
+    "Scales",
+    "ScoreChange",
+    "SystemDifference",
+    "agreement_difference",
+    "alt_test",
+    "annotator_test",
+    "calibrate",
+    "compare_runs",
+    "compare_sides",
+    "correct_mean",
+    "estimate_means",
+    "first_rows",
+    "gate",
+    "join_columns",
+    "label_difference",
+    "load",
+    "next_rows",
+    "paired_difference",
+    "plan_labels",
+    "pooled_annotator_test",
+    "rank_systems",
+    "read_judged",
+    "read_plan",
+    "rogan_gladen",
+    "save",
+    "scales_of",
+]

@@ -1,0 +1,592 @@
+"""May the judge stand in for a rater? The alternative annotator test, as published and by source.
+
+`alt_test` works on arrays, `annotator_test` on columns. Each rater in turn is left out, and judge
+and rater are compared with the others: who is nearer to them, item by item? The judge wins against
+a rater if it is nearer at least as often, less a reward `epsilon` for being cheap. It passes if it
+wins against half of the raters.
+
+Two things the published test does not do. Rows of one source are not independent, so here the
+source is the unit unless `groups` is `None`. And a constant passes it if ratings are skewed, so the
+best constant, learned on other sources, is tested beside the judge.
+
+Beside the judge's scores on the raters' scale stand the best constant and the number of words, the
+trivial measure that a judge must beat.
+
+If some raters are to be replaced together, each of them is compared with those who stay, and the
+judge has to win against each.
+
+References:
+    Calderon, Reichart and Dror, "The alternative annotator test for LLM-as-a-judge", ACL 2025;
+    Benjamini and Yekutieli, "The control of the false discovery rate under dependency" (2001).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from scipy.special import stdtr
+
+from textassay.agreement.correlation import Codes, Floats
+from textassay.agreement.raters import RaterAgreement, rater_agreement, rating_table
+from textassay.estimation.columns import Columns
+from textassay.estimation.maps import Scales, grid_of, learn_map
+from textassay.estimation.means import Estimate, Linearized, weighted_mean
+from textassay.learning.splits import folds
+from textassay.runtime.errors import DataError, UnknownName
+from textassay.table import Alert, Column, Displayed, Note, Table
+
+Metric = Literal["rmse", "match"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+MIN_ITEMS = 30
+"""Items that a rater must share with others to be tested."""
+PASSING = 0.5
+_ALPHA = 0.05
+_FOLDS = 10
+_MAX_CONSTANTS = 25
+LENGTH = "words"
+POOLED = "pooled"
+_COLUMNS = (
+    Column("score", "score"), Column("n", "n", "count"), Column("raters", "raters", "count"),
+    Column("sources", "sources", "count"), Column("omega", "omega", "number", 2),
+    Column("rho", "rho", "number", 2), Column("passes", "passes"),
+    Column("constant", "constant", "number"), Column("constant_omega", "its omega", "number", 2),
+    Column("constant_rho", "its rho", "number", 2), Column("words_rho", "words' rho", "number", 2),
+    Column("over_constant", "rho - constant's", "interval"),
+    Column("may_stand_in", "may stand in"),
+)  # fmt: skip
+_EACH = (
+    Column("score", "score"), Column("rater", "rater"), Column("n", "n", "count"),
+    Column("rho", "rho", "number", 2), Column("p", "p", "p"), Column("wins", "judge wins"),
+    Column("severity", "severity", "number", 2),
+    Column("distance", "judge's distance", "number", 2),
+)  # fmt: skip
+_MEANING = (
+    "severity: points below the other raters on the same items; judge's distance: mean distance of"
+    " judge and rater in points, or share of other labels"
+)
+_AGREEMENT = (
+    Column("score", "score"), Column("alpha", "alpha (ordinal)", "number", 2),
+    Column("between_raters", "rater with rater", "number", 2),
+    Column("judge_rater", "judge with rater", "number", 2),
+    Column("ceiling", "rater with the others", "number", 2),
+    Column("judge_others", "judge with the others", "number", 2),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RaterTest:
+    """The judge against one rater.
+
+    Attributes:
+        rater: Number of the rater, from 1.
+        n: Items that the rater shares with others.
+        rho: Share of them on which the judge is at least as near to the others as the rater.
+        p: Probability of so much advantage if the rater were better by `epsilon`.
+        wins: Whether p is significant among all raters (Benjamini-Yekutieli at .05).
+        severity: How much lower the rater's ratings are than those of the others on the same items,
+            in points; `None` for labels.
+        distance: Mean distance of judge and rater in points, or share of other labels.
+    """
+
+    rater: int
+    n: int
+    rho: float
+    p: float
+    wins: bool
+    severity: float | None = None
+    distance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Result of one judge against all raters.
+
+    Attributes:
+        omega: Share of the raters that it wins against.
+        rho: Mean over raters of its share of items.
+        per_rater: One test per rater.
+        advantage: Mean over raters of what each item adds, shape (n,); NaN for items that count for
+            no rater.
+        needed: Least omega with which it passes.
+    """
+
+    omega: float
+    rho: float
+    per_rater: tuple[RaterTest, ...]
+    advantage: Floats
+    needed: float = PASSING
+
+    @property
+    def passes(self) -> bool:
+        """Whether omega is at least `needed`: one half as published, 1 to replace named raters."""
+        return self.omega >= self.needed
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {"omega": self.omega, "rho": self.rho, "passes": self.passes}
+
+
+@dataclass(frozen=True, slots=True)
+class AltTest:
+    """The judge beside the best constant.
+
+    Attributes:
+        judge: The judge's standing.
+        constant: The standing of the best constant.
+        constant_values: The constant that was best most often, one per stratum.
+        others: Standings of further measures by name.
+        over_constant: The judge's mean share of items minus the constant's, with an interval.
+        n: Items that count.
+        raters: Raters that were tested.
+        groups: Sources among the items; `None` if rows were taken as independent.
+        skipped: Numbers of raters with fewer than 30 shared items.
+    """
+
+    judge: Standing
+    constant: Standing
+    constant_values: tuple[float, ...]
+    others: Mapping[str, Standing]
+    over_constant: Estimate
+    n: int
+    raters: int
+    groups: int | None
+    skipped: tuple[int, ...]
+
+    @property
+    def may_stand_in(self) -> bool:
+        """Whether the judge passes and is better than the best constant beyond chance."""
+        low = self.over_constant.low
+        return self.judge.passes and low is not None and low > 0
+
+
+def alt_test(
+    scores: Floats,
+    ratings: Floats,
+    groups: Codes | None = None,
+    *,
+    epsilon: float = 0.2,
+    metric: str = "rmse",
+    strata: Codes | None = None,
+    measures: Mapping[str, Floats] | None = None,
+    replaced: Sequence[int] = (),
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> AltTest:
+    """Test whether a judge may stand in for a rater, or for several raters at once.
+
+    Args:
+        scores: Judge's scores on the raters' scale, shape (n,), NaN if unscored.
+        ratings: Shape (n, raters), NaN for a gap.
+        groups: Code of each row's source, shape (n,); `None` takes rows as independent, as
+            published.
+        epsilon: Reward for being cheaper than the rater, 0 to 1; .1 to .2 as published.
+        metric: `rmse` compares distances to the others, `match` shares of equal labels.
+        strata: Code of what each row is about, shape (n,), if several aspects are pooled: the best
+            constant is learned for each.
+        measures: Further scores to test beside it, on the raters' scale.
+        replaced: Columns of raters that the judge is to replace together: each is compared with the
+            raters who stay. By default each rater is left out in turn.
+        confidence: Confidence of the interval of the advantage over the constant.
+        seed: Seed of the folds in which constants are learned.
+
+    Raises:
+        UnknownName: There is no such metric.
+        DataError: Fewer than three raters share items, no rater has 30, or fewer than two sources.
+    """
+    if metric not in METRICS:
+        raise UnknownName("metric", metric, METRICS)
+    if replaced and len(replaced) >= ratings.shape[1]:
+        raise DataError(
+            f"all {ratings.shape[1]} raters are to be replaced, so nobody is left to compare with"
+        )
+    # a row with a single rating says nothing: leaving its rater out leaves nobody to compare with
+    kept = ~np.isnan(scores) & ((~np.isnan(ratings)).sum(axis=1) > 1)
+    units = np.arange(len(scores)) if groups is None else groups
+    codes = np.unique(units[kept], return_inverse=True)[1]
+    trial = _Trial(ratings[kept], codes, epsilon, metric, tuple(replaced))
+    judge = trial.standing(scores[kept])
+    about = np.zeros(int(kept.sum()), np.intp) if strata is None else strata[kept]
+    constants, values = trial.best_constants(about, seed)
+    constant = trial.standing(constants)
+    counted = ~np.isnan(judge.advantage)
+    gap = weighted_mean(
+        judge.advantage[counted] - constant.advantage[counted], trial.units[counted]
+    )
+    return AltTest(
+        judge=judge,
+        constant=constant,
+        constant_values=values,
+        others={name: trial.standing(one[kept]) for name, one in (measures or {}).items()},
+        over_constant=gap.estimate(confidence),
+        n=int(counted.sum()),
+        raters=len(trial.tested),
+        groups=None if groups is None else len(np.unique(trial.units[counted])),
+        skipped=trial.skipped,
+    )
+
+
+class _Trial:
+    """Items, raters and what each rater scores against the others."""
+
+    def __init__(
+        self,
+        ratings: Floats,
+        units: Codes,
+        epsilon: float,
+        metric: str,
+        replaced: tuple[int, ...],
+    ) -> None:
+        self.units, self._ratings, self._epsilon = units, ratings, epsilon
+        self._is_match, self._replaced = metric == "match", list(replaced)
+        given = ~np.isnan(ratings)
+        stay = given.copy()
+        stay[:, self._replaced] = False
+        others = stay.sum(axis=1, keepdims=True) - stay
+        shared = (given & (others > 0)).sum(axis=0)
+        if replaced:
+            shared[np.setdiff1d(np.arange(ratings.shape[1]), replaced)] = 0
+        self.tested = tuple(int(r) for r in np.flatnonzero(shared >= MIN_ITEMS))
+        self.skipped = tuple(int(r) + 1 for r in np.flatnonzero((shared > 0) & (shared < 30)))
+        _refuse_untestable(shared, units, self.tested, least=1 if replaced else 2)
+        # how near each rater is to the others does not depend on who is tested: computed once, it
+        # serves the judge, every constant and every further measure
+        self._rows = {r: np.flatnonzero(given[:, r] & (others[:, r] > 0)) for r in self.tested}
+        self._own = {r: self._against(ratings[:, r], r) for r in self.tested}
+
+    def standing(self, scores: Floats) -> Standing:
+        """Test scores without gaps against every rater."""
+        from scipy.stats import false_discovery_control  # takes a second to import
+
+        differences, total, times = [], np.zeros(len(scores)), np.zeros(len(scores))
+        apart: dict[int, tuple[float | None, float]] = {}
+        for rater, rows in self._rows.items():
+            judge, own = self._against(scores, rater), self._own[rater]
+            # a tie is a win for both sides, as published: it raises rho but cancels out of the
+            # excess, so ties neither help nor harm the test
+            won = (judge >= own).astype(float)
+            excess = weighted_mean((own >= judge) - won, self.units[rows])
+            differences.append(
+                (rater, len(rows), float(won.mean()), _p_below(excess, self._epsilon))
+            )
+            apart[rater] = self._apart(scores, rater)
+            total[rows] += won
+            times[rows] += 1
+        # Benjamini-Yekutieli, as in the paper: the same judge takes part in every test, so their
+        # p-values depend on each other in an unknown way, which rules out Benjamini-Hochberg
+        adjusted = false_discovery_control([p for *_, p in differences], method="by")
+        tests = tuple(
+            RaterTest(rater + 1, n, rho, p, bool(q <= _ALPHA), *apart[rater])
+            for (rater, n, rho, p), q in zip(differences, adjusted, strict=True)
+        )
+        return Standing(
+            omega=sum(test.wins for test in tests) / len(tests),
+            rho=math.fsum(test.rho for test in tests) / len(tests),
+            per_rater=tests,
+            advantage=np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0),
+            needed=1.0 if self._replaced else PASSING,
+        )
+
+    def _apart(self, scores: Floats, rater: int) -> tuple[float | None, float]:
+        """Return a rater's severity among the others, and the distance of judge and rater."""
+        rows, others = self._rows[rater], self._others(rater)
+        own = self._ratings[rows, rater]
+        if self._is_match:
+            return None, float((own != scores[rows]).mean())
+        severity = float((np.nanmean(others, axis=1) - own).mean())
+        return severity, float(np.abs(own - scores[rows]).mean())
+
+    def _others(self, rater: int) -> Floats:
+        """Return the ratings of those whom a rater is compared with, NaN elsewhere."""
+        others: Floats = self._ratings[self._rows[rater]].copy()
+        others[:, [rater, *self._replaced]] = np.nan
+        return others
+
+    def best_constants(self, strata: Codes, seed: int) -> tuple[Floats, tuple[float, ...]]:
+        """Return each item's best constant on other sources, and the usual one per stratum."""
+        # a constant chosen on the rows that test it would be too good by chance, and the judge
+        # would have to beat luck
+        fold = folds(self.units, _FOLDS, seed=seed)
+        chosen, usual = np.empty(len(self.units)), []
+        for stratum in np.unique(strata):
+            inside = strata == stratum
+            # any number could be the best constant under RMSE; the ratings that occur suffice, and
+            # the limit keeps continuous ratings from trying one candidate per row
+            values = _frequent(self._ratings[inside])
+            shares = np.stack([self._won(np.full(len(self.units), value)) for value in values])
+            picked = []
+            for number in np.unique(fold[inside]):
+                best = shares[:, inside & (fold != number)].sum(axis=1).argmax()
+                chosen[inside & (fold == number)] = values[best]
+                picked.append(values[best])
+            constants, times = np.unique(picked, return_counts=True)
+            usual.append(float(constants[times.argmax()]))
+        return chosen, tuple(usual)
+
+    def _won(self, scores: Floats) -> Floats:
+        total = np.zeros(len(scores))
+        for rater, rows in self._rows.items():
+            # each rater counts the same however many items they rated, as in the mean rho
+            total[rows] += (self._against(scores, rater) >= self._own[rater]) / len(rows)
+        return total
+
+    def _against(self, scores: Floats, rater: int) -> Floats:
+        """Return the share of each item's other raters who agree, or the negative RMS distance."""
+        rows, others = self._rows[rater], self._others(rater)
+        if self._is_match:
+            same = np.where(np.isnan(others), np.nan, others == scores[rows, None])
+            return np.asarray(np.nanmean(same, axis=1))
+        return np.asarray(-np.sqrt(np.nanmean((others - scores[rows, None]) ** 2, axis=1)))
+
+
+def _frequent(ratings: Floats) -> Floats:
+    """Return the ratings that occur most often, increasing."""
+    values, counts = np.unique(ratings[~np.isnan(ratings)], return_counts=True)
+    return np.asarray(np.sort(values[np.argsort(-counts, kind="stable")[:_MAX_CONSTANTS]]))
+
+
+def _refuse_untestable(shared: Codes, units: Codes, tested: tuple[int, ...], *, least: int) -> None:
+    if int((shared > 0).sum()) < least:
+        raise DataError(
+            "the alternative annotator test leaves one rater out and compares with the others, and "
+            "no scored item has ratings of two; it needs 2 raters of the same items, better 3, in "
+            "the field 'annotators'"
+        )
+    if not tested:
+        raise DataError(
+            f"no rater shares {MIN_ITEMS} scored items with another; the most is {shared.max()}. "
+            "Have more items rated by two raters or more"
+        )
+    if len(np.unique(units)) < 2:
+        raise DataError(
+            "all items belong to one source, so nothing shows how sources differ; add sources, or "
+            "take rows as independent (as published) if they are"
+        )
+
+
+def _p_below(excess: Linearized, epsilon: float) -> float:
+    """Return the one-sided p-value against a mean of at least `epsilon`."""
+    if excess.clusters < 2 or excess.variance == 0:
+        # all sources agree exactly, so there is no error to divide by: that they all lie on the
+        # same side by chance is what a sign test asks
+        return 0.5**excess.clusters if excess.value < epsilon else 1.0
+    t = (excess.value - epsilon) / math.sqrt(excess.variance)
+    # sources, not rows, are the independent pieces, and one with most of the rows is little more
+    # than one of them, so the degrees of freedom are those of the effective number of sources
+    return float(stdtr(excess.df, t))
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorTest(Displayed):
+    """One judge on one aspect.
+
+    Attributes:
+        score: Name of the score.
+        human: Name of the human aspect.
+        test: The test.
+        epsilon: Reward for being cheaper.
+        metric: `rmse` or `match`.
+        agreement: Raters with each other and with the judge; `None` if aspects are pooled.
+        names: Names of the raters by column.
+        replaced: Names of the raters that are to be replaced together; empty if each in turn.
+    """
+
+    score: str
+    human: str
+    test: AltTest
+    epsilon: float
+    metric: str
+    agreement: RaterAgreement | None
+    names: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+
+    def _name(self, rater: int) -> str:
+        return self.names[rater - 1] if rater <= len(self.names) else str(rater)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        test, values = self.test, list(self.test.constant_values)
+        return {
+            "score": self.score,
+            "human": self.human,
+            "n": test.n,
+            "raters": test.raters,
+            "groups": test.groups,
+            "epsilon": self.epsilon,
+            "metric": self.metric,
+            **test.judge.as_dict(),
+            "constant": {
+                "value": values[0] if len(values) == 1 else values,
+                **test.constant.as_dict(),
+            },
+            "trivial": {name: one.as_dict() for name, one in test.others.items()},
+            "over_constant": test.over_constant.as_dict(),
+            "may_stand_in": test.may_stand_in,
+            "per_rater": [
+                {"name": self._name(one.rater), **asdict(one)} for one in test.judge.per_rater
+            ],
+            "raters_skipped": list(test.skipped),
+            "replaced": list(self.replaced),
+            "agreement": None if self.agreement is None else self.agreement.as_dict(),
+        }
+
+    def tables(self) -> list[Table]:
+        """Return the test, and the raters' agreement if there is any."""
+        test, words = self.test, self.test.others.get(LENGTH)
+        row = (
+            self.score, test.n, test.raters, test.groups, test.judge.omega, test.judge.rho,
+            "yes" if test.judge.passes else "no", _constant(test), test.constant.omega,
+            test.constant.rho, None if words is None else words.rho, test.over_constant,
+            "yes" if test.may_stand_in else Alert("no"),
+        )  # fmt: skip
+        tables = [Table(_COLUMNS, [row], tuple(self._notes()), "the judge and the best constant")]
+        each = [
+            (self.score, self._name(one.rater), one.n, one.rho, one.p, "yes" if one.wins else "no",
+             one.severity, one.distance)
+            for one in test.judge.per_rater
+        ]  # fmt: skip
+        tables.append(Table(_EACH, each, (Note(_MEANING),), "the judge and each rater"))
+        if self.agreement is not None:
+            # that of `textassay agreement --raters` and `annotate`
+            alpha, rhos = self.agreement.alpha["ordinal"], self.agreement.rank_correlations
+            title = "agreement of raters with each other and with the judge"
+            tables.append(Table(_AGREEMENT, [(self.score, alpha, *rhos)], title=title))
+        return tables
+
+    def _notes(self) -> Iterator[Note]:
+        test = self.test
+        if self.replaced:
+            yield Note(
+                f"{self.score}: {', '.join(self.replaced)} are replaced together and compared with"
+                " the raters who stay; the judge has to win against each of them"
+            )
+        if test.groups is None:
+            yield Note("every row counts as a source of its own")
+        if self.agreement is not None and self.agreement.alpha["nominal"] is None:
+            yield Note(
+                f"{self.score}: the raters gave every text the same rating, so nothing shows"
+                " whether a judge reads the texts; have texts rated that differ"
+            )
+        if test.constant.passes:
+            yield Note(
+                f"{self.score}: always saying {_constant(test)} passes the test as well, so passing"
+                " alone shows nothing"
+            )
+        if test.judge.passes and not test.may_stand_in:
+            yield Note(
+                f"{self.score}: the judge passes, but is not better than that constant beyond"
+                " chance"
+            )
+        if test.skipped:
+            raters = ", ".join(map(self._name, test.skipped))
+            yield Note(
+                f"{self.score}: raters {raters} share fewer than 30 items with others and were left"
+                " out"
+            )
+
+
+def annotator_test(
+    columns: Columns,
+    *,
+    scales: Scales,
+    epsilon: float = 0.2,
+    metric: str = "rmse",
+    rows_independent: bool = False,
+    replace: Sequence[str] = (),
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> AnnotatorTest:
+    """Test whether the judge may stand in for a rater on one aspect.
+
+    With `replace`, for these raters at once, by name, or by number if the data name nobody.
+
+    Scores on another scale than the raters' are moved to theirs by the two scales' ends.
+
+    Raises:
+        DataError: There are no single ratings, the scale is unbounded, or as `alt_test`.
+    """
+    scores, names = _on_raters_scale(columns, scales), columns.rater_names
+    for name in replace:
+        if name not in names:
+            raise UnknownName(f"rater of {columns.human!r}", name, names)
+    test = alt_test(
+        scores,
+        columns.raters,
+        None if rows_independent else columns.groups,
+        epsilon=epsilon,
+        metric=metric,
+        # exact matches need labels; a number of words read as a rating is not one
+        measures={} if metric == "match" else _length(columns, scales, seed),
+        replaced=[names.index(name) for name in dict.fromkeys(replace)],
+        confidence=confidence,
+        seed=seed,
+    )
+    # without a field 'group' each row got a source of its own: reporting their number would suggest
+    # that sources were known
+    if not columns.has_groups:
+        test = dataclasses.replace(test, groups=None)
+    agreement = rater_agreement(columns.raters, judge=scores)
+    return AnnotatorTest(
+        columns.score, columns.human, test, epsilon, metric, agreement, names, tuple(replace)
+    )
+
+
+def pooled_annotator_test(
+    tables: Sequence[tuple[Columns, Scales]],
+    *,
+    epsilon: float = 0.2,
+    metric: str = "rmse",
+    rows_independent: bool = False,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> AnnotatorTest:
+    """Test all aspects as one, as published; the best constant is learned for each aspect.
+
+    Raises:
+        DataError: As `annotator_test`.
+    """
+    test = alt_test(
+        np.concatenate([_on_raters_scale(*table) for table in tables]),
+        # aspects may have different numbers of raters
+        rating_table([row for c, _ in tables for row in c.raters]),
+        None if rows_independent else np.concatenate([c.groups for c, _ in tables]),
+        epsilon=epsilon,
+        metric=metric,
+        strata=np.repeat(np.arange(len(tables)), [len(c.ids) for c, _ in tables]),
+        confidence=confidence,
+        seed=seed,
+    )
+    humans = "+".join(dict.fromkeys(columns.human for columns, _ in tables))
+    return AnnotatorTest(POOLED, humans, test, epsilon, metric, None)
+
+
+def _on_raters_scale(columns: Columns, scales: Scales) -> Floats:
+    if not columns.raters.shape[1]:
+        raise DataError(
+            f"the data contain no single ratings of {columns.human!r}: the test needs the field "
+            "'annotators' with one entry per rater"
+        )
+    moved = None if scales.judge == scales.raters else scales.on_raters_scale(columns.scores)
+    return columns.scores if moved is None else moved
+
+
+def _length(columns: Columns, scales: Scales, seed: int) -> dict[str, Floats]:
+    """Return the number of words, read as ratings on the grid by maps that saw other sources."""
+    usable = columns.rated & (columns.words > 0)
+    x, y = columns.words[usable], columns.ratings[usable]
+    if not len(x) or x.min() == x.max() or y.min() == y.max():
+        return {}
+    single = columns.raters[~np.isnan(columns.raters)]
+    learned = learn_map(x, y, columns.groups[usable], scales=Scales(None, scales.raters), seed=seed)
+    values = learned.predict_unseen(columns.words)
+    # a trivial measure gets the same protection as the judge: no row is read by a map that saw it
+    values[usable] = learned.cross_fitted
+    return {LENGTH: grid_of(single, scales.raters).nearest(values)}
+
+
+def _constant(test: AltTest) -> str:
+    return " ".join(f"{value:g}" for value in test.constant_values)

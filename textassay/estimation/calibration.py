@@ -1,0 +1,543 @@
+"""A calibration, how one judge's scores are read as ratings with intervals, and its folder.
+
+    calibration.json   one map per aspect, with a digest over all of it, bound to the judge
+    report.json        how well it works on other sources, and the same as text in report.txt
+
+Knows columns and files; nothing of models.
+
+Reference: Brier, "Verification of forecasts expressed in terms of probability" (1950).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+
+from textassay.agreement.correlation import Codes, Floats, kendall, pearson, spearman
+from textassay.agreement.labels import mean_interval
+from textassay.estimation.columns import Columns, one_signature
+from textassay.estimation.maps import (
+    Grid,
+    Isotonic,
+    LearnedMap,
+    Map,
+    Ordinal,
+    Scales,
+    ScoreRanges,
+    distance_to_hold,
+    fit_cells,
+    grid_of,
+    learn_map,
+)
+from textassay.learning.splits import Mask, fold_masks
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.messages import Score
+from textassay.runtime.storage.files import (
+    check_new_folder,
+    read_sealed,
+    storage_errors,
+    write_json,
+    write_sealed,
+    write_text,
+)
+from textassay.table import Cell, Column, Interval, Note, Table, format_cell
+from textassay.version import __version__
+
+_OUTER_FOLDS = 5
+_COLUMNS = (
+    Column("measure", ""), Column("raw", "raw", "number"),
+    Column("calibrated", "calibrated", "number"),
+)  # fmt: skip
+_CURVE_COLUMNS = (
+    Column("n", "n", "count"), Column("p", "probability", "number"),
+    Column("share", "share of yes", "number"), Column("bar", ""),
+)  # fmt: skip
+_CURVE, _CURVE_ROWS = 10, 10
+"""Most points of a calibration curve, and fewest rows behind one."""
+FORMAT = 1
+FILE, REPORT, TEXT = "calibration.json", "report.json", "report.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """Calibrated scores of some rows; NaN if the score is outside the range that has ratings.
+
+    Attributes:
+        values: Expected ratings, shape (n,).
+        low: Lower ends, shape (n,).
+        high: Upper ends, shape (n,).
+        outside: Whether the score is outside the range that has ratings, shape (n,).
+    """
+
+    values: Floats
+    low: Floats
+    high: Floats
+    outside: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class AspectCalibration:
+    """How scores of one aspect are read.
+
+    Attributes:
+        aspect: Name of the score.
+        human: Name of the human aspect.
+        kind: Kind of the map.
+        map: From scores to ratings.
+        cells: Half-widths of the intervals.
+        coverage: Share of new rows that their intervals are to hold.
+        grid: Where ratings can lie.
+        range: Lowest and highest score that has ratings.
+        scales: Ranges of judge and raters.
+        n: Rated rows behind it.
+        groups: Their sources.
+        signature: Of the scores; empty if they had none.
+    """
+
+    aspect: str
+    human: str
+    kind: str
+    map: Annotated[Map, Field(discriminator="kind")]
+    cells: Annotated[ScoreRanges, Field(alias="intervals")]
+    coverage: Annotated[float, Field(gt=0, lt=1)]
+    grid: Grid
+    range: tuple[float, float]
+    scales: Annotated[Scales, Field(alias="scale")]
+    n: int
+    groups: int
+    signature: str
+
+    def apply(self, scores: Floats) -> Calibrated:
+        """Return ratings with intervals for scores of shape (n,), no NaN."""
+        values = self.map.predict(scores)
+        low, high = self.cells.around(scores, values, self.grid)
+        outside = (scores < self.range[0]) | (scores > self.range[1])
+        # the interval is of the rating; the expected rating may lie between two rungs of the grid
+        low, high = np.minimum(low, values), np.maximum(high, values)
+        values, low, high = (np.where(outside, np.nan, end) for end in (values, low, high))
+        return Calibrated(values, low, high, outside)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values; an infinite half-width is `None`."""
+        content: dict[str, Any] = _ASPECT.dump_python(self, mode="json", by_alias=True)
+        return content
+
+
+_ASPECT = TypeAdapter(AspectCalibration)
+
+
+def _validate(made: AspectCalibration) -> AspectCalibration:
+    """Raise ValueError unless what was read, perhaps somebody else's, could have been learned."""
+    low, high = made.scales.raters
+    judge, cells, grid = made.scales.judge, made.cells, made.grid
+    if not low < high or (judge is not None and not judge[0] < judge[1]):
+        raise ValueError("a scale is not ascending")
+    if not _could_be_learned(made.map, low, high):
+        raise ValueError("its map was not learned from ratings on the raters' scale")
+    if len({len(cells.edges) + 1, len(cells.below), len(cells.above), len(cells.rows)}) > 1:
+        raise ValueError("its intervals do not fit their ranges of scores")
+    if not low <= grid.low <= grid.high <= high:
+        raise ValueError("its grid of ratings is not on the raters' scale")
+    if not made.range[0] <= made.range[1]:
+        raise ValueError("its range is empty")
+    return made
+
+
+def _could_be_learned(made: Map, low: float, high: float) -> bool:
+    if isinstance(made, Isotonic):
+        levels, steps = made.ratings, np.diff(made.ratings)
+        is_sound = len(levels) == len(made.scores) and bool(
+            (steps >= 0).all() or (steps <= 0).all()
+        )
+    elif isinstance(made, Ordinal):
+        levels, steps = made.grid, np.diff(made.thresholds)
+        is_sound = len(made.thresholds) == len(levels) - 1 and bool((steps >= 0).all())
+    else:
+        levels, is_sound = np.array([made.low, made.high]), made.low <= made.high
+    # means of ratings may be off by rounding
+    return is_sound and bool(((levels >= low - 1e-9) & (levels <= high + 1e-9)).all())
+
+
+def calibrate(
+    columns: Columns,
+    *,
+    scales: Scales,
+    method: str = "auto",
+    coverage: float = 0.9,
+    seed: int = 0,
+    allow_change: bool = False,
+) -> tuple[AspectCalibration, dict[str, Any]]:
+    """Learn a map from one judge's scores to ratings, and measure it on held-out sources.
+
+    Args:
+        columns: Scores and ratings.
+        scales: Ranges of both.
+        method: `auto`, `isotonic`, `linear`, `shift` or `ordinal`.
+        coverage: Share of new rows that their intervals are to hold, above 0 and below 1.
+        seed: Seed of the folds.
+        allow_change: Whether scores of several signatures are taken together.
+
+    Returns:
+        The calibration, and a report of JSON values.
+
+    Raises:
+        ConfigurationError: The coverage is not between 0 and 1, or several judges are mixed.
+        DataError: Nothing can be learned from these rows.
+    """
+    if not 0 < coverage < 1:
+        raise ConfigurationError(
+            f"a coverage must be between 0 and 1, such as 0.9, not {coverage!r}"
+        )
+    signature = one_signature(columns, allow_change=allow_change)
+    (x, y, groups), weights = columns.pairs, _weights(columns)
+    made, learned = _learn(columns, scales, method, coverage, seed, weights, signature)
+    report = {
+        "aspect": columns.score,
+        "human": columns.human,
+        "kind": made.kind,
+        "n": made.n,
+        "groups": made.groups,
+        "mean_squared_error": dict(learned.errors),
+        "weighted": weights is not None,
+        "agreement": _agreement(x, y, learned),
+        "probability": probability_report(x, y, groups, scales, learned, seed),
+        "held_out": _measure_held_out(made, x, y, groups, weights, seed),
+    }
+    return made, report
+
+
+def _learn(
+    columns: Columns,
+    scales: Scales,
+    method: str,
+    coverage: float,
+    seed: int,
+    weights: Floats | None,
+    signature: str,
+) -> tuple[AspectCalibration, LearnedMap]:
+    x, y, groups = columns.pairs
+    grid = grid_of(y, scales.raters)
+    learned = learn_map(x, y, groups, scales=scales, weights=weights, method=method, seed=seed)
+    made = AspectCalibration(
+        aspect=columns.score,
+        human=columns.human,
+        kind=learned.map.kind,
+        map=learned.map,
+        # residuals of the map on its own training rows are too small; cross-fitted values err as
+        # they will on new sources, which is what the intervals must hold
+        cells=fit_cells(
+            x, y, learned.cross_fitted, groups, grid=grid, coverage=coverage, weights=weights
+        ),
+        coverage=coverage,
+        grid=grid,
+        range=(float(x.min()), float(x.max())),
+        scales=scales,
+        n=len(x),
+        groups=len(np.unique(groups)),
+        signature=signature,
+    )
+    return made, learned
+
+
+def probability_report(
+    x: Floats, y: Floats, groups: Codes, scales: Scales, learned: LearnedMap, seed: int
+) -> dict[str, Any] | None:
+    """Return how good calibrated scores are as probabilities of yes; `None` unless 0 and 1 are all.
+
+    Brier scores are mean squared errors: of the score as it is, if it is on 0 to 1, of the
+    cross-fitted map, and of the share of yes given to all. The curve has the mean probability of
+    equal parts of the rows, and the share of yes among them.
+    """
+    if not np.isin(y, (0.0, 1.0)).all() or scales.raters != (0.0, 1.0):
+        return None
+    after = learned.cross_fitted
+    share = float(y.mean())
+
+    def brier(values: Floats) -> dict[str, Any]:
+        errors = (values - y) ** 2
+        low, high = mean_interval(errors, groups, seed=seed) or (None, None)
+        return {"value": float(errors.mean()), "low": low, "high": high}
+
+    order = np.argsort(after, kind="stable")
+    parts = np.array_split(order, max(2, min(_CURVE, len(y) // _CURVE_ROWS)))
+    return {
+        "share": share,
+        "brier": {
+            "raw": brier(x) if scales.judge == (0.0, 1.0) else None,
+            "calibrated": brier(after),
+            "share": brier(np.full(len(y), share)),
+        },
+        "curve": [
+            {"n": len(at), "p": float(after[at].mean()), "share": float(y[at].mean())}
+            for at in parts
+        ],
+    }
+
+
+def curve_table(report: dict[str, Any]) -> Table | None:
+    """Return the calibration curve of one aspect; `None` if people did not say yes and no.
+
+    The report is one of `calibrate`.
+    """
+    found = report["probability"]
+    if found is None:
+        return None
+    rows = [
+        (part["n"], part["p"], part["share"], "#" * round(20 * part["share"]))
+        for part in found["curve"]
+    ]
+    text = (
+        "rows in order of their probability, in equal parts; calibrated probabilities are close to"
+        " the share of yes"
+    )
+    title = f"{report['aspect']}: probability of yes, and share of yes"
+    return Table(_CURVE_COLUMNS, rows, (Note(text),), title=title)
+
+
+def report_table(report: dict[str, Any], coverage: float) -> Table:
+    """Return how one aspect's scores meet people's ratings, raw and calibrated.
+
+    The report is one of `calibrate`; the coverage the share of ratings that intervals should hold.
+    """
+    before, after = report["agreement"]["before"], report["agreement"]["after"]
+    name = report["aspect"]
+    if report["human"] != name:
+        name += f" vs {report['human']}"
+    keys = ("bias", "mean_absolute_error", "pearson", "spearman", "kendall")
+    rows: list[tuple[Cell, ...]] = [
+        (key.replace("_", " "), before[key], after[key]) for key in keys
+    ]
+    notes = ["calibrated: by maps that saw other sources"]
+    if (probability := report["probability"]) is not None:
+        brier = probability["brier"]
+        raw = None if brier["raw"] is None else Interval(**brier["raw"])
+        rows.append(("Brier score", raw, Interval(**brier["calibrated"])))
+        notes.append(
+            "calibrated scores are probabilities of yes; the share of yes,"
+            f" {probability['share']:.3f}, given to all has a Brier score of"
+            f" {format_cell(Interval(**brier['share']), _COLUMNS[-1])}"
+        )
+    if after["distinct"] < before["distinct"]:
+        notes.append(
+            f"{before['distinct']} distinct scores become {after['distinct']}: flat parts of the "
+            "map make ties, which change rank correlations"
+        )
+    held_out = report["held_out"]
+    promise = f"intervals for {coverage:.0%} of the ratings"
+    if probability is not None:
+        pass  # an interval of a rating that is yes or no says nothing that its probability does not
+    elif held_out is None:
+        notes.append(
+            f"{promise}: too few sources to tell, and to give intervals narrower than the scale"
+        )
+    else:
+        both = (held_out["raw"], held_out["calibrated"])
+        widths = (None if one is None else f"{one['mean_width']:.2f}" for one in both)
+        held = (None if one is None else f"{one['coverage']:.1%}" for one in both)
+        rows += [("mean width of intervals", *widths), ("ratings that they hold", *held)]
+        notes.append(
+            f"{promise}, on sources that had no part in them; the scale has {held_out['of']:g}"
+            " points"
+        )
+    title = f"{name}: {report['kind']}, from {report['n']} rated rows of {report['groups']} sources"
+    return Table(_COLUMNS, rows, tuple(map(Note, notes)), title=title)
+
+
+def _weights(columns: Columns) -> Floats | None:
+    """Return what share of its source each rated row stands for; `None` if all had one probability.
+
+    A row that was drawn with probability p stands for 1 / p rows of its source.
+    """
+    if columns.probabilities is None:
+        return None
+    sizes = np.bincount(columns.groups[columns.scored], minlength=int(columns.groups.max()) + 1)
+    rated = columns.rated
+    return np.asarray(1.0 / (sizes[columns.groups[rated]] * columns.probabilities[rated]))
+
+
+def _agreement(x: Floats, y: Floats, learned: LearnedMap) -> dict[str, Any]:
+    """Return agreement and error before and after; after is cross-fitted."""
+    after = learned.cross_fitted
+    return {
+        name: {
+            "pearson": pearson(values, y),
+            "spearman": spearman(values, y),
+            "kendall": kendall(values, y),
+            "bias": float((values - y).mean()),
+            "mean_absolute_error": float(np.abs(values - y).mean()),
+            "distinct": len(np.unique(final)),
+        }
+        for name, values, final in (("before", x, x), ("after", after, learned.map.predict(x)))
+    }
+
+
+def _measure_held_out(
+    made: AspectCalibration, x: Floats, y: Floats, groups: Codes, weights: Floats | None, seed: int
+) -> dict[str, Any] | None:
+    """Return coverage and width of the intervals, and of raw scores', on sources of neither."""
+    scales, grid, coverage = made.scales, made.grid, made.coverage
+    names, raw = ("calibrated", "raw"), scales.on_raters_scale(x)
+    inside, widths = np.zeros((2, len(x)), bool), np.full((2, len(x)), np.nan)
+    for test in fold_masks(groups, _OUTER_FOLDS, seed=seed + 1):
+        train = ~test
+        own = None if weights is None else weights[train]
+        rows = x[train], y[train], groups[train]
+        try:
+            # map and intervals are learned again without the test sources; taking the map from all
+            # rows and only the intervals from the training ones would let test ratings shape their
+            # own prediction
+            learned = learn_map(*rows, scales=scales, weights=own, method=made.kind, seed=seed)
+        except DataError:
+            # too few or constant rows remain: nothing can be measured on held-out ones
+            return None
+        cells = fit_cells(
+            x[train], y[train], learned.cross_fitted, groups[train],
+            grid=grid, coverage=coverage, weights=own,
+        )  # fmt: skip
+        ends = [cells.around(x[test], learned.map.predict(x[test]), grid)]
+        if raw is not None:  # for comparison: plus and minus one distance for all
+            errors = np.round(y[train] - raw[train], 9)
+            half = distance_to_hold(errors, groups[train], coverage)
+            ends.append(grid.outward(raw[test] - half, raw[test] + half))
+        for at, (low, high) in enumerate(ends):
+            # ends on thirds of a point are not exact in binary; a rating on the end is inside
+            inside[at, test] = (y[test] >= low - 1e-9) & (y[test] <= high + 1e-9)
+            widths[at, test] = high - low
+    return {
+        name: {
+            "coverage": float(np.average(inside[at], weights=weights)),
+            "mean_width": float(np.average(widths[at], weights=weights)),
+        }
+        # raw scores have no interval if the judge's scale is unknown: no number rather than a guess
+        if name == "calibrated" or raw is not None
+        else None
+        for at, name in enumerate(names)
+    } | {"of": scales.raters[1] - scales.raters[0]}
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a calibration folder holds.
+
+    Attributes:
+        aspects: One per score, in order.
+        sources: Digests of the sources whose ratings it was learned from.
+    """
+
+    aspects: tuple[Annotated[AspectCalibration, AfterValidator(_validate)], ...]
+    sources: frozenset[str]
+
+    def of(self, aspect: str) -> AspectCalibration | None:
+        """Return the calibration of a score; `None` if it has none."""
+        return next((one for one in self.aspects if one.aspect == aspect), None)
+
+    def check(self, aspect: str, signature: str, *, allow_change: bool = False) -> None:
+        """Refuse scores of another judge.
+
+        Raises:
+            ConfigurationError: The signature differs from that of the scores it was learned from.
+        """
+        own = self.of(aspect)
+        if own is None or allow_change or own.signature == signature:
+            return
+        raise ConfigurationError(
+            f"the calibration of {aspect!r} was learned from scores of "
+            f"{own.signature or 'no signature'!r}, but these are of "
+            f"{signature or 'no signature'!r}: another judge, prompt or setting makes different "
+            "errors. Calibrate again, or set allow_change=true if the differences do not matter"
+        )
+
+    def apply(self, score: Score, *, allow_change: bool = False) -> Score:
+        """Return a score with `calibrated`, `low` and `high`.
+
+        Unscored ones and other aspects as they are.
+
+        Raises:
+            ConfigurationError: It is of another judge.
+        """
+        own = self.of(score.aspect)
+        if own is None or score.value is None:
+            return score
+        self.check(score.aspect, score.signature, allow_change=allow_change)
+        calibrated = own.apply(np.array([score.value]))
+        # extrapolating would look as certain as the rest; the raw score stays, marked as outside
+        if calibrated.outside[0]:
+            return score.model_copy(update={"outside": True})
+        ends = (calibrated.values[0], calibrated.low[0], calibrated.high[0])
+        values = dict(zip(("calibrated", "low", "high"), map(float, ends), strict=True))
+        return score.model_copy(update={**values, "outside": False})
+
+
+def save(
+    aspects: Sequence[AspectCalibration],
+    reports: Sequence[dict[str, Any]],
+    text: str,
+    out: Path,
+    *,
+    sources: frozenset[str],
+    made: Mapping[str, Any],
+) -> None:
+    """Write a calibration folder.
+
+    Args:
+        aspects: One per score.
+        reports: How well each works.
+        text: The reports as text.
+        out: A new or empty folder.
+        sources: Digests of the sources with ratings.
+        made: Seed and what else is needed to repeat it.
+
+    Raises:
+        RunFolderError: The folder holds something.
+        StorageError: It cannot be written.
+    """
+    check_new_folder(out)
+    content = {
+        "aspects": [one.to_dict() for one in aspects],
+        "sources": sorted(sources),
+        "made": {"textassay": __version__, **made},
+    }
+    with storage_errors(f"the calibration cannot be written to {out}"):
+        out.mkdir(parents=True, exist_ok=True)
+        # the calibration is written last: a folder that was interrupted holds no
+        # `calibration.json`, and `load` refuses it
+        write_json(out / REPORT, {"format": FORMAT, "aspects": list(reports)})
+        write_text(out / TEXT, text)
+        write_sealed(out / FILE, content, format=FORMAT)
+
+
+def load(folder: str | Path) -> Calibration:
+    """Read a calibration folder.
+
+    Raises:
+        ConfigurationError: The folder holds none, or one of a newer format or changed by hand.
+        DataError: Its content is damaged.
+    """
+    path = Path(folder) / FILE
+    content = read_sealed(
+        path,
+        format=FORMAT,
+        kind="calibration",
+        missing=f"{folder} contains no {FILE}; make a calibration with textassay calibrate",
+        repair="calibrate again",
+    )
+    try:
+        return _CALIBRATION.validate_python(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DataError(f"{path}: a calibration is damaged: {where}: {first['msg']}") from error
+
+
+_CALIBRATION = TypeAdapter(Calibration)
+
+
+def source_digest(source: str) -> str:
+    """Return 12 hex digits that stand for a source, so that its ratings are known again."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:12]

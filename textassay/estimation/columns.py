@@ -1,0 +1,409 @@
+"""Recorded scores and people's ratings as columns: a table per pair of a score and an aspect.
+
+Reads score files, run folders, data sets and label plans; texts are not kept. A data set whose rows
+hold `metrics` serves as a file of scores too.
+
+Before numbers are learned from or estimated, scales must fit, scores come from one judge, and
+labels have been drawn by chance; every refusal says what is wrong and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import compress
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from textassay.agreement.correlation import Codes, Floats
+from textassay.agreement.records import (
+    AspectMap,
+    People,
+    check_probability,
+    pair_names,
+    read_labels,
+    read_score_lines,
+    refuse_other_data,
+    refuse_several_judges,
+    text_notes,
+)
+from textassay.estimation.maps import Scales
+from textassay.learning.splits import Mask, group_codes
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.files import JsonLines
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
+from textassay.runtime.data.ratings import LabelReader
+from textassay.runtime.errors import DataError
+from textassay.runtime.labels import YES_NO, LabelSets, member_name
+from textassay.runtime.messages import Score
+from textassay.table import Note
+
+RatingScale = tuple[float, float]
+Labels = Literal["random", "chosen"]
+MAX_UNSCORED = 0.05
+"""Share of rows without a score above which bounds are reported."""
+
+
+@dataclass(slots=True)
+class Judged:
+    """All last scores of one aspect.
+
+    Attributes:
+        values: Score by id, `None` if unscored.
+        signatures: Signatures that occur, `""` for rows without one.
+        scales: Scales that occur; empty if rows have none.
+        labels: Names of the labels whose numbers the values are; empty if they are none.
+        texts: Digest of the judged text by id, as far as it is recorded; see `text_digest`.
+    """
+
+    values: dict[str, float | None] = field(default_factory=dict)
+    signatures: dict[str, None] = field(default_factory=dict)
+    scales: dict[RatingScale | None, None] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def scale(self) -> RatingScale | None:
+        """The scale, if all rows have the same one."""
+        return next(iter(self.scales)) if len(self.scales) == 1 else None
+
+
+def read_judged(
+    path: str | Path | Examples, reader: LabelReader | None = None
+) -> dict[str, Judged]:
+    """Read a run folder, a JSON Lines file of scores, or the `metrics` of a data set.
+
+    Labels are as `with_labels` returns them; their scale is that of their numbers.
+
+    Args:
+        path: What holds the scores.
+        reader: Reads labels; by default those of the run's aspects.
+
+    Raises:
+        DataError: A line is unusable; names file, line and field.
+        RunFolderError: A folder without scores, or of a newer format.
+    """
+    if isinstance(path, Examples):
+        reader = path.labels
+    elif reader is None:
+        reader = LabelReader(read_labels(path))
+    labels = reader.declared
+    judged: dict[str, Judged] = {}
+    for row in read_score_lines(path, reader):
+        own = judged.setdefault(row.aspect, Judged())
+        # score files are journals: a resumed run appends a new line for an id that failed before,
+        # and the last line counts
+        own.values[row.id] = row.value
+        if row.text:
+            own.texts[row.id] = row.text
+        if row.value is None:
+            continue
+        own.signatures[str(row.fields.get("signature") or "")] = None
+        scale = row.fields.get("scale")
+        ends = scale if isinstance(scale, list) and len(scale) == 2 else None
+        own.scales[None if ends is None else (float(ends[0]), float(ends[1]))] = None
+    if not judged:
+        raise DataError(f"{path} contains no scores")
+    for name, one in judged.items():
+        if reader.are_words("metrics", name) and not any(one.scales):
+            last = len(labels.get(name, YES_NO).names) - 1
+            one.scales = {(0.0, float(last)): None}
+    return with_labels(judged, labels)
+
+
+def judged_scores(scores: Iterable[Score], labels: LabelSets) -> dict[str, Judged]:
+    """Return scores by aspect, as `read_judged` does for a run folder."""
+    judged: dict[str, Judged] = {}
+    for score in scores:
+        own = judged.setdefault(score.aspect, Judged())
+        own.values[score.id] = score.value
+        if score.text_digest:
+            own.texts[score.id] = score.text_digest
+        if score.value is not None:
+            own.signatures[score.signature] = None
+            own.scales[score.scale] = None
+    return with_labels(judged, labels)
+
+
+def texts_judged(judged: Mapping[str, Judged]) -> dict[str, str]:
+    """Return the digest of the judged text by id, over all aspects."""
+    return {id_: text for one in judged.values() for id_, text in one.texts.items()}
+
+
+def with_labels(judged: Mapping[str, Judged], labels: LabelSets) -> dict[str, Judged]:
+    """Return scores with the names of the labels that their numbers are.
+
+    Labels without an order have no mean, but each of them has a share: an aspect with such labels
+    becomes 0 or 1 for each, named by `member_name`.
+    """
+    found: dict[str, Judged] = {}
+    for name, one in judged.items():
+        scale = labels.get(name)
+        if scale and scale.is_nominal:
+            found |= {
+                member_name(name, label): replace(
+                    one,
+                    values={
+                        id_: None if value is None else float(value == at)
+                        for id_, value in one.values.items()
+                    },
+                    scales={(0.0, 1.0): None},
+                )
+                for at, label in enumerate(scale.names)
+            }
+        else:
+            found[name] = replace(one, labels=scale.names if scale else ())
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Rows of the data that were judged on one aspect.
+
+    Attributes:
+        score: Name of the score.
+        human: Name of the human aspect.
+        ids: Ids, length n.
+        scores: Judge's scores, NaN if unscored, shape (n,).
+        ratings: Mean human ratings, NaN if unrated, shape (n,).
+        raters: Single ratings with gaps, shape (n, raters); no columns if the data have none.
+        groups: Code of each row's source, shape (n,); a row without one is a source of its own.
+        has_groups: Whether any row says what its source is.
+        systems: Who made each row, length n.
+        words: Number of words of each output, shape (n,); all 0 without texts.
+        probabilities: Probability of each row of being drawn for rating, shape (n,); `None` if the
+            data do not say.
+        scale: Scale of the judge; `None` if unbounded or unknown.
+        signatures: Signatures of the scores.
+        unjudged: Rows of the data without a line among the scores.
+        unknown: Scored ids that are not in the data.
+        other_texts: Ids under which the data have another text than was judged; these rows and
+            their ratings are left out.
+        without_text: Rated rows without a text, which belong to the score with their id.
+        rater_names: Names of the columns of `raters`; their numbers if the data name nobody.
+    """
+
+    score: str
+    human: str
+    ids: list[str]
+    scores: Floats
+    ratings: Floats
+    raters: Floats
+    groups: Codes
+    has_groups: bool
+    systems: list[str | None]
+    words: Floats
+    probabilities: Floats | None
+    scale: RatingScale | None
+    signatures: tuple[str, ...]
+    unjudged: int
+    unknown: int
+    other_texts: tuple[str, ...] = ()
+    without_text: int = 0
+    rater_names: tuple[str, ...] = ()
+
+    @property
+    def scored(self) -> Mask:
+        """Whether each row has a score, shape (n,)."""
+        return ~np.isnan(self.scores)
+
+    @property
+    def rated(self) -> Mask:
+        """Whether each row has both a score and a rating, shape (n,)."""
+        return ~np.isnan(self.ratings) & self.scored
+
+    @property
+    def pairs(self) -> tuple[Floats, Floats, Codes]:
+        """Scores, ratings and sources of the rows that have both a score and a rating."""
+        rows = self.rated
+        return self.scores[rows], self.ratings[rows], self.groups[rows]
+
+    def notes(self) -> Iterator[Note]:
+        """Yield how many scores and rows have no counterpart."""
+        yield from text_notes(self.other_texts, self.without_text)
+        if self.unknown:
+            text = f"{self.unknown} scored ids are not in the data and were left out"
+            yield Note(text, warning=True)
+        if self.unjudged:
+            text = f"{self.score}: {self.unjudged} rows of the data have no score and were left out"
+            yield Note(text, warning=True)
+
+    def only(self, rows: Mask) -> Columns:
+        """Return some of the rows; codes of sources stay what they are."""
+        arrays = ("scores", "ratings", "raters", "groups", "words", "probabilities")
+        parts = {name: getattr(self, name) for name in arrays}
+        return replace(
+            self,
+            ids=list(compress(self.ids, rows)),
+            systems=list(compress(self.systems, rows)),
+            **{name: part[rows] for name, part in parts.items() if part is not None},
+        )
+
+
+def join_columns(
+    scores: Mapping[str, Judged],
+    people: People,
+    aspect_map: AspectMap = (),
+    *,
+    plan: Mapping[str, float] | None = None,
+) -> list[Columns]:
+    """Pair scores with human aspects and join them by id, where id and text are the same.
+
+    Args:
+        scores: From `read_judged`.
+        people: The data with ratings.
+        aspect_map: Which human aspect a score is compared with; equal names pair by themselves.
+        plan: Probability of being drawn for rating by id, from a label plan.
+
+    Raises:
+        DataError: There are no ratings, no text occurs in both, or a rated row lacks its
+            probability.
+        UnknownName: The map names something that does not exist.
+        ConfigurationError: Nothing pairs.
+    """
+    pairs = pair_names(scores, people.aspects, aspect_map)
+    scored = {id_ for judged in scores.values() for id_ in judged.values}
+    texts = texts_judged(scores)
+    people = people.of_texts(texts)
+    refuse_other_data(scored, people)
+    unknown = len(scored.difference(people.ids).difference(people.other_texts))
+    codes, probabilities = group_codes(people.groups), people.probabilities(plan)
+    tables = []
+    for score, human in pairs:
+        judged = scores[score]
+        at = [row for row, id_ in enumerate(people.ids) if id_ in judged.values]
+        ids = [people.ids[row] for row in at]
+        values = (judged.values[id_] for id_ in ids)
+        ratings, drawn = people.ratings(human)[at], None
+        if probabilities is not None:
+            drawn = probabilities[at]
+            # a rated row of unknown probability has no inverse-probability weight; dropping it
+            # would bias the mean silently
+            if (lost := np.isnan(drawn) & ~np.isnan(ratings)).any():
+                raise DataError(
+                    f"example {ids[int(np.flatnonzero(lost)[0])]!r} is rated and others have a "
+                    f"{PROBABILITY}, but it has none; give it to every rated row, 1 if it was"
+                    " certain to be rated, or the label plan (labels=FILE)"
+                )
+        tables.append(
+            Columns(
+                score=score,
+                human=human,
+                ids=ids,
+                scores=np.array([np.nan if value is None else value for value in values]),
+                ratings=ratings,
+                raters=people.raters(human)[at],
+                groups=codes[at],
+                has_groups=people.has_groups,
+                systems=[people.systems[row] for row in at],
+                words=np.array([people.words[row] for row in at], float),
+                probabilities=drawn,
+                scale=judged.scale,
+                signatures=tuple(judged.signatures),
+                unjudged=len(people.ids) - len(ids),
+                unknown=unknown,
+                other_texts=people.other_texts,
+                without_text=people.count_without_text(texts),
+                rater_names=people.rater_names(human),
+            )
+        )
+    return tables
+
+
+def read_plan(path: str | Path) -> dict[str, float]:
+    """Read the probabilities of a label plan, by id.
+
+    Raises:
+        DataError: The file cannot be read, or a line has no usable `id` and `sampling_probability`.
+    """
+    probabilities: dict[str, float] = {}
+    try:
+        rows = list(JsonLines(Path(path)).rows())
+    except DataError as error:
+        if isinstance(error.__cause__, OSError):
+            raise DataError(f"cannot read the label plan {path}: {error.__cause__}") from error
+        raise
+    for number, row in rows:
+        own = row if isinstance(row, dict) else {}
+        value = check_probability(str(own.get("id")), own.get(PROBABILITY))
+        if value is None or not isinstance(own.get("id"), str):
+            raise DataError(f"{path}, line {number}: needs an id and a {PROBABILITY}")
+        probabilities[own["id"]] = value
+    if not probabilities:
+        raise DataError(f"{path} contains no lines with an id and a {PROBABILITY}")
+    return probabilities
+
+
+def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
+    """Return the scales of judge and raters.
+
+    Args:
+        columns: Scores and ratings.
+        given: The raters' scale by human aspect, if the user gave it. Otherwise it is the judge's
+            if all ratings lie on that, or the range of the ratings if the judge is unbounded, or on
+            0 to 1 while a rating is above 1.
+
+    Raises:
+        DataError: There are no ratings, or one lies off the scale.
+    """
+    ratings = columns.ratings[~np.isnan(columns.ratings)]
+    if not len(ratings):
+        raise DataError(
+            f"no row that was judged on {columns.score!r} has a rating of {columns.human!r}; "
+            "give ratings in the field 'human' or 'annotators' of DATA"
+        )
+    low, high = float(ratings.min()), float(ratings.max())
+    scale = given.get(columns.human)
+    if scale is not None:
+        _refuse_off_scale(columns, scale, "the scale that was given")
+        return Scales(columns.scale, scale)
+    # a judge on 0 to 1 often gives probabilities, whose scale says nothing about people's
+    if columns.scale is None or (columns.scale == (0.0, 1.0) and high > 1):
+        return Scales(columns.scale, (low, high) if low < high else (low, low + 1.0))
+    _refuse_off_scale(
+        columns, columns.scale, "the judge's scale; if the raters used another, give it"
+    )
+    return Scales(columns.scale, columns.scale)
+
+
+def one_signature(columns: Columns, *, allow_change: bool | None = None) -> str:
+    """Return the signature that all scores share, empty if they have none; refuse several.
+
+    Unless `allow_change`, which is `None` where users cannot ask for it.
+    """
+    if not allow_change:
+        way_out = ", or set allow_change=true if the differences do not matter"
+        otherwise = "" if allow_change is None else way_out
+        refuse_several_judges(columns.score, columns.signatures, otherwise)
+    return columns.signatures[0] if columns.signatures else ""
+
+
+def assumptions(columns: Columns, *, chosen: bool) -> list[str]:
+    """Return the assumptions of an estimate from these columns, as sentences."""
+    lines = []
+    if chosen:
+        lines.append("the labels were chosen by hand, so no interval is promised")
+    elif columns.probabilities is None:
+        lines.append("the rated rows were drawn by chance, each with the same probability")
+    else:
+        lines.append("the rated rows were drawn by chance, with the probabilities in the data")
+    lines.append(
+        "sources are independent of each other"
+        if columns.has_groups
+        else "every row is a source of its own: the data have no field 'group'"
+    )
+    return lines
+
+
+def _refuse_off_scale(columns: Columns, scale: RatingScale, what: str) -> None:
+    ratings = columns.ratings
+    off = np.flatnonzero((ratings < scale[0]) | (ratings > scale[1]))
+    if len(off):
+        raise DataError(
+            f"{len(off)} of {int((~np.isnan(ratings)).sum())} ratings of {columns.human!r} lie"
+            f" outside {scale[0]:g} to {scale[1]:g}, {what} "
+            f"(scale={columns.human}=LOW,HIGH); the first is"
+            f" {ratings[off[0]]:g} at example {columns.ids[off[0]]!r}"
+        )

@@ -1,0 +1,552 @@
+"""Means, systems and their differences on the raters' scale.
+
+Judge only, labels only, and corrected.
+
+Knows columns. A mean is over sources, each counting the same however many texts it has, or over
+texts; with sources of unequal size these are two numbers. The corrected estimate takes the judge's
+cross-fitted calibrated scores and moves their mean by the error on the rated rows (see
+`means`), of yes and no as well: where the rated rows are a random draw, Rogan and Gladen's
+correction, which divides by sensitivity + specificity - 1, errs more than the ratings alone. It is
+for ratings that were chosen by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from textassay.agreement.correlation import Codes, Floats
+from textassay.agreement.intervals import commonest, effective_number
+from textassay.estimation.columns import MAX_UNSCORED, Columns, assumptions
+from textassay.estimation.maps import Map, Scales, learn_map, refuse_unlearnable
+from textassay.estimation.means import (
+    MEANS_OVER,
+    NO_ESTIMATE,
+    Corrected,
+    Estimate,
+    Linearized,
+    SystemDifference,
+    Weight,
+    adjust_p,
+    correct_mean,
+    difference_table,
+    group_means,
+    of_one_size,
+    paired_ranks,
+    rank_range,
+    rated_against_others,
+    rated_range,
+    ratio_of_variances,
+    rogan_gladen,
+    row_weights,
+    unseen_errors,
+    weighted_mean,
+)
+from textassay.learning.splits import Mask
+from textassay.table import Alert, Column, Displayed, Note, Table
+
+_MEANS = (
+    Column("score", "score"), Column("system", "system"), Column("n", "n", "count"),
+    Column("rated", "rated", "count"), Column("sources", "sources", "count"),
+    Column("judge_only", "judge only", "interval"),
+    Column("labels_only", "labels only", "interval"),
+    Column("corrected", "corrected", "interval"), Column("lambda", "lambda", "number", 2),
+    Column("worth", "1 label =", "number", 2), Column("rank", "rank", "number"),
+)  # fmt: skip
+MIN_OWN = 8
+"""Rated sources from which a system is corrected by its own ratings."""
+MIN_OTHER = 7
+"""Sources with a rating other than the commonest (Kish's number) below which a 95 % interval of
+mostly equal ratings holds less than 93 % in simulations."""
+MOSTLY = 0.55
+"""Share of the commonest rating above which ratings are mostly equal."""
+MIN_OF_TEXTS = 20
+"""Sources of equal size that the rated ones must be worth in a mean over texts: where ratings go
+with the size of a source, 95 % intervals hold 90 to 93 % below in simulations."""
+MAX_UNRATED = 0.05
+"""Share of all texts above which a source without ratings is warned of in a mean over texts: of a
+source with 40 %, worse than the others, 95 % intervals hold the mean in 28 % of the draws."""
+UNLIKE = 0.01
+"""P-value of equal scores of rated and other texts below which the ratings are no random draw: 1 to
+2 % of the random draws have one in simulations, and 97 % of those of the first sources of a judge
+that grows stricter."""
+_UNEQUAL = 0.75
+"""Share of the number of sources below which Kish's number speaks of unequal sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateRow:
+    """One mean, estimated in three ways; values are on the raters' scale.
+
+    Attributes:
+        aspect: Name of the score.
+        human: Name of the human aspect.
+        system: The system; `None` for all rows.
+        n: Scored rows.
+        groups: Their sources.
+        rated: Scored rows with a rating.
+        rated_groups: Their sources.
+        judge_only: Mean of the judge's scores; no value if its scale is unbounded.
+        labels_only: Mean of the ratings.
+        corrected: Both together.
+        weight: PPI++'s lambda; `None` if not used.
+        worth: How many ratings one rating is worth with the judge's help; `None` if undefined.
+        method: `ppi++`; `rogan-gladen` if rows with yes and no were chosen by hand; or `borrowed`
+            if the system has too few ratings and the judge is taken to err as on the others.
+        unscored: Rows without a score: number, share, mean rating, and bounds if they are many.
+        outside: Share of the scores outside the range that has ratings.
+        sparse: Share of the scores with fewer than 8 ratings at or beyond them, on either side.
+        refused: Why there is no corrected value; `None` if there is.
+        mean_over: What the means are over, `sources` or `texts`.
+        warnings: Why the intervals cannot be trusted; empty if nothing speaks against them.
+        rank: Best and worst rank among the systems that the tests leave open; `None` if not ranked.
+    """
+
+    aspect: str
+    human: str
+    system: str | None
+    n: int
+    groups: int
+    rated: int
+    rated_groups: int
+    judge_only: Estimate
+    labels_only: Estimate
+    corrected: Estimate
+    weight: float | None
+    worth: float | None
+    method: str
+    unscored: dict[str, Any]
+    outside: float
+    sparse: float
+    refused: str | None = None
+    mean_over: Weight = "sources"
+    warnings: tuple[str, ...] = ()
+    rank: tuple[int, int] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        content = asdict(self)
+        return content | {"lambda": content.pop("weight")}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates(Displayed):
+    """All means of one aspect.
+
+    Attributes:
+        rows: All rows together first, then by system.
+        differences: Pairs of systems.
+        assumes: Assumptions of the intervals.
+        map: Kind of the map behind the calibrated scores.
+        confidence: Confidence of the intervals.
+        mean_over: What the means are over, `sources` or `texts`.
+    """
+
+    rows: tuple[EstimateRow, ...]
+    differences: tuple[SystemDifference, ...]
+    assumes: tuple[str, ...]
+    map: str
+    confidence: float
+    mean_over: Weight = "sources"
+
+    def tables(self) -> list[Table]:
+        """Return the means, and the differences of systems if there are any."""
+        means = [
+            (row.aspect, row.system or "all", row.n, row.rated, f"{row.rated_groups}/{row.groups}",
+             row.judge_only, row.labels_only, Alert("refused") if row.refused else row.corrected,
+             row.weight, row.worth, rank_range(row.rank))
+            for row in self.rows
+        ]  # fmt: skip
+        notes = (
+            Note(f"intervals: {self.confidence:.0%}, over sources"),
+            Note(MEANS_OVER[self.mean_over]),
+            *(Note(f"assumed: {assumption}") for assumption in self.assumes),
+            *(note for row in self.rows for note in _notes(row)),
+            *_iter_warnings(self.rows),
+        )
+        tables = [Table(_MEANS, means, notes, "means on the raters' scale")]
+        if self.differences:
+            title = "differences of corrected means, by source"
+            tables.append(difference_table(self.differences, title))
+        return tables
+
+
+def _notes(row: EstimateRow) -> Iterator[Note]:
+    where = row.aspect if row.system is None else f"{row.aspect}, {row.system}"
+    if row.refused:
+        yield Note(f"{where}: refused: {row.refused}", warning=True)
+    elif row.method == "borrowed":
+        yield Note(
+            f"{where}: {row.rated_groups} rated sources of its own are too few, so the judge is "
+            "assumed to err on it as on the others"
+        )
+    elif row.method == "rogan-gladen":
+        yield Note(
+            f"{where}: yes/no, and the rated texts are no random draw of the run: corrected for"
+            " sensitivity and specificity (Rogan-Gladen), which are assumed to be the same in all"
+            " texts"
+        )
+    missing = row.unscored
+    if missing["n"]:
+        mean = missing["mean_rating"]
+        yield Note(
+            f"{where}: {missing['n']} rows ({missing['share']:.1%}) have no score and are not in"
+            f" the estimate; {missing['rated']} of them are rated, mean"
+            f" {'-' if mean is None else f'{mean:.3f}'}"
+        )
+    if "worst_case" in missing:
+        yield Note(
+            f"{where}: with them the mean would be between {missing['worst_case']:.3f} and "
+            f"{missing['best_case']:.3f}, whatever they are"
+        )
+
+
+def _iter_warnings(rows: Sequence[EstimateRow]) -> Iterator[Note]:
+    """Yield the warnings of all rows together, and one for all systems that have any."""
+    for row in rows:
+        if row.system is None:
+            yield from (Note(f"{row.aspect}: {text}", warning=True) for text in row.warnings)
+    if systems := [row.system for row in rows if row.system is not None and row.warnings]:
+        yield Note(
+            f"{rows[0].aspect}: too few sources for the intervals of {', '.join(systems)}, which "
+            "are too narrow; `warnings` of their rows in JSON say why",
+            warning=True,
+        )
+
+
+def estimate_means(
+    columns: Columns,
+    *,
+    scales: Scales,
+    by_system: bool = False,
+    confidence: float = 0.95,
+    chosen: bool = False,
+    calibration: Map | None = None,
+    method: str = "auto",
+    seed: int = 0,
+    weight: Weight = "sources",
+) -> Estimates:
+    """Estimate what people would say on average.
+
+    Args:
+        columns: Scores and ratings.
+        scales: Ranges of both.
+        by_system: Whether each system is estimated, and each pair compared.
+        confidence: Confidence of the intervals.
+        chosen: Whether the rated rows were chosen by hand; then there are no intervals.
+        calibration: A map learned from other ratings; `None` learns one here, cross-fitted.
+        method: How to learn it.
+        seed: Seed of the folds.
+        weight: What the means are over: `sources`, each counting the same however many texts it
+            has, or `texts`.
+
+    Raises:
+        DataError: Nothing can be learned from the ratings, as `learn_map` says.
+    """
+    work = _Work(columns, scales, confidence, chosen, calibration, method, seed, weight)
+    rows = [work.row(None, work.of_all)[0]]
+    differences: list[SystemDifference] = []
+    if by_system:
+        estimates = {name: work.row(name, work.of(name)) for name in work.names}
+        differences = work.differences(
+            {name: point for name, (_, point) in estimates.items() if point is not None}
+        )
+        rows += _add_ranks([row for row, _ in estimates.values()], differences)
+    notes = assumptions(columns, chosen=chosen)
+    return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind, confidence, weight)
+
+
+class _Work:
+    """Scored rows with their calibrated scores."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        scales: Scales,
+        confidence: float,
+        chosen: bool,
+        calibration: Map | None,
+        method: str,
+        seed: int,
+        weight: Weight,
+    ) -> None:
+        self.all, self.scales, self.confidence, self.chosen = columns, scales, confidence, chosen
+        self.over: Weight = weight
+        self.columns = scored = columns.only(columns.scored)
+        self.y, self.groups = scored.ratings, scored.groups
+        self.count = int(columns.groups.max()) + 1
+        rated, (x, y, at) = scored.rated, scored.pairs
+        if calibration is None:
+            learned = learn_map(x, y, at, scales=scales, method=method, seed=seed)
+            self.f = learned.predict_unseen(scored.scores)
+            # a rated row's value comes from folds without its source: with in-sample values the
+            # errors on rated rows, and so the correction and its interval, would be too small
+            self.f[rated], self.kind = learned.cross_fitted, learned.map.kind
+        else:
+            refuse_unlearnable(x, y, at)
+            self.f, self.kind = calibration.predict(scored.scores), calibration.kind
+        drawn = scored.probabilities
+        self.range = rated_range(x, None if drawn is None else drawn[rated])
+        self.names = sorted({name for name in scored.systems if name is not None})
+        self.of_all: Mask = np.ones(len(self.y), bool)
+        self._systems = np.array([name or "" for name in scored.systems], object)
+        self._residual = self._mean(y - self.f[rated], at)
+
+    def of(self, system: str) -> Mask:
+        """Return which scored rows a system made."""
+        return np.asarray(self._systems == system, bool)
+
+    def row(self, system: str | None, inside: Mask) -> tuple[EstimateRow, Linearized | None]:
+        """Return the estimates of one mean, and its linearization, `None` if refused."""
+        part = self.columns.only(inside)
+        _, y, at = part.pairs
+        own = len(np.unique(at))
+        outside, sparse = self.range.outside(part.scores), self.range.sparse(part.scores)
+        # with fewer rated sources of its own, the error of all systems is the better estimate
+        corrected = self._correct(inside) if own >= MIN_OWN or system is None else None
+        refused = self.range.refusal(outside)
+        # ratings drawn from a system itself are where its scores are; so are those of all rows
+        # together, if they were drawn from all
+        if refused is None and (corrected is None or system is None):
+            refused = self.range.refusal_of_few(sparse)
+        if corrected is None:
+            method, point = "borrowed", self._borrow(inside)
+            drawn = None if part.probabilities is None else part.probabilities[part.rated]
+            labels = self._mean(y, at, drawn) if own else None
+        else:
+            method, point, labels = "ppi++", corrected.corrected, corrected.labels_only
+            if self._is_yes_no(part):
+                point = replace(
+                    point, unseen=corrected.weight**2 * unseen_errors(*self._errors(part))
+                )
+                # who chose rows by hand may have more of one answer than the run has; how often
+                # the judge is right about either answer can still be that of the run
+                if self.chosen and (share := self._prevalence(part)) is not None:
+                    method, point = "rogan-gladen", share
+        # ratings that are mostly an end of the scale can deviate to one side only
+        grade, share_of_it = commonest(self.columns.pairs[1] if corrected is None else y)
+        is_end = share_of_it > MOSTLY and grade in self.scales.raters
+        estimate = NO_ESTIMATE if refused else self._estimate(point, one_tailed=is_end)
+        return EstimateRow(
+            aspect=part.score,
+            human=part.human,
+            system=system,
+            n=len(part.ids),
+            groups=len(np.unique(part.groups)),
+            rated=len(y),
+            rated_groups=own,
+            judge_only=self._judge_only(part),
+            labels_only=self._estimate(labels, one_tailed=is_end),
+            corrected=estimate,
+            weight=corrected.weight if corrected is not None and method == "ppi++" else None,
+            worth=None if corrected is None else ratio_of_variances(corrected.labels_only, point),
+            method=method,
+            unscored=self._count_unscored(system, estimate),
+            outside=outside,
+            sparse=sparse,
+            refused=refused,
+            mean_over=self.over,
+            warnings=() if self.chosen else tuple(self._warnings(inside, corrected)),
+        ), (None if refused else point)
+
+    def differences(self, points: dict[str, Linearized]) -> list[SystemDifference]:
+        """Compare each two systems."""
+        differences = []
+        for a, b in combinations(points, 2):
+            # pairing removes how hard each source is; without common ratings the linearized means
+            # are subtracted, which still pairs them through the sources they share
+            delta = self._paired_difference(a, b) or points[a].minus(points[b])
+            estimate = delta.estimate(self.confidence)
+            if self.chosen or not _shows_spread(delta):
+                estimate = Estimate(estimate.value)
+            p = None if self.chosen else delta.p_value()
+            differences.append(SystemDifference(self.columns.score, a, b, estimate, p))
+        return adjust_p(differences)
+
+    def _paired_difference(self, a: str, b: str) -> Linearized | None:
+        """Return the corrected mean difference over sources; `None` if too few sources are rated.
+
+        Scores count on sources that both systems have, ratings on those where both are rated.
+        """
+        sides = [self.of(name) for name in (a, b)]
+        is_by_source = self.over == "sources" or all(
+            of_one_size(self.groups[inside]) for inside in sides
+        )
+        # a source's plain mean over its rated rows is biased if rows were drawn with unequal
+        # probability, and a mean over texts is one over sources only if all have as many
+        if self.columns.probabilities is not None or not is_by_source:
+            return None
+        (f_a, y_a), (f_b, y_b) = (self._by_source(inside) for inside in sides)
+        f, y = f_a - f_b, y_a - y_b
+        here = np.flatnonzero(~np.isnan(f))
+        if (~np.isnan(y)).sum() < MIN_OWN:
+            return None
+        return correct_mean(f[here], y[here], here, count=self.count).corrected
+
+    def _by_source(self, inside: Mask) -> tuple[Floats, Floats]:
+        """Return each source's mean calibrated score and mean rating, NaN if it has none."""
+        rated = inside & ~np.isnan(self.y)
+        return (
+            group_means(self.f[inside], self.groups[inside], self.count),
+            group_means(self.y[rated], self.groups[rated], self.count),
+        )
+
+    def _correct(self, inside: Mask) -> Corrected:
+        drawn = self.columns.probabilities
+        return correct_mean(
+            self.f[inside],
+            self.y[inside],
+            self.groups[inside],
+            probabilities=None if drawn is None else drawn[inside],
+            count=self.count,
+            weight=self.over,
+        )
+
+    def _mean(self, values: Floats, groups: Codes, drawn: Floats | None = None) -> Linearized:
+        """Return the mean of rows, which were drawn with these probabilities."""
+        weights = row_weights(groups, self.over)
+        weights = weights if drawn is None else weights / drawn
+        return weighted_mean(values, groups, weights, self.count)
+
+    def _warnings(self, inside: Mask, corrected: Corrected | None) -> Iterator[str]:
+        """Yield why intervals from these ratings would be too narrow."""
+        if corrected is None:  # borrowed: the error is that of all ratings
+            inside, corrected = self.of_all, self._correct(self.of_all)
+        part, labels = self.columns.only(inside), corrected.labels_only
+        _, y, groups = part.pairs
+        if part.probabilities is None:
+            yield from self._not_at_random(part)
+        if labels.shares is None:
+            return
+        if self.over == "texts":
+            yield from self._unequal(part, labels)
+        grade, share = commonest(y)
+        # where few sources have most of the weight, a share of it is worth less
+        worth = effective_number(labels.shares[np.unique(groups[y != grade])])
+        if share > MOSTLY and worth < MIN_OTHER:
+            yield (
+                f"{share:.0%} of the ratings are {grade:g}, and sources with another one "
+                f"weigh as much as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the"
+                f" intervals are too narrow, and too near {grade:g}; rate more sources"
+            )
+
+    def _unequal(self, part: Columns, labels: Linearized) -> Iterator[str]:
+        """Yield why a mean over texts of sources of these sizes has too narrow an interval."""
+        sizes = np.bincount(part.groups, minlength=self.count).astype(float)
+        # of all sources: those that are rated look equal in the very draws that lack the large ones
+        equal = effective_number(sizes) / np.count_nonzero(sizes)
+        if equal < _UNEQUAL and equal * labels.clusters < MIN_OF_TEXTS:
+            yield (
+                f"sources are of very unequal size, so that {labels.clusters} rated ones are worth"
+                f" {equal * labels.clusters:.0f} of equal size (at least {MIN_OF_TEXTS} are"
+                " needed): the intervals are too narrow if large sources are rated unlike small"
+                " ones; rate more sources"
+            )
+        unrated = np.setdiff1d(np.arange(self.count), part.groups[part.rated])
+        largest = float(sizes[unrated].max(initial=0.0) / sizes.sum())
+        if largest > MAX_UNRATED:
+            yield (
+                f"a source with {largest:.0%} of the texts has no rating (at most"
+                f" {MAX_UNRATED:.0%} can be left out): the mean over texts depends on it; rate some"
+                " of its texts, or take --weight sources"
+            )
+
+    def _not_at_random(self, part: Columns) -> Iterator[str]:
+        """Yield that the judge scores the rated texts unlike the others, if it does."""
+        found = rated_against_others(part.scores, part.rated, part.groups)
+        if found is not None and found.p < UNLIKE:
+            yield (
+                f"the judge gives the rated texts {found.rated:.3f} and the others"
+                f" {found.others:.3f} on average (p {found.p:.4f}), which a random draw would"
+                " hardly do: the intervals hold only if the rated texts were drawn at random; rate"
+                " texts that label-plan draws, or pass --labels chosen"
+            )
+
+    def _borrow(self, inside: Mask) -> Linearized:
+        """Return the calibrated mean, moved by the error on the rated rows of all systems."""
+        judge, residual = self._mean(self.f[inside], self.groups[inside]), self._residual
+        return Linearized(
+            judge.value + residual.value,
+            judge.influence + residual.influence,
+            # the smaller count gives the wider interval: rated sources are nearly always fewer
+            min(judge.clusters, residual.clusters),
+            shares=residual.shares,
+        )
+
+    @staticmethod
+    def _is_yes_no(part: Columns) -> bool:
+        """Return whether judge and people said yes and no, and rows had equal probabilities."""
+        binary = all(np.isin(side, (0, 1)).all() for side in (part.scores, part.pairs[1]))
+        return binary and part.probabilities is None
+
+    def _errors(self, part: Columns) -> tuple[Floats, Codes, Floats]:
+        """Return whether the judge is wrong about each rated row, its source and its weight."""
+        scores, ratings, groups = part.pairs
+        return (scores != ratings).astype(float), groups, row_weights(groups, self.over)
+
+    def _prevalence(self, part: Columns) -> Linearized | None:
+        """Return the share of yes that the judge's answers and its rates of errors make likely."""
+        found = rogan_gladen(
+            part.scores, part.ratings, part.groups,
+            confidence=self.confidence, count=self.count, weight=self.over,
+        )  # fmt: skip
+        return found.share if found is not None and found.usable else None
+
+    def _judge_only(self, part: Columns) -> Estimate:
+        on_scale = self.scales.on_raters_scale(part.scores)
+        if on_scale is None:
+            return NO_ESTIMATE
+        return self._on_scale(self._mean(on_scale, part.groups))
+
+    def _estimate(self, linearized: Linearized | None, *, one_tailed: bool) -> Estimate:
+        if linearized is None:
+            return NO_ESTIMATE
+        estimate = self._on_scale(linearized, one_tailed=one_tailed)
+        return Estimate(estimate.value) if self.chosen else estimate
+
+    def _on_scale(self, mean: Linearized, *, one_tailed: bool = False) -> Estimate:
+        estimate = mean.estimate(self.confidence, one_tailed=one_tailed)
+        estimate = estimate.clip(*self.scales.raters)
+        return estimate if _shows_spread(mean) else Estimate(estimate.value)
+
+    def _count_unscored(self, system: str | None, corrected: Estimate) -> dict[str, Any]:
+        """Return counts of rows without a score, and bounds on the mean if they are many."""
+        everyone = self.all
+        mine = np.array([system is None or name == system for name in everyone.systems])
+        inside = mine & ~everyone.scored
+        share = float(inside.sum()) / int(mine.sum())
+        y = everyone.ratings[inside]
+        y = y[~np.isnan(y)]
+        summary: dict[str, Any] = {"n": int(inside.sum()), "share": share, "rated": len(y)}
+        summary["mean_rating"] = math.fsum(y) / len(y) if len(y) else None
+        if share > MAX_UNSCORED and corrected.value is not None:
+            lowest, highest = (
+                corrected.value if end is None else end for end in (corrected.low, corrected.high)
+            )
+            low, high = self.scales.raters
+            summary["worst_case"] = lowest * (1 - share) + low * share
+            summary["best_case"] = highest * (1 - share) + high * share
+        return summary
+
+
+def _shows_spread(mean: Linearized) -> bool:
+    """Return whether sources differ: those that are all equal do not show how far others would."""
+    return mean.variance > 0
+
+
+def _add_ranks(rows: list[EstimateRow], differences: list[SystemDifference]) -> list[EstimateRow]:
+    """Return the rows with the ranks that significant differences leave open."""
+    ranked = [row for row in rows if row.corrected.value is not None]
+    at = {row.system: number for number, row in enumerate(ranked)}
+    # Holm-adjusted: with many systems some pair differs by chance, and ranks would be split
+    tests = [(at[one.a], at[one.b], one.p_holm) for one in differences]
+    ranks = paired_ranks([row.corrected.value or 0.0 for row in ranked], tests)
+    if ranks is None:
+        return rows
+    rank_of = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}
+    return [replace(row, rank=rank_of.get(row.system)) for row in rows]

@@ -1,0 +1,384 @@
+"""How many more ratings an interval of a given width takes, and of which rows.
+
+Knows columns. Rows are drawn by chance within strata of the judge's score, more of them where
+people and judge were far apart, and each row's probability of having been drawn is kept, so that
+the estimate stays right (see `means`).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from textassay.agreement.correlation import Codes, Floats
+from textassay.agreement.intervals import t_quantile
+from textassay.agreement.records import People
+from textassay.estimation.columns import Columns, Judged
+from textassay.estimation.maps import Scales, learn_map
+from textassay.learning.splits import Mask
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
+from textassay.runtime.errors import ConfigurationError
+from textassay.table import Column, Displayed, Note, Table
+
+_STRATA = 5
+_MAX_RATIO = 3.0
+"""How much more probable one stratum may be than another: weights that differ more cost more than
+they bring."""
+LOOKING = (
+    "decide by the interval after the last of the ratings that were planned: one that is looked at "
+    "after every batch, until it says what one hopes for, misses far more often than it promises"
+)
+"""What to know of looking at an estimate again and again."""
+_COLUMNS = (
+    Column("score", "score"), Column("rated", "rated", "count"),
+    Column("sources", "sources", "count"), Column("half_width", "half-width now", "number"),
+    Column("target", "wanted", "number"), Column("more", "ratings more", "count"),
+    Column("labels_only", "without judge", "count"),
+    Column("with_all", "if all were rated", "number"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPlan(Displayed):
+    """A forecast for one aspect.
+
+    Attributes:
+        score: Name of the score.
+        human: Name of the human aspect.
+        rated: Rows rated so far.
+        rated_groups: Their sources.
+        n: Scored rows.
+        groups: Their sources.
+        half_width: Half-width of the corrected interval that is expected now.
+        target: Half-width that was asked for.
+        more: Ratings to add; `None` if rating every row would not suffice.
+        with_all: Half-width if every row were rated.
+        labels_only: Ratings that it would take without the judge; `None` if out of reach.
+    """
+
+    score: str
+    human: str
+    rated: int
+    rated_groups: int
+    n: int
+    groups: int
+    half_width: float
+    target: float
+    more: int | None
+    with_all: float
+    labels_only: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return asdict(self)
+
+    def tables(self) -> list[Table]:
+        """Return the forecast."""
+        all_rated = self.rated == self.n
+        more = "not enough rows" if self.more is None else self.more
+        alone = None if self.labels_only is None else max(0, self.labels_only - self.rated)
+        row = (
+            self.score, self.rated, f"{self.rated_groups}/{self.groups}", self.half_width,
+            self.target, "all rated" if all_rated else more, alone, self.with_all,
+        )  # fmt: skip
+        note = (
+            f"{self.score}: all {self.n} rows are rated, so nothing is left to draw: the interval"
+            " is that of the ratings, and only texts of further sources narrow it"
+            if all_rated
+            else "a forecast: further rows drawn by chance from all sources, erring as those so far"
+        )
+        return [Table(_COLUMNS, [row], (Note(note),), "ratings that it takes")]
+
+
+def plan_labels(
+    columns: Columns,
+    half_width: float,
+    *,
+    scales: Scales,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> LabelPlan:
+    """Forecast how many ratings bring the interval of the corrected mean down to a half-width.
+
+    Further rows are taken to be drawn by chance over all sources.
+
+    Raises:
+        ConfigurationError: The half-width is not above 0.
+        DataError: The ratings so far do not suffice for a forecast, as `learn_map` says.
+    """
+    if not half_width > 0:
+        raise ConfigurationError(f"the half-width must be above 0, not {half_width!r}")
+    scored, rated = columns.only(columns.scored), columns.rated[columns.scored]
+    x, y, groups = columns.pairs
+    learned = learn_map(x, y, groups, scales=scales, seed=seed)
+    # rated rows alone: their calibrated scores are cross-fitted, as those of the estimate are
+    between, within = _parts(y, learned.cross_fitted, groups)
+    _, codes, sizes = np.unique(scored.groups, return_inverse=True, return_counts=True)
+    rated_of = np.bincount(codes[rated], minlength=len(sizes))
+    forecast = _Forecast(sizes, rated_of, between, within, confidence)
+    now, total = len(x), len(scored.ids)
+    needed, without = (forecast.least(half_width, with_judge=one) for one in (True, False))
+    return LabelPlan(
+        score=columns.score,
+        human=columns.human,
+        rated=now,
+        rated_groups=len(np.unique(groups)),
+        n=total,
+        groups=len(sizes),
+        half_width=forecast.half_width(now),
+        target=half_width,
+        more=None if needed is None else max(0, needed - now),
+        with_all=forecast.half_width(total),
+        labels_only=without,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Component:
+    """Variances of ratings and calibrated scores, and their covariance."""
+
+    ratings: float
+    scores: float
+    both: float
+
+    def remaining_variance(self, weight: float) -> float:
+        """Return the variance of the ratings minus the weighted scores."""
+        return self.ratings - 2 * weight * self.both + weight**2 * self.scores
+
+
+def _parts(ratings: Floats, scores: Floats, groups: Codes) -> tuple[_Component, _Component]:
+    """Return how ratings and scores vary between sources, and within them, by one-way ANOVA."""
+    _, at, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    table = np.stack([ratings, scores], axis=1)
+    table = table - table.mean(axis=0)
+    sums = np.zeros((len(sizes), 2))
+    np.add.at(sums, at, table)
+    means = sums / sizes[:, None]
+    spare, whole = len(ratings) - len(sizes), max(len(sizes) - 1, 1)
+    if spare == 0:
+        return _component(table.T @ table / whole), _Component(0.0, 0.0, 0.0)
+    apart = table - means[at]
+    within = apart.T @ apart / spare
+    size = (len(ratings) - float((sizes**2).sum()) / len(ratings)) / whole
+    between = ((means * sizes[:, None]).T @ means / whole - within) / size
+    return _component(between), _component(within)
+
+
+def _component(matrix: Floats) -> _Component:
+    """Return estimated variances, a negative one as 0, with a covariance that they allow."""
+    ratings, scores = max(0.0, float(matrix[0, 0])), max(0.0, float(matrix[1, 1]))
+    most = math.sqrt(ratings * scores)
+    return _Component(ratings, scores, min(max(float(matrix[0, 1]), -most), most))
+
+
+@dataclass(frozen=True, slots=True)
+class _Forecast:
+    """Half-widths with more ratings, from how many rows each source has and how many are rated."""
+
+    sizes: Codes
+    rated: Codes
+    between: _Component
+    within: _Component
+    confidence: float
+
+    def half_width(self, count: int, *, with_judge: bool = True) -> float:
+        """Return the half-width with `count` rated rows, those to come drawn over all sources."""
+        between, within = self.between, self.within
+        # ratings of every row would still be those of a sample of sources; the judge narrows only
+        # what rating a part of the rows adds to that
+        all_sources = 1 / len(self.sizes)
+        all_rows = float((1 / self.sizes).mean() / len(self.sizes))
+        of_sources, of_rows = self._weights(count)
+        some, few = max(0.0, of_sources - all_sources), max(0.0, of_rows - all_rows)
+        weight = 0.0
+        if with_judge and (spread := between.scores * some + within.scores * few) > 0:
+            # the weight of the least variance, which PPI++ estimates
+            weight = max(0.0, (between.both * some + within.both * few) / spread)
+        variance = between.ratings * all_sources + within.ratings * all_rows
+        variance += (
+            between.remaining_variance(weight) * some + within.remaining_variance(weight) * few
+        )
+        # the same t quantile as in the later interval, or few sources would promise too much
+        t = t_quantile(max(1, round(1 / of_sources) - 1), self.confidence)
+        return t * math.sqrt(max(variance, 0.0))
+
+    def _weights(self, count: int) -> tuple[float, float]:
+        """Return the sums of the squared weights of sources and of rows in the mean rating.
+
+        Their inverses are the numbers of equally rated sources and rows that would be worth as
+        much (Kish).
+        """
+        now, free = int(self.rated.sum()), self.sizes - self.rated
+        more = max(0, count - now)
+        # each source has the same weight, shared among its rows
+        share, spread = self.rated / self.sizes, np.zeros(len(self.sizes))
+        if more:
+            falls = free / free.sum()
+            left = (free.sum() - more) / max(1, free.sum() - 1)
+            share = share + more * falls / self.sizes
+            # which source a further row belongs to is left to chance: hypergeometric
+            spread = more * falls * (1 - falls) * left / self.sizes**2
+        square = float(share.sum()) ** 2
+        fewer = min(1.0, count / now)
+        return (
+            max(1 / len(self.sizes), min(0.5, float((share**2 + spread).sum()) / square / fewer)),
+            float((share / self.sizes).sum()) / square / fewer,
+        )
+
+    def least(self, half_width: float, *, with_judge: bool) -> int | None:
+        """Return the fewest rows that reach the wanted half-width; `None` if all do not."""
+
+        def is_enough(count: int) -> bool:
+            return self.half_width(count, with_judge=with_judge) <= half_width
+
+        # bisection relies on a half-width that does not grow with the number of rated rows
+        total = int(self.sizes.sum())
+        return bisect_left(range(total), True, lo=2, key=is_enough) if is_enough(total) else None
+
+
+def first_rows(
+    scores: Mapping[str, Judged], people: People, count: int, *, seed: int = 0
+) -> list[dict[str, Any]]:
+    """Draw rows to rate before there is any rating, each with the same probability.
+
+    Args:
+        scores: From `read_judged`.
+        people: The data.
+        count: Number of rows to draw, among those of the data that have a score.
+        seed: Seed of the draw.
+
+    Returns:
+        Objects as those of `next_rows`, without `score` and `stratum`.
+
+    Raises:
+        ConfigurationError: `count` is not between 1 and the number of scored rows.
+    """
+    scored = [
+        id_
+        for id_ in people.ids
+        if any(judged.values.get(id_) is not None for judged in scores.values())
+    ]
+    if not 1 <= count <= len(scored):
+        raise ConfigurationError(f"{len(scored)} rows are scored, so count= cannot be {count}")
+    drawn = np.sort(np.random.default_rng(seed).choice(len(scored), count, replace=False))
+    return [
+        {"id": scored[row], PROBABILITY: count / len(scored), "rated": False}
+        for row in drawn.tolist()
+    ]
+
+
+def next_rows(
+    columns: Columns, count: int, *, scales: Scales, seed: int = 0
+) -> list[dict[str, Any]]:
+    """Draw the rows to rate next.
+
+    Returns every row that is rated or was drawn, with its sampling probability.
+
+    Strata are fifths of the judge's score. A stratum's share follows its size times the standard
+    deviation of the error on its rated rows, within a factor of three.
+
+    Args:
+        columns: Scores and the ratings so far.
+        count: Number of rows to draw.
+        scales: Ranges of judge and raters.
+        seed: Seed of the draw.
+
+    Returns:
+        Objects with `id`, `score`, `stratum`, `sampling_probability` and `rated`; the probability
+        is that of having been drawn by now, in this draw or an earlier one: what is rated so far
+        was drawn with the probabilities of the columns, or all with the same if they have none.
+        Rated rows without a score have no `score` and `stratum`, and the probability of before:
+        other aspects may have scores of them.
+
+    Raises:
+        ConfigurationError: `count` is not between 1 and the number of unrated rows.
+    """
+    scored, rated = columns.only(columns.scored), columns.rated[columns.scored]
+    free = int((~rated).sum())
+    if not 1 <= count <= free:
+        raise ConfigurationError(f"{free} scored rows are unrated, so count= cannot be {count}")
+    strata = _strata(scored.scores)
+    errors = _errors(scored, rated, strata, scales, seed)
+    rng = np.random.default_rng(seed)
+    before = _probability_so_far(scored, rated, strata)
+    shares = _allocation(strata[~rated], errors, count)
+    chosen, later = np.zeros(len(rated), bool), np.zeros(len(rated))
+    for stratum, share in enumerate(shares):
+        pool = np.flatnonzero(~rated & (strata == stratum))
+        if len(pool):
+            chosen[rng.choice(pool, share, replace=False)] = True
+            later[strata == stratum] = share / len(pool)
+    # a row is rated if it was drawn before or, if not, is drawn now; the estimate divides by this
+    # total probability, not by that of the last draw
+    probability = before + (1 - before) * later
+    order = np.concatenate([np.flatnonzero(chosen), np.flatnonzero(rated)])
+    earlier = columns.probabilities
+    if earlier is None:
+        earlier = np.full(len(columns.ids), rated.mean())
+    unscored = np.flatnonzero(~columns.scored & ~np.isnan(columns.ratings))
+    rows: list[tuple[Any, ...]] = [
+        (scored.ids[at], float(scored.scores[at]), int(strata[at]), float(probability[at]),
+         bool(rated[at]))
+        for at in order.tolist()
+    ]  # fmt: skip
+    rows += [(columns.ids[at], None, None, float(earlier[at]), True) for at in unscored.tolist()]
+    names = ("id", "score", "stratum", PROBABILITY, "rated")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _strata(scores: Floats) -> Codes:
+    """Return the fifth of each score; equal scores are never parted."""
+    edges = np.unique(np.quantile(scores, np.arange(1, _STRATA) / _STRATA))
+    codes = np.searchsorted(edges, scores, side="left")
+    return np.asarray(np.unique(codes, return_inverse=True)[1], np.intp)
+
+
+def _errors(scored: Columns, rated: Any, strata: Codes, scales: Scales, seed: int) -> Floats:
+    x, y, groups = scored.pairs
+    residual = y - learn_map(x, y, groups, scales=scales, seed=seed).cross_fitted
+    whole = float(residual.std()) or 1.0
+    spread = np.full(int(strata.max()) + 1, whole)
+    for stratum in range(len(spread)):
+        own = residual[strata[rated] == stratum]
+        # the deviation of a handful of errors is mostly luck; such strata keep that of all rows
+        if len(own) >= _STRATA:
+            spread[stratum] = own.std()
+    return np.asarray(np.maximum(spread, float(spread.max()) / _MAX_RATIO))
+
+
+def _probability_so_far(scored: Columns, rated: Mask, strata: Codes) -> Floats:
+    """Return the probability with which each row was drawn so far, shape (n,)."""
+    if scored.probabilities is None:
+        return np.full(len(rated), float(rated.mean()))
+    known = ~np.isnan(scored.probabilities)
+    before = np.where(known, scored.probabilities, float(rated.mean()))
+    # a plan lists drawn rows alone, but all rows of a stratum had the same chance; the harmonic
+    # mean is theirs if chances still differ, because each drawn row stands for 1 / p rows
+    for stratum in np.unique(strata):
+        drawn = known & rated & (strata == stratum)
+        if drawn.any():
+            mean = drawn.sum() / (1 / before[drawn]).sum()
+            before[(strata == stratum) & ~known] = mean
+    return before
+
+
+def _allocation(strata: Codes, spread: Floats, count: int) -> list[int]:
+    """Return how many rows to draw from each stratum; the rest of a full one goes to the others."""
+    sizes = np.bincount(strata, minlength=len(spread))
+    shares = np.zeros(len(spread), int)
+    while (left := count - int(shares.sum())) > 0:
+        room = sizes - shares
+        weight = np.where(room > 0, sizes * spread, 0.0)
+        exact = left * weight / weight.sum()
+        step = np.minimum(np.floor(exact).astype(int), room)
+        # all shares are below one row: single rows by the largest remainder end the loop
+        if not step.any():
+            order = np.argsort(-np.where(room > 0, exact - np.floor(exact), -1.0), kind="stable")
+            step[order[: min(left, int((room > 0).sum()))]] = 1
+        shares += step
+    return [int(one) for one in shares]

@@ -1,0 +1,510 @@
+"""Maps from a judge's scores to people's ratings, and intervals around single mapped scores.
+
+Knows arrays. Monotone and straight maps are curves through a few points: constant beyond them,
+straight between. Cumulative-link regression gives a probability for each rating of the raters'
+grid: P(rating <= k) = logistic(threshold_k - slope * score), with increasing thresholds.
+
+The choice is made across sources, by grouped cross-validation. A row's cross-fitted value comes
+from a map that saw no row of its source, so that what the map does to the rows it learned from is
+never taken for how well it works.
+
+Intervals are those of split conformal prediction with the source as the unit. Rows of one source
+are not exchangeable with rows of another, sources are. So every source has the same weight in the
+quantile of the residuals, shared among its rows, and a source that has not been seen counts as
+infinitely far.
+
+References:
+    Barlow and Brunk, "The isotonic regression problem and its dual", JASA 67 (1972); McCullagh,
+    "Regression models for ordinal data", JRSS B 42 (1980); Lee, Barber and Willett,
+    "Distribution-free inference with hierarchical data" (2023); Vovk, "Conditional validity of
+    inductive conformal predictors" (2012), for the ranges of scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
+
+import numpy as np
+from pydantic import AfterValidator, Field, PlainSerializer
+from scipy.optimize import isotonic_regression, minimize
+from scipy.special import expit
+
+from textassay.agreement.correlation import Codes, Floats
+from textassay.learning.splits import fold_masks
+from textassay.learning.training import least_error
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+
+_PENALTY = 1e-3
+"""Ridge penalty on the slope per unit of standardized score; keeps it finite if ratings
+separate."""
+MapMethod = Literal["auto", "isotonic", "linear", "ordinal", "shift"]
+METHODS: tuple[MapMethod, ...] = get_args(MapMethod)
+MIN_LABELS = 8
+MIN_ISOTONIC, MIN_LINEAR = (60, 8), (20, 4)
+"""Rated rows and sources from which a monotone curve, or a line, may be chosen."""
+_FOLDS = 10
+
+
+def _rising(values: Floats) -> Floats:
+    if not (np.diff(values) > 0).all():
+        raise ValueError("numbers must rise")
+    return values
+
+
+def _distances(values: list[float | None]) -> Floats:
+    return np.array([math.inf if one is None else one for one in values], float)
+
+
+# arrays as a file of JSON holds them; an infinite distance is null there
+if TYPE_CHECKING:
+    Numbers = Floats
+    RisingNumbers = Floats
+    Distances = Floats
+    Counts = Codes
+else:
+    Finite = Annotated[float, Field(allow_inf_nan=False)]
+    Numbers = Annotated[list[Finite], AfterValidator(np.array), PlainSerializer(np.ndarray.tolist)]
+    RisingNumbers = Annotated[Numbers, AfterValidator(_rising)]
+    Counts = Annotated[list[int], AfterValidator(np.array), PlainSerializer(np.ndarray.tolist)]
+    Distances = Annotated[
+        list[Annotated[float, Field(ge=0)] | None],
+        AfterValidator(_distances),
+        PlainSerializer(lambda values: [None if math.isinf(one) else float(one) for one in values]),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """What the numbers may be.
+
+    Attributes:
+        judge: Lowest and highest score of the judge; `None` if unbounded.
+        raters: Lowest and highest rating.
+    """
+
+    judge: tuple[float, float] | None
+    raters: tuple[float, float]
+
+    @property
+    def slope(self) -> float | None:
+        """Points of rating per point of score, by the scales alone; `None` if unbounded."""
+        if self.judge is None:
+            return None
+        return (self.raters[1] - self.raters[0]) / (self.judge[1] - self.judge[0])
+
+    def on_raters_scale(self, scores: Floats) -> Floats | None:
+        """Return scores moved to the raters' scale by the ends of both; `None` if unbounded."""
+        if self.judge is None or self.slope is None:
+            return None
+        return self.raters[0] + self.slope * (scores - self.judge[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Isotonic:
+    """A monotone curve: equal on a pooled block of scores, straight between blocks."""
+
+    kind: Literal["isotonic"] = field(default="isotonic", kw_only=True)
+    scores: RisingNumbers  # judge's scores at the ends of the blocks, increasing, shape (knots,)
+    ratings: Numbers  # rating at each of them, monotone, shape (knots,)
+
+    def predict(self, scores: Floats) -> Floats:
+        """Return ratings, shape (n,); beyond the ends the value at the end, NaN if unscored."""
+        return np.asarray(np.interp(scores, self.scores, self.ratings))
+
+
+@dataclass(frozen=True, slots=True)
+class ClippedLine:
+    """A straight line, clipped to the ratings that it was learned from."""
+
+    # `linear`, or `shift` if the slope was given by the scales rather than learned
+    kind: Literal["linear", "shift"] = field(default="linear", kw_only=True)
+    slope: Annotated[float, Field(allow_inf_nan=False)]  # points of rating per point of score
+    intercept: Annotated[float, Field(allow_inf_nan=False)]  # rating at a score of 0
+    low: float  # lowest value it returns
+    high: float  # highest value it returns
+
+    def predict(self, scores: Floats) -> Floats:
+        """Return ratings, shape (n,); NaN if unscored."""
+        return np.asarray(np.clip(self.intercept + self.slope * scores, self.low, self.high))
+
+
+def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats) -> Isotonic:
+    """Return the monotone curve with the least squared error, by pool adjacent violators.
+
+    It falls if scores and ratings are negatively correlated, as with an error rate.
+    """
+    # rows of equal score are pooled first: a function of the score gives them one rating anyway,
+    # and pool adjacent violators would otherwise depend on their order
+    levels, at = np.unique(scores, return_inverse=True)
+    counts = np.bincount(at, weights=weights)
+    means = np.bincount(at, weights=weights * ratings) / counts
+    # the sign of the covariance fixes the direction beforehand: fitting both and taking the better
+    # would find a monotone trend in noise
+    rises = float((scores - scores.mean()) @ (ratings - ratings.mean())) >= 0
+    fitted = isotonic_regression(means, weights=counts, increasing=rises).x
+    # only the ends of a flat block are kept; points inside add nothing to the interpolation
+    edge = np.ones(len(levels), bool)
+    edge[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
+    return Isotonic(levels[edge], fitted[edge])
+
+
+def fit_line(
+    scores: Floats,
+    ratings: Floats,
+    weights: Floats,
+    scales: Scales,
+    kind: Literal["linear", "shift"],
+) -> ClippedLine:
+    """Return the least squares line, or for a shift that of the scales' slope through the means."""
+    middle, level = (float(np.average(one, weights=weights)) for one in (scores, ratings))
+    if kind == "shift":
+        slope = scales.slope or 1.0
+    else:
+        centered = scores - middle
+        square = float(weights * centered @ centered)
+        slope = float(weights * centered @ ratings) / square if square > 0 else 0.0
+    return ClippedLine(slope, level - slope * middle, *scales.raters, kind=kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordinal:
+    """A proportional odds model."""
+
+    kind: Literal["ordinal"] = field(default="ordinal", kw_only=True)
+    grid: RisingNumbers  # ratings that raters gave, increasing, shape (k,)
+    thresholds: Numbers  # increasing, shape (k - 1,)
+    # log odds of a higher rating per point of score
+    slope: Annotated[float, Field(allow_inf_nan=False)]
+
+    def distribution(self, scores: Floats) -> Floats:
+        """Return the probability of each rating, shape (n, k); a row sums to 1."""
+        below = expit(self.thresholds[None, :] - self.slope * np.asarray(scores)[:, None])
+        return np.asarray(np.diff(below, axis=1, prepend=0.0, append=1.0))
+
+    def predict(self, scores: Floats) -> Floats:
+        """Return the expected rating, shape (n,)."""
+        return np.asarray(self.distribution(scores) @ self.grid)
+
+
+def fit_ordinal(scores: Floats, ratings: Floats, weights: Floats) -> Ordinal:
+    """Return the model of the highest likelihood."""
+    grid, codes = np.unique(ratings, return_inverse=True)
+    if len(grid) == 1:
+        return Ordinal(grid, np.empty(0), 0.0)
+    # standardized scores make the penalty mean the same on any scale of the judge
+    center, spread = float(scores.mean()), float(scores.std()) or 1.0
+    cells, cell_of = np.unique(scores, return_inverse=True)
+    counts = np.zeros((len(cells), len(grid)))
+    np.add.at(counts, (cell_of, codes), weights)
+    shares = np.cumsum(counts.sum(axis=0))[:-1] / counts.sum()
+    start = np.log(shares / (1 - shares))
+    # steps in log space keep the thresholds increasing without a constraint
+    packed = np.concatenate([start[:1], np.log(np.diff(start)), [0.0]])
+    standardized = (cells - center) / spread
+    found = minimize(_loss, packed, args=(standardized, counts), jac=True, method="L-BFGS-B").x
+    thresholds, slope = np.cumsum(_steps(found)), float(found[-1])
+    return Ordinal(grid, thresholds + slope * center / spread, slope / spread)
+
+
+def _steps(packed: Floats) -> Floats:
+    """Return the first threshold, and the distance of each further one from that before it."""
+    # thresholds that are e^30 apart separate two ratings completely; trial steps of the line search
+    # beyond that could only overflow
+    return np.concatenate([packed[:1], np.exp(np.minimum(packed[1:-1], 30.0))])
+
+
+def _loss(packed: Floats, scores: Floats, counts: Floats) -> tuple[float, Floats]:
+    """Return the negative log-likelihood of counts by score and rating, with its gradient."""
+    steps, slope, total = _steps(packed), float(packed[-1]), counts.sum()
+    below = expit(np.cumsum(steps)[None, :] - slope * scores[:, None])
+    shares = np.maximum(np.diff(below, axis=1, prepend=0.0, append=1.0), 1e-12)
+    value = -float((counts * np.log(shares)).sum()) / total
+    ratio, density = counts / shares, below * (1 - below)
+    by_threshold = -(ratio[:, :-1] - ratio[:, 1:]) * density / total
+    first = by_threshold.sum(axis=0)
+    gradient = np.append(
+        # a step moves its own threshold and every later one
+        np.cumsum(first[::-1])[::-1] * np.concatenate([[1.0], steps[1:]]),
+        -(by_threshold.sum(axis=1) @ scores) + _PENALTY * slope,
+    )
+    return value + _PENALTY * slope**2 / 2, gradient
+
+
+Map = Isotonic | ClippedLine | Ordinal
+"""A function from a judge's scores to ratings."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedMap:
+    """A map, with its values for rows of sources that it was not learned from."""
+
+    map: Map  # learned from all rows
+    cross_fitted: Floats  # value of each row by a map learned from other sources, shape (n,)
+    parts: tuple[Map, ...]  # the maps behind `cross_fitted`, one per fold
+    # mean squared error over held-out sources by kind, for those that were compared
+    errors: Mapping[str, float]
+
+    def predict_unseen(self, scores: Floats) -> Floats:
+        """Return the mean of the parts' values for rows of other sources, shape (n,)."""
+        # the same maps as behind `cross_fitted`, not the map of all rows: rated and unrated rows
+        # must be predicted alike, or their difference would not be the judge's error alone
+        return np.asarray(np.mean([part.predict(scores) for part in self.parts], axis=0))
+
+
+def learn_map(
+    scores: Floats,
+    ratings: Floats,
+    groups: Codes,
+    *,
+    scales: Scales,
+    weights: Floats | None = None,
+    method: str = "auto",
+    seed: int = 0,
+) -> LearnedMap:
+    """Learn how ratings follow from scores.
+
+    `auto` takes the monotone curve from 60 rows of 8 sources on, a line from 20 rows of 4, else a
+    shift, unless a simpler one has a mean squared error on held-out sources that is lower by more
+    than one standard error.
+    """
+    if method not in METHODS:
+        raise UnknownName("calibration method", method, METHODS)
+    # before any fold is made, so that the message speaks of the data and not of a fold of them
+    refuse_unlearnable(scores, ratings, groups)
+    # whole sources go into a fold: rows of one source resemble each other, and a map tested on a
+    # source it learned from would look better than it is on new ones
+    masks = fold_masks(groups, _FOLDS, seed=seed)
+    names = _candidates(method, len(scores), len(np.unique(groups)), scales)
+    weights = np.ones(len(scores)) if weights is None else weights
+    parts, values, squared = dict[str, list[Map]](), dict[str, Floats](), dict[str, Floats]()
+    for name in names:
+        parts[name], values[name] = [], np.empty(len(scores))
+        for held_out in masks:
+            seen = ~held_out
+            part = _fit(name, scores[seen], ratings[seen], weights[seen], scales)
+            parts[name].append(part)
+            values[name][held_out] = part.predict(scores[held_out])
+        squared[name] = (values[name] - ratings) ** 2
+    chosen = least_error(squared, groups, names[0])
+    return LearnedMap(
+        map=_fit(chosen, scores, ratings, weights, scales),
+        cross_fitted=values[chosen],
+        parts=tuple(parts[chosen]),
+        errors={name: float(errors.mean()) for name, errors in squared.items()},
+    )
+
+
+def _fit(kind: str, scores: Floats, ratings: Floats, weights: Floats, scales: Scales) -> Map:
+    if kind == "isotonic":
+        return fit_isotonic(scores, ratings, weights)
+    if kind == "ordinal":
+        return fit_ordinal(scores, ratings, weights)
+    return fit_line(scores, ratings, weights, scales, "shift" if kind == "shift" else "linear")
+
+
+def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
+    """Raise if nothing can be learned from these rows."""
+    if len(scores) < MIN_LABELS:
+        raise DataError(
+            f"only {len(scores)} rows have both a score and a rating; {MIN_LABELS} is the minimum, "
+            "and 60 from 8 sources are a good start"
+        )
+    if len(np.unique(groups)) < 2:
+        raise DataError(
+            "all rated rows belong to one source, so nothing shows how sources differ; "
+            "rate texts of at least 2 sources (8 are a good start), or check the field 'group'"
+        )
+    if scores.min() == scores.max():
+        raise DataError(
+            f"the judge gives {scores[0]:g} to every rated row, so its scores carry no information "
+            "about the ratings; use the mean of the ratings instead"
+        )
+    if ratings.min() == ratings.max():
+        raise DataError(
+            f"people gave {ratings[0]:g} to every rated row, so there is nothing to learn from "
+            "them; rate rows that differ"
+        )
+
+
+def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[str, ...]:
+    """Return the kinds to compare, the one that is taken unless another is clearly better first."""
+    if method != "auto":
+        if method == "shift" and scales.slope is None:
+            raise ConfigurationError(
+                "a shift needs a judge whose scale has two ends, and this one's scores are "
+                "unbounded; use method=linear with 20 ratings or more"
+            )
+        return (method,)
+    shift = ("shift",) if scales.slope is not None else ()
+    if rows >= MIN_ISOTONIC[0] and groups >= MIN_ISOTONIC[1]:
+        # the most flexible kind that so many ratings can support comes first and stays unless a
+        # simpler one is clearly better
+        return ("isotonic", "linear", *shift)
+    if (rows >= MIN_LINEAR[0] and groups >= MIN_LINEAR[1]) or not shift:
+        return ("linear", *shift)
+    return shift
+
+
+MIN_CELL = 30
+"""Rated rows from which a range of the judge's scores has a quantile of its own."""
+_MAX_CELLS = 20
+MAX_DENOMINATOR = 12
+_ROUNDING = 1e-9
+# how far `_shortest` may fall short of the coverage on a grid
+_TOLERANCE = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRanges:
+    """How far ratings lie from calibrated scores, by range of the judge's score."""
+
+    edges: RisingNumbers  # lowest score of each cell but the first, increasing, shape (cells - 1,)
+    # distance down to the lower end in each, shape (cells,); infinite if there were too few sources
+    below: Distances
+    above: Distances  # distance up to the upper end, likewise
+    rows: Counts  # rated rows in each, shape (cells,)
+
+    def around(self, scores: Floats, calibrated: Floats, grid: Grid) -> tuple[Floats, Floats]:
+        """Return the ends of the interval of each score, on the grid, shape (n,) each."""
+        cell = np.searchsorted(self.edges, scores, side="right")
+        # the same rounding as in `fit_cells`: distances were measured from the grid
+        center = grid.nearest(calibrated)
+        return grid.outward(center - self.below[cell], center + self.above[cell])
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The values that a rating can take."""
+
+    low: float
+    high: float
+    # number of steps to a point, 3 for the mean of three whole ratings; 0 for any value
+    steps: Annotated[int, Field(ge=0, le=MAX_DENOMINATOR)]
+
+    def outward(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Return ends clipped to the grid and moved outward to the next values on it."""
+        low, high = (np.clip(end, self.low, self.high) for end in (low, high))
+        if not self.steps:
+            return low, high
+        # without the allowance an end such as 3.0000000001 would move out by a whole step
+        down = np.floor((low - self.low) * self.steps + _ROUNDING) / self.steps + self.low
+        up = np.ceil((high - self.low) * self.steps - _ROUNDING) / self.steps + self.low
+        return down, np.minimum(up, self.high)
+
+    def nearest(self, values: Floats) -> Floats:
+        """Return the value on the grid that is nearest to each."""
+        values = np.clip(values, self.low, self.high)
+        if not self.steps:
+            return values
+        return np.asarray(np.round((values - self.low) * self.steps) / self.steps + self.low)
+
+
+def grid_of(ratings: Floats, bounds: tuple[float, float]) -> Grid:
+    """Return the coarsest grid within the bounds, at finest of twelfths, that holds all ratings."""
+    for steps in range(1, MAX_DENOMINATOR + 1):
+        at = (ratings - bounds[0]) * steps
+        if np.allclose(at, np.round(at), rtol=0, atol=1e-6):
+            return Grid(*bounds, steps)
+    return Grid(*bounds, 0)
+
+
+def fit_cells(
+    scores: Floats,
+    ratings: Floats,
+    calibrated: Floats,
+    groups: Codes,
+    *,
+    grid: Grid,
+    coverage: float,
+    weights: Floats | None = None,
+) -> ScoreRanges:
+    """Return distances by range of the judge's score.
+
+    Up to 20 distinct scores are cells by themselves, more are put together until a cell has 30
+    rows. A cell with fewer than 30 rows, or with too few sources, has the distances of all rows.
+    """
+    cell, edges = _assign_cells(scores)
+    # equal steps of the grid must be equal numbers: `_reach_probabilities` collects them
+    residuals = np.round(ratings - grid.nearest(calibrated), 9)
+    ends_of = _shortest if grid.steps else _symmetric
+    rows = np.bincount(cell, minlength=len(edges) + 1)
+    ends = np.tile(ends_of(residuals, groups, coverage, weights), (len(rows), 1))
+    # with fewer rows the ends of a 90% interval would rest on two or three residuals
+    for number in np.flatnonzero(rows >= MIN_CELL):
+        inside = cell == number
+        given = None if weights is None else weights[inside]
+        own = ends_of(residuals[inside], groups[inside], coverage, given)
+        # 30 rows of a few sources leave the quantile at infinity; the distances over all rows are
+        # less exact here, but finite
+        if np.isfinite(own).all():
+            ends[number] = own
+    return ScoreRanges(edges, ends[:, 0], ends[:, 1], rows.astype(np.intp))
+
+
+def _symmetric(
+    residuals: Floats, groups: Codes, coverage: float, weights: Floats | None
+) -> tuple[float, float]:
+    distance = distance_to_hold(residuals, groups, coverage, weights)
+    return distance, distance
+
+
+def distance_to_hold(
+    residuals: Floats, groups: Codes, coverage: float, weights: Floats | None = None
+) -> float:
+    """Return the distance, down and up, that holds a row of a new source with this probability."""
+    levels, reached = _reach_probabilities(np.abs(residuals), groups, weights)
+    first = int(np.searchsorted(reached, coverage - _ROUNDING))
+    return float(levels[first]) if first < len(levels) else math.inf
+
+
+def _shortest(
+    residuals: Floats, groups: Codes, coverage: float, weights: Floats | None
+) -> tuple[float, float]:
+    """Return the least distances down and up that hold a row of a new source.
+
+    On a grid, residuals come in blocks of equal ones, and an interval that must reach the level
+    with whole blocks holds too many rows. So it may fall short by three points.
+    """
+    levels, reached = _reach_probabilities(residuals, groups, weights)
+    if reached[-1] < coverage - _ROUNDING:
+        return math.inf, math.inf
+    before = np.concatenate([[0.0], reached[:-1]])
+    ends = np.searchsorted(reached, before + coverage - _TOLERANCE - _ROUNDING)
+    # every block is tried as the lower end; `ends` is the first upper end that holds enough
+    fits = np.flatnonzero(ends < len(levels))
+    # the interval always holds its center, even if all residuals lie on one side
+    below = np.maximum(0.0, -levels[fits])
+    above = np.maximum(0.0, levels[ends[fits]])
+    best = int(np.argmin(below + above))
+    return float(below[best]), float(above[best])
+
+
+def _reach_probabilities(
+    values: Floats, groups: Codes, weights: Floats | None
+) -> tuple[Floats, Floats]:
+    """Return distinct values and the probability that a row of a new source is no larger."""
+    _, at, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    levels, block = np.unique(values, return_inverse=True)
+    # each source has mass 1 whatever its number of rows, so a source with many rated rows does not
+    # decide the quantile (hierarchical conformal prediction, Lee, Barber and Willett)
+    mass = 1.0 / counts[at] if weights is None else weights * (len(counts) / weights.sum())
+    shares = np.bincount(block, weights=mass)
+    # the new source counts as one more, infinitely far
+    return levels, np.cumsum(shares) / (len(counts) + 1)
+
+
+def _assign_cells(scores: Floats) -> tuple[Codes, Floats]:
+    """Return the cell of each row, and the lowest score of each cell but the first."""
+    levels, at, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    if len(levels) <= _MAX_CELLS:
+        return at.astype(np.intp), levels[1:].astype(float)
+    least = max(MIN_CELL, len(scores) // _MAX_CELLS)
+    before = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    # counted from the rows below a level, so rows of equal score never part; the remainder joins
+    # the last cell instead of making one that is too small
+    band = np.minimum(before // least, max(len(scores) // least, 1) - 1)
+    starts = np.flatnonzero(np.diff(band)) + 1
+    return np.searchsorted(starts, at, side="right"), levels[starts].astype(float)

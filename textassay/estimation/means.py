@@ -1,0 +1,691 @@
+"""Means over sources or texts: intervals, corrected estimates, differences and their tests.
+
+Knows numbers. All intervals are t-intervals over sources that allow for the skewness of what the
+sources add.
+
+What people would say on average follows from many judge's scores and a few ratings (PPI++ over
+sources): the mean of the judge's scores over all rows is moved by the judge's mean error on the
+rated rows; a tuned weight between 0 and 1 sets how much the judge contributes. At weight 0 the
+estimate is that of the ratings alone, so a poor judge does little harm. The mean is over sources,
+each with the same weight, shared among its rows; or over texts, each row with the same weight. A
+rated row stands for 1 / (its probability of being drawn) rows. Sources may be rated in part.
+
+`rated_range` shows where there are enough ratings to say how a judge errs. Two things are refused:
+scores outside the range of the rated ones, and scores that pile up at an end of it where there are
+only a handful of ratings. In both cases a mean would be that of the rated texts under another name.
+
+References:
+    Hall, "On the removal of skewness by transformation" (1992); Efron and Tibshirani, "An
+    Introduction to the Bootstrap" (1993), chapter 11, for the jackknife; Angelopoulos, Duchi and
+    Zrnic, "PPI++: Efficient prediction-powered inference" (2023); Rogan and Gladen, "Estimating
+    prevalence from the results of a screening test" (1978); Lang and Reiczigel (2014), for both
+    samples in the variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from scipy.special import stdtr
+
+from textassay.agreement.correlation import Codes, Floats
+from textassay.agreement.intervals import effective_number, t_quantile
+from textassay.learning.splits import Mask
+from textassay.runtime.errors import UnknownName
+from textassay.table import Column, Table
+
+Weight = Literal["sources", "texts"]
+"""What counts the same in a mean: each source, however many texts it has, or each text."""
+MEANS_OVER: dict[Weight, str] = {
+    "sources": "means: over sources, each counts the same, however many texts it has",
+    "texts": "means: over texts, each counts the same",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with an interval.
+
+    Attributes:
+        value: The estimate; `None` if undefined.
+        low: Lower end; `None` if no interval can be promised.
+        high: Upper end, likewise.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the length of the interval; `None` without one."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def clip(self, low: float, high: float) -> Estimate:
+        """Return the same value with an interval that stays on the scale."""
+        if self.low is None or self.high is None:
+            return self
+        return Estimate(self.value, min(max(self.low, low), high), max(min(self.high, high), low))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+NO_ESTIMATE = Estimate(None)
+_DIFFERENCES = (
+    Column("score", "score"), Column("a", "a"), Column("b", "b"),
+    Column("difference", "a - b", "interval"), Column("p", "p", "p"),
+    Column("p_holm", "p (Holm)", "p"),
+)  # fmt: skip
+_SYMMETRIC = 1e-6
+"""Skewness below which there is none."""
+_EDGE = 0.95
+_ALPHA = 0.05
+_MOST, _MOST_BY_CHANCE = 0.4, 0.35
+"""Skewness up to which an interval follows it if it is known to be real, and if it may be chance.
+With more of it Hall's function is flat where a test decides: even six sources that differ by nearly
+the same would prove nothing, and an interval would reach nine standard errors far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linearized:
+    """An estimate as a sum over sources, from which its variance and that of differences follow."""
+
+    value: float
+    # what each source adds to its error, shape (sources,); 0 for sources without rows
+    influence: Floats
+    clusters: int  # number of independent sources behind it: those with ratings, if it uses any
+    # variance of what the sources do not show, such as errors too rare to be among the rated rows
+    unseen: float = 0.0
+    # share of each source in the estimate, shape (sources,), 0 for sources that are not among the
+    # clusters; `None` if all clusters have the same
+    shares: Floats | None = None
+
+    @property
+    def variance(self) -> float:
+        """Squared standard error by the jackknife over sources; NaN below two sources."""
+        if self.clusters < 2:
+            return math.nan
+        return float(self._changes @ self._changes) * (1 - 1 / self.clusters) + self.unseen
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom: Kish's effective number of sources less one, at least 1."""
+        number = float(self.clusters)
+        if self.shares is not None:
+            number = min(number, effective_number(self.shares))
+        return max(1.0, number - 1)
+
+    @property
+    def _changes(self) -> Floats:
+        """By how much the estimate changes without each source, shape (sources,)."""
+        # without a source of share h the estimate would be off by its influence / (1 - h): a source
+        # with much weight pulls the estimate towards itself, so its own deviation looks too small
+        equal = 1 / self.clusters
+        left_out = equal if self.shares is None else np.where(self.shares, self.shares, equal)
+        return np.asarray(self.influence / (1 - left_out))
+
+    def estimate(self, confidence: float, *, one_tailed: bool = False) -> Estimate:
+        """Return the value with its interval; no interval below two sources."""
+        if self.clusters < 2:
+            return Estimate(self.value)
+        # Student's t rather than a normal quantile: rated sources are often fewer than thirty, and
+        # 1.96 would give intervals that hold far less than promised
+        t, error = t_quantile(self.df, confidence), math.sqrt(self.variance)
+        a = self._skewness(_MOST if one_tailed else _MOST_BY_CHANCE)
+        edge = t_quantile(self.df, _EDGE)
+        below, above = _inverse_transform(t, a, edge), -_inverse_transform(-t, a, edge)
+        if not one_tailed:
+            below, above = max(t, below), max(t, above)
+        return Estimate(self.value, self.value - below * error, self.value + above * error)
+
+    def _skewness(self, most: float) -> float:
+        """Return the third moment of the jackknife in standard errors, at most so much."""
+        if self.variance == 0:
+            return 0.0
+        skewness = float(((self._changes / math.sqrt(self.variance)) ** 3).sum())
+        return max(-most, min(most, skewness))
+
+    def minus(self, other: Linearized) -> Linearized:
+        """Return the difference; the errors of shared sources cancel as far as they agree."""
+        return Linearized(
+            self.value - other.value,
+            self.influence - other.influence,
+            min(self.clusters, other.clusters),
+            self.unseen + other.unseen,
+            self._larger_shares(other),
+        )
+
+    def _larger_shares(self, other: Linearized) -> Floats | None:
+        if self.shares is None or other.shares is None:
+            return other.shares if self.shares is None else self.shares
+        return np.maximum(self.shares, other.shares)
+
+    def p_value(self) -> float | None:
+        """Return the two-sided p-value of the value being 0; `None` if undefined.
+
+        It is below .05 exactly if the 95 % interval excludes 0, and so at other levels. If all
+        sources agree to the last digit, nothing shows how far others would differ.
+        """
+        if self.clusters < 2:
+            return None
+        if self.variance == 0:
+            return 1.0 if self.value == 0 else None
+        t, edge = self.value / math.sqrt(self.variance), t_quantile(self.df, _EDGE)
+        hall = _transform(t, self._skewness(_MOST_BY_CHANCE), edge)
+        least = min(abs(t), math.copysign(1.0, t) * hall)
+        return min(1.0, 2 * float(stdtr(self.df, -least)))
+
+
+def _transform(t: float, skewness: float, edge: float) -> float:
+    """Return Hall's function of a t-ratio, whose distribution is less skewed."""
+    # up to where a 95 % interval ends; far out, where small p-values lie, the function is flat, and
+    # nothing speaks for its form, so that a difference of thirty errors would be one of three
+    inside = min(
+        max(t, _inverse_transform(-edge, skewness, edge)), _inverse_transform(edge, skewness, edge)
+    )
+    return (
+        inside + skewness * inside**2 / 3 + skewness**2 * inside**3 / 27 + skewness / 6 + t - inside
+    )
+
+
+def _inverse_transform(t: float, skewness: float, edge: float) -> float:
+    # the limit for no skewness, where the quotient would lose its digits
+    if abs(skewness) < _SYMMETRIC:
+        return t
+    inside = min(max(t, -edge), edge)
+    return 3 * (float(np.cbrt(1 + skewness * (inside - skewness / 6))) - 1) / skewness + t - inside
+
+
+def weight_named(name: str) -> Weight:
+    """Return what a mean is over; raise `UnknownName` for anything else."""
+    for weight in MEANS_OVER:
+        if name == weight:
+            return weight
+    raise UnknownName("weight", name, list(MEANS_OVER))
+
+
+def row_weights(groups: Codes, weight: Weight) -> Floats:
+    """Return the weight of each row: 1, or its part of its source's weight of 1, shape (n,)."""
+    if weight_named(weight) == "texts":
+        return np.ones(len(groups))
+    return np.asarray(1.0 / np.bincount(groups)[groups])
+
+
+def mean_over(weight: Weight, values: Floats, groups: Codes, count: int = 0) -> Linearized:
+    """Return the mean over sources or over texts; arguments as of `mean_over_groups`."""
+    if weight_named(weight) == "texts":
+        return weighted_mean(values, groups, count=count)
+    return mean_over_groups(values, groups, count)
+
+
+def mean_over_groups(values: Floats, groups: Codes, count: int = 0) -> Linearized:
+    """Return the mean over sources of each source's mean.
+
+    `count` is their number in the table, if the largest codes are not among these rows.
+    """
+    by_group = group_means(values, groups, count)
+    present = ~np.isnan(by_group)
+    means = by_group[present]
+    # fsum rounds once, so the order of the sources cannot change the last digits of a mean, and
+    # equal runs compare as equal
+    center = math.fsum(means) / len(means)
+    influence = np.zeros(len(by_group))
+    influence[present] = (means - center) / len(means)
+    return Linearized(center, influence, len(means))
+
+
+def group_means(values: Floats, groups: Codes, count: int) -> Floats:
+    """Return each source's mean, shape (sources,); NaN if it has no row."""
+    sizes = np.bincount(groups, minlength=count)
+    sums = np.bincount(groups, weights=values, minlength=count)
+    return np.asarray(np.divide(sums, sizes, out=np.full(len(sizes), np.nan), where=sizes > 0))
+
+
+def weighted_mean(
+    values: Floats, groups: Codes, weights: Floats | None = None, count: int = 0
+) -> Linearized:
+    """Return the weighted mean of rows as a ratio of two sums over sources."""
+    weights = np.ones(len(values)) if weights is None else weights
+    shares = np.bincount(groups, weights=weights, minlength=count)
+    total = float(shares.sum())
+    center = float(weights @ values) / total
+    influence = np.bincount(groups, weights=weights * (values - center), minlength=count) / total
+    return Linearized(center, influence, int((shares > 0).sum()), shares=shares / total)
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return Holm's adjusted p-values in the order given; `None` stays and does not count.
+
+    References:
+        Holm, "A simple sequentially rejective multiple test procedure" (1979).
+    """
+    known = [at for at, p in enumerate(p_values) if p is not None]
+    known.sort(key=lambda at: p_values[at] or 0.0)
+    adjusted: list[float | None] = [None] * len(p_values)
+    highest = 0.0
+    for rank, at in enumerate(known):
+        # the running maximum keeps the order of the p-values: without it the factor that falls
+        # from step to step could make a larger p-value the smaller one
+        highest = max(highest, min(1.0, (len(known) - rank) * (p_values[at] or 0.0)))
+        adjusted[at] = highest
+    return adjusted
+
+
+@dataclass(frozen=True, slots=True)
+class SystemDifference:
+    """The difference of two systems' means, paired by source: of corrected ones, or of scores.
+
+    Attributes:
+        aspect: Name of the score.
+        a: The first system.
+        b: The second system.
+        difference: `a - b` with its interval.
+        p: Two-sided p-value; `None` if undefined.
+        p_holm: The same, adjusted over all pairs of the aspect.
+    """
+
+    aspect: str
+    a: str
+    b: str
+    difference: Estimate
+    p: float | None
+    p_holm: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "aspect": self.aspect, "a": self.a, "b": self.b, **self.difference.as_dict(),
+            "p": self.p, "p_holm": self.p_holm,
+        }  # fmt: skip
+
+
+Differences = TypeVar("Differences", bound=SystemDifference)
+
+
+def adjust_p(differences: Sequence[Differences]) -> list[Differences]:
+    """Return differences with Holm's p-values over all of them: all pairs of an aspect."""
+    adjusted = holm([one.p for one in differences])
+    return [replace(one, p_holm=p) for one, p in zip(differences, adjusted, strict=True)]
+
+
+def difference_table(differences: Iterable[SystemDifference], title: str) -> Table:
+    """Return differences of systems as a table."""
+    lines = [(one.aspect, one.a, one.b, one.difference, one.p, one.p_holm) for one in differences]
+    return Table(_DIFFERENCES, lines, title=title)
+
+
+def paired_ranks(
+    values: Sequence[float], tests: Sequence[tuple[int, int, float | None]]
+) -> list[tuple[int, int]] | None:
+    """Return the best and worst rank of each item that tests of pairs leave open; 1 is highest.
+
+    `None` if no pair could be tested.
+    """
+    # without any test every rank would be open, which would read like a finding
+    if all(p is None for *_, p in tests):
+        return None
+    above, below = [0] * len(values), [0] * len(values)
+    for a, b, p in tests:
+        if p is not None and p < _ALPHA:
+            lower, higher = (a, b) if values[a] < values[b] else (b, a)
+            above[lower] += 1
+            below[higher] += 1
+    return [(1 + up, len(values) - down) for up, down in zip(above, below, strict=True)]
+
+
+def rank_range(rank: tuple[int, int] | None) -> str | None:
+    """Return best and worst rank as text; one that the tests settle is not written `2-2`."""
+    return None if rank is None else "-".join(map(str, dict.fromkeys(rank)))
+
+
+_MIN_YOUDEN = 0.1
+"""Lower end of sensitivity + specificity - 1 below which dividing by it means nothing."""
+MAX_SHARE_OUT_OF_RANGE = 0.05
+"""Share of a system's scores outside the rated range above which it is refused."""
+FEW = 8
+"""Ratings below which nothing is learned from a part of the range."""
+_CHANCE_OUTSIDE = 6
+_TIMES_CHANCE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """The estimates of one mean, side by side.
+
+    Attributes:
+        judge_only: Mean of the judge's scores.
+        labels_only: Mean of the ratings.
+        corrected: Both together.
+        weight: PPI++'s lambda: 0 leaves the judge out, 1 takes its differences at face value.
+        worth: How many ratings one rating is worth with the judge's help: variance of the ratings
+            alone over that of the corrected estimate; `None` if undefined.
+    """
+
+    judge_only: Linearized
+    labels_only: Linearized
+    corrected: Linearized
+    weight: float
+    worth: float | None
+
+
+def correct_mean(
+    scores: Floats,
+    ratings: Floats,
+    groups: Codes,
+    *,
+    probabilities: Floats | None = None,
+    count: int | None = None,
+    weight: Weight = "sources",
+) -> Corrected:
+    """Return the mean rating over all sources, or over all rows.
+
+    Args:
+        scores: Judge's scores on the raters' scale, shape (n,), no NaN. A map that was learned from
+            the same ratings must be cross-fitted.
+        ratings: Shape (n,), NaN if unrated; at least one is rated.
+        groups: Code of each row's source, shape (n,).
+        probabilities: Probability with which each row was drawn for rating, shape (n,); `None` if
+            all rows had the same.
+        count: Number of sources in the table; the largest code plus one if left out.
+        weight: Whether each source counts the same, or each row.
+    """
+    count = int(groups.max()) + 1 if count is None else count
+    rated = ~np.isnan(ratings)
+    share = row_weights(groups, weight)
+    # inverse-probability weights within a source: an unlikely row speaks for more rows like it
+    drawn = share if probabilities is None else share / probabilities
+    y, at, of_rated = ratings[rated], groups[rated], drawn[rated]
+    judge = weighted_mean(scores, groups, share, count)
+    labels = weighted_mean(y, at, of_rated, count)
+    # what unrated rows add to the judge's mean: 0, with nothing to correct, if all are rated
+    on_rated = weighted_mean(scores[rated], at, of_rated, count)
+    gap = judge.minus(on_rated)
+    left = 1.0 - float(share[rated].sum() / share.sum())
+    # whole sources rated with equal probability are the paper's independent points
+    equal = probabilities is None and (weight == "sources" or of_one_size(groups))
+    points = _whole_groups(scores, ratings, groups) if equal else None
+    weight_of_judge = _tune_weight(points, labels, gap, left)
+    # PPI++ compares rated with unrated rows, but `gap` compares rated with all rows, which is
+    # smaller by the unrated share
+    full = weight_of_judge / left if left > 0 else 0.0
+    corrected = Linearized(
+        labels.value + full * gap.value,
+        labels.influence + full * gap.influence,
+        labels.clusters,
+        shares=labels.shares,
+    )
+    return Corrected(
+        judge, labels, corrected, weight_of_judge, ratio_of_variances(labels, corrected)
+    )
+
+
+def ratio_of_variances(labels: Linearized, corrected: Linearized) -> float | None:
+    """Return how many ratings one rating is worth with the judge's help; `None` if undefined."""
+    return labels.variance / corrected.variance if corrected.variance > 0 else None
+
+
+def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
+    """Return PPI++'s weight for independent points, clipped to 0 to 1 (its equation 6)."""
+    n, m = len(on_rated), len(on_unrated)
+    # the variance is that of the judge's scores over rated and unrated points together, as in
+    # equation 6: the rated ones alone are too few for a stable denominator
+    variance = float(np.var(np.concatenate([on_rated, on_unrated]), ddof=1))
+    if variance == 0:
+        return 0.0
+    covariance = float((ratings - ratings.mean()) @ (on_rated - on_rated.mean())) / n
+    return float(np.clip(covariance / ((1 + n / m) * variance), 0.0, 1.0))
+
+
+def _tune_weight(
+    points: tuple[Floats, Floats, Floats] | None, labels: Linearized, gap: Linearized, left: float
+) -> float:
+    """Return the weight of the least variance, as PPI++ counts it."""
+    if left <= 0:
+        return 0.0
+    # independent points have the paper's closed form; otherwise the weight minimizes the linearized
+    # variance over sources directly
+    if points is not None:
+        return power_tuned(*points)
+    square = float(gap.influence @ gap.influence)
+    best = -float(labels.influence @ gap.influence) / square if square > 0 else 0.0
+    return float(np.clip(best * left, 0.0, 1.0))
+
+
+def of_one_size(groups: Codes) -> bool:
+    """Return whether all sources have as many rows."""
+    sizes = np.bincount(groups)
+    return len(np.unique(sizes[sizes > 0])) == 1
+
+
+def _whole_groups(
+    scores: Floats, ratings: Floats, groups: Codes
+) -> tuple[Floats, Floats, Floats] | None:
+    """Return the means of rated and unrated sources; `None` if one is rated in part, or all are."""
+    rated = ~np.isnan(ratings)
+    sizes = np.bincount(groups)
+    rated_sums = np.bincount(groups, weights=rated)
+    whole, none = (rated_sums == sizes) & (sizes > 0), (rated_sums == 0) & (sizes > 0)
+    if not (whole | none | (sizes == 0)).all() or not none.any():
+        return None
+    sums = np.bincount(groups, weights=np.where(rated, ratings, 0.0))
+    judged = np.bincount(groups, weights=scores)
+    return sums[whole] / sizes[whole], judged[whole] / sizes[whole], judged[none] / sizes[none]
+
+
+@dataclass(frozen=True, slots=True)
+class Prevalence:
+    """The share of yes, corrected for a yes/no judge's mistakes.
+
+    Attributes:
+        share: Rogan and Gladen's estimate; not clipped.
+        sensitivity: Share of people's yes that the judge calls yes.
+        specificity: Share of people's no that the judge calls no.
+        youden: Sensitivity + specificity - 1 with its interval.
+        usable: Whether the interval of `youden` stays clear of 0; else `share` means nothing.
+    """
+
+    share: Linearized
+    sensitivity: float
+    specificity: float
+    youden: Estimate
+    usable: bool
+
+
+def rogan_gladen(
+    scores: Floats,
+    ratings: Floats,
+    groups: Codes,
+    *,
+    confidence: float = 0.95,
+    count: int | None = None,
+    weight: Weight = "sources",
+) -> Prevalence | None:
+    """Return the share of yes, as a mean over sources or rows, from a judge that says yes or no.
+
+    Both samples are in the variance: all rows, which give the judge's share of yes, and the rated
+    ones, which give its sensitivity and specificity.
+
+    Args:
+        scores: 0 or 1, shape (n,).
+        ratings: 0 or 1, NaN if unrated, shape (n,).
+        groups: Code of each row's source, shape (n,).
+        confidence: Confidence of `youden`.
+        count: Number of sources in the table; the largest code plus one if left out.
+        weight: Whether each source counts the same, or each row.
+
+    Returns:
+        `None` if people gave only one of the answers, or the judge separates them no better than
+        by chance to the last digit.
+    """
+    rated = ~np.isnan(ratings)
+    count = int(groups.max()) + 1 if count is None else count
+    yes, no = rated & (ratings == 1), rated & (ratings == 0)
+    if not (yes.any() and no.any()):
+        return None
+    share_of = row_weights(groups, weight)
+    positive = weighted_mean(scores, groups, share_of, count)
+    sensitivity = _rate(scores[yes], groups[yes], share_of[yes], count)
+    specificity = _rate(1 - scores[no], groups[no], share_of[no], count)
+    # of its ratings a source may have few yes or no, but what it weighs in the result is their sum
+    by_source = weighted_mean(ratings[rated], groups[rated], share_of[rated], count)
+    clusters, shares = by_source.clusters, by_source.shares
+    youden = Linearized(
+        sensitivity.value + specificity.value - 1,
+        sensitivity.influence + specificity.influence,
+        clusters,
+        shares=shares,
+    )
+    # the estimate divides by it: who cannot tell yes from no says nothing about prevalence
+    if youden.value == 0:
+        return None
+    share = (positive.value + specificity.value - 1) / youden.value
+    # delta method: the derivative of (said + specificity - 1) / youden by each of its three parts
+    influence = (
+        positive.influence - share * sensitivity.influence + (1 - share) * specificity.influence
+    ) / youden.value
+    unseen = (share / youden.value) ** 2 * _unseen(sensitivity)
+    unseen += ((1 - share) / youden.value) ** 2 * _unseen(specificity)
+    spread = youden.estimate(confidence)
+    return Prevalence(
+        share=Linearized(share, influence, clusters, unseen, shares),
+        sensitivity=sensitivity.value,
+        specificity=specificity.value,
+        youden=spread,
+        # a denominator whose interval touches 0 makes a ratio without finite moments
+        usable=spread.low is not None and spread.low > _MIN_YOUDEN,
+    )
+
+
+def _rate(values: Floats, groups: Codes, weights: Floats, count: int) -> Linearized:
+    return replace(weighted_mean(values, groups, weights, count), shares=None)
+
+
+def unseen_errors(wrong: Floats, groups: Codes, weights: Floats) -> float:
+    """Return the variance by which a mean that relies on a judge is less sure than its errors show.
+
+    Args:
+        wrong: Whether the judge is wrong about each rated row, 0 or 1, shape (n,).
+        groups: Code of each row's source, shape (n,).
+        weights: Weight of each row, shape (n,).
+    """
+    return _unseen(_rate(wrong, groups, weights, 0))
+
+
+def _unseen(rate: Linearized) -> float:
+    """Return the variance by which the rate of a judge that hardly errs is less sure than it looks.
+
+    Among few ratings such a judge may make no error at all, and then its rate would pass for
+    certain. Its variance is at least that of Jeffreys' posterior for as many independent
+    observations as would vary as the sources do; a source is one observation if no error was seen.
+    """
+    seen = rate.variance
+    binomial = rate.value * (1 - rate.value)
+    n = binomial / seen if binomial > 0 and seen > 0 else float(rate.clusters)
+    successes = rate.value * n + 0.5
+    least = successes * (n + 1 - successes) / ((n + 1) ** 2 * (n + 2))
+    return least if math.isnan(seen) else max(0.0, least - seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """How a judge scores the texts that were picked for rating, and the others."""
+
+    rated: float
+    """Mean score of the rated texts, or of their sources."""
+    others: float
+    """Mean score of the others."""
+    p: float
+    """Two-sided p-value of a difference at least as large in random draws."""
+
+
+def rated_against_others(scores: Floats, rated: Mask, groups: Codes) -> Selection | None:
+    """Compare the scores of rated and other texts: means of sources if these are rated as a whole.
+
+    Args:
+        scores: Judge's scores, shape (n,), no NaN.
+        rated: Whether each row is rated, shape (n,).
+        groups: Code of each row's source, shape (n,).
+
+    Returns:
+        `None` if fewer than two sources are on either side, or all scores are equal.
+    """
+    codes = np.unique(groups, return_inverse=True)[1]
+    shares = np.bincount(codes, weights=rated) / np.bincount(codes)
+    if np.isin(shares, (0, 1)).all():
+        # rows of large sources are not more likely to be rated, so each source counts the same
+        scores = np.bincount(codes, weights=scores) / np.bincount(codes)
+        rated, codes = shares == 1, np.arange(len(shares))
+    sides = [weighted_mean(scores[s], codes[s], count=len(shares)) for s in (rated, ~rated)
+             if s.any()]  # fmt: skip
+    if len(sides) < 2 or min(side.clusters for side in sides) < 2:
+        return None
+    difference = sides[0].minus(sides[1])
+    # no allowance for skewness, which a warning does not need
+    variance = difference.variance
+    if variance == 0:
+        return None
+    t = difference.value / math.sqrt(variance)
+    return Selection(sides[0].value, sides[1].value, 2 * float(stdtr(difference.df, -abs(t))))
+
+
+@dataclass(frozen=True, slots=True)
+class RatedRange:
+    """The range of the rated scores."""
+
+    low: float
+    high: float
+    ends: tuple[float, float]  # scores at or beyond which there are at least 8 ratings
+    by_chance: float  # share of all rows that lies beyond `ends`, as the rated rows have it
+    labels: int
+
+    def outside(self, scores: Floats) -> float:
+        """Return the share of scores outside the range."""
+        return _beyond(scores, (self.low, self.high))
+
+    def sparse(self, scores: Floats) -> float:
+        """Return the share of scores with fewer than 8 ratings at or beyond them."""
+        return _beyond(scores, self.ends)
+
+    def refusal(self, outside: float) -> str | None:
+        """Return why a mean is refused with this share outside; `None` if it is not."""
+        # of exchangeable rows, 2 / (labels + 1) fall outside the rated range by chance; refusing
+        # starts at three times that, so that small samples are not refused for being small
+        limit = max(MAX_SHARE_OUT_OF_RANGE, _CHANCE_OUTSIDE / (self.labels + 1))
+        return _refusal(outside, limit, (self.low, self.high), "there are ratings")
+
+    def refusal_of_few(self, sparse: float) -> str | None:
+        """Return why a mean is refused that rests on ratings which are not its own."""
+        # one rating at the far end of a range makes it long, and says next to nothing about a
+        # system whose scores pile up there
+        limit = max(MAX_SHARE_OUT_OF_RANGE, _TIMES_CHANCE * self.by_chance)
+        return _refusal(sparse, limit, self.ends, f"fewer than {FEW} texts are rated")
+
+
+def _refusal(share: float, limit: float, ends: tuple[float, float], what: str) -> str | None:
+    if share <= limit:
+        return None
+    return (
+        f"{share:.0%} of its scores lie outside {ends[0]:g} to {ends[1]:g}, where {what} (at most"
+        f" {limit:.0%}): how the judge errs there is unknown; rate some"
+    )
+
+
+def rated_range(scores: Floats, probabilities: Floats | None = None) -> RatedRange:
+    """Return the range of rated scores, which were drawn for rating with these probabilities."""
+    ordered = np.sort(scores)
+    # with fewer than 16 the two ends would cross, and the range be empty
+    at = min(FEW, (len(ordered) + 1) // 2) - 1
+    low, first, last, high = (float(ordered[i]) for i in (0, at, -1 - at, -1))
+    weights = None if probabilities is None else 1 / probabilities
+    by_chance = _beyond(scores, (first, last), weights)
+    return RatedRange(low, high, (first, last), by_chance, len(ordered))
+
+
+def _beyond(scores: Floats, ends: tuple[float, float], weights: Floats | None = None) -> float:
+    return float(np.average((scores < ends[0]) | (scores > ends[1]), weights=weights))

@@ -1,0 +1,494 @@
+"""A ranking of systems from a run of comparisons in pairs, with intervals over sources.
+
+Reads recorded comparisons (which text was chosen, and whether the order decided) and the data that
+say who made each text.
+
+Every comparison counts the same, in strengths and in win rates. A system of strength a beats one of
+strength b with probability logistic(a - b); half of a tie counts for each side. Strengths are those
+of the highest likelihood, moved to a mean of 0. Their errors are summed over sources (a sandwich),
+so comparisons of one source may be alike.
+
+References:
+    Bradley and Terry, "Rank analysis of incomplete block designs" (1952); Ford, "Solution of a
+    ranking problem from binary comparisons" (1957), for when the strengths are finite; Liang and
+    Zeger, "Longitudinal data analysis using generalized linear models" (1986), for the sandwich.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.special import expit
+
+from textassay.agreement.correlation import Codes, Floats
+from textassay.agreement.records import (
+    read_score_lines,
+    refuse_several_judges,
+    some_ids,
+    text_notes,
+)
+from textassay.estimation.means import (
+    NO_ESTIMATE,
+    Estimate,
+    Linearized,
+    SystemDifference,
+    adjust_p,
+    paired_ranks,
+    rank_range,
+    weighted_mean,
+)
+from textassay.learning.splits import group_codes
+from textassay.runtime.data.digests import text_digest
+from textassay.runtime.data.material import OTHER_SYSTEM
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.messages import Example
+from textassay.table import Column, Displayed, Note, Table
+
+_STEPS = 100
+_TOLERANCE = 1e-10
+_SYSTEMS = (
+    Column("aspect", "aspect"), Column("system", "system"), Column("rank", "rank", "number"),
+    Column("strength", "strength", "interval"), Column("win_rate", "win rate", "interval"),
+    Column("n", "compared", "count"), Column("wins", "wins", "count"),
+    Column("ties", "ties", "count"), Column("losses", "losses", "count"),
+    Column("flips", "flips", "count"),
+)  # fmt: skip
+_PAIRS = (
+    Column("aspect", "aspect"), Column("a", "a"), Column("b", "b"),
+    Column("difference", "a - b", "interval"), Column("wins", "a beats b", "share"),
+    Column("p", "p", "p"), Column("p_holm", "p (Holm)", "p"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RankRow:
+    """One system on one aspect.
+
+    Attributes:
+        aspect: What was compared.
+        system: The system.
+        n: Comparisons that it took part in.
+        groups: Their sources.
+        wins: Comparisons that it won.
+        ties: Ties, with choices that flipped with the order.
+        losses: Comparisons that it lost.
+        flips: Choices that flipped with the order of the texts.
+        win_rate: Share won, ties as half.
+        strength: Bradley-Terry strength in log odds, mean 0 over systems; no value if not finite.
+        rank: Best and worst rank that the tests leave open; `None` without tests.
+    """
+
+    aspect: str
+    system: str
+    n: int
+    groups: int
+    wins: int
+    ties: int
+    losses: int
+    flips: int
+    win_rate: Estimate
+    strength: Estimate
+    rank: tuple[int, int] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RankDifference(SystemDifference):
+    """The difference of two systems' strengths, or of their win rates without finite strengths.
+
+    `a` is the stronger system.
+
+    Attributes:
+        wins: Probability by the model that `a` beats `b`; `None` without strengths.
+    """
+
+    wins: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {**SystemDifference.as_dict(self), "win_probability": self.wins}
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking(Displayed):
+    """The ranking of one aspect.
+
+    Attributes:
+        aspect: What was compared.
+        rows: Systems, the strongest first.
+        differences: Pairs of systems.
+        n: Comparisons with a score.
+        flips: Choices among them that flipped with the order.
+        unscored: Comparisons without a score.
+        has_strengths: Whether there are finite strengths; else systems are ranked by win rate.
+        other_texts: Ids of comparisons that were left out, since the data have other texts than
+            were judged under them.
+    """
+
+    aspect: str
+    rows: tuple[RankRow, ...]
+    differences: tuple[RankDifference, ...]
+    n: int
+    flips: int
+    unscored: int
+    has_strengths: bool
+    other_texts: tuple[str, ...] = ()
+
+    def tables(self) -> list[Table]:
+        """Return the systems, and the differences of each two."""
+        rows = [
+            (row.aspect, row.system, rank_range(row.rank), row.strength, row.win_rate, row.n,
+             row.wins, row.ties, row.losses, row.flips)
+            for row in self.rows
+        ]  # fmt: skip
+        pairs = [
+            (one.aspect, one.a, one.b, one.difference, one.wins, one.p, one.p_holm)
+            for one in self.differences
+        ]
+        return [
+            Table(_SYSTEMS, rows, tuple(self._notes()), "ranking"),
+            Table(_PAIRS, pairs, title="differences of systems, by source"),
+        ]
+
+    def _notes(self) -> Iterator[Note]:
+        yield from text_notes(self.other_texts)
+        yield Note(
+            f"{self.aspect}: {self.flips} of {self.n} choices flipped with the order and count as"
+            f" ties ({self.flips / self.n:.0%})"
+        )
+        if not self.has_strengths:
+            yield Note(
+                f"{self.aspect}: some systems won every comparison with the others, so strengths"
+                " have no finite value; ranks and differences are those of the win rates",
+                warning=True,
+            )
+        if self.unscored:
+            yield Note(
+                f"{self.aspect}: {self.unscored} comparisons have no score and are not in it",
+                warning=True,
+            )
+        if all(row.rank is None for row in self.rows):
+            yield Note(
+                f"{self.aspect}: all comparisons are of one source, or equal in all of them, so no"
+                " test is possible"
+            )
+
+
+def rank_systems(
+    scores: str | Path,
+    pairs: Iterable[Example],
+    *,
+    aspects: Iterable[str] | None = None,
+    confidence: float = 0.95,
+) -> list[Ranking]:
+    """Rank the systems of a run of `pairwise`, aspect by aspect.
+
+    Args:
+        scores: Run folder or score file; values are 1, 0.5 or 0.
+        pairs: The compared examples, with `system` and `system_b`.
+        aspects: What to rank on; all aspects if left out.
+        confidence: Confidence of the intervals.
+
+    Raises:
+        DataError: Scores and pairs do not meet, systems are missing, or were never compared.
+        ConfigurationError: The scores are not of comparisons, of several judges, or an aspect is
+            not among them.
+    """
+    known = read_systems(pairs)
+    judged, other_texts = read_comparisons(scores, known)
+    names = list(dict.fromkeys(aspects)) if aspects is not None else list(judged)
+    for name in names:
+        if name not in judged:
+            raise ConfigurationError(
+                f"{scores} has no comparisons on {name!r}; it has {', '.join(judged)}"
+            )
+    rankings = [_rank(name, judged[name], known, confidence) for name in names]
+    return [replace(ranking, other_texts=other_texts) for ranking in rankings]
+
+
+def _rank(
+    aspect: str, judged: PairChoices, known: Mapping[str, ComparedPair], confidence: float
+) -> Ranking:
+    refuse_several_judges(aspect, judged.signatures, "")
+    scored = {id_: value for id_, value in judged.values.items() if value is not None}
+    if not scored:
+        raise DataError(f"no comparison on {aspect!r} has a score; all are unscored")
+    pairs = [known[id_] for id_ in scored]
+    names = sorted({name for pair in pairs for name in (pair.a, pair.b)})
+    code = {name: at for at, name in enumerate(names)}
+    table = Comparisons(
+        first=np.array([code[pair.a] for pair in pairs], np.intp),
+        second=np.array([code[pair.b] for pair in pairs], np.intp),
+        values=np.array(list(scored.values())),
+        groups=group_codes(pair.group for pair in pairs),
+        systems=len(names),
+    )
+    # systems that share no chain of comparisons have no common zero, and any order of them would
+    # be an artifact of the centering
+    _refuse_unconnected(aspect, table, names)
+    strengths = fit_strengths(table)
+    rates = [table.win_rate(at) for at in range(len(names))]
+    flipped = np.array([id_ in judged.flipped for id_ in scored])
+    # a system that won every comparison has no finite strength; win rates still order the systems
+    order = strengths or rates
+    values = [one.value for one in order]
+    differences = _differences(aspect, names, order, strengths is not None, confidence)
+    tests = [(code[one.a], code[one.b], one.p_holm) for one in differences]
+    ranks = paired_ranks(values, tests)
+    rows = []
+    for at in sorted(range(len(names)), key=lambda at: -values[at]):
+        inside = (table.first == at) | (table.second == at)
+        own = np.where(table.first == at, table.values, 1 - table.values)[inside]
+        row = RankRow(
+            aspect=aspect,
+            system=names[at],
+            n=int(inside.sum()),
+            groups=rates[at].clusters,
+            wins=int((own > 0.5).sum()),
+            ties=int((own == 0.5).sum()),
+            losses=int((own < 0.5).sum()),
+            flips=int(flipped[inside].sum()),
+            win_rate=_estimate(rates[at], confidence).clip(0, 1),
+            strength=NO_ESTIMATE if strengths is None else _estimate(strengths[at], confidence),
+            rank=None if ranks is None else ranks[at],
+        )
+        rows.append(row)
+    return Ranking(
+        aspect=aspect,
+        rows=tuple(rows),
+        differences=tuple(differences),
+        n=len(scored),
+        flips=int(flipped.sum()),
+        unscored=len(judged.values) - len(scored),
+        has_strengths=strengths is not None,
+    )
+
+
+def _refuse_unconnected(aspect: str, table: Comparisons, names: list[str]) -> None:
+    parts = table.components()
+    if not parts.any():
+        return
+    sides = [[n for n, part in zip(names, parts, strict=True) if part == own] for own in (0, 1)]
+    raise DataError(
+        f"on {aspect!r} the systems {', '.join(sides[0])} were never compared with "
+        f"{', '.join(sides[1])}, not even indirectly, so they cannot be ranked together; "
+        "compare some of them, or rank them in separate files"
+    )
+
+
+def _differences(
+    aspect: str, names: list[str], order: Any, by_model: bool, confidence: float
+) -> list[RankDifference]:
+    differences = []
+    for a, b in combinations(range(len(names)), 2):
+        if order[a].value < order[b].value:
+            a, b = b, a
+        delta = order[a].minus(order[b])
+        wins = float(expit(delta.value)) if by_model else None
+        estimate, p = _estimate(delta, confidence), delta.p_value()
+        differences.append(RankDifference(aspect, names[a], names[b], estimate, p, wins=wins))
+    return adjust_p(differences)
+
+
+def _estimate(linearized: Linearized, confidence: float) -> Estimate:
+    estimate = linearized.estimate(confidence)
+    # sources that agree to the last digit do not show how far others would differ
+    return estimate if linearized.variance > 1e-24 else Estimate(estimate.value)
+
+
+@dataclass(slots=True)
+class PairChoices:
+    """The recorded comparisons on one aspect."""
+
+    # 1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id
+    values: dict[str, float | None] = field(default_factory=dict)
+    # ids of choices that flipped with the order of the texts
+    flipped: set[str] = field(default_factory=set)
+    signatures: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPair:
+    """Who made the two texts of a comparison, and their source."""
+
+    a: str
+    b: str
+    group: str | None
+    text: str = ""
+    """Digest of both texts; empty if they are not known."""
+
+
+def read_systems(pairs: Iterable[Example]) -> dict[str, ComparedPair]:
+    """Return the systems of each comparison, by id."""
+    pairs_by_id: dict[str, ComparedPair] = {}
+    for one in pairs:
+        other = one.meta.get(OTHER_SYSTEM)
+        if one.system is None or not isinstance(other, str) or not other:
+            lacking = "system" if one.system is None else OTHER_SYSTEM
+            raise DataError(
+                f"the comparison {one.id!r} has no {lacking!r}; a ranking needs 'system' and"
+                f" {OTHER_SYSTEM!r} for each pair, or pair=system over texts with 'group' and"
+                " 'system'"
+            )
+        if one.system == other:
+            raise DataError(f"the comparison {one.id!r} is of {other!r} with itself")
+        pairs_by_id[one.id] = ComparedPair(one.system, other, one.group, text_digest(one))
+    return pairs_by_id
+
+
+def read_comparisons(
+    scores: str | Path, known: Mapping[str, ComparedPair]
+) -> tuple[dict[str, PairChoices], tuple[str, ...]]:
+    """Read a run of comparisons, aspect by aspect, and ids that were judged with other texts.
+
+    The latter are left out, like ids that are not known.
+    """
+    judged: dict[str, PairChoices] = {}
+    other_texts: dict[str, None] = {}
+    seen = None
+    for row in read_score_lines(scores):
+        seen = row.id
+        if row.id not in known:
+            continue
+        if row.text and known[row.id].text not in ("", row.text):
+            other_texts[row.id] = None
+            continue
+        if row.value is not None and not 0 <= row.value <= 1:
+            raise ConfigurationError(
+                f"{scores} has the score {row.value:g} at {row.id!r}, but a comparison must be 0,"
+                " 0.5 or 1; rank needs a run of method=pairwise"
+            )
+        own = judged.setdefault(row.aspect, PairChoices())
+        own.values[row.id] = row.value
+        # a later line replaces an earlier one of the same id, with its evidence
+        own.flipped.discard(row.id)
+        if row.value is not None:
+            own.signatures[str(row.fields.get("signature") or "")] = None
+            evidence = row.fields.get("evidence") or ()
+            if any(isinstance(one, dict) and one.get("flipped") for one in evidence):
+                own.flipped.add(row.id)
+    if seen is None:
+        raise DataError(f"{scores} contains no scores")
+    if not judged and other_texts:
+        raise DataError(
+            f"the data have other texts than were compared under all {len(other_texts)} ids of both"
+            f" ({some_ids(other_texts)}); give the data that were judged"
+        )
+    if not judged:
+        shown = next(iter(known), "nothing")
+        raise DataError(
+            f"no id occurs in both scores and data: the scores have {seen!r}, the data {shown!r}; "
+            "a run with pair=system needs it here too unless it is a run folder"
+        )
+    return judged, tuple(other_texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """Comparisons of systems, one row each."""
+
+    first: Codes  # code of the first system, shape (n,)
+    second: Codes  # code of the second, shape (n,)
+    values: Floats  # 1 if the first is better, 0 if the second is, 0.5 for a tie, shape (n,)
+    groups: Codes  # code of each row's source, shape (n,)
+    systems: int
+
+    def win_rate(self, system: int) -> Linearized:
+        """Return the share of its comparisons that a system wins, ties as half."""
+        ahead, behind = self.first == system, self.second == system
+        values = np.concatenate([self.values[ahead], 1 - self.values[behind]])
+        groups = np.concatenate([self.groups[ahead], self.groups[behind]])
+        return weighted_mean(values, groups, count=int(self.groups.max()) + 1)
+
+    def components(self) -> Codes:
+        """Return the component of each system; systems compared, even via others, share one."""
+        anything = np.ones(len(self.values), bool)
+        return self._components(anything, anything, "weak")
+
+    def has_strengths(self) -> bool:
+        """Return whether the likelihood has its maximum at finite strengths (Ford's condition).
+
+        In every split of the systems into two, some system of each side has to win, or tie, against
+        one of the other side.
+        """
+        return not self._components(self.values > 0, self.values < 1, "strong").any()
+
+    def _components(self, won: np.ndarray, lost: np.ndarray, connection: str) -> Codes:
+        winners = np.concatenate([self.first[won], self.second[lost]])
+        losers = np.concatenate([self.second[won], self.first[lost]])
+        shape = (self.systems, self.systems)
+        graph = coo_array((np.ones(len(winners)), (winners, losers)), shape=shape)
+        parts = connected_components(graph, directed=True, connection=connection)[1]
+        return np.asarray(parts, np.intp)
+
+
+def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
+    """Return the strength of each system in log odds; `None` if they are not finite."""
+    # Newton's method would run off to infinity, for instance for a system that never loses
+    if not comparisons.has_strengths():
+        return None
+    counts, wins = _by_pair(comparisons)
+    strengths = np.zeros(comparisons.systems)
+    for _ in range(_STEPS):
+        expected, inverse = _newton_parts(counts, strengths)
+        # what a system has won beyond what its strength predicts
+        step = inverse @ (wins - counts * expected).sum(axis=1)
+        # a full step may overshoot where wins are lopsided; log odds of 2 are far enough for one
+        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+        strengths += step
+        if float(np.abs(step).max()) < _TOLERANCE:
+            break
+    _, inverse = _newton_parts(counts, strengths)
+    influence = inverse @ _slopes(comparisons, strengths)
+    compared = np.bincount(comparisons.groups)
+    clusters, shares = int((compared > 0).sum()), compared / compared.sum()
+    return tuple(
+        Linearized(float(strength), influence[at], clusters, shares=shares)
+        for at, strength in enumerate(strengths)
+    )
+
+
+def _by_pair(one: Comparisons) -> tuple[Floats, Floats]:
+    """Return how often each system met each other, and won, ties as half; (systems, systems)."""
+    winning = np.concatenate([one.values, 1 - one.values])
+    ahead = np.concatenate([one.first, one.second])
+    behind = np.concatenate([one.second, one.first])
+    cell, shape = ahead * one.systems + behind, (one.systems, one.systems)
+    counts = np.bincount(cell, minlength=one.systems**2).reshape(shape)
+    wins = np.bincount(cell, winning, one.systems**2).reshape(shape)
+    return counts.astype(np.float64), np.asarray(wins, np.float64)
+
+
+def _newton_parts(counts: Floats, strengths: Floats) -> tuple[Floats, Floats]:
+    """Return the chance of each win, and the inverse of the information on strengths of mean 0."""
+    expected = expit(strengths[:, None] - strengths)
+    weight = counts * expected * (1 - expected)
+    information = np.diag(weight.sum(axis=1)) - weight
+    # only differences of strengths are identified: the information is singular along the vector of
+    # ones, exactly so only up to rounding, which a pseudo-inverse could take for information. A
+    # constant makes it regular, and its inverse is taken off again: that keeps a mean of 0
+    constant = float(np.trace(information)) / len(strengths) ** 2
+    regular = np.linalg.inv(information + constant)
+    return expected, regular - 1 / (constant * len(strengths) ** 2)
+
+
+def _slopes(one: Comparisons, strengths: Floats) -> Floats:
+    """Return the slope of the likelihood by system and source, which the sandwich sums squared."""
+    residual = one.values - expit(strengths[one.first] - strengths[one.second])
+    sources = int(one.groups.max()) + 1
+    cells, shape = one.systems * sources, (one.systems, sources)
+    gained, lost = (
+        np.bincount(side * sources + one.groups, residual, cells).reshape(shape)
+        for side in (one.first, one.second)
+    )
+    return np.asarray(gained - lost)

@@ -1,0 +1,311 @@
+"""Two runs side by side: differences, agreement with people, and which texts got worse or better.
+
+Each run has its own data. Ratings belong to texts: how much better one run agrees with people is
+measured on the rated texts that both runs judged, and on no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from textassay.agreement.records import People, Recorded
+from textassay.estimation.columns import Judged, texts_judged
+from textassay.estimation.compare import (
+    CompareRow,
+    agreement_difference,
+    agreement_difference_table,
+    choice_difference,
+    compare_runs,
+    comparison_table,
+    label_difference,
+)
+from textassay.estimation.means import Weight
+from textassay.runtime.labels import LabelSets
+from textassay.table import Column, Displayed, Note, Table, more_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class RunSide:
+    """One of two runs that are compared."""
+
+    judged: Mapping[str, Judged]
+    """Scores by aspect, from `read_judged`."""
+    recorded: Recorded
+    """The same scores with labels as their numbers, from `read_scores`."""
+    people: People | None = None
+    """The data of this run, with ratings if there are any; `None` if they are not known."""
+    labels: LabelSets = field(default_factory=dict)
+    """Labels by name of the aspect."""
+    lower_is_better: frozenset[str] = frozenset()
+    """Aspects on which a low score is a good one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreChange:
+    """One text on one aspect in two runs."""
+
+    id: str
+    aspect: str
+    system: str | None
+    a: float
+    """Score in the first run."""
+    b: float
+    """Score in the second run."""
+    change: float
+    """`a - b`."""
+    direction: Literal["worse", "better"]
+    """Which of both the first run's score is."""
+    is_other_text: bool | None
+    """Whether the second run judged another text; `None` if it is not recorded."""
+
+
+_CHANGES = (
+    Column("id", "id"), Column("aspect", "aspect"), Column("system", "system"),
+    Column("a", "a", "number"), Column("b", "b", "number"), Column("change", "a - b", "number"),
+    Column("direction", "a is"), Column("text", "text"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Changes(Displayed, Sequence[ScoreChange]):
+    """Texts whose scores differ between two runs: the largest losses of the first run first."""
+
+    rows: tuple[ScoreChange, ...]
+    unchanged: int = 0
+    """Scores that are equal in both runs."""
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.rows[at]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        return Displayed.__str__(self)
+
+    @property
+    def worse(self) -> Changes:
+        """Those on which the first run is worse, the largest losses first."""
+        return replace(self, rows=tuple(row for row in self.rows if row.direction == "worse"))
+
+    @property
+    def better(self) -> Changes:
+        """Those on which the first run is better, the largest gains first."""
+        better = [row for row in self.rows if row.direction == "better"]
+        return replace(self, rows=tuple(reversed(better)))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return one row per change, with the fields of `ScoreChange` as columns; needs pandas."""
+        import pandas as pd  # heavy, and only this method's
+
+        return pd.DataFrame(self.as_dicts(), columns=list(ScoreChange.__dataclass_fields__))
+
+    def as_dicts(self, most: int | None = None) -> list[dict[str, Any]]:
+        """Return all changes, or the `most` largest losses and as many gains, as JSON values."""
+        return [asdict(row) for row in self._first(most)]
+
+    def _first(self, most: int | None) -> tuple[ScoreChange, ...]:
+        if most is None:
+            return self.rows
+        return (*self.worse.rows[:most], *reversed(self.better.rows[:most]))
+
+    def tables(self) -> list[Table]:
+        """Return all changes as a table."""
+        return [self.table()]
+
+    def table(self, most: int | None = None) -> Table:
+        """Return the changes, or the `most` largest losses and as many gains."""
+        rows = self._first(most)
+        texts = {True: "another", False: "the same", None: None}
+        lines = [
+            (row.id, row.aspect, row.system, row.a, row.b, row.change, row.direction,
+             texts[row.is_other_text])
+            for row in rows
+        ]  # fmt: skip
+        worse, better = len(self.worse), len(self.better)
+        notes = [
+            Note(
+                f"a is worse on {worse:,} scores, better on {better:,} and equal on"
+                f" {self.unchanged:,}"
+            )
+        ]
+        if len(rows) < len(self.rows):
+            notes.insert(0, more_rows(len(self.rows) - len(rows)))
+        table = Table(_CHANGES, lines, tuple(notes), "texts whose scores differ")
+        needed = {
+            "system": any(row.system is not None for row in rows),
+            "text": any(row.is_other_text for row in rows),
+        }
+        return table.without(*(name for name, is_needed in needed.items() if not is_needed))
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison(Displayed):
+    """The differences `a - b` of two runs by aspect, of scores and of agreement with people."""
+
+    rows: tuple[CompareRow, ...]
+    agreement: tuple[dict[str, Any], ...]
+    """How much better the first run agrees with people, by aspect and coefficient, on the rated
+    texts that both judged."""
+    changes: Changes
+    """Texts whose scores differ."""
+    people: People | None = None
+    """The data of the first run."""
+    notes: tuple[Note, ...] = ()
+    """What ratings were left out of `agreement`."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values, without the changes."""
+        return {"rows": [row.as_dict() for row in self.rows], "agreement": list(self.agreement)}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return one row per aspect, with the columns of `CompareRow.as_dict`; needs pandas."""
+        import pandas as pd  # heavy, and only this method's
+
+        return pd.DataFrame([row.as_dict() for row in self.rows])
+
+    def tables(self) -> list[Table]:
+        """Return differences of the scores, and of agreement with people."""
+        table = comparison_table(self.rows, self.people)
+        table = replace(table, notes=(*table.notes, *self.notes))
+        return [table, *([agreement_difference_table(self.agreement)] if self.agreement else [])]
+
+
+def compare_sides(
+    a: RunSide,
+    b: RunSide,
+    *,
+    unpaired: bool = False,
+    aspects: Iterable[str] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    weight: Weight = "sources",
+    with_agreement: bool = True,
+) -> RunComparison:
+    """Compare two runs, each with its own data.
+
+    Args:
+        a: The first run.
+        b: The second run.
+        unpaired: Whether runs that share neither ids nor sources are compared as independent
+            samples.
+        aspects: What to compare; all that both runs judged if left out.
+        confidence: Confidence of the intervals.
+        seed: Seed of sign flips and bootstrap.
+        weight: What the means are over.
+        with_agreement: Whether agreement with people is compared.
+
+    Raises:
+        UnknownName: An aspect is not in both runs.
+        DataError: The runs share no aspect, or nothing to pair by.
+        ConfigurationError: The scores of one run come from several judges, or the runs' labels
+            differ.
+    """
+    names = None if aspects is None else list(aspects)
+    rows = compare_runs(
+        a.judged, b.judged, a.people, other_people=b.people, unpaired=unpaired, aspects=names,
+        confidence=confidence, seed=seed, weight=weight,
+    )  # fmt: skip
+    agreement: list[dict[str, Any]] = []
+    notes: list[Note] = []
+    if with_agreement:
+        by_text = [row.aspect for row in rows if row.paired_by == "text"]
+        rated, notes = _rated_by_both(a, b, by_text)
+        if rated is not None:
+            agreement = agreement_difference(a.judged, b.judged, rated, by_text, seed=seed)
+            agreement += choice_difference(a.judged, b.judged, rated, by_text)
+            agreement += label_difference(
+                a.recorded, b.recorded, rated, a.labels, other_labels=b.labels, aspects=names,
+                seed=seed,
+            )  # fmt: skip
+    changes = changes_between(a, b, [row.aspect for row in rows if row.same_scale])
+    return RunComparison(tuple(rows), tuple(agreement), changes, a.people, tuple(notes))
+
+
+def _rated_by_both(
+    a: RunSide, b: RunSide, aspects: Sequence[str]
+) -> tuple[People | None, list[Note]]:
+    """Return the rows with texts that both runs judged, and what is left out of their ratings."""
+    texts = texts_judged(a.judged), texts_judged(b.judged)
+    notes: list[Note] = []
+    found: People | None = None
+    for side, of in ((a, "a"), (b, "b")):
+        if side.people is None or side.people is found or found is not None:
+            continue
+        rated = _count_rated(side.people, aspects)
+        both = side.people.of_texts(texts[0]).of_texts(texts[1])
+        kept = _count_rated(both, aspects)
+        if rated > kept:
+            notes.append(
+                Note(
+                    f"{rated - kept} of {rated} rated rows of the data of {of} have texts that one"
+                    " of the runs did not judge; agreement with people is not compared on them",
+                    warning=True,
+                )
+            )
+        if kept:
+            found = both
+    known = a.people if a.people is not None else b.people
+    if known is not None and not notes:
+        rated_names = set(() if found is None else found.aspects)
+        if unrated := [name for name in aspects if name not in rated_names]:
+            names = ", ".join(unrated)
+            notes.append(Note(f"{names}: no ratings in the data, so agreement is not compared"))
+    return found, notes
+
+
+def _count_rated(people: People, aspects: Iterable[str]) -> int:
+    """Return how many rows have a rating of one of these aspects."""
+    columns = [people.rated(name) for name in aspects if name in people.aspects]
+    return sum(map(any, zip(*columns, strict=True)))
+
+
+def changes_between(a: RunSide, b: RunSide, aspects: Sequence[str]) -> Changes:
+    """Return the texts of both runs whose scores differ: losses of the first run first."""
+    people = a.people if a.people is not None else b.people
+    systems = {} if people is None else dict(zip(people.ids, people.systems, strict=True))
+    found, unchanged = list[tuple[float, ScoreChange]](), 0
+    for aspect in aspects:
+        first, second = a.judged[aspect], b.judged[aspect]
+        up = -1 if aspect in a.lower_is_better else 1
+        for id_, value in first.values.items():
+            other = second.values.get(id_)
+            if value is None or other is None:
+                continue
+            if value == other:
+                unchanged += 1
+                continue
+            gain = up * (value - other)
+            texts = first.texts.get(id_), second.texts.get(id_)
+            is_other = None if None in texts else texts[0] != texts[1]
+            change = ScoreChange(
+                id=id_,
+                aspect=aspect,
+                system=systems.get(id_),
+                a=value,
+                b=other,
+                change=value - other,
+                direction="better" if gain > 0 else "worse",
+                is_other_text=is_other,
+            )
+            found.append((gain, change))
+    # of equal changes the first in the data: scores are in the order in which judges answered
+    places = {id_: place for place, id_ in enumerate(systems)}
+    found.sort(key=lambda one: (one[0], places.get(one[1].id, len(places))))
+    return Changes(tuple(change for _, change in found), unchanged)
+
+
+def lower_is_better(manifest: Mapping[str, Any]) -> frozenset[str]:
+    """Return the aspects of a run on which a low score is a good one, as its manifest says."""
+    described = manifest.get("method")
+    aspects = described.get("aspects") if isinstance(described, Mapping) else None
+    return frozenset(
+        str(one.get("name"))
+        for one in aspects or ()
+        if isinstance(one, Mapping) and not one.get("higher_is_better", True)
+    )

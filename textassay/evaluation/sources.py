@@ -1,0 +1,132 @@
+"""Opens the examples of a run as its request says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from textassay.evaluation.request import RunRequest, Shard
+from textassay.methods.library.tasks import load
+from textassay.prompts import TASKS
+from textassay.runtime.data.dataset import DataInfo, Examples, Paired
+from textassay.runtime.labels import LabelScale
+from textassay.runtime.messages import Aspect, Example, label_scales
+from textassay.runtime.storage.answers import AnswerStore
+
+
+def open_examples(source: Any, request: RunRequest) -> Examples:
+    """Open the data as the request says: with its field map, in its units, paired."""
+    data = Examples(
+        source,
+        fields=request.fields or None,
+        missing=request.missing,
+        unit=request.unit,
+        conversation_chars=request.conversation_chars,
+        labels=_labels(request),
+        strict_columns=request.strict_columns,
+    )
+    return data if request.pair is None else Examples(Paired(data))
+
+
+async def check_examples(source: Any, request: RunRequest) -> tuple[Examples, DataInfo]:
+    """Open the data and read all of it once: a file off the event loop, an iterable on it."""
+    data = open_examples(source, request)
+    # an iterable may belong to the caller's thread, such as a cursor of a database
+    info = await asyncio.to_thread(data.check) if isinstance(source, str | Path) else data.check()
+    return data, info
+
+
+class FedExample(NamedTuple):
+    """One example, and those of the run's aspects that have a score already."""
+
+    example: Example
+    completed: tuple[str, ...] = ()
+
+
+@dataclass
+class Feed:
+    """The data of a session that gets its examples one after the other, until `end`.
+
+    Iterate it once, asynchronously, in the event loop in which it is fed.
+    """
+
+    info: DataInfo
+    """What is known of all of the data, which the feeding process has checked."""
+    store: AnswerStore | None = None
+    """Where answers are kept; `None` for nowhere."""
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    """The models in the manifest of the run that is resumed, by role."""
+    _waiting: deque[FedExample] = field(default_factory=deque)
+    _completed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _ended: bool = False
+
+    def put(self, examples: Iterable[FedExample]) -> None:
+        """Add examples, unless the feed has ended."""
+        if not self._ended:
+            self._waiting.extend(examples)
+            self._changed.set()
+
+    def end(self) -> None:
+        """Yield nothing more, not even what is waiting; safe to call twice."""
+        self._ended = True
+        self._waiting.clear()
+        self._changed.set()
+
+    def has(self, example_id: str, aspect: str) -> bool:
+        """Return whether an example was handed in with a score on the aspect."""
+        return aspect in self._completed.get(example_id, ())
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Example:
+        while not self._waiting:
+            if self._ended:
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        handed = self._waiting.popleft()
+        if handed.completed:
+            self._completed[handed.example.id] = handed.completed
+        else:
+            self._completed.pop(handed.example.id, None)
+        return handed.example
+
+
+def _labels(request: RunRequest) -> dict[str, LabelScale]:
+    """Return the labels of the aspects that the request names."""
+    aspects = [aspect for aspect in request.aspects or () if isinstance(aspect, Aspect)]
+    # a folder that was copied without the file of its task can still be read
+    if request.task is not None and (request.task in TASKS or Path(request.task).is_file()):
+        task = load(request.task)
+        aspects += (*task.aspects, *task.optional)
+    return label_scales(aspects)
+
+
+class DataShard:
+    """Some neighboring examples of a data set, as often as they are iterated."""
+
+    def __init__(self, examples: Examples, start: int, stop: int) -> None:
+        self._examples, self._start, self._stop = examples, start, stop
+
+    def __iter__(self) -> Iterator[Example]:
+        return self._examples.part(self._start, self._stop)
+
+
+def select_examples(
+    examples: Examples, count: int, *, limit: int | None, shard: str | None
+) -> tuple[Iterable[Example], int]:
+    """Return the examples that a run judges, and how many they are."""
+    start, stop = shard_bounds(count, limit=limit, shard=shard)
+    return (examples if stop - start == count else DataShard(examples, start, stop)), stop - start
+
+
+def shard_bounds(count: int, *, limit: int | None, shard: str | None) -> tuple[int, int]:
+    """Return the first example that a run judges, from 0, and the one after its last."""
+    judged = count if limit is None else min(count, limit)
+    return (0, judged) if shard is None else Shard.parse(shard).bounds(judged)

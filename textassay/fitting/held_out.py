@@ -1,0 +1,666 @@
+"""Agreement of the evaluator with people on held-out rows, and what it takes to get there.
+
+Baselines learn little: the single feature that agrees best with people on the training rows, the
+plain average, and the average weighted by correlation (Fusion-Eval's AVG and CorrW); all of what
+they learn comes from the training rows. If the report is cross-fitted, folds may choose different
+single features: a row has what each fold chose, and another one the feature that agrees best on all
+rows, by itself under its own name.
+
+Cross-fitted predictions of few rows agree less with people than those of the evaluator would
+(Bates, Hastie and Tibshirani 2024; `benchmarks/few_ratings.py`): what a fold learned from has what
+the fold itself lacks. The same of shuffled ratings shows by how much, and no evaluator is called
+worse by such predictions.
+
+A full report adds how much data and how many criteria it takes (HD-Eval, sections 4.2 and 4.3,
+figures 4 and 5), what layers of criteria and learning how to weigh them add (its table 4), rankings
+within sources (its appendix D) and the agreement of single raters (its table 9).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations, compress
+from typing import Any
+
+import numpy as np
+
+from textassay.agreement.correlation import COEFFICIENTS, pair_up, pearson
+from textassay.agreement.intervals import coefficient_interval, number_of_groups, resample
+from textassay.agreement.significance import Difference, compute_agreement, difference_between
+from textassay.fitting.importance import importance, importance_over_folds
+from textassay.fitting.learn import (
+    EVALUATOR,
+    SINGLE,
+    Choice,
+    FeatureTable,
+    FitObserver,
+    Fitter,
+    Fold,
+    Split,
+    Unseen,
+    correlations,
+    cross_fit,
+    join_folds,
+    mean_if_all,
+    predict,
+)
+from textassay.fitting.request import FitRequest
+from textassay.learning.splits import split_rows
+from textassay.learning.training import Floats, features_for
+from textassay.runtime.errors import DataError
+from textassay.runtime.labels import slug
+from textassay.runtime.model import Json
+from textassay.version import __version__
+
+FORMAT = 1
+POOLED = "evaluator with pool"
+CHOSEN = "best single, chosen in each fold"
+ENOUGH = 300
+"""Ratings below which agreement of cross-fitted predictions is too low and its 95 % intervals too
+narrow: in simulations of 10 good features they hold the evaluator's in 71, 81 and 94 % of the draws
+of 20, 50 and 300 ratings, of weak features in 69 to 75 %."""
+_FEW = (
+    f"{{}} ratings are few for a report of the rows that were learned from (fewer than {ENOUGH}):"
+    " the evaluator's agreement comes out too low, and the intervals too narrow; --train-fraction"
+    " 0.5 measures without that, and learns from half"
+)
+_SHUFFLED_ROWS, _MIN_SHUFFLES = 150, 2
+"""Rows in all shuffles together, and least shuffles: few rows vary much, and many take long."""
+SIGNIFICANT = 0.05
+_RESAMPLES, _MIN_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
+FRACTIONS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
+SEEDS = 3
+_BASELINE = "avg"
+
+
+def build_report(
+    choice: Choice,
+    unseen: Unseen,
+    parts: Split,
+    fitter: Fitter,
+    request: FitRequest,
+    *,
+    made: Json,
+    watch: FitObserver = lambda _: None,
+) -> Json:
+    """Return how an evaluator was learned, how well it agrees and what it rests on, as JSON values.
+
+    `unseen` is what agreement and importance are measured on, `parts` the rows to learn from and
+    the held-out rows for the curves and ablations of a full report.
+    """
+    learned = parts.train if unseen.is_fixed else unseen.rows
+    report: Json = {
+        "format": FORMAT,
+        "textassay": __version__,
+        **made,
+        "aggregators": choice.as_dict(),
+        "aspects": {
+            name: {"scale": list(fitter.scales[name]), "learning": choice.aggregator.notes_[name]}
+            for name in learned.aspects
+        },
+        "features": {name: {"coverage": share} for name, share in learned.coverage.items()},
+    }
+    watch("measuring agreement")
+    report["held_out"] = held_out(choice, unseen, fitter)
+    if not unseen.is_fixed and (few := ratings_of(report["held_out"])) < ENOUGH:
+        report["warnings"] = [*report.get("warnings", ()), _FEW.format(few)]
+    watch("measuring what the evaluator rests on")
+    report["importance"] = importance(unseen, fitter)
+    if request.report == "full":
+        watch("measuring curves and ablations")
+        name, train, test = choice.chosen, parts.train, parts.test
+        repeats = request.repeats
+        report["data_efficiency"] = over_data(name, train, test, fitter, repeats or SEEDS)
+        report["criteria_efficiency"] = over_criteria(name, train, test, fitter, repeats or 1)
+        report["ablations"] = ablation_table(name, train, test, fitter)
+        report["ranking"] = ranking(unseen)
+        report["experts"] = experts(unseen)
+    return report
+
+
+def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
+    """Return agreement by aspect, and its mean over the aspects."""
+    predicted = [_by_aggregator(choice, unseen, repeat) for repeat in range(len(unseen.repeats))]
+    aspects: Json = {}
+    for column, aspect in enumerate(unseen.rows.aspects):
+        notes: Json = {}
+        repeats = []
+        for folds, of_all in zip(unseen.repeats, predicted, strict=True):
+            predictions = {EVALUATOR: of_all[EVALUATOR][:, column]}
+            if (single := single_feature(unseen, folds, aspect)) is not None:
+                predictions[SINGLE], notes[SINGLE] = single
+            if not unseen.is_fixed and (each := chosen_in_each_fold(unseen, folds, aspect)):
+                predictions[CHOSEN], notes[CHOSEN] = each
+            for name in ("avg", "corrw"):
+                try:
+                    baseline = partial(_by_baseline, name, aspect, fitter)
+                    predictions[name] = unseen.predict(folds, baseline, aspect)[:, 0]
+                except DataError as error:
+                    notes[name] = {"failed": str(error)}
+            # all that were fitted are shown, so that the choice can be judged in hindsight
+            others = {name: values[:, column] for name, values in of_all.items()}
+            repeats.append(others | predictions)
+        aspects[aspect] = _on_same_rows(
+            repeats, notes, unseen.rows, column, fitter.seed, is_fixed=unseen.is_fixed
+        )
+    if not unseen.is_fixed:
+        for aspect, zero in _zero_points(choice, unseen, fitter).items():
+            aspects[aspect]["shuffled"] = zero
+    return {"aspects": aspects, "mean": _mean(aspects)}
+
+
+def ratings_of(held_out: Json) -> int:
+    """Return the number of ratings of the aspect that has fewest."""
+    return min(int(one["n"]) for one in held_out["aspects"].values())
+
+
+def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
+    """Return by aspect the agreement that the same learning has with shuffled ratings.
+
+    Empty if there are enough ratings, or nothing can be learned of any shuffle.
+    """
+    table, rng = unseen.rows, np.random.default_rng(fitter.seed)
+    rated = (~np.isnan(table.human)).sum(axis=0).min()
+    if rated >= ENOUGH:
+        return {}
+    found: dict[str, list[Json]] = {aspect: [] for aspect in table.aspects}
+    for _ in range(max(_MIN_SHUFFLES, _SHUFFLED_ROWS // len(table.ids))):
+        shuffled = replace(table, human=_shuffled(table, rng))
+        try:
+            _, other = cross_fit([choice.chosen], shuffled, fitter, lambda _: None, repeats=1)
+        except DataError:
+            # a fold of these ratings may be constant, of which nothing can be learned
+            continue
+        predicted = other.by_evaluator()
+        for at, aspect in enumerate(table.aspects):
+            found[aspect].append(agreement_between(predicted[:, at], shuffled.human[:, at]))
+    zero: Json = {}
+    for aspect, rows in found.items():
+        means = {name: figures["mean"] for name, figures in _over_known(rows).items()}
+        if means["pearson"] is not None:
+            zero[aspect] = {**means, "shuffles": len(rows)}
+    return zero
+
+
+def _shuffled(table: FeatureTable, rng: np.random.Generator) -> Floats:
+    """Return the ratings of whole sources in another order, so that rows of one stay alike."""
+    by_source = np.argsort(table.groups, kind="stable")
+    order = rng.permutation(table.groups.max() + 1)[table.groups[by_source]]
+    human = np.empty_like(table.human)
+    human[by_source] = table.human[by_source][np.argsort(order, kind="stable")]
+    return human
+
+
+def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Floats]:
+    """Return predictions by what is shipped, with and without a pool, and by the others fitted."""
+    folds = unseen.repeats[repeat]
+    predicted = {EVALUATOR: unseen.by_evaluator(repeat)}
+    if choice.aggregator.pools_sources:
+        predicted[POOLED] = unseen.predict(
+            folds,
+            lambda fold, rows: fold.choice.aggregator.predict(
+                rows.features, systems=rows.systems, sources=rows.sources
+            ),
+        )
+    for name in choice.fitted:
+        if name != choice.chosen and all(name in fold.choice.fitted for fold in folds):
+            predicted[name] = unseen.predict(folds, partial(_by_fitted, name))
+    return predicted
+
+
+def _by_fitted(name: str, fold: Fold, rows: FeatureTable) -> Floats:
+    return predict(fold.choice.fitted[name], rows)
+
+
+def _by_baseline(name: str, aspect: str, fitter: Fitter, fold: Fold, rows: FeatureTable) -> Floats:
+    return predict(fitter.fit(name, fold.train, aspect), rows)
+
+
+def single_feature(
+    unseen: Unseen, folds: Sequence[Fold], aspect: str
+) -> tuple[Floats, Json] | None:
+    """Return the values of one feature on all rows, and its name; `None` if there is none.
+
+    It is the one that agrees best on the rows that were learned from, which are the measured rows
+    themselves if the report is cross-fitted: that favors it.
+    """
+    rows = unseen.rows
+    best = best_single(folds[0].train if unseen.is_fixed else rows, aspect)
+    if best is None:
+        return None
+    name, sign = best
+    note: Json = {"feature": name} | ({"turned_round": True} if sign < 0 else {})
+    return sign * rows.features[:, rows.names.index(name)], note
+
+
+def chosen_in_each_fold(
+    unseen: Unseen, folds: Sequence[Fold], aspect: str
+) -> tuple[Floats, Json] | None:
+    """Return what each fold's best feature says of the fold, and how often each was chosen.
+
+    If the folds differ in it, each one's is standardized over all rows, which takes no ratings.
+    `None` if a fold has none.
+    """
+    chosen = [best_single(fold.train, aspect) for fold in folds]
+    found = [one for one in chosen if one is not None]
+    if len(found) < len(chosen):
+        return None
+    rows = unseen.rows
+    columns = {name: rows.features[:, rows.names.index(name)] for name, _ in found}
+    if len(columns) > 1:
+        columns = {
+            name: (values - np.nanmean(values)) / (np.nanstd(values) or 1.0)
+            for name, values in columns.items()
+        }
+    # the sign is of the training rows too: one of the held-out rows would favor the baseline
+    signed = [sign * columns[name][fold.inside]
+              for fold, (name, sign) in zip(folds, found, strict=True)]  # fmt: skip
+    return join_folds(folds, signed), {"chosen": dict(Counter(name for name, _ in found))}
+
+
+def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
+    """Return the feature that agrees best with people on the training rows, and its sign (1 or -1).
+
+    Features that name another aspect are not looked at, unless all do.
+    """
+    named = (*train.all_aspects, *train.aspects)
+    own = compress(train.names, features_for(aspect, train.names, named))
+    best: tuple[str, float] | None = None
+    for name in own:
+        pairs = pair_up(
+            train.features[:, train.names.index(name)], train.human[:, train.aspects.index(aspect)]
+        )
+        r = pearson(pairs.scores, pairs.human)
+        if r is not None and (best is None or abs(r) > abs(best[1])):
+            best = (name, r)
+    return None if best is None else (best[0], 1.0 if best[1] >= 0 else -1.0)
+
+
+def resamples_for(rows: int) -> int:
+    """Return the number of resamples for intervals: 1,000, and fewer beyond 5,000 rows.
+
+    At least 100. No p-value can be below 2 / (resamples + 1), that is .002 to .02.
+    """
+    return int(np.clip(_RESAMPLED_ROWS // max(rows, 1), _MIN_RESAMPLES, _RESAMPLES))
+
+
+def _on_same_rows(
+    repeats: Sequence[Mapping[str, Floats]],
+    notes: Json,
+    test: FeatureTable,
+    column: int,
+    seed: int,
+    *,
+    is_fixed: bool,
+) -> Json:
+    """Return agreement, the mean over repeats, on the rows where every prediction has a value."""
+    # one prediction's gaps are gaps of all, or each would be measured on rows of its own choice;
+    # so is what only some of the repeats have
+    names = [name for name in repeats[0] if all(name in one for one in repeats)]
+    missing = np.isnan([one[name] for one in repeats for name in names]).any(axis=0)
+    groups, draws = test.groups.tolist(), {}
+    rows: Json = {}
+    for name in names:
+        pairs = [
+            pair_up(np.where(missing, np.nan, one[name]), test.human[:, column], groups=groups)
+            for one in repeats
+        ]
+        measured = [compute_agreement(one, "dataset") for one in pairs]
+        count = number_of_groups(pairs[0])
+        agreement = measured[0]
+        # equal seeds over equal rows draw equal resamples, which pairs the differences below
+        drawn = [
+            resample(one, "dataset", resamples=resamples_for(agreement.n), seed=seed)
+            for one in pairs
+        ]
+        draws[name] = {c: np.mean([one[c] for one in drawn], axis=0) for c in COEFFICIENTS}
+        values = {c: [getattr(one, c) for one in measured] for c in COEFFICIENTS}
+        means = {c: mean_if_all(v) for c, v in values.items()}
+        rows[name] = {
+            **means,
+            "ci": {
+                c: _format_span(coefficient_interval(means[c], draws[name][c], count))
+                for c in COEFFICIENTS
+            },
+            **({"sd": {c: _sd_if_all(v) for c, v in values.items()}} if len(repeats) > 1 else {}),
+            **notes.get(name, {}),
+        }
+        rated = {
+            "n": agreement.n,
+            "groups": agreement.groups,
+            "coverage": agreement.coverage,
+            "resamples": resamples_for(agreement.n),
+        }
+    differences = {
+        name: {
+            c: _as_json(
+                difference_between(
+                    rows[EVALUATOR][c], rows[name][c], draws[EVALUATOR][c] - draws[name][c], count
+                ),
+                is_fixed=is_fixed,
+            )
+            for c in COEFFICIENTS
+        }
+        for name in names
+        if name != EVALUATOR
+    }
+    failed = {name: note for name, note in notes.items() if name not in rows and "failed" in note}
+    return {**rated, "agreement": {**rows, **failed}, "evaluator_minus": differences}
+
+
+def _sd_if_all(values: Sequence[Any]) -> float | None:
+    return None if None in values else float(np.std(values, ddof=1))
+
+
+def _as_json(found: Difference, *, is_fixed: bool) -> Json:
+    # cross-fitted agreement is too low, so that nothing shows the evaluator to be worse
+    p = found.p if is_fixed or (found.difference or 0.0) >= 0 else None
+    significant = None if p is None else p < SIGNIFICANT
+    return {"difference": found.difference, "ci": _format_span(found.ci), "p": p,
+            "significant": significant}  # fmt: skip
+
+
+def _mean(aspects: Json) -> Json:
+    """Return each coefficient's mean over the aspects, if it is defined on all of them."""
+    names = list(dict.fromkeys(name for one in aspects.values() for name in one["agreement"]))
+    means: Json = {}
+    for name in names:
+        rows = [one["agreement"].get(name, {}) for one in aspects.values()]
+        # a mean over the aspects that happen to be defined would differ from row to row
+        means[name] = {c: mean_if_all([row.get(c) for row in rows]) for c in COEFFICIENTS}
+    return means
+
+
+def _format_span(span: tuple[float, float] | None) -> list[float] | None:
+    return None if span is None else list(span)
+
+
+def competition_ranks(values: Floats) -> Floats:
+    """Return how many values are greater, shape (n,): 0 for the best, equal values share a rank."""
+    # as in appendix D: ties share the better rank, so a judge that gives all the same score is
+    # right about the best item only
+    return np.asarray((values[None, :] > values[:, None]).sum(axis=1), float)
+
+
+def ranking(unseen: Unseen) -> Json:
+    """Return per aspect the share of items that are ranked within their source as people rank them.
+
+    Shares are given for the evaluator and the best single feature, over sources with at least two
+    items that have a rating and a score; a share is `None` if no source has.
+    """
+    test, predicted = unseen.rows, unseen.by_evaluator()
+    by_aspect: Json = {}
+    for at, aspect in enumerate(test.aspects):
+        human = test.human[:, at]
+        shares: Json = {"evaluator": _share_of_equal_ranks(predicted[:, at], human, test)}
+        single = single_feature(unseen, unseen.repeats[0], aspect)
+        if single is not None:
+            values, note = single
+            shares["best single"] = {
+                **_share_of_equal_ranks(values, human, test),
+                "feature": note["feature"],
+            }
+        by_aspect[aspect] = shares
+    return by_aspect
+
+
+def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> Json:
+    equal = items = groups = 0
+    for code in np.unique(test.groups):
+        rows = (test.groups == code) & ~np.isnan(scores) & ~np.isnan(human)
+        # a lone item has rank 0 on both sides and would count as agreement
+        if rows.sum() < 2:
+            continue
+        same = competition_ranks(scores[rows]) == competition_ranks(human[rows])
+        equal, items, groups = equal + int(same.sum()), items + len(same), groups + 1
+    return {"share": equal / items if items else None, "items": items, "groups": groups}
+
+
+def experts(unseen: Unseen) -> Json:
+    """Return per aspect how annotators agree with each other, and the evaluator with them.
+
+    Figures are those of each pair of annotators and their mean, of one annotator with the mean of
+    the others, and of the evaluator with all annotators' mean and with one of them. Empty if no
+    aspect has ratings of single annotators, who are identified by their position in the data.
+    """
+    test, predicted = unseen.rows, unseen.by_evaluator()
+    by_aspect: Json = {}
+    for aspect, ratings in test.annotators.items():
+        at = test.aspects.index(aspect)
+        pairs = {
+            f"{a + 1}-{b + 1}": agreement_between(ratings[:, a], ratings[:, b])
+            for a, b in combinations(range(ratings.shape[1]), 2)
+        }
+        by_aspect[aspect] = {
+            "pairs": pairs,
+            "mean_of_pairs": _mean_of_raters(list(pairs.values())),
+            "one_with_the_others": _mean_of_raters(
+                [
+                    agreement_between(ratings[:, a], _row_means(np.delete(ratings, a, axis=1)))
+                    for a in range(ratings.shape[1])
+                ]
+            ),
+            "evaluator_with_the_mean": agreement_between(predicted[:, at], test.human[:, at]),
+            "evaluator_with_one": _mean_of_raters(
+                [agreement_between(predicted[:, at], one) for one in ratings.T]
+            ),
+        }
+    return by_aspect
+
+
+def _row_means(values: Floats) -> Floats:
+    """Return means over what is there, NaN for rows without any, shape (n,)."""
+    there = ~np.isnan(values)
+    sums, counts = np.where(there, values, 0.0).sum(axis=1), there.sum(axis=1)
+    return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
+
+
+def agreement_between(a: Floats, b: Floats) -> Json:
+    """Return the correlations of two columns over the rows that both have."""
+    agreement = compute_agreement(pair_up(a, b), "dataset")
+    return {"pearson": agreement.pearson, "spearman": agreement.spearman, "n": agreement.n}
+
+
+def _mean_of_raters(rows: list[Json]) -> Json:
+    return {name: figures["mean"] for name, figures in _over_known(rows).items()}
+
+
+def _over_known(rows: Sequence[Json]) -> dict[str, Json]:
+    """Return mean and standard deviation of each coefficient over the rows that define it."""
+    found: dict[str, Json] = {}
+    for coefficient in ("pearson", "spearman"):
+        values = [row[coefficient] for row in rows if row.get(coefficient) is not None]
+        mean, sd = (float(np.mean(values)), float(np.std(values))) if values else (None, None)
+        found[coefficient] = {"mean": mean, "sd": sd}
+    return found
+
+
+def over_data(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, repeats: int
+) -> list[Json]:
+    """Return agreement on held-out rows after learning from parts of the training rows.
+
+    Each part is drawn with several seeds.
+
+    Parts are drawn by source, and a smaller part under a seed lies within a larger. If a part is
+    too small to learn from, the entry says why.
+    """
+    return [
+        {
+            "fraction": fraction,
+            **{
+                one: _over_seeds(one, train, test, fitter, fraction, repeats)
+                for one in dict.fromkeys((name, _BASELINE))
+            },
+        }
+        for fraction in FRACTIONS
+    ]
+
+
+def _over_seeds(
+    name: str,
+    train: FeatureTable,
+    test: FeatureTable,
+    fitter: Fitter,
+    fraction: float,
+    repeats: int,
+) -> Json:
+    curves, rows, problem = [], [], None
+    # all of the rows are the same rows under any seed
+    for seed in range(repeats if fraction < 1 else 1):
+        try:
+            part = (
+                train
+                if fraction == 1
+                else train.rows(split_rows(train.groups, fraction, seed=fitter.seed + seed))
+            )
+            curves.append(correlations(predict(fitter.fit(name, part), test), test))
+            rows.append(len(part.ids))
+        except DataError as error:
+            problem = str(error)
+    curve: Json = {"seeds": len(curves), "rows": int(np.mean(rows)) if rows else None}
+    for coefficient, figures in _over_known(curves).items():
+        curve[coefficient] = None if figures["mean"] is None else figures
+    return curve | ({"failed": problem} if problem is not None else {})
+
+
+def over_criteria(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, repeats: int
+) -> list[Json] | Json:
+    """Return agreement on held-out rows with the top 1, 2, ... features by importance in training.
+
+    Curves are averaged over the split as it is, and further ones of the same rows by source, each
+    with an order of importance of its own.
+    """
+    try:
+        curves = [
+            _over_one_sample(name, learned, rest, fitter)
+            for learned, rest in _samples(train, test, fitter, repeats)
+        ]
+    except DataError as error:
+        return {"failed": str(error)}
+    return (
+        curves[0]
+        if repeats == 1
+        else [_average_points(points) for points in zip(*curves, strict=True)]
+    )
+
+
+def _samples(
+    train: FeatureTable, test: FeatureTable, fitter: Fitter, repeats: int
+) -> Iterator[tuple[FeatureTable, FeatureTable]]:
+    # the split of the report comes first, so one sample gives the figures of the report itself
+    yield train, test
+    whole = train.join(test)
+    for sample in range(1, repeats):
+        # the same share as in the report's split, so that all samples measure the same thing
+        share = len(train.ids) / len(whole.ids)
+        learned = split_rows(whole.groups, share, seed=fitter.seed + sample)
+        yield whole.rows(learned), whole.rows(~learned)
+
+
+def _over_one_sample(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
+) -> list[Json]:
+    ranking = importance_over_folds(name, train, fitter, repeats=3).ranking()
+    order = [feature for feature, _ in ranking]
+    return [
+        {
+            "count": count,
+            "last": order[count - 1],
+            **_agreement_of(name, train, test, fitter, order[:count]),
+        }
+        for count in steps(len(order))
+    ]
+
+
+def _average_points(points: Sequence[Json]) -> Json:
+    """Return one point of the mean curve: means and standard deviations over the samples."""
+    figures = _over_known(points)
+    return {
+        "count": points[0]["count"],
+        "last": points[0]["last"],
+        "sd": {name: one["sd"] for name, one in figures.items()},
+        **{name: one["mean"] for name, one in figures.items()},
+        "samples": len(points),
+    }
+
+
+def steps(count: int) -> list[int]:
+    """Return 1, 2, 3, 4, 6, 8, 12, 16, ... and the count itself."""
+    counts = {
+        size
+        for power in range(20)
+        for size in (2**power, 3 * 2 ** max(power - 1, 0))
+        if size < count
+    }
+    return [*sorted(counts), count]
+
+
+def layer_of_each(names: Iterable[str]) -> dict[str, int]:
+    """Return the layer of each feature in a tree of criteria, counted from 1.
+
+    A feature is below another whose name is the beginning of its own, up to a slash: recorded
+    ratings of `coherence` and `coherence/logical-flow` are two layers, `gpt-4/coherence` by itself
+    is one.
+    """
+    known = set(names)
+    return {
+        name: 1 + sum(name[:at] in known for at, mark in enumerate(name) if mark == "/")
+        for name in known
+    }
+
+
+def ablation_table(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
+) -> list[Json]:
+    """Return agreement on the held-out rows of the whole and of what is left without its parts.
+
+    Layers are taken away if the features are those of a tree, whoever grew it and wherever they
+    were rated.
+    """
+    layers = layer_of_each(train.names)
+    depth = max(layers.values())
+    rows = [{"without": "nothing", **_agreement_of(name, train, test, fitter, train.names)}]
+    # from the deepest layer up, as in the paper: a layer without its parent would be no tree
+    for kept in range(depth - 1, 0, -1):
+        features = [f for f in train.names if layers[f] <= kept]
+        gone = ", ".join(str(layer) for layer in range(kept + 1, depth + 1))
+        found = _agreement_of(name, train, test, fitter, features)
+        rows.append({"without": f"layer {gone}", **found})
+    if depth > 1 and (plain := _aspects_alone(test)) is not None:
+        gone = ", ".join(str(layer) for layer in range(1, depth + 1))
+        rows.append({"without": f"layer {gone}", "left": "each aspect's own rating", **plain})
+    rows.append(
+        {"without": "aggregator", "left": "the average of all features", **_plain_average(test)}
+    )
+    return rows
+
+
+def _agreement_of(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, features: Sequence[str]
+) -> Json:
+    """Return agreement on the held-out rows of what learns from some features, or why none can."""
+    try:
+        learned = fitter.fit(name, train.only(features))
+        return correlations(predict(learned, test.only(features)), test)
+    except DataError as error:
+        return {"failed": str(error)}
+
+
+def _aspects_alone(test: FeatureTable) -> Json | None:
+    columns = {slug(name): at for at, name in enumerate(test.names) if "/" not in name}
+    if not all(slug(aspect) in columns for aspect in test.aspects):
+        return None
+    return correlations(
+        np.stack([test.features[:, columns[slug(aspect)]] for aspect in test.aspects], axis=1), test
+    )
+
+
+def _plain_average(test: FeatureTable) -> Json:
+    """Average all features as they are: "a numeric average on all labels" (HD-Eval, table 4)."""
+    average = _row_means(test.features)
+    return correlations(np.repeat(average[:, None], len(test.aspects), axis=1), test)

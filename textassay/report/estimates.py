@@ -1,0 +1,324 @@
+"""From scores to decisions.
+
+Calibration curves, estimates, differences, the alternative annotator test, stress.
+
+Every number is that of `textassay estimate`, `compare` and `alt-test` with their default settings.
+What cannot be computed from these data is named with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from textassay.agreement.records import People, read_scores
+from textassay.estimation.alt_test import AnnotatorTest, annotator_test
+from textassay.estimation.calibration import AspectCalibration, Calibration
+from textassay.estimation.calibration import load as load_calibration
+from textassay.estimation.columns import (
+    Columns,
+    Judged,
+    join_columns,
+    one_signature,
+    read_judged,
+    scales_of,
+)
+from textassay.estimation.compare import CompareRow, compare_systems
+from textassay.estimation.estimate import EstimateRow, estimate_means
+from textassay.estimation.means import SystemDifference, difference_table
+from textassay.estimation.run_comparison import RunSide, compare_sides
+from textassay.estimation.stress_table import verdict_table
+from textassay.report import svg
+from textassay.report.source import DataSource, RunSource, without_folders
+from textassay.runtime.errors import RunFolderError, TextassayError
+from textassay.runtime.labels import labels_of
+from textassay.table import Column, Note, Table, stack_tables
+
+_DOTS = 600
+"""Rated texts that a calibration curve shows."""
+_STEPS = 60
+STAND_IN = "Alternative annotator test"
+_MAX_SYSTEMS = 8
+"""Systems whose scores are compared pair by pair where there are no ratings; of more, there are
+too many pairs for a page that follows a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The calibration of one aspect."""
+
+    learned: AspectCalibration
+    picture: Markup  # the map with its intervals, over the rated texts
+    width: float | None  # mean width of the intervals of this run's scores; `None` if none has one
+    outside: float  # share of this run's scores outside the calibrated range
+
+
+@dataclass
+class Decisions:
+    """The sections; what there are no data for is empty."""
+
+    # by aspect, if a calibration is given; of the first run
+    curves: list[Curve] = field(default_factory=list)
+    # means by system, and their differences, by run
+    estimates: list[Table] = field(default_factory=list)
+    # differences of systems by the judges' scores alone, of aspects without ratings
+    differences: list[Table] = field(default_factory=list)
+    # two runs, and the difference of their agreement with people
+    compared: list[Table] = field(default_factory=list)
+    stand_ins: list[Table] = field(default_factory=list)  # the alternative annotator test, by run
+    stress: list[Table] = field(default_factory=list)  # verdicts of stress runs
+    reasons: list[str] = field(default_factory=list)  # what could not be computed, and why
+    # what `estimates` and `differences` show, by letter of the run
+    of_systems: list[tuple[str, SystemDifference]] = field(default_factory=list)
+    # on what the differences of an aspect's systems rest beside ratings, by aspect
+    assumes: dict[str, str] = field(default_factory=dict)
+    of_runs: list[CompareRow] = field(default_factory=list)  # what `compared` shows
+    # the difference of the runs' agreement with people, by aspect and coefficient
+    of_agreement: list[dict[str, Any]] = field(default_factory=list)
+    # what `stand_ins` show, by letter of the run
+    of_raters: list[tuple[str, AnnotatorTest]] = field(default_factory=list)
+
+
+def decisions(
+    runs: Sequence[RunSource],
+    data: Sequence[DataSource],
+    pairs: Sequence[Mapping[str, str]],
+    calibration: str | Path | None,
+) -> Decisions:
+    """Return what a reader can decide by."""
+    section = Decisions(stress=_stress(runs))
+    several = len(runs) > 1
+    # a growing run may have no score yet, which the file's reader refuses; and a file of a million
+    # scores is read only for a section that shows something of it
+    compares_systems = [1 < len(own.systems) <= _MAX_SYSTEMS for own in data]
+    shows_scores = several or any(pairs) or any(compares_systems)
+    is_read = shows_scores and all(len(run.table) for run in runs)
+    judged = [read_judged(run.folder) for run in runs] if is_read else []
+    known = [own.people if own.examples and is_read else None for own in data]
+    estimates: list[list[Table]] = []
+    tests: list[list[Table]] = []
+    for at, (scores, people) in enumerate(zip(judged, known[: len(judged)], strict=True)):
+        if people is None:
+            continue
+        # labels without an order have no mean to estimate
+        own = {name: one for name, one in pairs[at].items() if name in scores}
+        tables = join_columns({name: scores[name] for name in own}, people, own) if own else []
+        if calibration is not None and not at:
+            section.curves.extend(_curves(runs[0], tables, load_calibration(calibration)))
+        run = _OneRun(section, "AB"[at], several)
+        estimates.append(stack_tables(run.each(tables, "Estimate", run.estimate)))
+        rated = [columns for columns in tables if columns.raters.shape[1]]
+        tests.append(stack_tables(run.each(rated, STAND_IN, run.test_against_raters)))
+        if compares_systems[at]:
+            unrated = {name: one for name, one in scores.items() if name not in own}
+            section.differences += run.compare_scores(unrated, people, data[at].systems)
+    if calibration is not None and known[0] is None:
+        section.curves.extend(_curves(runs[0], [], load_calibration(calibration)))
+    section.estimates.extend(_of_runs(estimates))
+    section.stand_ins.extend(_of_runs(tests))
+    section.differences = _of_runs([[one] for one in section.differences])
+    if several and is_read:
+        _compare(runs, judged, known, section)
+    section.reasons = list(map(without_folders, section.reasons))
+    return section
+
+
+@dataclass(frozen=True, slots=True)
+class _OneRun:
+    """What the scores of one run show; figures and reasons are kept in the section."""
+
+    section: Decisions
+    letter: str
+    is_one_of_two: bool
+
+    def each(
+        self, tables: Iterable[Columns], what: str, decide: Callable[[Columns], list[Table]]
+    ) -> Iterator[Table]:
+        """Yield the result of each aspect, or keep the reason why it has none."""
+        for columns in tables:
+            try:
+                one_signature(columns)
+                first, *others = decide(columns)
+            except TextassayError as error:
+                # one section without its data must not cost the reader the whole page
+                by = f" by {self.letter}" if self.is_one_of_two else ""
+                self.section.reasons.append(f"{what} of {columns.score}{by}: {error}")
+                continue
+            first = replace(first, notes=(*columns.notes(), *first.notes))
+            yield from map(self._named, (first, *others))
+
+    def _named(self, table: Table) -> Table:
+        """Return a table with the letter of the run, if there are two."""
+        if not self.is_one_of_two:
+            return table
+        return table.with_column(
+            Column("run", "run"), [self.letter] * len(table.rows), after="score"
+        )
+
+    def estimate(self, columns: Columns) -> list[Table]:
+        """Return means by system and their differences."""
+        by_system = len({system for system in columns.systems if system is not None}) > 1
+        scales = scales_of(columns, {})
+        made = estimate_means(columns, scales=scales, by_system=by_system)
+        self.section.of_systems += [(self.letter, one) for one in made.differences]
+        if any(row.method == "borrowed" for row in made.rows):
+            self.section.assumes[columns.score] = "if the judge errs on all systems alike"
+        pictures = [_draw(row, scales.raters) for row in made.rows]
+        means, *differences = made.tables()
+        column = Column("picture", "on the scale", "picture")
+        return [means.without("lambda").with_column(column, pictures, after="system"), *differences]
+
+    def test_against_raters(self, columns: Columns) -> list[Table]:
+        """Return the alternative annotator test."""
+        test = annotator_test(columns, scales=scales_of(columns, {}))
+        self.section.of_raters.append((self.letter, test))
+        return test.tables()
+
+    def compare_scores(
+        self, scores: Mapping[str, Judged], people: People, systems: Sequence[str]
+    ) -> list[Table]:
+        """Return the differences of systems on aspects that nobody rated."""
+        if not scores:
+            return []
+        try:
+            found = compare_systems(scores, people, systems, unpaired=True)
+        except TextassayError as error:
+            self.section.reasons.append(f"Differences of the systems' scores: {error}")
+            return []
+        self.section.of_systems += [(self.letter, one) for one in found]
+        self.section.assumes |= dict.fromkeys(scores, "by the judge's scores alone")
+        table = difference_table(found, "differences of the judge's mean scores, by source")
+        for name, heading, numbers in (
+            ("left_out", "left out", [one.left_out for one in found]),
+            ("unpaired", "unpaired", [one.unpaired for one in found]),
+            ("n", "n", [one.n for one in found]),
+        ):
+            if name == "n" or any(numbers):
+                table = table.with_column(Column(name, heading, "count"), numbers, after="b")
+        note = Note(
+            "the judge's scores alone: without ratings by people nothing shows that they would"
+            " agree"
+        )
+        return [replace(self._named(table), notes=(note,))]
+
+
+def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:
+    """Return tables of two runs as one; what only one of them must tell names the run."""
+    several = len(tables) > 1
+    shared = (
+        set.intersection(*({note for one in own for note in one.notes} for own in tables))
+        if several
+        else set()
+    )
+    letters = "AB" if several else [""]
+    return stack_tables(
+        replace(
+            table,
+            notes=tuple(
+                note
+                if note in shared or not letter
+                else note._replace(text=f"{letter}: {note.text}")
+                for note in table.notes
+            ),
+        )
+        for letter, own in zip(letters, tables, strict=False)
+        for table in own
+    )
+
+
+def _draw(row: EstimateRow, span: tuple[float, float]) -> Markup:
+    best = row.corrected if row.corrected.value is not None else row.judge_only
+    judge = row.judge_only.value
+    # a judge on another scale than the raters' has no place on their axis
+    beside = judge if judge is not None and span[0] <= judge <= span[1] else None
+    return svg.interval_plot(best, span, mark=row.labels_only.value, beside=beside, width=170)
+
+
+def _compare(
+    runs: Sequence[RunSource],
+    judged: Sequence[Mapping[str, Judged]],
+    known: Sequence[People | None],
+    section: Decisions,
+) -> None:
+    a, b = (
+        RunSide(scores, read_scores(run.folder), people, labels_of(run.manifest))
+        for run, scores, people in zip(runs, judged, known, strict=True)
+    )
+    ids = [set() if people is None else set(people.ids) for people in known]
+    texts = {id_ for one in b.judged.values() for id_ in one.values}
+    try:
+        found = compare_sides(a, b, unpaired=texts <= ids[0] | ids[1])
+    except TextassayError as error:
+        section.reasons.append(f"Comparison of the runs: {error}")
+        return
+    rows = found.rows
+    section.of_runs.extend(rows)
+    section.of_agreement.extend(found.agreement)
+    ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end]
+    # one axis for all aspects, symmetric around 0, so that the pictures can be compared
+    most = max([*ends, *(abs(row.difference.value or 0.0) for row in rows)], default=1.0) or 1.0
+    pictures = [svg.interval_plot(row.difference, (-most, most), mark=0.0) for row in rows]
+    differences, *others = found.tables()
+    column = Column("picture", "around 0", "picture")
+    section.compared.append(differences.with_column(column, pictures, after="difference"))
+    section.compared.extend(others)
+
+
+def _stress(runs: Sequence[RunSource]) -> list[Table]:
+    tables = []
+    for run in runs:
+        if not run.stress:
+            continue
+        try:
+            table = verdict_table(run.stress)
+        except (KeyError, TypeError) as error:
+            raise RunFolderError(
+                f"{run.folder}/stress.json contains no verdicts: {error}"
+            ) from error
+        tables.append(replace(table, title=f"{table.title} of {run.name}") if runs[1:] else table)
+    return tables
+
+
+def _curves(run: RunSource, tables: Sequence[Columns], read: Calibration) -> list[Curve]:
+    """Draw the calibration of each aspect of the run."""
+    curves = []
+    for name in run.table.aspects:
+        own = read.of(name)
+        if own is None:
+            continue
+        for signature in run.table.signatures:
+            # a curve learned from another judge would look valid and be wrong
+            read.check(name, signature)
+        values = run.table.values[run.table.rows_on(name)]
+        applied = own.apply(values[~np.isnan(values)])
+        inside = ~applied.outside
+        width = float((applied.high - applied.low)[inside].mean()) if inside.any() else None
+        rated = next((columns for columns in tables if columns.score == name), None)
+        outside = float(applied.outside.mean()) if len(applied.outside) else 0.0
+        curves.append(Curve(own, _curve(own, rated), width, outside))
+    return curves
+
+
+def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
+    grid = np.linspace(*own.range, _STEPS)
+    applied = own.apply(grid)
+    points = list(zip(grid.tolist(), applied.values.tolist(), strict=True))
+    band = list(zip(grid.tolist(), applied.low.tolist(), applied.high.tolist(), strict=True))
+    dots: list[svg.Point] = []
+    if rated is not None:
+        # a limit for the size of the page; the curve itself is learned from all ratings
+        rows = np.flatnonzero(rated.rated)[:_DOTS]
+        dots = [(float(rated.scores[row]), float(rated.ratings[row])) for row in rows]
+    return svg.curve(
+        points,
+        own.scales.judge or own.range,
+        own.scales.raters,
+        band=band,
+        dots=dots,
+        label=f"Calibration of {own.aspect}: what people would say at each score",
+    )

@@ -1,0 +1,428 @@
+"""Agreement with people, beside what trivial measures of the text reach.
+
+A judge is above the trivial measures if its Spearman's rho is higher than that of each of them
+beyond chance, by the intervals of paired differences over sources (`meta.compare`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+from textassay.agreement.correlation import Level
+from textassay.agreement.records import Recorded
+from textassay.agreement.significance import Agreement, compare, correlate
+from textassay.agreement.table import (
+    AgreementTable,
+    LabelRow,
+    TableRow,
+    agreement_table,
+    label_tables,
+)
+from textassay.report import svg
+from textassay.report.source import DataSource, JoinedPage, RunSource
+from textassay.runtime.labels import labels_of, without_order
+from textassay.runtime.messages import Example
+from textassay.table import Alert, Column, Interval, Note, Table
+from textassay.tools.surface import Length, Novelty, Rouge
+from textassay.tools.tool import Computed, Measurement
+
+RESAMPLES = 1000
+"""The default of `textassay agreement`, so that the numbers are the same."""
+_MAX_OVERLAP = 4000
+"""Examples up to which the overlap with references is counted: it takes about a millisecond
+each."""
+_CELLS = 25
+"""Cells of a plot in each direction, so that its size does not grow with the data; with the grades
+of 1 to 5 and 1 to 7 in their middles."""
+_SHADES = 5
+"""Shades of a confusion matrix, darker for larger shares of what people said."""
+Above = Literal["yes", "no", "not shown"]
+_ABOVE = (
+    Column("score", "score"), Column("judge", "by"), Column("measure", "best trivial measure"),
+    Column("difference", "judge's minus its", "interval"), Column("above", "above all of them"),
+)  # fmt: skip
+
+
+class _Compared(NamedTuple):
+    """One score against one human aspect at one level."""
+
+    judge: str  # the run; empty for a trivial measure, which looks at the surface alone
+    row: TableRow
+    on: str = ""  # whose texts a trivial measure looked at, if the runs judged different ones
+
+
+class Advantage(NamedTuple):
+    """What a judge is above trivial measures."""
+
+    measure: str  # the best of them
+    # the judge's Spearman's rho minus that measure's, with a 95 % interval over sources
+    difference: Interval
+    above: Above  # whether it is above all of them beyond chance, below one of them, or neither
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeAgreement:
+    """How one score of a run agrees with people."""
+
+    run: str
+    score: str
+    measure: str  # what `value` is: Spearman's rho, or Cohen's kappa of labels
+    value: Interval
+    n: int
+    groups: int | None  # `None` without groups
+    # what it is above trivial measures; `None` of labels, or without intervals
+    advantage: Advantage | None
+
+
+class MatrixCell(NamedTuple):
+    """How often people gave one label and the judge another."""
+
+    texts: int
+    shade: int  # share of what people gave this label, from 0 to 4
+    address: str  # leads to the texts in it
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A confusion matrix whose cells lead to their texts."""
+
+    title: str
+    labels: tuple[str, ...]
+    rows: list[tuple[str, list[MatrixCell]]]  # what people said, and how often the judge said what
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Judge against people on one aspect."""
+
+    caption: str
+    picture: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class AspectAgreement:
+    """Everything that is compared with one human aspect."""
+
+    human: str
+    # judges, their jurors and trivial measures, one table by level, the data set first
+    tables: list[Table]
+    # what each judge is above the best trivial measure; `None` without intervals
+    above: Table | None
+    judges: list[JudgeAgreement]
+    plots: list[Plot]  # judge against people, by run; `matrices` those of labels
+    matrices: list[Matrix]
+
+
+def agreements(
+    runs: Sequence[RunSource],
+    data: Sequence[DataSource],
+    joined: Sequence[JoinedPage],
+    paired: Sequence[Mapping[str, str]],
+    *,
+    resamples: int = RESAMPLES,
+) -> list[AspectAgreement] | None:
+    """Return the agreement of runs, jurors and trivial measures with people by human aspect.
+
+    `None` if nothing pairs.
+    """
+    pairs = {run.name: own for run, own in zip(runs, paired, strict=True)}
+    if not any(pairs.values()):
+        return None
+    levels = _levels(data)
+    humans = list(dict.fromkeys(human for matched in pairs.values() for human in matched.values()))
+    rows: list[_Compared] = []
+    labels: list[tuple[int, LabelRow]] = []
+    judged: dict[tuple[str, str], Mapping[str, float | None]] = {}
+    for at, (run, own) in enumerate(zip(runs, data, strict=True)):
+        if not pairs[run.name]:
+            continue
+        scores, of_jurors = _recorded_rows(run, pairs[run.name]), _of_jurors(run, pairs[run.name])
+        judged |= {(run.name, score): values for score, values in scores.items()}
+        mapped = {**pairs[run.name], **{score: human for score, (human, _) in of_jurors.items()}}
+        table = agreement_table(
+            scores | {score: values for score, (_, values) in of_jurors.items()},
+            own.examples.values(), levels=levels, bootstrap=resamples, aspect_map=mapped,
+            labels=labels_of(run.manifest),
+        )  # fmt: skip
+        rows += [_Compared(run.name, row) for row in table.rows]
+        labels += [(at, row) for row in table.labels]
+    # labels without an order correlate with nothing
+    unordered = {
+        human
+        for run in runs
+        for score, human in pairs.get(run.name, {}).items()
+        if score in without_order(run.manifest)
+    }
+    several = len({id(own) for own in data}) > 1
+    for at, (run, own) in enumerate(zip(runs, data, strict=True)):
+        rated = [h for h in dict.fromkeys(pairs[run.name].values()) if h not in unordered]
+        if not several:
+            rated = [human for human in humans if human not in unordered]
+        if not rated or (at and not several):
+            continue
+        # trivial measures depend on the texts alone: a live page renews its sections without them
+        if not own.surface:
+            own.surface.update(trivial([one for one in own.examples.values() if one.human]))
+        for name, measured in own.surface.items():
+            table = agreement_table(
+                {name: measured}, own.examples.values(), levels=levels,
+                aspect_map=[f"{name}={human}" for human in rated], bootstrap=resamples,
+            )  # fmt: skip
+            on = f" on the texts of {'AB'[at]}" if several else ""
+            rows += [_Compared("", row, on) for row in table.rows]
+    own_data = {run.name: own for run, own in zip(runs, data, strict=True)}
+    found = []
+    for human in humans:
+        beside = [one for one in rows if one.row.human == human]
+        named = [(at, row) for at, row in labels if row.human == human]
+        whole = [one for one in beside if one.judge and one.row.agreement.level == "dataset"]
+        above = {
+            (one.judge, one.row.aspect): _advantage(values, human, own_data[one.judge], resamples)
+            for one in whole
+            if resamples and (values := judged.get((one.judge, one.row.aspect))) is not None
+        }
+        by_level = ([one for one in beside if one.row.agreement.level == level] for level in levels)
+        tables = [_table(human, some) for some in by_level if some]
+        tables += [label_tables(row, by=runs[at].name)[0] for at, row in named]
+        drawn = _plots(human, runs, joined, pairs, {(at, row.aspect) for at, row in named})
+        matrices = [_matrix(at, row, runs) for at, row in named]
+        judges = _judges([one for one in whole if (one.judge, one.row.aspect) in judged],
+                         named, above, runs)  # fmt: skip
+        found.append(
+            AspectAgreement(human, tables, _above_table(human, above), judges, drawn, matrices)
+        )
+    return found
+
+
+def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float | None]]]:
+    """Yield what the data allow: words of the output, novelty against the source, ROUGE-L."""
+    tools: list[tuple[str, Computed, Callable[[Example], bool]]] = [
+        ("length in words", Length(), lambda example: True),
+        ("novelty against the source", Novelty(), lambda example: bool(example.source)),
+    ]
+    if len(examples) <= _MAX_OVERLAP:
+        tools.append(("ROUGE-L with references", Rouge(), lambda example: bool(example.references)))
+    for name, tool, serves in tools:
+        values: dict[str, float | None] = {}
+        for example in examples:
+            measured = tool.compute(example) if serves(example) else None
+            values[example.id] = measured.value if isinstance(measured, Measurement) else None
+        if any(value is not None for value in values.values()):
+            yield name, values
+
+
+def pairs_of(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:
+    """Return the human aspect of each score that has one.
+
+    As mapped, else the one of the same name; a juror's score (`ASPECT/JUROR`) has that of its
+    aspect.
+    """
+    known = {name for example in data.examples.values() for name in example.human}
+    matches = {}
+    for score in run.table.aspects:
+        aspect, _, juror = score.rpartition("/")
+        own = aspect if score not in known and juror in run.jurors else score
+        matches[score] = aspect_map.get(score, own)
+    return {score: human for score, human in matches.items() if human in known}
+
+
+def _recorded_rows(run: RunSource, pairs: Mapping[str, str]) -> Recorded:
+    scores: Recorded = {score: {} for score in pairs}
+    table = run.table
+    names, values = table.aspects, table.values.tolist()
+    for row, value in enumerate(values):
+        name = names[table.aspect[row]]
+        if name in scores:
+            scores[name][table.ids[table.example[row]]] = None if np.isnan(value) else value
+    return scores
+
+
+def _of_jurors(
+    run: RunSource, pairs: Mapping[str, str]
+) -> dict[str, tuple[str, dict[str, float | None]]]:
+    """Return human aspect and values by id of each juror's ratings, which are parts of a score."""
+    found: dict[str, tuple[str, dict[str, float | None]]] = {}
+    if not run.jurors:
+        return found
+    for score in run.table.scores(list(range(len(run.table)))):
+        for piece in score.evidence:
+            juror, value = piece.get("text"), piece.get("value")
+            if juror in run.jurors and score.aspect in pairs:
+                name = f"{score.aspect}/{juror}"
+                _, values = found.setdefault(name, (pairs[score.aspect], {}))
+                values[score.id] = float(value) if isinstance(value, int | float) else None
+    return found
+
+
+def _levels(data: Sequence[DataSource]) -> list[Level]:
+    """Return the levels for which all data have what they need."""
+    each = [_levels_of(own) for own in data if any(one.human for one in own.examples.values())]
+    return [level for level in each[0] if all(level in other for other in each)]
+
+
+def _levels_of(data: DataSource) -> list[Level]:
+    examples = [example for example in data.examples.values() if example.human]
+    levels: list[Level] = ["dataset"]
+    groups = {data.sources[example.id] for example in examples}
+    systems = {example.system for example in examples}
+    # groups of one text each have no coefficient
+    if None not in groups and 1 < len(groups) < len(examples):
+        levels.append("group")
+    if None not in systems and len(systems) > 2:
+        levels.append("system")
+    return levels
+
+
+def _advantage(
+    judge: Mapping[str, float | None], human: str, data: DataSource, resamples: int
+) -> Advantage | None:
+    """Return what a judge is above each trivial measure; `None` if there is nothing to compare."""
+    examples = list(data.examples.values())
+    ratings = [example.human.get(human) for example in examples]
+    scores = [judge.get(example.id) for example in examples]
+    groups = [data.sources[example.id] for example in examples]
+    found: list[tuple[float, str, Interval]] = []
+    for name, values in data.surface.items():
+        measured = [values.get(example.id) for example in examples]
+        # the sign of a trivial measure is chosen in hindsight, which is in its favor: a judge
+        # should be above it all the same
+        if (correlate(measured, ratings).spearman or 0.0) < 0:
+            measured = [None if value is None else -value for value in measured]
+        both = compare(scores, measured, ratings, groups=groups, bootstrap=resamples).spearman
+        if both.difference is not None and both.b is not None:
+            found.append((both.b, name, Interval(both.difference, *(both.ci or (None, None)))))
+    if not found:
+        return None
+    above: Above = "not shown"
+    if all(one.low is not None and one.low > 0 for *_, one in found):
+        above = "yes"  # above each of them, so no single test needs to be adjusted
+    elif any(one.high is not None and one.high < 0 for *_, one in found):
+        above = "no"
+    _, name, difference = max(found)
+    return Advantage(name, difference, above)
+
+
+def _judges(
+    rows: Sequence[_Compared],
+    labels: Sequence[tuple[int, LabelRow]],
+    above: Mapping[tuple[str, str], Advantage | None],
+    runs: Sequence[RunSource],
+) -> list[JudgeAgreement]:
+    """Return the agreement of the runs' scores: of labels by kappa, of others by rho."""
+    found: dict[tuple[str, str], JudgeAgreement] = {}
+    for judge, row, _ in rows:
+        own, key = row.agreement, (judge, row.aspect)
+        found[key] = JudgeAgreement(
+            *key, "Spearman's rho", _rho(own), own.n, own.groups, above.get(key)
+        )
+    for at, of_label in labels:
+        same, key = of_label.agreement, (runs[at].name, of_label.aspect)
+        kappa = same.measures["kappa"]
+        value = Interval(kappa.value, *(kappa.ci or (None, None)))
+        if of_label.aspect in runs[at].table.aspects:  # a juror's labels are none of the run's
+            found[key] = JudgeAgreement(
+                *key, "Cohen's kappa", value, same.n, same.groups, above.get(key)
+            )
+    return list(found.values())
+
+
+def _above_table(human: str, above: Mapping[tuple[str, str], Advantage | None]) -> Table | None:
+    """Return what each judge is above the best trivial measure."""
+    # what is not shown is no fault of the judge alone: too few texts do it as well
+    lines = [
+        (score, run, one.measure, one.difference, Alert("no") if one.above == "no" else one.above)
+        for (run, score), one in above.items()
+        if one is not None
+    ]
+    note = Note("differences of Spearman's rho, paired by source, with 95 % intervals")
+    title = f"{human}, beside trivial measures"
+    return Table(_ABOVE, lines, (note,), title) if lines else None
+
+
+def _table(human: str, rows: Sequence[_Compared]) -> Table:
+    """Return the table of `textassay agreement`, with judges and a picture of Spearman's rho."""
+    found = [one.row.agreement for one in rows]
+    judges = [one.judge or f"a trivial measure{one.on}" for one in rows]
+    kinds = ["judge" if one.judge else "other" for one in rows]
+    pictures = [
+        svg.interval_plot(_rho(agreement), (-1.0, 1.0), mark=0.0, kind=kind)
+        for agreement, kind in zip(found, kinds, strict=True)
+    ]
+    titles = {
+        "dataset": "over all texts",
+        "group": f"within a source, averaged over {found[0].groups} sources",
+        "system": f"over the means of {found[0].systems} systems",
+    }
+    (plain,) = AgreementTable(tuple(one.row for one in rows), 0).tables()
+    table = plain.without("human", "level").with_column(
+        Column("judge", "by"), judges, after="score"
+    )
+    table = table.with_column(Column("picture", "−1 to 1", "picture"), pictures, after="spearman")
+    if all((agreement.coverage or 0.0) == 1.0 for agreement in found):
+        table = table.without("coverage")
+    return replace(table, title=f"{human}, {titles[found[0].level]}")
+
+
+def _rho(agreement: Agreement) -> Interval:
+    """Return Spearman's rho with its interval."""
+    return Interval(agreement.spearman, *((agreement.ci or {}).get("spearman") or (None, None)))
+
+
+def _plots(
+    human: str,
+    runs: Sequence[RunSource],
+    joined: Sequence[JoinedPage],
+    pairs: Mapping[str, Mapping[str, str]],
+    labels: set[tuple[int, str]],
+) -> list[Plot]:
+    plots = []
+    for at, (run, beside) in enumerate(zip(runs, joined, strict=True)):
+        for number, name in enumerate(run.table.aspects):
+            if pairs[run.name].get(name) != human or (at, name) in labels:
+                continue
+            rows = run.table.rows_on(name)
+            rows = rows[~np.isnan(beside.values[rows]) & ~np.isnan(beside.human[rows])]
+            if len(rows) < 2:
+                continue
+            x, y = beside.values[rows], beside.human[rows]
+            ends = float(x.min()), float(x.max())
+            x_span = run.table.scales[number] or ends
+            shared = beside.units.get(name) == "points"
+            y_span = x_span if shared else (float(y.min()), float(y.max()))
+            columns = (
+                svg.bin_values(x.tolist(), x_span, _CELLS),
+                svg.bin_values(y.tolist(), y_span, _CELLS),
+            )
+            dots = list(zip(*columns, strict=True))
+            picture = svg.curve(
+                (), x_span, y_span, dots=dots,
+                label=f"{name} by {run.name} against people's {human}, {len(rows)} texts",
+            )  # fmt: skip
+            whose = f"{name} by {run.name}" if len(runs) > 1 or name != human else name
+            plots.append(Plot(f"{whose}, {len(rows):,} rated texts", picture))
+    return plots
+
+
+def _matrix(at: int, row: LabelRow, runs: Sequence[RunSource]) -> Matrix:
+    own = row.agreement
+    # a position in the list of the page, since names may have any characters
+    listed = runs[0].table.aspects
+    aspect = listed.index(row.aspect) if row.aspect in listed else -1
+    rows = []
+    for people, (name, counts) in enumerate(zip(own.labels, own.confusion, strict=True)):
+        total = sum(counts) or 1
+        cells = [
+            MatrixCell(
+                int(count),  # whole: the report cuts no scores at a threshold
+                min(_SHADES - 1, round(_SHADES * count / total - 0.5)) if count else 0,
+                f"#cell/{at}/{aspect}/{people}/{judge}" if count and aspect >= 0 else "",
+            )
+            for judge, count in enumerate(counts)
+        ]
+        rows.append((name, cells))
+    return Matrix(f"{row.aspect} by {runs[at].name}", own.labels, rows)

@@ -1,0 +1,500 @@
+"""What servers put into an answer beside its text: thoughts, and what it cost.
+
+`Usage` counts a prompt with what the provider had cached of it, and an answer with its thought.
+Providers count these parts inside or beside the whole; where they give a total, it tells which.
+
+A thought is taken off, wherever it stands: servers put it into fields of its own, into parts of the
+content, or into the text between tags. Text splits by these rules:
+
+- All up to the last closing tag that no opening tag belongs to is thought: some templates open the
+  tag themselves, and thoughts may quote the tag that ends them.
+- A closed block is thought wherever it stands.
+- Where only a tag that is never closed stands before the answer, there is no answer: it was cut
+  while the model thought. Behind an answer, such a tag is a part of it.
+- A tag that stands in the prompt counts only at the beginning or end of a line of the answer:
+  judges quote the texts that they judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple, TypeGuard
+
+import orjson
+
+from textassay.lazy import lazy_pattern
+from textassay.runtime.errors import CapabilityError
+from textassay.runtime.messages import Price, Usage, cost_at
+from textassay.runtime.model import (
+    A,
+    FinishReason,
+    Json,
+    Model,
+    Prompted,
+    Q,
+    Request,
+    Response,
+    Sample,
+    TokenLogprob,
+    Wrapper,
+)
+
+MAX_TOKENS = 10_000_000
+"""Counts of tokens above this are no counts: more than any request can have."""
+
+
+@dataclass(frozen=True)
+class _Format:
+    """Where one format has its counts; of several places, the first that has one counts.
+
+    A place is a name, behind that of the object that it stands in.
+    """
+
+    prompt: str
+    completion: str
+    total: str
+    reasoning: tuple[str, ...] = ()
+    cached: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+    beside: Literal["nothing", "cache", "reasoning"] = "nothing"
+    """What is counted beside prompt and completion, if no total tells."""
+
+    @cached_property
+    def parts(self) -> frozenset[str]:
+        """All places of counts that are a part of another; few servers report any."""
+        return frozenset((*self.reasoning, *self.cached, *self.written))
+
+
+_FORMATS = (
+    # OpenAI's chats, all that copy them (DeepSeek, Hugging Face, Mistral), and litellm's own form
+    _Format(
+        prompt="prompt_tokens",
+        completion="completion_tokens",
+        total="total_tokens",
+        reasoning=("completion_tokens_details.reasoning_tokens", "reasoning_tokens"),
+        cached=(
+            "prompt_tokens_details.cached_tokens",
+            "prompt_cache_hit_tokens",
+            "cache_read_input_tokens",
+            "cached_tokens",
+            "num_cached_tokens",
+        ),
+        written=(
+            "prompt_tokens_details.cache_write_tokens",
+            "prompt_tokens_details.cache_creation_tokens",
+            "cache_creation_input_tokens",
+        ),
+    ),
+    # Anthropic, whose input leaves out what is cached, and OpenAI's Responses, whose does not
+    _Format(
+        prompt="input_tokens",
+        completion="output_tokens",
+        total="total_tokens",
+        reasoning=(
+            "output_tokens_details.reasoning_tokens",
+            "output_tokens_details.thinking_tokens",
+        ),
+        cached=("input_tokens_details.cached_tokens", "cache_read_input_tokens"),
+        written=("input_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
+        beside="cache",
+    ),
+    # Gemini
+    _Format(
+        prompt="promptTokenCount",
+        completion="candidatesTokenCount",
+        total="totalTokenCount",
+        reasoning=("thoughtsTokenCount",),
+        cached=("cachedContentTokenCount",),
+        beside="reasoning",
+    ),
+)
+
+
+def read_usage(payload: Any, price: Price | None) -> Usage:
+    """Return what an answer cost.
+
+    If the server reports no token counts, or impossible ones, they are 0 and the cost is unknown.
+    """
+    counts = _counts_in(payload)
+    for form in _FORMATS:
+        if form.prompt in counts:
+            break
+    else:
+        return Usage(calls=1, cost=None)
+    prompt, completion = _count(counts[form.prompt]), _count(counts.get(form.completion))
+    # every prompt has tokens: LM Studio sends zeros
+    if prompt is None or completion is None or prompt == completion == 0:
+        return Usage(calls=1, cost=None)
+    reasoning = cached = written = 0
+    if not form.parts.isdisjoint(counts):
+        reasoning = _first(counts, form.reasoning)
+        cached, written = _first(counts, form.cached), _first(counts, form.written)
+    total = _count(counts.get(form.total))
+    if total:
+        beside = total - prompt - completion
+    else:
+        beside = {"nothing": 0, "cache": cached + written, "reasoning": reasoning}[form.beside]
+    if beside > 0:
+        if beside == cached + written != reasoning:
+            prompt += beside
+        else:
+            # Gemini's endpoint for OpenAI's format counts thoughts in nothing but the total.
+            completion += beside
+            reasoning = max(reasoning, beside)
+    cached = min(cached, prompt)
+    fields: dict[str, Any] = {
+        "calls": 1,
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "cost": None if price is None else cost_at(price, prompt, completion, cached),
+    }
+    if reasoning:
+        fields["reasoning_tokens"] = min(reasoning, completion)
+    if cached or written:
+        fields |= {"cached_prompt_tokens": cached, "cache_write_tokens": min(written, prompt)}
+    return Usage(**fields)
+
+
+def _counts_in(payload: Any) -> Mapping[str, Any]:
+    """Return the counts by place; parts of 0, which tell nothing, are left out."""
+    if is_object(payload):
+        for name in ("usage", "usageMetadata"):
+            counts = payload.get(name)
+            if is_object(counts):
+                parts: dict[str, Any] = {}
+                for whole, details in counts.items():
+                    if details and type(details) is not int and is_object(details):
+                        for part, count in details.items():
+                            if count:
+                                parts[f"{whole}.{part}"] = count
+                return {**parts, **counts} if parts else counts
+    return {}
+
+
+def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether a value is an object of JSON."""
+    # parsers make dictionaries, and an abstract class takes ten times as long to ask
+    return type(value) is dict or isinstance(value, Mapping)
+
+
+def _first(counts: Mapping[str, Any], places: Iterable[str]) -> int:
+    """Return the first count at these places that is there and not 0."""
+    for place in places:
+        if (value := counts.get(place)) and (count := _count(value)):
+            return count
+    return 0
+
+
+def _count(value: Any) -> int | None:
+    """Return a token count, 0 if it is missing, or `None` if the value cannot be one."""
+    if type(value) is int and 0 <= value <= MAX_TOKENS:  # nearly always
+        return value
+    if value is None:
+        return 0
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if is_number and 0 <= value <= MAX_TOKENS else None
+
+
+MAX_THOUGHT = 20_000
+"""Characters of a thought that are kept; the middle of a longer one is left out."""
+
+NOT_ALIGNED = (
+    "the log-probabilities of this model cover what it thought, and those of its answer cannot be "
+    "told apart from them"
+)
+
+_NAMES = r"(?:seed:)?think(?:ing)?|thought"
+_TAG = lazy_pattern(
+    rf"(?P<open><(?:{_NAMES})>|\[THINK\]|◁think▷)|</(?:{_NAMES})>|\[/THINK\]|◁/think▷",
+    re.IGNORECASE,
+)
+# <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>4<|return|>
+_FINAL = lazy_pattern(
+    r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>"
+)
+_CHANNEL = lazy_pattern(
+    r"\A\s*(?:<\|start\|>assistant\s*)?<\|channel\|>\s*(?:analysis|commentary)\b"
+)
+_MARK = lazy_pattern(r"<\|[a-z]{1,20}\|>")
+# analysisThe user wants ...assistantfinal4: the same where the server leaves special tokens out
+_BARE_CHANNEL = lazy_pattern(r"\A\s*analysis(?=\S)(?P<thought>.*?)assistantfinal", re.DOTALL)
+_END_OF_TEXT = lazy_pattern(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>)?\s*")
+
+
+def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:
+    """Return the thought in a text, `None` if there is none, and the answer without it."""
+    # nearly every answer ends here, so this is no loop
+    signs = "hink" in text or "HINK" in text or "hought" in text
+    if not (signs or "<|channel|>" in text or "assistantfinal" in text):
+        return None, text
+    thought, answer = _split_channels(text)
+    if thought is not None:
+        return thought, answer
+    tags = list(_TAG.finditer(text))
+    if tags and prompt is not None:
+        known = prompt.text.lower()
+        tags = [tag for tag in tags if tag[0].lower() not in known or _is_at_edge(tag)]
+    return _split_at(tags, text) if tags else (None, text)
+
+
+def _split_at(tags: Sequence[re.Match[str]], text: str) -> tuple[str | None, str]:
+    start, opened = 0, -1
+    blocks: list[tuple[int, int]] = []
+    for tag in tags:
+        if tag["open"]:
+            opened = tag.start() if opened < 0 else opened
+        elif opened < 0:
+            start, blocks = tag.end(), []
+        else:
+            blocks.append((opened, tag.end()))
+            opened = -1
+    if opened >= 0 and not _outside(text[:opened], start, blocks).strip():
+        blocks.append((opened, len(text)))
+    if not start and not blocks:
+        return None, text
+    thoughts = (text[first:last] for first, last in [(0, start), *blocks])
+    thought = "\n".join(_TAG.sub("", part).strip() for part in thoughts)
+    return thought.strip(), _outside(text, start, blocks).lstrip()
+
+
+def _outside(text: str, start: int, blocks: Iterable[tuple[int, int]]) -> str:
+    """Return the text from `start` on without the blocks."""
+    parts = []
+    for first, last in blocks:
+        parts.append(text[start:first])
+        start = last
+    return "".join([*parts, text[start:]])
+
+
+def _is_at_edge(tag: re.Match[str]) -> bool:
+    """Whether a tag begins or ends a line."""
+    before = tag.string[: tag.start()].rpartition("\n")[2]
+    after = tag.string[tag.end() :].partition("\n")[0]
+    return not before.strip() or not after.strip()
+
+
+def _split_channels(text: str) -> tuple[str | None, str]:
+    """Split what gpt-oss writes, if the server shows it as it is."""
+    if "<|channel|>" in text:
+        finals = list(_FINAL.finditer(text))
+        if finals:
+            answer = _MARK.split(text[finals[-1].end() :], 1)[0]
+            return _MARK.sub(" ", text[: finals[-1].start()]).strip(), answer.lstrip()
+        if _CHANNEL.match(text):
+            return _MARK.sub(" ", text).strip(), ""
+    bare = _BARE_CHANNEL.match(text)
+    return (None, text) if bare is None else (bare["thought"].strip(), text[bare.end() :].lstrip())
+
+
+def cut_middle(thought: str) -> str:
+    """Return a thought with its middle left out if it is longer than `MAX_THOUGHT`."""
+    if len(thought) <= MAX_THOUGHT:
+        return thought
+    mark = f"\n[... {len(thought) - MAX_THOUGHT:,} characters or more left out ...]\n"
+    half = (MAX_THOUGHT - len(mark)) // 2
+    return thought[:half] + mark + thought[-half:]
+
+
+def satisfies(text: str, schema: Json) -> bool:
+    """Whether a text is JSON as a whole, and satisfies a schema."""
+    # imported here: few answers need it
+    from jsonschema.exceptions import SchemaError, ValidationError
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    try:
+        # a registry of its own, for the default one would fetch what a schema refers to
+        validator_for(schema)(schema, registry=Registry()).validate(orjson.loads(text))
+    except (ValueError, ValidationError, SchemaError, Unresolvable):
+        return False
+    return True
+
+
+class ParsedAnswer(NamedTuple):
+    """What a model said, apart from its log-probabilities."""
+
+    text: str
+    thought: str | None
+    finish: FinishReason
+    from_thought: bool = False
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the model came to its limit of tokens before it answered anything."""
+        return self.finish == "length" and not self.text
+
+    def sample(self, logprobs: tuple[TokenLogprob, ...] | None = None) -> Sample:
+        """Return it as a sample with the log-probabilities of its tokens."""
+        fields: dict[str, Any] = {
+            "text": self.text,
+            "finish_reason": self.finish,
+            "logprobs": logprobs,
+        }
+        if self.thought is not None:
+            fields["thought"] = self.thought
+        if self.from_thought:
+            fields["from_thought"] = True
+        return Sample(**fields)
+
+
+def read_answer(
+    text: str | None, thought: str | None, finish: FinishReason, request: Prompted, usage: Usage
+) -> ParsedAnswer | None:
+    """Return what an answer says without its thought, or `None` if it has no text.
+
+    A blank text without a token is none: servers send it in place of an answer that failed.
+    """
+    inside, answer = split_thought(text, request) if text else (None, "")
+    has_thought = thought is not None or inside is not None
+    if inside:
+        thought = f"{thought}\n{inside}" if thought else inside
+    if has_thought:
+        answer = answer.lstrip()
+    kept = cut_middle(thought) if thought else None
+    is_empty = text is None or not (answer.strip() or has_thought or usage.completion_tokens)
+    if answer.strip() or finish not in ("stop", "length"):
+        return None if is_empty else ParsedAnswer(answer, kept, finish)
+    schema = request.json_schema if isinstance(request, Request) else None
+    # Some servers bind the thought, in place of the answer, to the schema.
+    if schema is not None and thought and satisfies(thought, schema):
+        return ParsedAnswer(thought.strip(), None, finish, from_thought=True)
+    if finish == "length" or has_thought or usage.reasoning_tokens:
+        return ParsedAnswer("", kept, "length")
+    return None if is_empty else ParsedAnswer(answer, None, finish)
+
+
+def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
+    """Return where the tokens of an answer stand among those of thought and answer."""
+    stripped = answer.strip()
+    last = len(tokens) if stripped else 0
+    while last and _END_OF_TEXT.fullmatch(tokens[last - 1]):
+        last -= 1
+    length = 0
+    for first in reversed(range(last)):
+        length += len(tokens[first])
+        if length < len(stripped):
+            continue
+        joined = "".join(tokens[first:last]).strip()
+        if joined == stripped:
+            return slice(first, last)
+        if len(joined) >= len(stripped):
+            break
+    # Tokens that are parts of characters do not join to the text: then the tag tells.
+    return _behind_tag(tokens, last) if stripped else slice(0, 0)
+
+
+def _behind_tag(tokens: Sequence[str], last: int) -> slice:
+    joined = "".join(tokens)
+    ends = [tag.end() for tag in _TAG.finditer(joined) if not tag["open"]]
+    ends += [mark.end() for mark in _FINAL.finditer(joined)]
+    starts = accumulate(map(len, tokens), initial=0)
+    behind = (
+        index
+        for index, start in zip(range(last), starts, strict=False)
+        if ends and start >= max(ends) and tokens[index].strip()
+    )
+    first = next(behind, None)
+    if first is None:
+        raise CapabilityError(NOT_ALIGNED)
+    return slice(first, last)
+
+
+class SplitThoughts(Wrapper):
+    """Takes thoughts off the answers of models that leave them in the text.
+
+    Where a template opens the tag, a thought that is cut holds none. So a text that is cut without
+    any thought, of a model that has shown one before, is taken for a thought. With `keep=False`
+    thoughts are forgotten.
+    """
+
+    def __init__(self, wrapped: Model, *, keep: bool = True) -> None:
+        super().__init__(wrapped)
+        self._keep, self._shows_thoughts = keep, False
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Answer with the thought of every sample apart from its text."""
+        response = await call(request)
+        if not isinstance(response, Response) or not isinstance(request, Prompted):
+            return response
+        samples = tuple(
+            _without_thought(sample, request, response.usage) for sample in response.samples
+        )
+        if self._shows_thoughts and not response.usage.reasoning_tokens:
+            samples = tuple(map(_as_cut_thought, samples))
+        elif any(sample.thought for sample in samples):
+            self._shows_thoughts = True
+        if not self._keep:
+            samples = tuple(sample.model_copy(update={"thought": None}) for sample in samples)
+        changed = any(new is not old for new, old in zip(samples, response.samples, strict=True))
+        return response.model_copy(update={"samples": samples}) if changed else response
+
+
+def _as_cut_thought(sample: Sample) -> Sample:
+    if sample.finish_reason != "length" or sample.thought is not None or not sample.text:
+        return sample
+    logprobs = None if sample.logprobs is None else ()
+    update = {"text": "", "thought": cut_middle(sample.text), "logprobs": logprobs}
+    return sample.model_copy(update=update)
+
+
+def _without_thought(sample: Sample, request: Prompted, usage: Usage) -> Sample:
+    if sample.thought is not None or split_thought(sample.text, request)[0] is None:
+        return sample
+    answer = read_answer(sample.text, None, sample.finish_reason, request, usage)
+    assert answer is not None  # there is a text
+    logprobs = sample.logprobs
+    if logprobs is not None:
+        logprobs = logprobs[answer_tokens([token.token for token in logprobs], answer.text)]
+    return answer.sample(logprobs)
+
+
+def read_parts(content: Any) -> tuple[str | None, str | None]:
+    """Return the text and the thought in an answer's content, each `None` if there is none."""
+    if content is None or type(content) is str:
+        return content, None
+    if isinstance(content, str | bytes | Mapping) or not isinstance(content, Sequence):
+        raise TypeError(f"the content is a {type(content).__name__}")
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif part.get("thought") is True or part.get("type") in _THOUGHTS:
+            thoughts.append(_thought_in(part))
+        elif part.get("type", "text") in _TEXTS and "text" in part:
+            texts.append(part["text"])
+    thought = "\n".join(filter(None, thoughts)) if thoughts else None
+    return ("".join(texts) if texts else None), thought
+
+
+_TEXTS = ("text", "output_text")
+_THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
+_FIELDS = ("reasoning", "reasoning_content", "thinking", "reasoning_details", "thinking_blocks")
+"""Fields of a message that servers put a thought into, in order; several may hold the same one."""
+_INNER = ("thinking", "reasoning", "reasoning_content", "text", "summary", "content")
+
+
+def thought_beside(message: Mapping[str, Any]) -> str | None:
+    """Return the thought in a field of its own beside a message's content, if there is one."""
+    if not message.keys().isdisjoint(_FIELDS):
+        for name in _FIELDS:
+            if (value := message.get(name)) and (thought := _thought_in(value)):
+                return thought
+    return None
+
+
+def _thought_in(value: Any, depth: int = 4) -> str:
+    """Return the text of a thought, which may lie in parts of parts."""
+    if not value or isinstance(value, str):
+        return value or ""
+    if isinstance(value, Mapping) and depth:
+        inner = (_thought_in(value.get(name), depth - 1) for name in _INNER)
+        return next(filter(None, inner), "")
+    if isinstance(value, list | tuple) and depth:
+        return "\n".join(filter(None, (_thought_in(part, depth - 1) for part in value)))
+    return ""

@@ -1,0 +1,649 @@
+"""What the fields of a row mean: aliases, field maps, flat columns, and the `Example` they make.
+
+Knows rows as mappings and nothing of where they stand; complaints are `FieldError`, which names the
+field only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.conversation import CONVERSATION_CHARS
+from textassay.runtime.data.cells import (
+    KEYED,
+    Decimal,
+    FieldError,
+    advice,
+    cell_from_text,
+    finite,
+    json_cell,
+    to_json_value,
+)
+from textassay.runtime.data.exports import ExportRow, reader_for
+from textassay.runtime.data.material import (
+    GENERIC,
+    IN_META,
+    JOINED,
+    MATERIAL,
+    NAMES,
+    OTHER_OUTPUT,
+    OTHER_SYSTEM,
+    assemble,
+    has_value,
+    how_to_map,
+    is_running_text,
+    is_shown,
+    meaning_of,
+    refuse_images_as_text,
+    unread_names,
+)
+from textassay.runtime.data.preferences import PreferenceReader
+from textassay.runtime.data.ratings import RATERS, SAMPLING_PROBABILITY, LabelReader
+from textassay.runtime.errors import DataError
+from textassay.runtime.images import ImageReader, as_texts
+from textassay.runtime.labels import majority
+from textassay.runtime.messages import Example, content_id
+from textassay.runtime.rubric import read_rubric
+
+_MAX_LAYOUTS = 256
+_NUMBERS = frozenset({int, float})
+_LISTS = frozenset({list, dict})
+_TYPED = frozenset({"messages", "images", "tools", "tools_called"})
+_GIVE_OUTPUT = frozenset({"output", "messages", "source"})
+"""Fields of which one must be there: an answer may stand at the end of messages."""
+_READ_IN_META = frozenset({*IN_META, *RATERS, "raters", SAMPLING_PROBABILITY})
+"""Columns that commands read from `meta`, so that nobody need be told of them."""
+_EXPORTED = "\0exported"
+"""Marks the keys of a row that was put into our names."""
+
+
+@dataclass(frozen=True)
+class _ColumnLayout:
+    """Where the values of rows with the same keys go."""
+
+    whole: tuple[tuple[str, str], ...]
+    """Key of the row and the field it is."""
+    parts: tuple[tuple[str, str, str], ...]
+    """Key of the row, the keyed field it belongs to, and its name in there."""
+    raters: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
+    """Aspect, and the keys that hold one rater's rating each; `None` for a rater who has none
+    here."""
+    further: tuple[tuple[str, str], ...] = ()
+    """Key of the row and the field that it is a part of, beside the key in `whole`."""
+    unseen: tuple[str, ...] = ()
+    """Keys in `meta` that no judge is shown, and that the field map does not send there."""
+    rivals: tuple[tuple[str, str], ...] = ()
+    """Key in `meta` and the field that it means, which another key is: if its text is not shown
+    there, the row is refused."""
+    generic: str | None = None
+    """Key of the output if its name, such as `text`, is often that of something else."""
+    has_material: bool = False
+    """Whether there are passages, messages, images or tools, which have to be put together."""
+    export: Callable[[ExportRow], ExportRow] | None = None
+    """Puts the row into our names first, if another tool wrote it."""
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """The keys of images."""
+        return tuple(key for key, name in (*self.whole, *self.further) if name == "images")
+
+    @cached_property
+    def key_of(self) -> dict[str, str]:
+        """The key of each field of `whole`."""
+        return {name: key for key, name in self.whole}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The fields of `whole`."""
+        return tuple(name for _, name in self.whole)
+
+    @cached_property
+    def is_pair(self) -> bool:
+        """Whether there are two texts to compare, so that ratings are preferences."""
+        return any((name, part) == ("meta", OTHER_OUTPUT) for _, name, part in self.parts)
+
+    @cached_property
+    def values(self) -> Callable[[Mapping[str, Any]], Iterable[Any]]:
+        """Returns the values of a row that are the fields of `whole`."""
+        keys = [key for key, _ in self.whole]
+        return itemgetter(*keys) if len(keys) > 1 else lambda row: [row[key] for key in keys]
+
+    @cached_property
+    def meanings(self) -> tuple[tuple[str, str], ...]:
+        """Every key, and what text in it is read as: a field, or `NAME.` for one entry of one."""
+        return (
+            *self.whole,
+            *self.further,
+            *((key, "human.") for _, keys in self.raters for key in keys if key is not None),
+            *((key, f"{name}.") for key, name, _ in self.parts),
+        )
+
+
+@dataclass(frozen=True)
+class _ColumnClaims:
+    """What the columns of a row mean."""
+
+    fields: dict[str, tuple[int, str]]
+    """The rank and the key of each field."""
+    further: list[tuple[str, str]]
+    """Key and field of further parts of a field, such as a second column of passages."""
+    meta: dict[str, str]
+    """Keys that are kept in `meta`, and the field that each means, if any."""
+
+
+_INSIDE = "[]."
+"""Between the name of a field and that of what its messages hold."""
+
+
+def is_inside(name: str) -> bool:
+    """Return whether a name in `FieldReader.unseen` is that of a field of messages."""
+    return _INSIDE in name
+
+
+_RANK_OF_TEXT = meaning_of("text")[1]
+
+
+class FieldReader:
+    """Makes examples of rows.
+
+    Attributes:
+        seen: Keys of the field map that occurred in a row so far.
+        unseen: Fields that no judge is shown, and how many rows have them; those inside messages
+            are called `messages[].NAME`.
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[str, str] | None = None,
+        *,
+        needs_output: bool = True,
+        conversation_chars: int = CONVERSATION_CHARS,
+        labels: LabelReader | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self.fields = {
+            theirs: IN_META.get(ours, ours) for theirs, ours in dict(fields or {}).items()
+        }
+        self.seen: set[str] = set()
+        self.unseen: Counter[str] = Counter()
+        self._needs_output, self._chars = needs_output, conversation_chars
+        self._labels, self._folder = labels or LabelReader(), folder
+        self._preferences = PreferenceReader()
+        self._layouts: dict[tuple[str, ...], _ColumnLayout] = {}
+        # Columns of single raters by aspect, in order of appearance: a rater keeps the place of the
+        # first row in rows with other keys.
+        self._columns: dict[str, dict[str, None]] = {}
+        for theirs, ours in self.fields.items():
+            field, dot, part = ours.partition(".")
+            if (field not in NAMES) if not dot else (field not in KEYED or not part):
+                swapped = f"; did you mean {{{ours!r}: {theirs!r}}}?" if theirs in NAMES else ""
+                raise DataError(
+                    f"field map: {theirs!r} leads to {ours!r}, which is not a field; fields:"
+                    f" {', '.join((*NAMES, *IN_META))}, human.NAME, metrics.NAME, annotators.NAME,"
+                    f" meta.NAME, rater{swapped}"
+                )
+
+    def example(
+        self,
+        row: Any,
+        *,
+        decimal: Decimal | None = None,
+        is_plain: bool = False,
+    ) -> Example:
+        """Return what a row stands for; an `Example`, which may be a copy, is checked."""
+        if isinstance(row, Example):
+            return _check_copy(row)
+        # the exact type first: asking an abstract class takes longer than reading a field
+        if type(row) is not dict and not isinstance(row, Mapping):
+            raise FieldError(None, f"is {_kind(row)}, not an object with fields")
+        layout = self._layouts.get(tuple(row)) or self._layout(row)
+        for key in layout.images:  # tables in memory hold their bytes
+            row = {**row, key: as_texts(row[key])}
+        if not is_plain:
+            row = {key: json_cell(key, row[key]) for key in row}
+        if layout.export is not None:
+            row = layout.export(row)
+            layout = self._layouts.get((_EXPORTED, *row)) or self._layout(row, exported=True)
+        if self._labels.missing:
+            row = {key: self._unless_missing(row[key], name) for key, name in layout.meanings}
+        if decimal:
+            is_label = self._is_rating if layout.is_pair else self._labels.are_known
+            row = {
+                key: cell_from_text(key, name, value, is_label, decimal)
+                if isinstance(value := row[key], str)
+                else value
+                for key, name in layout.meanings
+            }
+        fields: dict[str, Any] = dict(zip(layout.names, layout.values(row), strict=True))
+        if None in fields.values():
+            fields = {name: value for name, value in fields.items() if value is not None}
+        get = fields.get
+        if (
+            layout.has_material
+            or type(get("source")) in _LISTS
+            or type(get("context")) in _LISTS
+            or type(get("output")) in _LISTS
+        ):
+            further = [(key, name, row[key]) for key, name in layout.further]
+            images = ImageReader(self._folder)
+            fields = assemble(fields, further, layout.key_of, self._chars, images)
+        refuse_images_as_text(fields, layout.key_of, self._folder)
+        if "rubric" in fields:
+            self._read_rubric(fields, _key_of("rubric", layout))
+        if self._needs_output:
+            self._check_unseen(row, layout, fields)
+        for aspect, columns in layout.raters:
+            ratings = tuple(None if key is None else row[key] for key in columns)
+            if any(rating is not None for rating in ratings):
+                fields.setdefault("annotators", {})[aspect] = ratings
+        if layout.parts:
+            _add_parts(fields, layout, row)
+        if not self._needs_output:
+            fields.setdefault("output", "")
+        elif "output" not in fields and "output" not in layout.names:
+            raise _no_output(tuple(row))
+        if layout.is_pair:
+            self._read_preferences(fields, layout)
+        return _validate(fields, layout, self._labels)
+
+    def _is_rating(self, text: str) -> bool:
+        """Return whether a cell of a comparison is no number."""
+        return finite(text.replace(",", ".")) is None or self._labels.are_known(text)
+
+    def _read_preferences(self, fields: dict[str, Any], layout: _ColumnLayout) -> None:
+        """Read ratings of two texts as preferences, by place or by name."""
+        meta = fields.get("meta") or {}
+        of_other = {part: key for key, name, part in layout.parts if name == "meta"}
+        sides = {
+            str(name).casefold(): number
+            for name, number in (
+                (fields.get("system"), 1.0), (meta.get(OTHER_SYSTEM), 0.0),
+                (layout.key_of.get("output"), 1.0), (of_other.get(OTHER_OUTPUT), 0.0),
+            )
+            if name
+        }  # fmt: skip
+        for field in ("human", "annotators"):
+            ratings = fields.get(field)
+            if not isinstance(ratings, Mapping):
+                continue
+            read = self._preferences.preference
+            fields[field] = {
+                name: value
+                if name in self._labels.declared
+                else [read(name, one, sides) for one in value]
+                if isinstance(value, list | tuple)
+                else read(name, value, sides)
+                for name, value in ratings.items()
+            }
+
+    def _unless_missing(self, value: Any, name: str) -> Any:
+        """Return a value, or `None` for a mark of a missing one: what is judged is never one."""
+        if name in ("id", "output", "meta", "meta."):
+            return value
+        is_rating = name.endswith(".")
+        return None if self._labels.is_missing(value, is_rating=is_rating) else value
+
+    def _check_unseen(
+        self, row: Mapping[str, Any], layout: _ColumnLayout, fields: Mapping[str, Any]
+    ) -> None:
+        """Count what no judge is shown, and refuse what one was meant to see."""
+        for key in layout.unseen:
+            if has_value(row[key]):
+                self.unseen[key] += 1
+        for key, target in layout.rivals:
+            if not is_shown(row[key], fields):
+                taken = layout.key_of.get(target, target)
+                raise FieldError(
+                    key,
+                    f"means {target!r}, and so does {taken!r}; say what it is, such as"
+                    f' fields={{"{key}": "context"}}, or leave it out: fields={{"{key}": "meta"}}',
+                )
+        if layout.generic is not None:
+            others = [key for key in layout.unseen if is_running_text(row[key])]
+            if others:
+                raise _unclear_output(layout.generic, others[0])
+        if "messages" in fields:
+            for name in ("messages", "source", "output"):
+                place = layout.key_of.get(name)
+                for inner in unread_names(row[place]) if place is not None else ():
+                    self.unseen[f"{place}{_INSIDE}{inner}"] += 1
+
+    def _read_rubric(self, fields: dict[str, Any], key: str) -> None:
+        given = fields.pop("rubric")
+        # what Ragas calls so says what each rating means
+        if isinstance(given, Mapping):
+            meta = fields.get("meta")
+            fields["meta"] = {**(meta if isinstance(meta, Mapping) else {}), key: given}
+            self.unseen[key] += 1
+            return
+        try:
+            fields["rubric"] = read_rubric(given)
+        except ValueError as error:
+            raise FieldError(key, str(error)) from None
+
+    def unused(self) -> set[str]:
+        """Return the keys of the field map that no row had so far."""
+        return self.fields.keys() - self.seen
+
+    def gives_id(self, row: Any) -> bool:
+        """Return whether the row has an id of its own."""
+        if isinstance(row, Example):
+            texts = row.model_dump(exclude={"id"})
+            sparse = {name: value for name, value in texts.items() if value}
+            listed = {**sparse, "references": list(row.references)}
+            return row.id not in {content_id(texts), content_id(sparse), content_id(listed)}
+        layout = self._layout(row)
+        if layout.export is not None:
+            row = layout.export(row)
+            layout = self._layout(row, exported=True)
+        return any(name == "id" and row[key] not in (None, "") for key, name in layout.whole)
+
+    def _layout(self, row: Mapping[Any, Any], *, exported: bool = False) -> _ColumnLayout:
+        keys = (_EXPORTED, *row) if exported else tuple(row)
+        # Rows of a file mostly have the same keys, so aliases are resolved once rather than per
+        # row.
+        layout = self._layouts.get(keys)
+        if layout is None:
+            # Rows with random keys must not fill the memory.
+            if len(self._layouts) >= _MAX_LAYOUTS:
+                self._layouts.clear()
+            layout = self._layouts[keys] = self._laid_out(tuple(row), exported=exported)
+        return layout
+
+    def _laid_out(self, keys: Sequence[Any], *, exported: bool) -> _ColumnLayout:
+        for key in keys:
+            if not isinstance(key, str):
+                raise FieldError(None, f"has the field name {key!r}, which is not text")
+        export = None if exported else reader_for(frozenset(keys) - self.fields.keys())
+        if export is not None:
+            return _ColumnLayout((), (), export=export)
+        raters = self._raters(keys)
+        of_raters = {key for group in raters.values() for key in group}
+        claimed = self._claims([key for key in keys if key not in of_raters])
+        claims, meta = claimed.fields, claimed.meta
+        self.seen.update(key for key in keys if key in self.fields)
+        if self._needs_output and claims.keys().isdisjoint(_GIVE_OUTPUT):
+            raise _no_output(keys)
+        whole = tuple((key, target) for target, (_, key) in claims.items() if "." not in target)
+        parts = tuple(
+            (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
+        )
+        in_meta = tuple((key, "meta", key) for key in meta)
+        rank, output = claims.get("output", (0, ""))
+        is_generic = rank > 0 and meaning_of(output)[1] >= meaning_of(GENERIC[0])[1]
+        return _ColumnLayout(
+            whole,
+            (*parts, *in_meta),  # type: ignore[arg-type]
+            tuple(raters.items()),
+            tuple(claimed.further),
+            tuple(
+                key
+                for key, target in meta.items()
+                if key not in _READ_IN_META and target not in MATERIAL
+            ),
+            tuple((key, target) for key, target in meta.items() if target in MATERIAL),
+            output if is_generic else None,
+            bool(claimed.further) or not claims.keys().isdisjoint(_TYPED),
+        )
+
+    def fixed_columns(self, keys: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns of the output and its system: the same for all who rate a text."""
+        claims = self._claims(keys).fields
+        return tuple(claims[field][1] for field in ("output", "system") if field in claims)
+
+    def _claims(self, keys: Sequence[str]) -> _ColumnClaims:
+        """Return which column stands for each field.
+
+        Several columns may mean one field: the clearest name wins, equals are refused, and losers
+        are kept in `meta`, so that nothing of the data is lost. All passages are taken.
+        """
+        claims: dict[str, tuple[int, str]] = {}
+        further: list[tuple[str, str]] = []
+        meta: dict[str, str] = {}
+        for key in keys:
+            target, rank = self._target(key)
+            if target == "passages":
+                target = "context"
+            rival = claims.get(target)
+            if target == "":
+                meta[key] = ""
+            elif target in JOINED and rival is not None:
+                further.append((key, target))
+            elif rival is None or rank < rival[0]:
+                claims[target] = (rank, key)
+                if rival is not None:
+                    meta[rival[1]] = target
+            elif rank > rival[0] or not self._needs_output:
+                meta[key] = target
+            else:
+                raise FieldError(
+                    key,
+                    f"means {target!r}, and so does {rival[1]!r}; choose one, such as"
+                    f' fields={{"{key}": "{target}"}}',
+                )
+        # a text beside its summary is what was summarized
+        text = next((key for key in meta if meaning_of(key)[1] == _RANK_OF_TEXT), None)
+        if text is not None and claims.keys().isdisjoint(("source", "messages")):
+            del meta[text]
+            claims["source"] = (_RANK_OF_TEXT, text)
+        return _ColumnClaims(claims, further, meta)
+
+    def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str | None, ...]]:
+        """Return the columns of single raters by aspect, `None` for those that are not there."""
+        by_aspect: dict[str, list[str]] = {}
+        mapped: dict[str, list[str]] = {}
+        for key in keys:
+            ours = self.fields.get(key)
+            if ours is not None:
+                mapped.setdefault(ours, []).append(key)
+                continue
+            field, _, rest = key.partition(".")
+            aspect, dot, rater = rest.rpartition(".")
+            if field == "annotators" and dot and aspect and rater:
+                by_aspect.setdefault(aspect, []).append(key)
+        all_mapped = list(self.fields.values())
+        for ours, group in mapped.items():
+            field, _, aspect = ours.partition(".")
+            if field == "annotators" and aspect and all_mapped.count(ours) > 1:
+                by_aspect.setdefault(aspect, []).extend(group)
+        for aspect, group in by_aspect.items():
+            self._columns.setdefault(aspect, {}).update(dict.fromkeys(group))
+        return {
+            aspect: tuple(key if key in group else None for key in self._columns[aspect])
+            for aspect, group in by_aspect.items()
+        }
+
+    def rater_names(self, aspect: str) -> tuple[str, ...]:
+        """Return what the columns of an aspect's raters are called, in order of the raters."""
+        names = self._columns.get(aspect, {})
+        return tuple(name.removeprefix(f"annotators.{aspect}.") for name in names)
+
+    def _target(self, key: str) -> tuple[str, int]:
+        """Return what a key means, or `""`, and its rank: 0 for the map, 1 for its own name."""
+        if key in self.fields:
+            ours = self.fields[key]
+            return (f"meta.{key}" if ours == "meta" else ours), 0
+        field, dot, part = key.partition(".")
+        if dot and part and field in KEYED and field != "meta":
+            return key, 1
+        return meaning_of(key)
+
+
+def _unclear_output(generic: str, other: str) -> FieldError:
+    field = "source" if meaning_of(generic)[1] == _RANK_OF_TEXT else "references"
+    return FieldError(
+        generic,
+        f"may be the output, and so may {other!r}; say which is judged:"
+        f' fields={{"{other}": "output", "{generic}": "{field}"}}, or'
+        f' fields={{"{generic}": "output"}}',
+    )
+
+
+def _no_output(keys: Sequence[str]) -> FieldError:
+    known = ", ".join(keys[:12]) or "none"
+    return FieldError(
+        "output",
+        f"is missing; fields: {known}; rename one to 'output', or map it: "
+        'fields={"NAME": "output"}',
+    )
+
+
+def _add_parts(fields: dict[str, Any], layout: _ColumnLayout, row: Mapping[str, Any]) -> None:
+    """Add the cells that are one entry of a field, such as `human.fluency`."""
+    ours: set[str] = set()
+    for key, name, part in layout.parts:
+        value = row[key]
+        # A null in a column of ratings says that there is none; in `meta` it is kept as it is.
+        if value is None and name != "meta":
+            continue
+        parts = fields.get(name)
+        if name not in ours:  # a copy is added to: the row is the caller's
+            parts = dict(parts) if isinstance(parts, Mapping) else {} if parts is None else parts
+            fields[name] = parts
+            ours.add(name)
+        if not isinstance(parts, dict):
+            raise FieldError(name, f"is {_kind(parts)}, not an object with names and values")
+        # `human: {"fluency": 4}` beside a column `human.fluency`: neither can be preferred in
+        # silence.
+        if part in parts:
+            raise FieldError(key, f"is in {name!r} as well; keep one of the two")
+        parts[part] = value
+
+
+def with_means(example: Example, labels: LabelReader) -> Example:
+    """Return the example with its annotators' mean for each aspect without a human rating.
+
+    Of labels without an order, it is the one that most of them gave.
+    """
+    if not example.annotators:
+        return example
+    voted = labels.voted
+    means = {
+        aspect: majority(given) if aspect in voted else math.fsum(given) / len(given)
+        for aspect, ratings in example.annotators.items()
+        if example.human.get(aspect) is None
+        and (given := [rating for rating in ratings if rating is not None])
+    }
+    return example.model_copy(update={"human": {**example.human, **means}}) if means else example
+
+
+_COPIED = ("id", "output", "source", "context", "system", "group", "references", *KEYED)
+"""Fields that are checked again in a copy."""
+
+
+def _check_copy(example: Example) -> Example:
+    """Return an example with plain texts and numbers: copies of examples were never validated."""
+    given = vars(example)
+    try:
+        for name in KEYED:  # says more of NaN than pydantic does
+            to_json_value(given[name])
+        found = vars(Example.model_validate({name: given[name] for name in _COPIED}))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise FieldError(where, _problem(first["type"], first["input"], first["msg"])) from None
+    except ValueError as error:
+        raise FieldError(name, str(error)) from None
+    if given["id"] is None:
+        raise FieldError("id", "should be text, not None")
+    return example.model_copy(update={name: found[name] for name in ("references", *KEYED)})
+
+
+def _validate(fields: dict[str, Any], layout: _ColumnLayout, labels: LabelReader) -> Example:
+    if not _NUMBERS.isdisjoint(map(type, fields.values())):
+        for name in ("id", "system", "group"):
+            value = fields.get(name)
+            # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
+            if type(value) is int or (type(value) is float and value.is_integer()):
+                fields[name] = str(int(value))
+    for name in ("annotators", "metrics", "human"):
+        values = fields.get(name)
+        if isinstance(values, dict):
+            if name == "human" and (single := fields.get("annotators")):
+                values = _without_means(values, single, labels)
+            fields[name] = labels.numbers(name, values)
+    references = fields.get("references")
+    if isinstance(references, str):
+        fields["references"] = (references,)
+    elif isinstance(references, list):
+        fields["references"] = tuple(references)
+    if "output" not in fields:
+        raise FieldError(
+            _key_of("output", layout),
+            "is missing; an example needs an output, which may be empty text",
+        )
+    if "id" not in fields:
+        fields["id"] = content_id(fields)
+    # An empty text says no more than an empty cell: rows with it have no source in common.
+    for name in ("system", "group"):
+        value = fields.get(name)
+        if type(value) is str and not value.strip():
+            del fields[name]
+    try:
+        return Example(**fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name, *inside = map(str, first["loc"])
+        path = ".".join([_key_of(name, layout, inside), *inside])
+        problem = _problem(first["type"], first["input"], first["msg"])
+        if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
+            problem += "; a task names the labels of an aspect"
+        raise FieldError(path, f"{problem}{how_to_map(_key_of(name, layout))}") from None
+
+
+def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> dict[str, Any]:
+    """Return ratings without means of numerals, which `with_means` makes again of positions."""
+    return {
+        name: mean
+        for name, mean in human.items()
+        if not labels.has_numerals(name) or not any(one is not None for one in single.get(name, ()))
+    }
+
+
+def _key_of(name: str, layout: _ColumnLayout, inside: list[str] | None = None) -> str:
+    """Return the row's own name for a field; a column such as `human.x` is taken off `inside`."""
+    for key, ours in layout.whole:
+        if ours == name:
+            return key
+    for key, ours, part in layout.parts:
+        if inside and (ours, part) == (name, inside[0]):
+            inside.pop(0)
+            return key
+    return name
+
+
+def _problem(kind: str, value: Any, reason: str) -> str:
+    expected = {
+        "string_type": "should be text",
+        "float_type": "should be a number",
+        "finite_number": "should be a finite number (null if it is missing)",
+        "dict_type": "should be an object with names and values",
+        "tuple_type": "should be a list",
+        "string_too_short": "should not be empty (leave it out if there is none)",
+    }.get(kind, reason)
+    if kind == "string_too_short":
+        return expected
+    is_mark = kind == "float_type" and isinstance(value, str)
+    return f"{expected}, not {short_repr(value)}{advice(value) if is_mark else ''}"
+
+
+def _kind(value: Any) -> str:
+    names = {
+        list: "a list",
+        str: "text",
+        int: "a number",
+        float: "a number",
+        bool: "a boolean",
+        type(None): "null",
+    }
+    return names.get(type(value), f"{type(value).__name__}")

@@ -1,0 +1,508 @@
+"""Files and tables as streams of rows, and what their cells say.
+
+JSON Lines, JSON, CSV, parquet, workbooks, data frames, arrow tables and plain iterables; errors
+name file and line. Knows nothing of what cells and fields mean.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import os
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import orjson
+from pydantic import BaseModel
+
+from textassay.lazy import lazy_pattern
+from textassay.runtime.chat_formats import short_repr
+from textassay.runtime.data.cells import Decimal, to_json_value
+from textassay.runtime.errors import DataError
+
+Numbered = tuple[int, Any]
+"""A row and where it stands, counted from 1."""
+
+
+class RowSource(ABC):
+    """Rows that can be gone through more than once."""
+
+    name: str
+    """What errors call it."""
+    unit: Literal["line", "row"] = "row"
+    """What rows are counted in."""
+    is_plain = False
+    """Whether every value is known to be what JSON can hold."""
+    decimal: Decimal | None = None
+    """Decimal mark of the numbers that cells hold as text.
+
+    `None` where no number, list or object is written as text.
+    """
+
+    @abstractmethod
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows, from the start."""
+
+    def state(self) -> object:
+        """Return something that changes when the rows may have; nothing for rows in memory."""
+        return None
+
+    def error(self, number: int, problem: object) -> DataError:
+        """Return what is wrong with a row, which may be one of its fields."""
+        joint = ", " if str(problem).startswith("field") else ": "
+        return DataError(f"{self.name}, {self.unit} {number}{joint}{problem}")
+
+
+class Rows(RowSource):
+    """Rows in memory, which `start` goes through from the beginning each time."""
+
+    def __init__(
+        self, name: str, start: Callable[[], Iterable[Any]], decimal: Decimal | None = None
+    ) -> None:
+        self.name, self._start, self.decimal = name, start, decimal
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows."""
+        return enumerate(self._start(), start=1)
+
+
+def _with_named_index(frame: Any) -> Any:
+    """Return a pandas data frame with the named levels of its index, such as `id`, as columns."""
+    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    return frame.reset_index(level=named) if named else frame
+
+
+def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a pandas data frame."""
+    columns = list(map(str, frame.columns))
+    # `itertuples` without names keeps columns whose names are no identifiers
+    for cells in frame.itertuples(index=False, name=None):
+        yield dict(zip(columns, cells, strict=True))
+
+
+def _batch_rows(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of arrow's record batches."""
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
+    """Refuse a table in which one of two columns would hide the other."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"{where}: two columns are called {name!r}; rename one")
+        seen.add(name)
+
+
+_BATCH = 256
+"""Rows of a columnar file that are in memory as Python objects at a time."""
+MAX_LINE = 64 * 2**20
+"""Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
+attack."""
+_BOM = b"\xef\xbb\xbf"
+
+
+def open_table(source: Any) -> RowSource:
+    """Return the rows behind a path, a data frame, an arrow table, a data set or an iterable.
+
+    Nothing is read yet, except that an iterator, which can be gone through only once, is drained
+    into a list.
+    """
+    if isinstance(source, str | os.PathLike):
+        return _open_file(Path(source))
+    kind = type(source).__name__
+    # Recognized by their methods, so that neither pandas nor polars nor arrow need be installed;
+    # all of them may have been read from CSV.
+    if hasattr(source, "columns") and hasattr(source, "itertuples"):
+        frame = _with_named_index(source)
+        refuse_duplicate_columns(map(str, frame.columns), kind)
+        return Rows(kind, lambda: _frame_rows(frame), ".")
+    if hasattr(source, "columns") and hasattr(source, "iter_rows"):
+        return Rows(kind, lambda: source.iter_rows(named=True), ".")
+    if hasattr(source, "to_batches") and hasattr(source, "schema"):
+        return Rows(kind, lambda: _batch_rows(source.to_batches(max_chunksize=_BATCH)), ".")
+    if isinstance(source, Mapping):
+        parts = list(source.values())
+        if len(parts) == 1 and hasattr(parts[0], "column_names"):  # a DatasetDict of one split
+            return open_table(parts[0])
+        splits = ", ".join(map(repr, list(source)[:8]))
+        raise DataError(
+            f"{kind}: give a list of examples, or one of its entries ({splits}), not a mapping"
+        )
+    if not isinstance(source, Iterable) or isinstance(source, bytes | BaseModel):
+        hint = "; call collect() first" if hasattr(source, "collect") else ""
+        hint = hint or ("; read it into a list first" if hasattr(source, "__aiter__") else "")
+        raise DataError(
+            f"{kind} contains no rows; give a path, a table, or a list of examples or dicts{hint}"
+        )
+    rows = list(source) if iter(source) is source else source
+    return Rows(kind, lambda: rows)
+
+
+class _TableFile(RowSource):
+    """A regular file."""
+
+    unit: Literal["line", "row"] = "line"
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, str(path)
+
+    def state(self) -> object:
+        """Return size and time of change."""
+        try:
+            status = self.path.stat()
+        except OSError as error:
+            raise DataError(f"{self.name}: cannot be read: {error.strerror}") from error
+        return status.st_size, status.st_mtime_ns
+
+    def _open(self) -> IO[bytes]:
+        if self.path.suffix.lower() == ".gz":
+            # A GzipFile has every method of IO[bytes] that is used here.
+            return gzip.open(self.path, "rb")  # type: ignore[return-value]
+        return self.path.open("rb")
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines as they are, without a byte order mark."""
+        number = 0
+        try:
+            with self._open() as file:
+                # Bounded: a compressed file of kilobytes can unpack to one line of gigabytes.
+                while line := file.readline(MAX_LINE + 1):
+                    number += 1
+                    if len(line) > MAX_LINE:
+                        raise DataError(
+                            f"{self.name}, line {number}: is longer than {MAX_LINE >> 20} MiB; "
+                            "every line is one example"
+                        )
+                    yield number, line if number > 1 else line.removeprefix(_BOM)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(f"{self.name}: damaged gzip after line {number}: {error}") from error
+        except OSError as error:
+            raise DataError(f"{self.name}: cannot be read: {error.strerror or error}") from error
+
+    def _decoded(self, number: int, line: bytes) -> str:
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
+            raise DataError(
+                f"{self.name}, line {number}: is not UTF-8 ({byte}); save the file as UTF-8 (in"
+                " Excel: CSV UTF-8)"
+            ) from None
+
+
+class JsonLines(_TableFile):
+    """One JSON object a line; blank lines are left out."""
+
+    is_plain = True
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield what the lines hold, object or not."""
+        loads = orjson.loads
+        for number, line in self._lines():
+            try:
+                row = loads(line)
+            except orjson.JSONDecodeError as error:
+                if not line.strip():
+                    continue
+                problem = _why_broken(self._decoded(number, line), error, first=number == 1)
+                raise self.error(number, problem) from None
+            yield number, row
+
+
+def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str:
+    """Say why a line is refused: the field if it is a number or a text, or else the place."""
+    try:
+        row = json.loads(line)  # takes NaN and half surrogates, so that they can be found
+    except (ValueError, RecursionError):
+        hint = "; every line must be one whole object"
+        if first and line.lstrip().startswith("["):
+            hint += " (for a file that is one list, use: jq -c '.[]' FILE)"
+        elif first and line.strip() == "{":
+            hint += " (for a file of indented objects, use: jq -c . FILE)"
+        return f"broken JSON: {error.msg} at column {error.colno}{hint}"
+    with suppress(RecursionError):  # nested so deep that only the place is known
+        for path, value in _leaves(row, ""):
+            if isinstance(value, float) and not math.isfinite(value):
+                return (
+                    f"field '{path}': {value!r} is not a finite number; use null if it is missing"
+                )
+            try:
+                to_json_value(value)
+            except ValueError as problem:
+                return f"field '{path}': {problem}"
+    return f"{error.msg} at column {error.colno}"
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            shown_key = (
+                key.encode("ascii", "backslashreplace").decode() if not key.isprintable() else key
+            )
+            yield f"{path}.{shown_key}".lstrip("."), key
+            yield from _leaves(item, f"{path}.{shown_key}".lstrip("."))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{path}.{number}")
+    else:
+        yield path, value
+
+
+_LISTS = (
+    "samples", "testCases", "conversationalTestCases", "test_cases", "test_results", "goldens",
+    "cases", "rows",
+)  # fmt: skip
+"""Where other tools keep the objects of a JSON file: Inspect in `samples`, DeepEval in
+`testCases`, pydantic-evals in `cases`."""
+
+
+def _iter_lists(items: Any) -> Any:
+    """Return the list of a file, or those that an object holds, one after the other."""
+    if not isinstance(items, dict):
+        return items
+    inner = items.get("testRunData", items)  # DeepEval's latest run
+    lists = [inner[key] for key in _LISTS if isinstance(inner.get(key), list)]
+    return [item for one in lists for item in one] if any(lists) else items
+
+
+class JsonList(_TableFile):
+    """One JSON list of objects, or an object that holds it, which is read as a whole."""
+
+    unit = "row"
+    is_plain = True
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the items of the list."""
+        text = b"".join(line for _, line in self._lines())
+        try:
+            items = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise DataError(
+                f"{self.name}, line {error.lineno}: broken JSON: {error.msg} at column"
+                f" {error.colno}"
+            ) from None
+        items = _iter_lists(items)
+        if not isinstance(items, list):
+            raise DataError(
+                f"{self.name}: is not a list of objects; a file with one object per line ends in "
+                ".jsonl"
+            )
+        yield from enumerate(items, start=1)
+
+
+_QUOTED = lazy_pattern(r'"[^"]*(?:"|$)')
+_SEPARATOR = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
+"""The first line of files for Excel, which names what separates the cells."""
+_LONE_RETURN = lazy_pattern(r"(?<=\r)(?!\n)")
+
+
+class Csv(_TableFile):
+    """Values separated by commas, semicolons or tabs, with a header.
+
+    Cells may hold line breaks, rows are named by their first line. Spreadsheets write semicolons
+    where the comma is the decimal mark, so that there numbers may have one.
+    """
+
+    is_plain = True
+
+    def __init__(self, path: Path, delimiter: str | None = None) -> None:
+        super().__init__(path)
+        if delimiter is not None:
+            self._delimiter = delimiter
+
+    @cached_property
+    def _delimiter(self) -> str:
+        first = next((line for line in self._text_lines() if line.strip()), "")
+        if stated := _SEPARATOR.fullmatch(first.strip("\r\n")):
+            return stated[1]
+        header = _QUOTED.sub("", first)
+        return max(",;\t", key=header.count)
+
+    def _text_lines(self) -> Iterator[str]:
+        """Yield the lines, which may end in a carriage return alone, as on old Macs."""
+        for number, line in self._lines():
+            text = self._decoded(number, line)
+            if "\r" in text[:-2]:
+                yield from _LONE_RETURN.split(text)
+            else:
+                yield text
+
+    @property
+    def decimal(self) -> Decimal:  # type: ignore[override]
+        """The decimal mark of numbers."""
+        return "," if self._delimiter == ";" else "."
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows as mappings of text."""
+        # the module's only limit is global, and texts may be long
+        csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+        # Strict: lenient reading turns a stray quotation mark into one cell of a thousand lines.
+        reader = csv.reader(self._text_lines(), delimiter=self._delimiter, strict=True)
+        header: list[str] | None = None
+        start = 1
+        try:
+            for cells in reader:
+                if start == 1 and _SEPARATOR.fullmatch(self._delimiter.join(cells)):
+                    pass
+                elif cells and header is None:
+                    header = [cell.strip() for cell in cells]
+                    refuse_duplicate_columns(header, self.name)
+                elif cells and header is not None:
+                    if len(cells) != len(header):
+                        counts = f"has {len(cells)} cells, but the header has {len(header)}"
+                        advised = f"quote cells that contain {self._delimiter!r}"
+                        raise self.error(start, f"{counts}; {advised}")
+                    yield start, dict(zip(header, cells, strict=True))
+                # A row is named by its first line; cells may hold line breaks.
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise self.error(start, f"broken CSV: {error}") from error
+
+
+class Parquet(_TableFile):
+    """A parquet file, read in small batches."""
+
+    unit = "row"
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows as mappings."""
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError as error:
+            raise DataError(
+                f"{self.name}: parquet needs pyarrow: pip install 'textassay[parquet]'"
+            ) from error
+        try:
+            with pyarrow.parquet.ParquetFile(self.path) as file:
+                refuse_duplicate_columns(file.schema_arrow.names, self.name)
+                yield from enumerate(_batch_rows(file.iter_batches(batch_size=_BATCH)), start=1)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise DataError(
+                f"{self.name}: cannot be read as parquet: {short_repr(str(error))}"
+            ) from error
+
+
+class Xlsx(_TableFile):
+    """The one sheet of a workbook that has cells; its first row with cells is the header.
+
+    Rows have the numbers that the spreadsheet shows. A formula is the value that it had when the
+    workbook was saved.
+    """
+
+    unit = "row"
+    decimal = "."
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows as mappings; empty rows are left out."""
+        try:
+            import openpyxl
+        except ImportError as error:
+            raise DataError(
+                f"{self.name}: .xlsx needs openpyxl: pip install 'textassay[xlsx]'"
+            ) from error
+        try:
+            with closing(openpyxl.load_workbook(self.path, read_only=True, data_only=True)) as book:
+                filled = [sheet for sheet in book.worksheets if any(_fill_rows(sheet))]
+                if len(filled) > 1:
+                    titles = ", ".join(repr(sheet.title) for sheet in filled)
+                    raise DataError(
+                        f"{self.name}: {len(filled)} sheets have cells ({titles}); save the one"
+                        " with the examples as a file of its own"
+                    )
+                for sheet in filled:
+                    # closed with the book, which else stays open for as long as an error is kept
+                    with closing(_fill_rows(sheet)) as rows:
+                        yield from self._name_cells(rows)
+        # a syntax error is what parsers of XML raise
+        except (OSError, KeyError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
+            raise DataError(
+                f"{self.name}: cannot be read as .xlsx: {short_repr(str(error))}"
+            ) from error
+
+    def _name_cells(self, rows: Iterable[tuple[int, Sequence[Any]]]) -> Iterator[Numbered]:
+        header: list[str] | None = None
+        for number, cells in rows:
+            if header is None:
+                header = ["" if cell is None else str(cell).strip() for cell in cells]
+                refuse_duplicate_columns(filter(None, header), self.name)
+                continue
+            for at, cell in enumerate(cells, start=1):
+                if cell is not None and (at > len(header) or not header[at - 1]):
+                    where = f"the cell in column {at}"
+                    raise self.error(
+                        number, f"{where} is in no column that has a name in the first row"
+                    )
+            # a row may end before its last empty cells
+            padded = (*cells, *[None] * (len(header) - len(cells)))
+            yield number, {name: cell for name, cell in zip(header, padded, strict=False) if name}
+
+
+def _fill_rows(sheet: Any) -> Generator[tuple[int, Sequence[Any]]]:
+    for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
+        if any(cell is not None for cell in cells):
+            yield number, cells
+
+
+MAX_NAME = 300
+"""Characters of a path that an error shows."""
+_FORMATS: dict[str, type[_TableFile]] = {
+    ".json": JsonList,
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".csv": Csv,
+    ".parquet": Parquet,
+    ".xlsx": Xlsx,
+}
+_ONCE_PACKED = (".parquet", ".xlsx")
+"""Formats that are packed by themselves, and not read from `.gz`."""
+
+
+def _short_path(path: Path) -> str:
+    """Return a path for an error message, shortened if it is so long that it may be data."""
+    text = str(path)
+    return repr(text) if len(text) <= MAX_NAME else short_repr(text)
+
+
+def _open_file(path: Path) -> RowSource:
+    try:
+        if path.is_dir():
+            inside = ", ".join(
+                sorted(child.name for child in path.iterdir() if _suffix(child) in _FORMATS)[:5]
+            )
+            raise DataError(
+                f"{path}: is a folder; name a file"
+                + (f" in it, such as {inside}" if inside else "")
+            )
+        if not path.is_file():
+            raise DataError(
+                f"{_short_path(path)}: there is no such file"
+                if not path.exists()
+                else f"{path}: is not a file"
+            )
+    except OSError as error:
+        raise DataError(f"{_short_path(path)}: cannot be read: {error.strerror}") from error
+    suffix = _suffix(path)
+    if suffix == ".tsv":
+        return Csv(path, "\t")
+    if suffix not in _FORMATS or (suffix in _ONCE_PACKED and path.suffix.lower() == ".gz"):
+        raise DataError(
+            f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv,"
+            " .parquet or .xlsx"
+        )
+    return _FORMATS[suffix](path)
+
+
+def _suffix(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix

@@ -1,0 +1,494 @@
+"""Puts a model together.
+
+The backend that a name stands for, and the wrappers around it in their one order.
+
+    questions -> draws -> meter -> adapt -> cache -> single-flight -> prefix -> health -> retry
+    -> budget -> limit -> keep -> deadline -> mask -> thoughts -> backend
+
+With batches: ... single-flight -> budget -> batch.
+
+This is the only file that knows all of them. Those that few runs need (batches, dry runs) are
+imported where they are made.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+from textassay.runtime.backends.answer_parts import SplitThoughts
+from textassay.runtime.backends.by_name import (
+    api_key_of,
+    check_model_protocol,
+    open_backend,
+    secrets_of,
+)
+from textassay.runtime.backends.endpoint import endpoint_of
+from textassay.runtime.calls.adaptation import (
+    Adaptation,
+    AdaptingModel,
+    OneSamplePerRequest,
+    Sampling,
+)
+from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
+from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
+from textassay.runtime.calls.deciding import DecidingModel, decider
+from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
+from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
+from textassay.runtime.calls.masking import MaskedModel
+from textassay.runtime.calls.retry import DeadlineModel, Health, HealthModel, RetryingModel
+from textassay.runtime.calls.sharing import PrefixModel, SharedModel
+from textassay.runtime.concurrency import AsyncResource
+from textassay.runtime.errors import ConfigurationError, ModelError
+from textassay.runtime.graph import WATCH
+from textassay.runtime.messages import Price, UsageTotal
+from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
+from textassay.runtime.questions import DecisionRequest, DecisionResponse
+from textassay.runtime.settings import EndpointSettings, Settings
+from textassay.runtime.storage.answers import AnswerStore, DiskStore
+
+if TYPE_CHECKING:
+    from textassay.runtime.backends.scripted import BatchRounds
+    from textassay.runtime.batches.batch import BatchBook
+    from textassay.runtime.batches.dialect import Dialect
+    from textassay.runtime.batches.model import BatchQueue
+
+
+TIMEOUT, THINKING_TIMEOUT = 120.0, 600.0
+"""Seconds for one attempt, without and with tokens for a thought. A plain answer that takes longer
+than the first is stuck, and asking again is faster than waiting."""
+
+LOCAL_QUEUE = 4096
+"""Calls that a local model's own queue takes, whatever the concurrency: it runs one at a time, in
+the order that shares most, and can only choose among those that it has been given."""
+
+
+def connect_model(model: str | Model, settings: Settings, budget: Budget) -> ConnectedModel:
+    """Return a model connected as the settings say; `connect` for callers that have them all."""
+    if not isinstance(model, str):
+        return ConnectedModel([(check_backend(model, settings), settings)], settings, budget)
+    if not settings.endpoints:
+        return ConnectedModel([(open_backend(model, settings), settings)], settings, budget)
+    return ConnectedModel(_at_endpoints(model, settings), settings, budget)
+
+
+def _at_endpoints(model: str, settings: Settings) -> list[tuple[Model, Settings]]:
+    """Return the backend of each endpoint, and how it is asked."""
+    opened = []
+    for number, endpoint in enumerate(settings.endpoints, start=1):
+        own = settings.at(endpoint)
+        try:
+            opened.append((open_backend(model, own), own))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"endpoint {number}: {error}") from error
+    return opened
+
+
+class ConnectedModel(AsyncResource, Wrapper):
+    """A backend inside its wrappers; open between `__aenter__` and `__aexit__`.
+
+    One such object per endpoint, key and model: its limiter serves everybody who asks through it.
+    """
+
+    def __init__(
+        self, backends: Sequence[tuple[Model, Settings]], settings: Settings, budget: Budget
+    ) -> None:
+        self.settings, self.budget = settings, budget
+        self._backends = list(backends)
+        self.backend = backends[0][0]
+        if settings.endpoints:
+            if isinstance(self.backend, InProcessModel):
+                raise ConfigurationError(
+                    f"{self.backend.name!r} runs in this process and has no endpoints"
+                )
+            # Answers of one endpoint are answers of the others, so the address leaves the identity.
+            self._backends = [
+                (WithIdentity(each, {**each.identity, "api_base": None}), own)
+                for each, own in backends
+            ]
+            self.backend = self._backends[0][0]
+        self._is_open = False
+        self._queues: list[BatchQueue] = []
+        # They queue calls themselves, without a time limit, and cost nothing.
+        self._is_local = isinstance(self.backend, InProcessModel)
+        self.price: Price | None = settings.price or getattr(self.backend, "price", None)
+        if self._is_local:
+            self.price = (0.0, 0.0)
+        self.adaptation = self.new_adaptation()
+        calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
+        self._endpoints = [
+            EndpointState(
+                number,
+                self._open_limiter(own, own.concurrency if settings.endpoints else calls),
+                weight,
+            )
+            for number, ((_, own), weight) in enumerate(
+                zip(
+                    self._backends,
+                    [endpoint.weight for endpoint in settings.endpoints] or [1.0],
+                    strict=True,
+                ),
+                start=1,
+            )
+        ]
+        self._dialect = self._open_dialect() if settings.batch else None
+        self.failures: Counter[str] = Counter()
+        self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
+        self._stack = AsyncExitStack()
+        super().__init__(
+            RefusingModel(self.backend, _not_opened(self.backend.name))
+            if self._needs_opening
+            else self.build_stack(None)
+        )
+
+    def check_open(self) -> None:
+        """Refuse to be used where answers that were asked for would not be kept."""
+        if self._needs_opening and not self._is_open:
+            raise ConfigurationError(_not_opened(self.name))
+
+    def build_stack(
+        self,
+        store: AnswerStore | None,
+        identity: Mapping[str, Any] | None = None,
+        book: BatchBook | None = None,
+    ) -> Model:
+        """Return the backend in its wrappers with this store.
+
+        Limiter, budget and failures stay this model's.
+        """
+        if self._dialect is not None:
+            backend = self.backend if identity is None else WithIdentity(self.backend, identity)
+            batched = self._add_batches(backend, store, book, self._dialect)
+            return with_cache(batched, store, adaptation=self.adaptation)
+        limited = [
+            LimitedModel(self.guarded_backend(each, own, store, identity), endpoint.limiter)
+            for (each, own), endpoint in zip(self._backends, self._endpoints, strict=True)
+        ]
+        one = limited[0] if len(limited) == 1 else EndpointsModel(limited, self._endpoints)
+        # From the inside out. Storing is innermost but for time limit and mask, so that a slot of
+        # the limiter is held until the answer is safe. The limiter is inside of the budget: money
+        # is reserved while a request waits for its turn. Both are inside of retry, since each
+        # attempt may be billed and counts against the limits. Health is outside of retry: it sees
+        # what failed in every attempt.
+        once = BudgetedModel(one, self.budget, self.price)
+        retrying = RetryingModel(
+            once,
+            attempts=self.settings.attempts,
+            total_timeout=self.settings.total_timeout,
+            on_failure=self._count,
+            gives_up=self.health.finds_no_model,
+        )
+        healthy: Model = HealthModel(retrying, once=once, health=self.health)
+        if not self._is_local:
+            # Outside of retry, so that no time limit runs while a request waits for its turn.
+            healthy = PrefixModel(healthy)
+        # Hits must cost nothing, so the cache is outside of all that; the answers were stored
+        # further in.
+        return with_cache(healthy, store, adaptation=self.adaptation)
+
+    def _splits_thoughts(self, backend: Model) -> bool:
+        """Whether a backend takes thoughts off its answers, as those do that ask servers."""
+        if self._is_local:
+            return False
+        return backend.identity.get("backend") in ("openai-compatible", "litellm")
+
+    def new_adaptation(self) -> Adaptation:
+        """Return how requests are adapted, with what the backend remembers of itself."""
+        sampling = Sampling.of(self.settings)
+        adaptation = Adaptation(self.backend, sampling, in_batches=self.settings.batch)
+        if isinstance(self.backend, HoldsRecords):
+            learned = self.backend.value_of(adaptation.store_key)
+            if learned is not None:
+                adaptation.restore(learned)
+        return adaptation
+
+    def guarded_backend(
+        self,
+        backend: Model,
+        settings: Settings,
+        store: AnswerStore | None,
+        identity: Mapping[str, Any] | None,
+    ) -> Model:
+        """Return a backend with masking, a time limit, and storage of its answers."""
+        if identity is not None:
+            backend = WithIdentity(backend, identity)
+        if not (settings.keep_thoughts and self._splits_thoughts(backend)):
+            backend = SplitThoughts(backend, keep=settings.keep_thoughts)
+        secrets = () if self._is_local else secrets_of(settings)
+        # a local model's queue is its own: what waits there is not stuck
+        masked = MaskedModel(backend, secrets) if secrets else backend
+        timed: Model = (
+            DeadlineModel(masked, timeout=None)
+            if self._is_local
+            else DeadlineModel(
+                masked,
+                timeout=settings.timeout or TIMEOUT,
+                thinking_timeout=settings.timeout or THINKING_TIMEOUT,
+            )
+        )
+        return timed if store is None else StoringModel(timed, store)
+
+    def _add_batches(
+        self,
+        backend: Model,
+        store: AnswerStore | None,
+        book: BatchBook | None,
+        dialect: Dialect,
+    ) -> Model:
+        from textassay.runtime.batches.model import BatchAbilities
+
+        if store is None or book is None:
+            return RefusingModel(BatchAbilities(backend, dialect), _without_book(backend.name))
+        # Around the queue, so that a request holds its part of the budget while its batch is under
+        # way.
+        queue = self._batch_queue(backend, store, book, dialect)
+        return BatchAbilities(BudgetedModel(queue, self.budget, self.batch_price), dialect)
+
+    def dry_run_in_batches(self, rounds: BatchRounds | None) -> Model:
+        """Return what stands in for the model in a dry run, if it is asked through batches."""
+        from textassay.runtime.backends.scripted import DryRunModel, RoundsModel
+        from textassay.runtime.batches.model import BatchAbilities
+
+        assert self._dialect is not None
+        walked = DryRunModel(self.backend, price=self.batch_price)
+        counted = walked if rounds is None else RoundsModel(walked, rounds)
+        return BatchAbilities(counted, self._dialect)
+
+    @property
+    def bare(self) -> AdaptingModel:
+        """The backend as it is sent what it takes, without cache, retries and limits."""
+        kept = self.guarded_backend(self.backend, self.settings, None, None)
+        return AdaptingModel(kept, self.adaptation)
+
+    def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
+        """Return the backend as it answers through batches alone, without any other wrapper."""
+        if self._dialect is None:
+            raise ConfigurationError(f"{self.name!r} was connected without batch=True")
+        return self._batch_queue(self.backend, store, book, self._dialect)
+
+    def _batch_queue(
+        self, backend: Model, store: AnswerStore, book: BatchBook, dialect: Dialect
+    ) -> BatchQueue:
+        from textassay.runtime.batches.batch import Availability, BatchContext, PollPolicy
+        from textassay.runtime.batches.model import BatchQueue
+
+        settings = self.settings
+        context = BatchContext(
+            dialect=dialect,
+            book=book,
+            store=store,
+            mask=MaskedModel(backend, secrets_of(settings)),
+            policy=PollPolicy(
+                quiet=settings.batch_wait,
+                interval=settings.batch_poll,
+                call=settings.timeout or TIMEOUT,
+                outage=settings.outage_wait,
+            ),
+            provider=Availability(backend.name),
+            submit_only=settings.submit_only,
+        )
+        queue = BatchQueue(backend, context)
+        self._queues.append(queue)
+        return queue
+
+    def _open_dialect(self) -> Dialect:
+        from textassay.runtime.batches.model import open_dialect
+
+        return open_dialect(
+            self.backend.name,
+            api_base=self.settings.api_base,
+            api_key=api_key_of(self.settings),
+            endpoint=endpoint_of(self.settings),
+            window=self.settings.batch_window,
+        )
+
+    @property
+    def batch_price(self) -> Price | None:
+        """The price as the model is asked: in batches or not."""
+        if self.price is None or self._dialect is None:
+            return self.price
+        return tuple(part * self._dialect.discount for part in self.price)
+
+    @property
+    def limiter(self) -> Limiter:
+        """The limiter, of the first endpoint if there are several."""
+        return self._endpoints[0].limiter
+
+    @property
+    def limiter_state(self) -> LimiterState:
+        """Where the limiters of all endpoints stand together."""
+        first, *others = (endpoint.limiter.state for endpoint in self._endpoints)
+        return sum(others, first)
+
+    def divide_limits(self, part: int, parts: int) -> None:
+        """Keep to one of several equal parts of its limits; see `Limiter.divide`.
+
+        The queue of a local model stays whole.
+        """
+        for endpoint in self._endpoints:
+            if not self._is_local:
+                endpoint.limiter.divide(part, parts)
+
+    @property
+    def exceeds_limits(self) -> bool:
+        """Whether calls are in flight for which a part of the limits has no place."""
+        return any(endpoint.limiter.is_exceeded for endpoint in self._endpoints)
+
+    @property
+    def _needs_opening(self) -> bool:
+        return self.settings.cache is not None
+
+    def _open_limiter(self, settings: Settings, calls: int) -> Limiter:
+        thinks = not self._is_local and self.adaptation.learned.thinks
+        return Limiter(
+            rpm=settings.rpm,
+            tpm=settings.tpm,
+            concurrency=calls,
+            adaptive=not self._is_local,
+            timeout=settings.timeout or (THINKING_TIMEOUT if thinks else TIMEOUT),
+        )
+
+    def _count(self, error: ModelError) -> None:
+        self.failures[type(error).__name__] += 1
+
+    async def __aenter__(self) -> Self:
+        """Load a local model, and open the cache if one is set."""
+        if isinstance(self.backend, InProcessModel):
+            await self.backend.open()
+        if self.settings.cache is not None:
+            store = DiskStore(self.settings.cache)
+            self._stack.push_async_callback(store.aclose)
+            self.wrapped = self.build_stack(store)
+        self._is_open = True
+        return self
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Answer typed questions in the way that the model allows; see `DecidingModel`."""
+        return await decider(self.wrapped).decide(request)
+
+    async def close_queues(self) -> None:
+        """Stop waiting for batches; safe to call twice."""
+        queues, self._queues = self._queues, []
+        for queue in queues:
+            await queue.aclose()
+
+    async def aclose(self) -> None:
+        """Close the backend and the cache."""
+        try:
+            await self.close_queues()
+            for backend, _ in self._backends:
+                await backend.aclose()
+        finally:
+            await self._stack.aclose()
+
+
+def with_cache(
+    core: Model, store: AnswerStore | None, *, adaptation: Adaptation | None = None
+) -> Model:
+    """Put single-flight, cache, adaptation, meter and the splitting of draws around a model.
+
+    The cache only looks answers up in the store; `core` keeps them there, if it does.
+    """
+    # Inside of the cache: whoever misses at the same time joins one request, and its answer is
+    # stored once.
+    inner: Model = SharedModel(core, store)
+    if store is not None:
+        inner = CachedModel(inner, store)
+    inner = adapting = AdaptingModel(inner, adaptation or Adaptation(core), store)
+    # Splitting is outermost, so that each sample has a cache entry of its own.
+    outer: Model = OneSamplePerRequest(MeteredModel(inner))
+    # Outside of all of them: what it asks of a chat model is many requests.
+    outer = outer if WATCH.observer is None else WATCH.observer.model(outer)
+    return DecidingModel(outer, memory=adapting)
+
+
+def _not_opened(name: str) -> str:
+    return (
+        f"model {name!r} was connected with cache=, which `async with` opens: "
+        "write `async with textassay.connect(...) as model:`"
+    )
+
+
+def _without_book(name: str) -> str:
+    return (
+        f"batches of {name!r} are recorded in a run folder, and only for methods that are given by "
+        "name: give out=RUN, and make a graph of your own a named method (an "
+        "entry point of the group textassay.methods)"
+    )
+
+
+@runtime_checkable
+class Adapts(Protocol):
+    """A model that knows the settings with which it is asked."""
+
+    def new_adaptation(self) -> Adaptation:
+        """Return an adaptation that has learned nothing from a run."""
+        ...
+
+
+def with_store(
+    model: Model,
+    store: AnswerStore | None,
+    *,
+    dry: bool = False,
+    identity: Mapping[str, Any] | None = None,
+    book: BatchBook | None = None,
+    rounds: BatchRounds | None = None,
+) -> Model:
+    """Return `model` answering through another cache.
+
+    A connected model keeps its limiter, retry and budget.
+    """
+    if isinstance(model, ConnectedModel):
+        model.check_open()
+    if dry:
+        walked = dry_run_model(model, rounds)
+        return with_cache(
+            walked if identity is None else WithIdentity(walked, identity),
+            store,
+            # one of its own: what a dry run "answers" teaches nothing
+            adaptation=model.new_adaptation() if isinstance(model, Adapts) else None,
+        )
+    if isinstance(model, ConnectedModel):
+        return model.build_stack(store, identity, book)
+    core = model if identity is None else WithIdentity(model, identity)
+    return with_cache(
+        core if store is None else StoringModel(core, store),
+        store,
+        adaptation=model.new_adaptation() if isinstance(model, Adapts) else None,
+    )
+
+
+def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
+    """Return what stands in for a model in a dry run."""
+    from textassay.runtime.backends.scripted import DryRunModel
+
+    if not isinstance(model, ConnectedModel):
+        return DryRunModel(model, price=None)
+    if not model.settings.batch:
+        return DryRunModel(model.backend, price=model.price)
+    return model.dry_run_in_batches(rounds)
+
+
+def usage_ledger(model: Model) -> UsageTotal:
+    """Return what a model from `with_cache` has cost so far."""
+    while isinstance(model, Wrapper):
+        if isinstance(model, MeteredModel):
+            return model.total
+        model = model.wrapped
+    raise TypeError(f"{model.name!r} is not metered")
+
+
+def check_backend(model: Model, settings: Settings) -> Model:
+    """Return a model that the caller made, after checking that it is one."""
+    if isinstance(model, ConnectedModel):
+        raise ConfigurationError(f"model {model.name!r} is connected already")
+    backend = check_model_protocol(model, f"{model!r:.80}")
+    for name, field in EndpointSettings.model_fields.items():
+        if getattr(settings, name) != field.default:
+            raise ConfigurationError(
+                f"{name}= has no effect on a model object, which reaches its server by itself"
+            )
+    return backend
