@@ -223,8 +223,8 @@ def verdicts(id_, met, tags=()):
     return Score(id=id_, aspect="rubric", value=0.5, evidence=tuple(evidence))
 
 
-@pytest.mark.parametrize(("system", "agreement"), [("GPT-Pilot", 0.866), ("OpenHands", 0.902)])
-def test_devai_as_rubrics_has_the_published_agreement(system, agreement):
+@pytest.mark.parametrize(("system", "accuracy"), [("GPT-Pilot", 0.866), ("OpenHands", 0.902)])
+def test_devai_as_rubrics_has_the_published_agreement(system, accuracy):
     tasks = {}
     for row in benchmark("devai/devai.jsonl.gz"):
         if row["system"] == system and "human" in row and "metrics" in row:
@@ -242,7 +242,7 @@ def test_devai_as_rubrics_has_the_published_agreement(system, agreement):
     table = agreement.agreement_table(Recorded(judged), data, bootstrap=50)
     [found] = table.labels
     assert (found.aspect, found.agreement.n, found.agreement.groups) == ("criteria", 359, 54)
-    assert found.agreement.measures["accuracy"].value == pytest.approx(agreement, abs=6e-4)
+    assert found.agreement.measures["accuracy"].value == pytest.approx(accuracy, abs=6e-4)
     assert table.unknown_ids == 0
 
 

@@ -123,7 +123,7 @@ def test_a_model_known_to_lack_log_probabilities_is_refused_for_g_eval(data, run
 
 
 def test_unknown_methods_and_missing_arguments_are_named(data, run):
-    known = "unknown method 'best'; known: agent-judge, checklist, claims, coascore, decomp-eval, "
+    known = "unknown method 'best'; known: agent-judge, checklist, claims, coascore, decide, "
     assert known in refused(data, run, *MODEL, method="best")
     assert "score needs DATA" in textassay("score", "--method", "llm-score").err
     assert "score needs --method" in textassay("score", data, "--out", run).err

@@ -105,7 +105,7 @@ def test_a_stress_run_shows_its_verdicts(tmp_path, made):
     """Every row of `stress.json`, as the command wrote it."""
     with served() as server:
         textassay("stress", made / "data.jsonl", "--method", "llm-score", "--aspects", "coherence",
-                  *COMMON, "--api-base", server.url, "--limit", 12, "--tests", "bold,colon",
+                  *COMMON, "--api-base", server.url, "--limit", 12, "--tests", "length",
                   "--out", tmp_path / "run")  # fmt: skip
     tests = json.loads((tmp_path / "run" / "stress.json").read_text())["tests"]
     done("report", tmp_path / "run", "--out", tmp_path / "page.html")
