@@ -66,7 +66,7 @@ ALLOWED_ANYWHERE = {"lazy", "table", "version"}
 ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "connected", "api")
 CONTRACT = {
     "agent_types", "chat_formats", "concurrency", "conversation", "errors", "images", "labels",
-    "messages", "model", "questions", "rubric", "settings",
+    "messages", "model", "parameters", "questions", "rubric", "settings",
 }  # fmt: skip
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE) != Path("__init__.py"))
 

@@ -214,19 +214,17 @@ class Refusal(NamedTuple):
     Attributes:
         kind: `drop`: it does not take the parameter, or this value of it; `rename`: it takes it
             under another name (`instead`); `range`: it takes numbers up to, or from, `limit`;
-            `effort`: it takes other levels of effort (`values`), or none; `thinking`: it takes
-            another way to set thinking; `role`: it takes no messages with a system role; `prefill`:
-            the chat must end with the user's message; `room`: the thought took all of the tokens
-            that the answer could have; `api`: it serves the model at `instead` only, such as
-            `/v1/responses`.
-        parameter: Name of the parameter in the OpenAI API, such as `top_logprobs`; of the effort,
-            whatever its name, `reasoning_effort`.
+            `effort`: it takes other levels of effort (`values`); `room`: the thought took all of
+            the tokens that the answer could have; `api`: it serves the model at `instead` only,
+            such as `/v1/responses`.
+        parameter: Name of the parameter in `parameters.PARAMETERS`, or of a field that the user
+            added.
         limit: The nearest number that it takes, for `range`.
         values: What it takes instead, for `effort`.
         instead: Another name, for `rename`, or path, for `api`.
     """
 
-    kind: Literal["drop", "rename", "range", "effort", "thinking", "role", "prefill", "room", "api"]
+    kind: Literal["drop", "rename", "range", "effort", "room", "api"]
     parameter: str
     limit: float | None = None
     values: tuple[str, ...] = ()

@@ -108,7 +108,7 @@ REFUSALS = [
     (400, "max_tokens is too large: 9. It supports at most 8",
      Refusal("range", "max_tokens", limit=8)),
     (403, "You are not allowed to request logprobs from this model", Refusal("drop", "logprobs")),
-    (416, "max_completion_tokens is too large", Refusal("drop", "max_completion_tokens")),
+    (416, "max_completion_tokens is too large", Refusal("drop", "max_tokens")),
     (422, "seed: Extra inputs are not permitted", Refusal("drop", "seed")),
     (400, "Unknown parameter: 'moderation'.", Refusal("drop", "moderation")),
     (400, "`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our "
@@ -133,7 +133,10 @@ def test_bodies_of_many_servers(status, said, kind):
 
 @pytest.mark.parametrize(("status", "message", "refusal"), REFUSALS)
 def test_a_refusal_of_a_parameter_is_nothing_else(status, message, refusal):
-    error = read(status, f"says: {message}")
+    sent = dict.fromkeys(("max_tokens", "top_k", "seed", "moderation", "logprobs"), 9)
+    if "max_completion_tokens" in message:
+        sent["max_completion_tokens"] = sent.pop("max_tokens")
+    error = read(status, f"says: {message}", sent=sent)
     assert (type(error), error.refusal) == (errors.RequestRefused, refusal)
     assert "http://h/v1 answered" in str(error)
 
@@ -151,7 +154,7 @@ def test_a_refusal_of_a_parameter_is_nothing_else(status, message, refusal):
 )
 def test_an_error_inside_a_success(error, kind):
     """As gateways pass on those of providers, with a code and without one."""
-    found = http_errors.from_error_payload({"error": error}, where="h")
+    found = http_errors.from_error_payload({"error": error}, where="h", sent={"top_k": 3})
     assert type(found) is kind
     assert kind is not errors.RequestRefused or found.refusal == Refusal("drop", "top_k")
 

@@ -74,7 +74,7 @@ LOOK = Function(name="look", description="Look it up.", parameters={"type": "obj
 
 @pytest.mark.parametrize(
     ("fields", "name"),
-    [({"seed": 3}, "seed"), ({"stop": ("END",)}, "stop"), ({"functions": (LOOK,)}, "tools")],
+    [({"seed": 3}, "seed"), ({"stop": ("END",)}, "stop"), ({"functions": (LOOK,)}, "functions")],
 )
 def test_what_the_api_lacks_is_refused_as_a_server_would(fields: dict[str, Any], name: str) -> None:
     """By name, so that the request can be sent without it."""

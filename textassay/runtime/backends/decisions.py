@@ -230,7 +230,7 @@ class DecisionModel:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._http.failed(error) from error
         if not 200 <= status < 300:
-            raise self._refused(status, headers, raw)
+            raise self._refused(status, headers, raw, body)
         try:
             payload = orjson.loads(raw)
         except orjson.JSONDecodeError:
@@ -239,11 +239,13 @@ class DecisionModel:
             except ValueError:
                 payload = http_errors.parse_json(raw, where=base, secret=secrets)
         if http_errors.is_error_payload(payload):
-            raise http_errors.from_error_payload(payload, where=base, secret=secrets)
+            raise http_errors.from_error_payload(payload, where=base, secret=secrets, sent=body)
         return payload
 
-    def _refused(self, status: int, headers: Mapping[str, str], raw: bytes) -> ModelError:
-        error = self._http.refused(status, headers, raw)
+    def _refused(
+        self, status: int, headers: Mapping[str, str], raw: bytes, sent: Json
+    ) -> ModelError:
+        error = self._http.refused(status, headers, raw, sent)
         # TypeSafe sends this code without any message
         is_long = status == 413 or (status == 400 and b"max_tokens_exceeded" in raw)
         if is_long and type(error) is RequestRefused:

@@ -157,10 +157,12 @@ class DirectModel:
 
     async def _post(self, path: str, body: Json) -> Any:
         """Send a body and return the parsed answer."""
-        payload = await self._http.ask("POST", path, orjson.dumps(body))
+        payload = await self._http.ask("POST", path, orjson.dumps(body), sent=body)
         if http_errors.is_error_payload(payload):
             secrets = self._http.secrets
-            raise http_errors.from_error_payload(payload, where=self._base, secret=secrets)
+            raise http_errors.from_error_payload(
+                payload, where=self._base, secret=secrets, sent=body
+            )
         return payload
 
     def _read(self, read: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -21,6 +21,7 @@ from aiohttp.http import HttpProcessingError
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for, read_address, with_login
 from textassay.runtime.errors import AnswerTooLong, ConfigurationError, ModelClosed, ModelError
+from textassay.runtime.parameters import ANYTHING
 
 LARGE = 1 << 20
 """Bytes of a request above which aiohttp complains of one write."""
@@ -80,28 +81,48 @@ class HttpClient:
         self._closed = False
 
     async def ask(
-        self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str] | None = None,
+        sent: Mapping[str, Any] = ANYTHING,
     ) -> Any:
-        """Return the JSON value of the answer to a request; raise what any other answer means."""
+        """Return the JSON value of the answer to a request; raise what any other answer means.
+
+        `sent` is the body as a value, if a refusal is to be read.
+        """
         try:
             answering = self.send(method, self.base + path, body, headers)
             del body  # takes eight times its length, see `send`
             answer = await answering
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self.failed(error) from error
-        return self.parse(*answer)
+        return self.parse(*answer, sent)
 
-    def parse(self, status: int, headers: Mapping[str, str], body: bytes) -> Any:
+    def parse(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+        sent: Mapping[str, Any] = ANYTHING,
+    ) -> Any:
         """Return the JSON value of an answer."""
         if not 200 <= status < 300:
-            raise self.refused(status, headers, body)
+            raise self.refused(status, headers, body, sent)
         return http_errors.parse_json(body, where=self.base, secret=self.secrets)
 
-    def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
+    def refused(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+        sent: Mapping[str, Any] = ANYTHING,
+    ) -> ModelError:
         """Return the error that an unsuccessful answer stands for."""
         key = "; one was sent" if self._has_key else _no_key_sent()
         return http_errors.from_status(
-            status, headers, body, where=self.base, secret=self.secrets, key=key
+            status, headers, body, where=self.base, secret=self.secrets, key=key, sent=sent
         )
 
     def failed(self, error: BaseException) -> ModelError:

@@ -53,6 +53,7 @@ from textassay.runtime.errors import (
     ServerFailed,
     TimedOut,
 )
+from textassay.runtime.parameters import ANYTHING
 
 Secret = str | Sequence[str] | None
 """What must not be shown: keys, and values of headers that came from the environment."""
@@ -287,12 +288,14 @@ def from_status(
     where: str,
     secret: Secret = None,
     key: str = "",
+    sent: Mapping[str, Any] = ANYTHING,
 ) -> ModelError:
-    """Return the error that an unsuccessful answer stands for; `key` says whether one was sent.
+    """Return the error that an unsuccessful answer stands for.
 
-    An error that would stop the run says whether the text of the request may have provoked it.
+    `key` says whether one was sent; `sent` is the body of the request, if it is known. An error
+    that would stop the run says whether the text of the request may have provoked it.
     """
-    error = _of_status(status, headers, body, where=where, secret=secret, key=key)
+    error = _of_status(status, headers, body, where=where, secret=secret, key=key, sent=sent)
     if isinstance(error, FatalModelError):
         error.may_be_text = status in MAY_BE_TEXT
     return error
@@ -306,6 +309,7 @@ def _of_status(
     where: str,
     secret: Secret,
     key: str,
+    sent: Mapping[str, Any],
 ) -> ModelError:
     if page := is_page(body):
         title = _page_title(body)
@@ -327,7 +331,7 @@ def _of_status(
             f"{message} (the model takes no images: use one that does, or judge the texts alone:"
             ' fields={NAME: "meta"})'
         )
-    refused = request_refused(message, status, body)
+    refused = request_refused(message, status, body, sent)
     if refused.refusal is not None:
         return refused
     if status in (400, 403, 422) and FILTER.search(both):
@@ -360,10 +364,12 @@ def _of_status(
     return RequestRefused(message)
 
 
-def request_refused(message: str, status: int, body: bytes | str) -> RequestRefused:
+def request_refused(
+    message: str, status: int, body: bytes | str, sent: Mapping[str, Any] = ANYTHING
+) -> RequestRefused:
     """Return a refusal that says what the server objects to, if its answer names a parameter."""
     error = RequestRefused(message)
-    error.refusal = read_refusal(status, body)
+    error.refusal = read_refusal(status, body, sent)
     return error
 
 
@@ -385,16 +391,20 @@ def is_error_payload(payload: Any) -> bool:
 
 
 def from_error_payload(
-    payload: Mapping[str, Any], *, where: str, secret: Secret = None
+    payload: Mapping[str, Any],
+    *,
+    where: str,
+    secret: Secret = None,
+    sent: Mapping[str, Any] = ANYTHING,
 ) -> ModelError:
     """Return the error in a body for which `is_error_payload` is true."""
     error = payload["error"]
     code = error.get("code") if isinstance(error, dict) else None
     body = orjson.dumps(payload)
     if isinstance(code, int) and 400 <= code < 600:
-        return from_status(code, {}, body, where=where, secret=secret)
-    if read_refusal(200, body) is not None:
-        return from_status(400, {}, body, where=where, secret=secret)
+        return from_status(code, {}, body, where=where, secret=secret, sent=sent)
+    if read_refusal(200, body, sent) is not None:
+        return from_status(400, {}, body, where=where, secret=secret, sent=sent)
     message = quote(read_error(body).message, secret)
     return MalformedResponse(f"{where} returned an error with a success status: {message}")
 

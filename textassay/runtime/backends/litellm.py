@@ -116,7 +116,7 @@ class LiteLLMErrors:
         status = getattr(error, "status_code", None)
         # litellm gives errors of its own a status as well; only an answer has headers.
         if headers is None and (status is None or status >= 500):
-            return self._without_answer(error, text, status)
+            return self._without_answer(error, text, status, body)
         if not isinstance(status, int) or status < 300:
             return MalformedResponse(f"{self.name}: {http_errors.quote(text)}")
         known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
@@ -124,7 +124,12 @@ class LiteLLMErrors:
         read = words if error_body is None else orjson.dumps({"error": error_body}, default=str)
         # not scrubbed yet: a short password may be part of the words that tell errors apart
         typed = http_errors.from_status(
-            status, known, read[:MAX_MESSAGE_LENGTH], where=self.name, secret=self._known_secrets()
+            status,
+            known,
+            read[:MAX_MESSAGE_LENGTH],
+            where=self.name,
+            secret=self._known_secrets(),
+            sent=body,
         )
         if type(typed) is RequestRefused and typed.refusal is None:
             if isinstance(error, exceptions.ContextWindowExceededError):
@@ -133,7 +138,9 @@ class LiteLLMErrors:
                 return ContentRefused(str(typed))
         return typed
 
-    def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:
+    def _without_answer(
+        self, error: Exception, text: str, status: int | None, body: Json
+    ) -> TextassayError:
         """Return the error for a failure without response headers.
 
         Either no server answered, or its answer could not be parsed.
@@ -146,7 +153,7 @@ class LiteLLMErrors:
         unreadable = "Empty or invalid response" in text
         if not is_transport:
             # litellm maps levels of effort by its own tables, and raises what it cannot map
-            refused = http_errors.request_refused(f"{self.name}: {text}", 400, text)
+            refused = http_errors.request_refused(f"{self.name}: {text}", 400, text, body)
             if refused.refusal is not None:
                 return refused
             causes = http_errors.causes(error)
@@ -162,7 +169,9 @@ class LiteLLMErrors:
         if "connection" in text.lower():
             return ConnectionFailed(f"{self.name}: {http_errors.quote(text)}")
         if status is not None:
-            return http_errors.from_status(status, {}, text, where=self.name, secret=self._secrets)
+            return http_errors.from_status(
+                status, {}, text, where=self.name, secret=self._secrets, sent=body
+            )
         return RequestRefused(
             f"{self.name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}"
         )
@@ -171,12 +180,7 @@ class LiteLLMErrors:
         """Return the error for what litellm refuses by its own table; nothing was sent."""
         listed = _UNSUPPORTED.search(text)
         names = re.findall(r"\w+", listed[1]) if listed else []
-        refusal = read_refusal(400, text)
-        if refusal is not None and refusal.kind == "drop" and refusal.parameter not in body:
-            # it names all that a model does not take, whichever of them were asked for
-            sent = body.keys() - {"messages", "prompt"}
-            named = next((word for word in re.findall(r"\w+", text) if word in sent), None)
-            refusal = refusal._replace(parameter=named) if named else refusal
+        refusal = read_refusal(400, text, body)
         names = names or ([refusal.parameter] if refusal else [])
         advice = next((_ASK_INSTEAD[name] for name in names if name in _ASK_INSTEAD), None)
         what = ", ".join(names) or http_errors.quote(text)
@@ -665,11 +669,11 @@ class ClientTransport(httpx.AsyncBaseTransport):
         # Parsers behind this transport would refuse a whole answer for half of a surrogate pair.
         content = http_errors.whole_characters(answer.body)
         if answer.status < 300:
-            content = self._readable(request.url.path, content)
+            content = self._readable(request.url.path, content, body)
         return httpx.Response(answer.status, headers=kept, content=content, request=request)
 
-    def _readable(self, path: str, content: bytes) -> bytes:
-        """Return an answer as libraries read it.
+    def _readable(self, path: str, content: bytes, body: bytes) -> bytes:
+        """Return the answer to a body as libraries read it.
 
         Raises:
             ModelError: It is an error, of which libraries keep the outermost message only, or no
@@ -685,7 +689,9 @@ class ClientTransport(httpx.AsyncBaseTransport):
         except orjson.JSONDecodeError:
             return content  # the library says what is wrong with it
         if http_errors.is_error_payload(payload):
-            raise http_errors.from_error_payload(payload, where=self._where)
+            raise http_errors.from_error_payload(
+                payload, where=self._where, sent=orjson.loads(body)
+            )
         if not is_chat:
             return content
         try:

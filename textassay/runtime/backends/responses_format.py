@@ -96,7 +96,10 @@ def check(request: Request) -> None:
     for name, is_set in (
         ("seed", request.seed is not None),
         ("stop", bool(request.stop)),
-        ("tools", bool(request.functions)),  # its form is another one: they are asked for in words
+        (
+            "functions",
+            bool(request.functions),
+        ),  # its form is another one: they are asked for in words
     ):
         if is_set:
             refused = RequestRefused(f"the Responses API has no parameter {name!r}")

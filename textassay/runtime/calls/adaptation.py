@@ -18,7 +18,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, Final, Generic, Literal, TypeVar, cast, get_args
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.budget import is_worth_caching
@@ -51,6 +51,7 @@ from textassay.runtime.model import (
     Response,
     Wrapper,
 )
+from textassay.runtime.parameters import BY_NAME, EFFORTS, OPTIONAL, THINKING_FIELDS
 from textassay.runtime.questions import DecisionRequest
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
@@ -70,9 +71,6 @@ MODELS_KEPT = 20
 
 LEAST_ALLOWANCE = 64
 """Below this a thought is not shortened any more to fit into a context."""
-
-EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
-"""From the least to the most."""
 
 THINKING_NAMES = lazy_pattern(
     r"(^|[/.:])(o[1345]\b|gpt-5(?!(\.[1-4])?-chat|\.[1-4])|gpt-([6-9]|\d\d)|gpt-oss"
@@ -94,9 +92,6 @@ JSON_IN_WORDS = (
 """What stands in for a schema that a server does not take."""
 
 P = TypeVar("P", Request, ChoicesRequest, ContinuationRequest)
-
-OPTIONAL = {"temperature": None, "top_p": 1.0, "seed": None, "stop": ()}
-"""Parameters that a request can do without, with the value that leaves them out."""
 
 _OPENAI_HOST = lazy_pattern(r"//[^/]*\.(openai|azure)\.com")
 _OPENROUTER_HOST = lazy_pattern(r"//[^/]*\bopenrouter\.ai")
@@ -505,24 +500,21 @@ class Adaptation:
 
     def learn(self, refusal: Refusal, request: PromptedRequest) -> bool:
         """Change what is sent from now on; return whether the request may be sent again."""
-        learned, name = self.learned, _PARAMETERS.get(refusal.parameter, refusal.parameter)
-        if refusal.parameter in request.extra:
-            return self.drop_parameter(refusal.parameter, request)
-        if refusal.kind == "rename":
-            if refusal.instead in ("max_tokens", "max_completion_tokens"):
-                # of two names in an error, the refused one is that which was sent
-                self._learn(cap_field=_OTHER_CAP[request.cap_field])
-                return True
+        learned, name = self.learned, refusal.parameter
+        if name in request.extra:
             return self.drop_parameter(name, request)
+        if refusal.kind == "rename":
+            self._learn(cap_field=_OTHER_CAP[request.cap_field])
+            return True
         if refusal.kind == "range" and refusal.limit is not None:
             return self._limit(name, int(refusal.limit), request)
         if name == "n":  # without it a server gives one answer
             return self._limit(name, 1, request)
         if refusal.kind == "effort" and request.effort is not None:
-            levels, taken = (*EFFORTS, "default"), refusal.values
+            taken = refusal.values
             if not taken and request.effort != "none":  # it does not say which: another may do
-                taken = learned.efforts or EFFORTS
-            efforts = tuple(e for e in levels if e in taken and e != request.effort)
+                taken = learned.efforts or EFFORTS[:-1]
+            efforts = tuple(e for e in EFFORTS if e in taken and e != request.effort)
             if efforts:
                 self._learn(efforts=efforts)
                 sent = "default" if "default" in efforts else _nearest(request.effort, efforts)
@@ -531,31 +523,26 @@ class Adaptation:
                     "%s takes no effort %s%s; %s is sent", self.name, request.effort, listed, sent
                 )
                 return True
-        if refusal.kind == "role":
-            return self.drop_parameter("system", request)
-        # the field of the Responses API that holds the effort may be refused as a whole
-        is_effort = refusal.kind in ("effort", "thinking") or name == "reasoning"
-        if is_effort and name not in (*request.thinking_fields, *request.extra):
-            name = request.thinking_fields[0] if request.thinking_fields else name
-        if name in ("max_tokens", "max_completion_tokens"):
+        if name == "max_tokens":
             other = _OTHER_CAP[learned.cap_field]
             if other not in learned.unsent and refusal.kind == "drop":
                 self._learn(cap_field=other, unsent=(*learned.unsent, learned.cap_field))
                 return True
             return False
-        return self.drop_parameter(name, request)
+        return self.drop_parameter(self._thinking_field(name, request), request)
+
+    @staticmethod
+    def _thinking_field(name: str, request: PromptedRequest) -> str:
+        """Return our field for a thought where an API, or a gateway, has another for it."""
+        is_other = name in THINKING_FIELDS and name not in request.thinking_fields
+        return request.thinking_fields[0] if is_other and request.thinking_fields else name
 
     def _limit(self, name: str, limit: int, request: PromptedRequest) -> bool:
-        wire = _COUNTS.get(name)
-        field_name = "alternatives" if isinstance(request, ChoicesRequest) else "logprobs"
-        value = (
-            getattr(request, {"top_logprobs": field_name}.get(wire, wire), None) if wire else None
-        )
-        if wire is None and name in request.required:
-            # not learned: another number may do
-            raise CapabilityError(self._setting_refusal(name, getattr(request, name, None)))
-        if wire is None or value is None or value == limit:
-            return self.drop_parameter(name, request)
+        wire = BY_NAME[name].count
+        logprobs = "alternatives" if isinstance(request, ChoicesRequest) else "logprobs"
+        value = getattr(request, {"top_logprobs": logprobs}.get(wire, wire), None)
+        if value is None or value == limit:
+            return self.drop_parameter(self._thinking_field(name, request), request)
         limits = self.learned.most if value > limit else self.learned.least
         self._learn(**{"most" if value > limit else "least": {**limits, wire: limit}})
         words = f"takes {wire} {'up to' if value > limit else 'from'} {limit}"
@@ -569,6 +556,9 @@ class Adaptation:
         """Leave a parameter out from now on; return whether the request had it."""
         if name in self.learned.unsent or not _has(request, name):
             return False
+        if name in OPTIONAL and name in request.required:
+            # not learned: another value may do
+            raise CapabilityError(self._setting_refusal(name, getattr(request, name)))
         self._learn(unsent=(*self.learned.unsent, name))
         if name != "system":
             self._tell(f"takes no {name}")
@@ -642,32 +632,6 @@ def signature_of_method(signature: str) -> str:
 
 
 _OTHER_CAP = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-
-_PARAMETERS = {
-    "response_format": "json_schema",
-    "messages": "system",
-    "max_output_tokens": "max_tokens",
-    "stop_sequences": "stop",
-    "candidate_count": "n",
-    "text.format": "json_schema",
-    "tools": "functions",
-    "output_config.format": "json_schema",
-    "thinking.budget_tokens": "thinking_tokens",
-    "thinking_budget": "thinking_tokens",
-}
-"""Names of our fields by those of the API."""
-
-_COUNTS = {
-    "max_tokens": "max_tokens",
-    "max_completion_tokens": "max_tokens",
-    "n": "n",
-    "top_logprobs": "top_logprobs",
-    "logprobs": "top_logprobs",  # vLLM; of a plain prompt it is the number
-    "thinking_tokens": "thinking_tokens",
-    "thinking_token_budget": "thinking_tokens",
-    "thinking_budget_tokens": "thinking_tokens",
-}
-"""Numbers that may be raised or lowered to what a server names, by the names in refusals."""
 
 
 def _has(request: PromptedRequest, name: str) -> bool:
