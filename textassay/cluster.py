@@ -36,10 +36,10 @@ async def evaluate(
     workers: int | None = None,
     method: str | None = None,
     model: str | Mapping[str, str] | None = None,
-    criteria: Criteria | None = None,
-    scale: str | None = None,
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
+    criteria: Criteria | None = None,
+    scale: str | None = None,
     out: str | Path,
     resume: bool = False,
     options: Mapping[str, Any] | None = None,
@@ -65,10 +65,10 @@ async def evaluate(
         method: Name of a method, or folder of a fitted evaluator, which each node must have; by
             default as for `textassay.evaluate`.
         model: Name of a model, or names by role.
-        criteria: Sentences to judge by.
-        scale: Scale of the criteria.
         task: A built-in task, or the path of a TOML file, which each node must have.
         aspects: Names of the task's aspects, or aspects of your own.
+        criteria: Sentences to judge by.
+        scale: Scale of the criteria.
         out: Run folder, on this machine.
         resume: Continue the run in `out`, or begin it if there is none.
         options: Options of the method.
@@ -87,13 +87,13 @@ async def evaluate(
         TextassayError: What stopped the run, which can be resumed; `ClusterLost` if the cluster is
             lost.
     """
-    asked = with_default_model({"": model} if isinstance(model, str) else (model or {}), method)
+    requested = with_default_model({"": model} if isinstance(model, str) else (model or {}), method)
     request = build_request(
         RunRequest,
-        method=method or await in_thread(lambda: default_method(asked)),
+        method=method or await in_thread(lambda: default_method(requested)),
         task=task,
         aspects=with_criteria(aspects, criteria, scale),
-        models=asked,
+        models=requested,
         options=options,
         tools=tools,
         data=data_path(examples),

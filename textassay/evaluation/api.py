@@ -49,10 +49,10 @@ async def evaluate(
     *,
     method: MethodChoice | None = None,
     model: ModelsByRole | None = None,
-    criteria: Criteria | None = None,
-    scale: str | None = None,
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
+    criteria: Criteria | None = None,
+    scale: str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     options: Mapping[str, Any] | None = None,
@@ -78,14 +78,14 @@ async def evaluate(
         model: A connected model, the name of a model, or a mapping of these by role; method objects
             and graphs bring their own. By default the model that the environment variable
             `TEXTASSAY_MODEL` names.
-        criteria: Sentences to judge by, such as `"Every statement is supported by the source."`,
-            alone, in a list or by name; `"NAME: sentence"` gives a name as well.
-        scale: Scale of the criteria: `"1-5"` or other numbers (the default), `"yes-no"`, or labels,
-            `"friendly,neutral,rude"`.
         task: A built-in task (`"summarization"`, `"dialogue"`, `"data-to-text"`, `"translation"`,
             `"general"`) or the path of a TOML file; by default the general one, or the first that
             has the aspects.
         aspects: Names of the task's aspects, or aspects of your own; by default all of the task.
+        criteria: Sentences to judge by, such as `"Every statement is supported by the source."`,
+            alone, in a list or by name; `"NAME: sentence"` gives a name as well.
+        scale: Scale of the criteria: `"1-5"` or other numbers (the default), `"yes-no"`, or labels,
+            `"friendly,neutral,rude"`.
         out: Run folder; without one nothing is written.
         resume: Continue the run in `out`, or begin it if there is none, so that a script can be run
             again.
@@ -162,10 +162,10 @@ async def stream(
     *,
     method: MethodChoice | None = None,
     model: ModelsByRole | None = None,
-    criteria: Criteria | None = None,
-    scale: str | None = None,
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
+    criteria: Criteria | None = None,
+    scale: str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     options: Mapping[str, Any] | None = None,
@@ -221,10 +221,10 @@ async def open_evaluation(
     built: Method | None = None
     if method is None or isinstance(method, str | PathLike):
         chosen = None if method is None else fspath(method)
-        asked = with_default_model({**names, **objects}, chosen)
-        names, objects = _by_role(asked)
+        requested = with_default_model({**names, **objects}, chosen)
+        names, objects = _by_role(requested)
         # in a thread: litellm, whose table of models may be needed, takes seconds to import
-        name = chosen or await in_thread(lambda: default_method(asked))
+        name = chosen or await in_thread(lambda: default_method(requested))
     else:
         given = {"model": model, "tools": taken, "criteria": criteria, **named}
         built = _method_object(method, given)
