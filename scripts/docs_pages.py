@@ -38,6 +38,7 @@ def main(out: Path) -> None:
     notebook = (ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8")
     (out / "tutorial.md").write_text(tutorial(notebook), encoding="utf-8")
     shutil.copy(ROOT / "docs" / "site.css", out / "site.css")
+    shutil.copy(ROOT / "llms.txt", out / "llms.txt")
 
 
 def within_site(readme: str) -> str:

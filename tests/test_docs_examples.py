@@ -115,7 +115,7 @@ def test_every_block_of_the_guide_runs(tmp_path, monkeypatch):
     (Path("support.toml")).write_text(guide_blocks("toml")[0], encoding="utf-8")
     (Path("replies.jsonl")).write_text(guide_blocks("json")[0], encoding="utf-8")
     with served(reply=lambda body, draw: "Rating: 2") as judge:
-        for line in guide_blocks("console")[0].splitlines():
+        for line in "".join(guide_blocks("console")).splitlines():
             words = shlex.split(line.removeprefix("$ ").replace("$URL", judge.url))
             assert words[0] == "textassay"
             done = textassay(*words[1:])
@@ -123,6 +123,8 @@ def test_every_block_of_the_guide_runs(tmp_path, monkeypatch):
     scales = {row["aspect"]: row["scale"] for row in rows_of(Path("runs/support"))}
     assert scales == {"helpfulness": [1, 5], "tone": [1, 3], "jargon": [0, 10]}
     assert {row["aspect"] for row in rows_of(Path("runs/tone"))} == {"tone"}
+    assert {row["aspect"] for row in rows_of(Path("runs/plain"))} == {"beginner-can-follow-reply"}
+    assert {row["aspect"] for row in rows_of(Path("runs/two"))} == {"plain", "tone"}
     scope: dict[str, object] = {}
     for block in guide_blocks("python"):
         exec(compile(block, "docs/tasks.md", "exec"), scope)

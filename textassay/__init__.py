@@ -1,4 +1,4 @@
-"""textassay judges generated text with teams of small asynchronous agents.
+"""Can you trust your LLM judge? textassay measures it against people, and makes it better.
 
     async with textassay.connect("openai/gpt-4.1-mini", rpm=500) as model:
         run = await textassay.evaluate(

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from textassay.evaluation.api import data_path, without_resume
+from textassay.evaluation.defaults import check_keys, default_method, with_default_model
 from textassay.evaluation.progress import OnProgress, display_progress
 from textassay.evaluation.request import RunRequest, build_request
 from textassay.evaluation.run import Run
+from textassay.methods.library.criteria import Criteria, with_criteria
+from textassay.runtime.concurrency import in_thread
 from textassay.runtime.conversation import Unit
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Settings, strict_keywords
@@ -31,10 +34,12 @@ async def evaluate(
     *,
     cluster: str = "ray",
     workers: int | None = None,
-    method: str,
+    method: str | None = None,
     model: str | Mapping[str, str] | None = None,
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
+    criteria: Criteria | None = None,
+    scale: str | None = None,
     out: str | Path,
     resume: bool = False,
     options: Mapping[str, Any] | None = None,
@@ -57,10 +62,13 @@ async def evaluate(
         cluster: `"ray"` for the cluster that Ray finds (`RAY_ADDRESS`, one on this machine, or else
             a new one on this machine), or `"ray://HOST:PORT"` of a Ray Client server.
         workers: Number of workers; by default one on each node, or on each GPU for local models.
-        method: Name of a method, or folder of a fitted evaluator, which each node must have.
+        method: Name of a method, or folder of a fitted evaluator, which each node must have; by
+            default as for `textassay.evaluate`.
         model: Name of a model, or names by role.
         task: A built-in task, or the path of a TOML file, which each node must have.
         aspects: Names of the task's aspects, or aspects of your own.
+        criteria: Sentences to judge by.
+        scale: Scale of the criteria.
         out: Run folder, on this machine.
         resume: Continue the run in `out`, or begin it if there is none.
         options: Options of the method.
@@ -79,12 +87,13 @@ async def evaluate(
         TextassayError: What stopped the run, which can be resumed; `ClusterLost` if the cluster is
             lost.
     """
+    requested = with_default_model({"": model} if isinstance(model, str) else (model or {}), method)
     request = build_request(
         RunRequest,
-        method=method,
+        method=method or await in_thread(lambda: default_method(requested)),
         task=task,
-        aspects=aspects,
-        models={"": model} if isinstance(model, str) else model,
+        aspects=with_criteria(aspects, criteria, scale),
+        models=requested,
         options=options,
         tools=tools,
         data=data_path(examples),
@@ -97,6 +106,8 @@ async def evaluate(
         out=out,
         resume=resume,
     )
+    if not resume:
+        await in_thread(lambda: check_keys(request.models, request.settings))
     followed = Followed()
     async with display_progress(lambda: followed.progress, progress):
         return await run_with_workers(

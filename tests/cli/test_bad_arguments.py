@@ -115,7 +115,8 @@ def test_models_that_cannot_be_used_are_named(data, run, flags, message):
     assert message in refused(data, run, *flags)
 
 
-def test_a_model_known_to_lack_log_probabilities_is_refused_for_g_eval(data, run):
+def test_a_model_known_to_lack_log_probabilities_is_refused_for_g_eval(data, run, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a key")
     flags = ("--model", "anthropic/claude-haiku-4-5", "--set", "reading=logprob")
     shown = refused(data, run, *flags, method="g-eval")
     assert "sends no log-probabilities" in shown
@@ -126,8 +127,8 @@ def test_unknown_methods_and_missing_arguments_are_named(data, run):
     known = "unknown method 'best'; known: agent-judge, checklist, claims, coascore, decide, "
     assert known in refused(data, run, *MODEL, method="best")
     assert "score needs DATA" in textassay("score", "--method", "llm-score").err
-    assert "score needs --method" in textassay("score", data, "--out", run).err
-    assert "score needs --out RUN" in textassay("score", data, "--method", "llm-score", *MODEL).err
+    sharded = textassay("score", data, "--method", "llm-score", *MODEL, "--shard", "1/2")
+    assert "--shard needs --out RUN/shard-I" in sharded.err
     assert textassay("score", data, "--colour").code == 2
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import cleandoc, signature
+from pathlib import Path
 from textwrap import dedent
 from typing import Annotated, Any
 
@@ -19,17 +20,18 @@ from textassay.runtime.errors import nearest
 from textassay.version import __version__
 
 COMMANDS = {
-    "check": "check",
-    "score": "score", "resume": "resume", "merge": "resume", "fit": "fit", "tools": "score",
-    "demo": "demo", "agreement": "compare", "alt-test": "compare", "calibrate": "estimate",
-    "estimate": "estimate", "label-plan": "estimate", "compare": "compare", "rank": "compare",
-    "jurors": "jury", "stress": "stress", "report": "show", "view": "show",
-    "show": "show", "annotate": "annotate", "ratings": "annotate", "import": "annotate",
+    "check": "check", "score": "score", "compare": "compare", "report": "show",
+    "annotate": "annotate",
+    "resume": "resume", "merge": "resume", "fit": "fit", "tools": "score", "demo": "demo",
+    "agreement": "compare", "alt-test": "compare", "calibrate": "estimate",
+    "estimate": "estimate", "label-plan": "estimate", "rank": "compare", "jurors": "jury",
+    "stress": "stress", "view": "show", "show": "show", "ratings": "annotate",
+    "import": "annotate", "skill": "skill",
     "tree": "methods", "plan": "methods", "methods": "methods", "tasks": "methods",
     "settings": "methods", "graph": "methods", "doctor": "doctor", "cache": "cache",
 }  # fmt: skip
 """Commands and groups as they are typed, each with its module of `textassay.cli.commands`, which
-registers it when it is imported."""
+registers it when it is imported. The first five are those that the help shows first."""
 
 CommandFunction = Callable[..., int | None]
 
@@ -43,11 +45,15 @@ EXIT_STATUS = {
 }
 """Exit statuses of commands that ask models."""
 
-SCORING, DECIDING, LOOKING, MAKING = (
-    "Score texts",
-    "From scores to decisions",
-    "Look and rate",
-    "Methods, models and files",
+PROMISE = "Can you trust your LLM judge? textassay measures it against people, and makes it better."
+"""First line of the help, of the package and of the documentation."""
+
+FIRST, SCORING, DECIDING, LOOKING, MAKING = (
+    "Start here",
+    "More: score texts and learn from ratings",
+    "More: from scores to decisions",
+    "More: look and exchange ratings",
+    "More: methods, models and files",
 )
 """Headings of the list of commands, in the order in which they are shown."""
 
@@ -65,7 +71,21 @@ class _PlainSwitches:
 
 
 class Command(_PlainSwitches, TyperCommand):
-    """A command; it differs from typer's in its help alone."""
+    """A command whose help shows switches plainly, and whose options may take several values."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read `--jury A B C` as `--jury A --jury B --jury C`.
+
+        The values of an option that is shown as `NAME...` end at the next flag, and at a file.
+        """
+        several = {
+            name
+            for param in self.params
+            if str(getattr(param, "metavar", "") or "").endswith("...")
+            for name in param.opts
+            if name.startswith("-")
+        }
+        return super().parse_args(ctx, list(_one_by_one(args, several)))
 
 
 class Commands(_PlainSwitches, TyperGroup):
@@ -92,6 +112,25 @@ class Commands(_PlainSwitches, TyperGroup):
             self.rich_markup_mode = None
 
 
+def _one_by_one(args: Sequence[str], several: Container[str]) -> Iterator[str]:
+    """Yield arguments with an option of several values once before each of its values."""
+    option, has_value = "", False
+    for argument in args:
+        if argument.startswith("-"):
+            option, has_value = (argument if argument in several else ""), False
+            yield argument
+        elif not option:
+            yield argument
+        elif not has_value:
+            has_value = True
+            yield argument
+        elif Path(argument).is_file():
+            option = ""
+            yield argument
+        else:
+            yield from (option, argument)
+
+
 def new_app(name: str, text: str) -> typer.Typer:
     """Return an empty application, or one for a group of commands."""
     return typer.Typer(
@@ -107,7 +146,7 @@ def new_app(name: str, text: str) -> typer.Typer:
     )
 
 
-_app = new_app("textassay", "Judge generated text with teams of small agents.")
+_app = new_app("textassay", PROMISE)
 _groups: dict[str, typer.Typer] = {}
 
 
@@ -177,13 +216,13 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-@_app.callback(epilog=escape_markup(statuses()))
+@_app.callback(help=PROMISE, epilog=escape_markup(statuses()))
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Judge generated text with teams of small agents."""
+    """Take the flags of the whole application."""
 
 
 app: typer.Typer

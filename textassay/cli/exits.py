@@ -34,6 +34,7 @@ _FLAGS = {
     "options": "--set",
     "fields": "--field",
     "models": "--model",
+    "criteria": "--criterion",
     "margin": "--fail-above",
     "count": "--next",
 }

@@ -311,6 +311,33 @@ ALLOWING = GroupColumn(set=AllowChange)
 READING = CELLS | build_flags(RunRequest, "strict_columns", "limit", "unit", "pair")
 """How data are read."""
 
+CRITERIA = GroupColumn(
+    criterion=Annotated[
+        list[str] | None,
+        option(
+            "[NAME:] TEXT",
+            'Sentence to judge by, such as "Every statement is supported by the source."; may'
+            " repeat.",
+            panel="Judging",
+        ),
+    ],
+    scale=Annotated[
+        str | None,
+        option(
+            "1-5|yes-no|A,B,C",
+            "Scale of the criteria: numbers (default: 1-5), yes or no, or a choice of labels.",
+            panel="Judging",
+        ),
+    ],
+)
+"""What is judged, in sentences in place of a task's aspects."""
+JURY = GroupColumn(
+    jury=Annotated[
+        list[str] | None,
+        option("MODEL...", "Judges whose ratings are averaged; may repeat.", panel="Judging"),
+    ]
+)
+"""Several models in place of one."""
 JUDGING = build_flags(RunRequest, "task", "aspects", "tools")
 """What is judged, and with which tools."""
 RATED = MAPPED | RATINGS | JUDGING.only("task")
@@ -357,8 +384,8 @@ WORKERS = GroupColumn(
 """What judges the data, if not this process."""
 
 SCORE = (
-    CONFIG | SET | DRY_RUN | PROGRESS | LOG | JUDGING | SAMPLING | READING | SHARDING | WORKERS
-    | RUNTIME
+    CONFIG | SET | DRY_RUN | PROGRESS | LOG | CRITERIA | JURY | JUDGING | SAMPLING | READING
+    | SHARDING | WORKERS | RUNTIME
 )  # fmt: skip
 """How texts are scored: the flags of `score` that are no arguments of its own."""
 CONFIG_KEYS = (
@@ -560,6 +587,39 @@ def read_tools(
     return read_names(typed_flags)
 
 
+def read_sentences(
+    typed_flags: str | Iterable[str] | Mapping[str, str],
+) -> tuple[str, ...] | dict[str, str]:
+    """Return criteria; a TOML file may have one alone, or a table of them by name."""
+    if isinstance(typed_flags, Mapping):
+        return dict(typed_flags)
+    return (typed_flags,) if isinstance(typed_flags, str) else tuple(typed_flags)
+
+
+def read_scale(typed_flags: Any) -> str:
+    """Return the scale of criteria."""
+    if not isinstance(typed_flags, str):
+        raise TypeError(typed_flags)
+    return typed_flags
+
+
+def seat_jury(flags: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """Return flags with the models of `jury` as jurors, and with the method that asks them."""
+    if "jury" not in flags:
+        return dict(flags)
+    seated = dict(flags)
+    jurors = split_names(read_sentences(seated.pop("jury"))) or ()
+    if len(jurors) < 2:
+        raise ConfigurationError(f"{where}--jury takes two models or more, not {list(jurors)!r}")
+    if seated.get("model"):
+        raise ConfigurationError(f"{where}--jury names the models; leave out --model")
+    if seated.setdefault("method", "jury") != "jury":
+        raise ConfigurationError(
+            f"{where}--jury asks by the method jury; leave out --method {seated['method']}"
+        )
+    return {**seated, "model": read_models([f"juror={model}" for model in jurors])}
+
+
 def read_missing_marks(typed_flags: str | Iterable[str]) -> tuple[str, ...]:
     """Return marks of missing values; a TOML file may have one alone."""
     return (typed_flags,) if isinstance(typed_flags, str) else tuple(typed_flags)
@@ -576,6 +636,8 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "extra": read_extra,
     "missing": read_missing_marks,
     "price": read_price,
+    "criterion": read_sentences,
+    "scale": read_scale,
 }
 """How values are read that are more than one word, on the command line and in a file."""
 
@@ -593,10 +655,13 @@ def with_config(
     flags: Mapping[str, Any], known: Iterable[str] = CONFIG_KEYS
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return flags, laid over those of the file of `--config`, and the pairs of `--set`."""
-    typed = dict(flags)
+    typed = seat_jury(typed_flags(flags))
     path, pairs_set = typed.pop("config", None), typed.pop("set", None)
     mapped = read_pairs(typed.pop("field", None) or (), "--field")
     configured = config_file(path, known)
+    if typed.get("model"):  # what is typed wins
+        configured.pop("jury", None)
+    configured = seat_jury(configured, f"--config {path}: ")
     if typed.get("api_base") is not None and configured.get("endpoints"):
         raise ConfigurationError(
             f"--api-base would not be used beside the [[endpoints]] of {path}: leave out one"

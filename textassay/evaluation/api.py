@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from textassay.agents.prompt_template import Task
+from textassay.evaluation.defaults import check_keys, default_method, with_default_model
 from textassay.evaluation.graph_code import code_digests, models_in
 from textassay.evaluation.progress import OnProgress, display_progress
 from textassay.evaluation.request import RunRequest, build_request, one_or_several
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, finish, open_session, writing_summary
 from textassay.methods.library import tasks
+from textassay.methods.library.criteria import Criteria, with_criteria
 from textassay.methods.method import Method, TaskMethod
+from textassay.runtime.concurrency import in_thread
 from textassay.runtime.conversation import Unit
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node
@@ -44,10 +47,12 @@ _log = logging.getLogger(__name__)
 async def evaluate(
     examples: Any,
     *,
-    method: MethodChoice,
+    method: MethodChoice | None = None,
     model: ModelsByRole | None = None,
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
+    criteria: Criteria | None = None,
+    scale: str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     options: Mapping[str, Any] | None = None,
@@ -68,13 +73,19 @@ async def evaluate(
             dicts, or a table such as a pandas DataFrame.
         method: Name of a method (`"g-eval"`; `textassay.methods.METHODS` lists them), folder of a
             fitted evaluator or what `fit` returned, a method object, or a graph from an
-            `Assignment` to its scores.
+            `Assignment` to its scores. By default `"decide"` for a decision model, `"jury"` for
+            the roles `juror1`, `juror2`, ..., and `"llm-score"` otherwise.
         model: A connected model, the name of a model, or a mapping of these by role; method objects
-            and graphs bring their own.
+            and graphs bring their own. By default the model that the environment variable
+            `TEXTASSAY_MODEL` names.
         task: A built-in task (`"summarization"`, `"dialogue"`, `"data-to-text"`, `"translation"`,
             `"general"`) or the path of a TOML file; by default the general one, or the first that
             has the aspects.
         aspects: Names of the task's aspects, or aspects of your own; by default all of the task.
+        criteria: Sentences to judge by, such as `"Every statement is supported by the source."`,
+            alone, in a list or by name; `"NAME: sentence"` gives a name as well.
+        scale: Scale of the criteria: `"1-5"` or other numbers (the default), `"yes-no"`, or labels,
+            `"friendly,neutral,rude"`.
         out: Run folder; without one nothing is written.
         resume: Continue the run in `out`, or begin it if there is none, so that a script can be run
             again.
@@ -149,10 +160,12 @@ def refuse_running_loop(name: str) -> None:
 async def stream(
     examples: Any,
     *,
-    method: MethodChoice,
+    method: MethodChoice | None = None,
     model: ModelsByRole | None = None,
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
+    criteria: Criteria | None = None,
+    scale: str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     options: Mapping[str, Any] | None = None,
@@ -187,8 +200,10 @@ async def stream(
 async def open_evaluation(
     examples: Any,
     *,
-    method: MethodChoice,
+    method: MethodChoice | None = None,
     model: ModelsByRole | None = None,
+    criteria: Criteria | None = None,
+    scale: str | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
     dry: bool = False,
     **named: Any,
@@ -204,11 +219,20 @@ async def open_evaluation(
     names, objects = _by_role(model)
     taken = (tools,) if isinstance(tools, str | Tool) else tuple(tools)
     built: Method | None = None
-    if isinstance(method, str | PathLike):
-        name = fspath(method)
+    if method is None or isinstance(method, str | PathLike):
+        chosen = None if method is None else fspath(method)
+        requested = with_default_model({**names, **objects}, chosen)
+        names, objects = _by_role(requested)
+        # in a thread: litellm, whose table of models may be needed, takes seconds to import
+        name = chosen or await in_thread(lambda: default_method(requested))
     else:
-        built = _method_object(method, {"model": model, "tools": taken, **named})
+        given = {"model": model, "tools": taken, "criteria": criteria, **named}
+        built = _method_object(method, given)
         name = built.name
+    named["aspects"] = with_criteria(named.get("aspects"), criteria, scale)
+    if isinstance(built, GraphMethod) and criteria is not None:
+        assert isinstance(method, Graph)
+        built = GraphMethod(method, tasks.load(named.get("task"), named["aspects"]))
     request = build_request(
         RunRequest,
         method=name,
@@ -220,6 +244,9 @@ async def open_evaluation(
     if request.resume and request.out is None:
         raise ConfigurationError("resume= continues the run in out=, which is not given")
     request = without_resume(request)
+    if not dry and not request.resume:
+        opened_here = {role: item for role, item in names.items() if role not in objects}
+        await in_thread(lambda: check_keys(opened_here, request.settings))
     # a model given by name still takes the settings
     if objects and not set(names) - set(objects):
         check_settings(request.settings, objects)
@@ -249,7 +276,8 @@ def without_resume(request: RunRequest) -> RunRequest:
 def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
     """Return a method that was given as an object; refuse what it would not heed."""
     # a graph judges the aspects of a task like a named method; a method object brings its own
-    own = ("model", "tools", "options", *(() if isinstance(method, Graph) else ("task", "aspects")))
+    of_task = () if isinstance(method, Graph) else ("task", "criteria", "aspects")
+    own = ("model", "tools", "options", *of_task)
     for name in own:
         if given.get(name):
             raise ConfigurationError(

@@ -117,7 +117,8 @@ class Checklist(PromptMethod):
     passage is not there is abstained.
     4. An aspect's score is the weighted mean of its answers, if at least `required` of them
     count.
-    5. With `checklist=rubric` the criteria are those of the row, and the score is the share of
+    5. An aspect with two labels is one question, its own, and the answer is the label.
+    6. With `checklist=rubric` the criteria are those of the row, and the score is the share of
     their points (HealthBench, 2505.08775; prerequisites as in DevAI, 2410.10934).
 
     Deviations: CheckEval asks all questions of an aspect in one request, as `calls=joint` does, and
@@ -129,6 +130,7 @@ class Checklist(PromptMethod):
 
     name = "checklist"
     prompt = "checklist"
+    asks_yes_or_no = True
     Options = ChecklistOptions
     options: ChecklistOptions
 
@@ -143,7 +145,10 @@ class Checklist(PromptMethod):
         options = self.options
         if self.reads_rubrics:
             self._check_rubric_options()
-        self._given, roots = _fixed_questions(self._task, options)
+        known, roots = _fixed_questions(self._task, options)
+        # two labels are a question by themselves, and its answer is the label
+        by_label = {root.id: (_own_question(root),) for root in roots if root.labels}
+        self._given = {**known, **by_label}
         unknown = [root for root in roots if root.id not in self._given]
         self._writing = () if self.reads_rubrics else tuple(unknown)
         # a file's own roots may replace the task's aspects, and everything below works on what is
@@ -506,6 +511,17 @@ def _fixed_questions(
     return trees.for_aspects(known, tree.roots, task, chosen, file=file)
 
 
+def _own_question(aspect: Aspect) -> Aspect:
+    """Return the one question about an aspect with two labels: its own."""
+    return Aspect(
+        name="question",
+        definition=aspect.definition,
+        question=aspect.question,
+        parent=aspect.id,
+        scale=(0.0, 1.0),
+    )
+
+
 def _judged_aspects(task: Task) -> Aspect:
     """Return what rubrics stand for: the aspect that was named, or one of their own."""
     if task.aspects == task.family:
@@ -515,6 +531,11 @@ def _judged_aspects(task: Task) -> Aspect:
         raise ConfigurationError(
             f"a rubric gives one score, and {names} are {len(task.aspects)} aspects; name one, or"
             " none"
+        )
+    if task.aspects[0].labels:
+        raise ConfigurationError(
+            f"a rubric gives a share of points, and {task.aspects[0].name!r} has labels; name an"
+            " aspect with a scale, or none"
         )
     return with_unit_scale(task.aspects[0])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from textassay.cli import flags
-from textassay.cli.app import LOOKING, command, group
+from textassay.cli.app import FIRST, LOOKING, command, group
 from textassay.cli.console import messages, print_tables, say, warn
 from textassay.cli.exits import io_errors, run_async
 from textassay.listening import is_loopback, link, origin
@@ -27,7 +27,7 @@ LOGGED_EVERY = 10.0
 """Seconds between two lines about them where standard error is no terminal."""
 
 
-@command("annotate", panel=LOOKING)
+@command("annotate", panel=FIRST)
 def annotate(
     data: flags.Data,
     *,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from textassay.cli import flags
-from textassay.cli.app import DECIDING, command
+from textassay.cli.app import DECIDING, FIRST, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
 from textassay.cli.rated import RatedInput, notes_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textassay.estimation.run_comparison import RunSide
 
 
-@command("compare", panel=DECIDING)
+@command("compare", panel=FIRST)
 def compare(
     run_a: Annotated[Path, flags.argument("RUN_A", "The first run or score file.")],
     run_b: Annotated[

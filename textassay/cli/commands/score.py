@@ -9,14 +9,14 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from textassay.cli import flags
-from textassay.cli.app import SCORING, command, group
+from textassay.cli.app import FIRST, SCORING, command, group
 from textassay.cli.console import (
     STYLES,
     Style,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from textassay.workers.worker import Opened
 
 
-@command("score", panel=SCORING, asks_models=True)
+@command("score", panel=FIRST, asks_models=True)
 def score(
     data: flags.OptionalData = None,
     *,
@@ -174,25 +174,38 @@ class ScoreCommand:
     progress: Style = "auto"
     workers: Processes | Cluster | None = None
     """The workers that judge; `None` to judge in this process."""
+    names_folder: bool = False
+    """Whether the folder was not given, so that its name is printed before anything else."""
 
 
 def build_command(
     typed: dict[str, Any], chosen: dict[str, Any], *, command: str = "score"
 ) -> ScoreCommand:
     """Make the command of its flags and `--set` pairs; messages call it `command`."""
+    from textassay.evaluation.defaults import (
+        check_keys,
+        default_folder,
+        default_method,
+        with_default_model,
+    )
     from textassay.methods.by_name import find
+    from textassay.methods.library.criteria import with_criteria
 
     if not typed.get("data"):
         raise ConfigurationError(f"{command} needs DATA, a file of examples")
-    if not typed.get("method"):
-        raise ConfigurationError(f"{command} needs --method, such as g-eval")
+    method, is_dry = typed.get("method"), bool(typed.get("dry_run"))
     # what is misspelled is told before what is missing
-    if not Path(typed["method"]).is_dir():
-        find(typed["method"])
-    if typed.get("out") is None and not typed.get("dry_run"):
-        raise ConfigurationError(
-            f"{command} needs --out RUN, a folder for the scores (or --dry-run)"
-        )
+    if method and not Path(method).is_dir():
+        find(method)
+    models = with_default_model(typed.get("model") or {}, method)
+    method = method or default_method(models)
+    out, is_new = typed.get("out"), typed.get("out") is None and not is_dry
+    if is_new:
+        if typed.get("shard") is not None:
+            raise ConfigurationError(
+                "--shard needs --out RUN/shard-I, beside the folders of the other shards"
+            )
+        out = default_folder(str(typed["data"]))
     runtime, options = split_settings(chosen)
     # flags such as --n are options of the method: they must be in the spec, which the manifest
     # records
@@ -201,13 +214,19 @@ def build_command(
     runtime |= settings_in(typed)
     given = {name: typed[flag] for name, flag in FLAG_NAMES.items() if typed.get(flag) is not None}
     given |= {"data": str(typed["data"]), **flags.data_options(typed)}
+    given |= {"method": method, "models": models, "out": out}
+    given["aspects"] = with_criteria(
+        typed.get("aspects"), typed.get("criterion"), typed.get("scale")
+    )
     request = RunRequest(
         **given,
         conversation_chars=conversation_chars,
         options=options,
         settings=Settings(**runtime),
     )
-    return to_command(request, typed)
+    if not is_dry:
+        check_keys(request.models, request.settings)
+    return replace(to_command(request, typed), names_folder=is_new)
 
 
 def to_command(request: RunRequest, typed: Mapping[str, Any]) -> ScoreCommand:
@@ -260,6 +279,8 @@ def _style(typed: Mapping[str, Any]) -> Style:
 
 async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
     """Carry out the command, print the result and return the exit status."""
+    if command.names_folder:
+        say(f"run folder: {command.request.out}")
     with settings_in_errors(), capture_warnings(*SHOWN_WARNINGS):
         # a dry run only counts, which one process does as well
         if command.workers is not None and not command.dry:

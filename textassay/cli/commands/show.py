@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from textassay.cli import flags
-from textassay.cli.app import LOOKING, command
+from textassay.cli.app import FIRST, LOOKING, command
 from textassay.cli.console import results, say, warn
 from textassay.cli.exits import run_async
 from textassay.cli.rated import open_examples
@@ -222,7 +222,7 @@ def view(
         run_async(serving())
 
 
-@command("report", panel=LOOKING)
+@command("report", panel=FIRST)
 def report(
     runs: Annotated[
         list[Path],

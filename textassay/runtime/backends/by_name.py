@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from textassay.runtime.backends.endpoint import endpoint_of, read_address
+from textassay.runtime.backends.endpoint import PROVIDERS, endpoint_of, read_address
 from textassay.runtime.calls.masking import find_secrets
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.model import Model
@@ -179,6 +180,77 @@ async def load_backend(name: str) -> None:
         from textassay.runtime.backends.litellm import load_litellm
 
         await asyncio.to_thread(load_litellm)
+
+
+def decides(name: str) -> bool:
+    """Return whether a name is of a decision model, by its prefix or by litellm's table.
+
+    Call it outside of an event loop: a name of litellm's makes it import litellm.
+    """
+    prefix = name.partition("/")[0]
+    if prefix in ("", EMBEDDED, *BACKENDS) or prefix in backend_points():
+        return prefix in ("decisions", "systemone")
+    from textassay.runtime.backends.litellm import LiteLLMModel
+
+    return bool(LiteLLMModel(name).capabilities.decide)
+
+
+_KEY_VARIABLES = {
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+    "deepinfra": ("DEEPINFRA_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "gemini": PROVIDERS["gemini"].key_variables,
+    "groq": PROVIDERS["groq"].key_variables,
+    "mistral": ("MISTRAL_API_KEY",),
+    "openai": PROVIDERS["openai"].key_variables,
+    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
+    "perplexity": ("PERPLEXITY_API_KEY", "PERPLEXITYAI_API_KEY"),
+    "together_ai": PROVIDERS["together_ai"].key_variables,
+    "typesafe": ("TYPESAFE_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+}
+"""Variables, of which one must have the key, of litellm's providers that take nothing but a key.
+Others (clouds with roles and logins, servers without keys) are known only once they are asked."""
+
+
+def variables_of_missing_key(name: str, settings: Settings) -> tuple[str, ...]:
+    """Return the variables one of which must have the key of a model; empty if nothing is missing.
+
+    What is sent to an address of the user's own may need no key.
+
+    Raises:
+        ConfigurationError: The settings name a variable that is not set.
+    """
+    if api_key_of(settings) is not None or settings.endpoints:
+        return ()
+    prefix, _, rest = name.partition("/")
+    if prefix in ("decisions", "systemone"):
+        from textassay.runtime.backends.decisions import family_of, key_of
+
+        address = settings.api_base or ""
+        family = family_of(address, rest)
+        is_own = bool(family.key_variables) and re.search(family.address, address.rstrip("/"))
+        needed = family.key_variables if is_own and not key_of(family, address) else ()
+    elif settings.api_base is not None or prefix in ("", EMBEDDED, *BACKENDS):
+        needed = ()
+    else:
+        provider = prefix if rest else _provider_of(name)
+        known = PROVIDERS.get(provider)
+        has_address = known is not None and any(map(os.environ.get, known.address_variables))
+        needed = () if has_address else _KEY_VARIABLES.get(provider, ())
+    has_header = any(re.search("(?i)auth|key|token", header) for header in settings.headers)
+    return () if has_header or any(map(os.environ.get, needed)) else needed
+
+
+def _provider_of(name: str) -> str:
+    """Return the provider of a model without a prefix, such as `gpt-4.1-mini`."""
+    if name in backend_points():
+        return ""
+    from textassay.runtime.backends.litellm import LiteLLMModel
+
+    return LiteLLMModel(name).provider
 
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:

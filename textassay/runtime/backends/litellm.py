@@ -337,6 +337,11 @@ class LiteLLMModel:
         model, provider = self._model_and_provider
         return family_of(provider, model)
 
+    @property
+    def provider(self) -> str:
+        """Name of the provider, as litellm finds it."""
+        return self._model_and_provider[1]
+
     @functools.cached_property
     def _model_and_provider(self) -> tuple[str, str]:
         litellm = load_litellm()

@@ -1,0 +1,44 @@
+"""`textassay skill`: how coding agents use the command line."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from textassay.cli import flags
+from textassay.cli.app import MAKING, command
+from textassay.cli.console import say
+from textassay.cli.exits import io_errors
+
+
+@command("skill", panel=MAKING)
+def skill(
+    *,
+    install: Annotated[
+        Path | None,
+        flags.option("DIR", "Write it to DIR/textassay/SKILL.md, such as to .claude/skills."),
+    ] = None,
+) -> None:
+    """Print a SKILL.md, from which coding agents learn to check and score with textassay.
+
+    Examples:
+        textassay skill
+        textassay skill --install .claude/skills
+    """
+    text = read_skill()
+    if install is None:
+        typer.echo(text, nl=False)
+        return
+    path = install / "textassay" / "SKILL.md"
+    with io_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    say(f"wrote {path}")
+
+
+def read_skill() -> str:
+    """Return the text of the skill."""
+    return (resources.files("textassay") / "assets" / "SKILL.md").read_text(encoding="utf-8")
