@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.cli.harness import Outcome, document, read_json, rows_of, textassay
 from textassay.demo.pipeline import (
     BASELINES,
     FITTED,
@@ -25,6 +23,8 @@ from textassay.demo.pipeline import (
     DemoFolder,
     list_recipes,
 )
+
+from tests.cli.harness import Outcome, document, read_json, rows_of, textassay
 from textassay.fitting.learn import read_table, split
 from textassay.fitting.request import FitFromScores
 from textassay.methods.fitted.evaluator import read_files

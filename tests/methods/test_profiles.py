@@ -7,11 +7,11 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textassay.demo.pipeline import TASKS as DEMO_TASKS
+from textassay.demo.pipeline import list_recipes
 
 from tests.methods.judging import scores_of
 from textassay.agents.prompt_template import NO_PROFILE, Profile, plain_texts
-from textassay.demo.pipeline import TASKS as DEMO_TASKS
-from textassay.demo.pipeline import list_recipes
 from textassay.methods import build
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
