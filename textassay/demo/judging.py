@@ -112,7 +112,7 @@ async def judge(folder: Path, model: Model, progress: OnProgress = None) -> Judg
         place,
         len(examples),
         [
-            Agreement(METHOD, _correlate(examples, values, dict(zip(ASPECTS, ASPECTS)))),
+            Agreement(METHOD, _correlate(examples, values, {aspect: aspect for aspect in ASPECTS})),
             *(
                 Agreement(tool, {
                     aspect: None if rho is None else abs(rho)

@@ -164,7 +164,7 @@ def _print_judged(judged: Judged, page: Path) -> None:
             say_line(f'\n{shown.score:.2f}: "{shown.text}"')
             say_line(f"  least likely: {', '.join(shown.unlikeliest)}")
     say_line(
-        "\nAgreement with our ratings (Spearman's rho; no people were asked), beside counting words:"
+        "\nAgreement with our ratings (Spearman's rho; no people were asked), beside counting:"
     )
     say_line(f"{'':<34}" + "".join(f"{aspect:>12}" for aspect in ASPECTS))
     for line in judged.agreement:
