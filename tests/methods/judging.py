@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from textassay.methods import build
 from textassay.runtime.messages import Assignment, Example
+
+CHOICES = str(Path(__file__).parents[2] / "examples" / "profiles" / "choices")
+"""A complete profile of a model that only continues text: ratings and answers are choices."""
 
 
 async def scores_of(method: Any, example: Example) -> Any:

@@ -4,7 +4,6 @@ missing."""
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import shlex
 from collections.abc import Collection
@@ -17,7 +16,7 @@ import textassay.methods
 from textassay import ScriptedModel
 from textassay.agents.prompt_template import IN_SENTENCES
 from textassay.cli.flags import read_models, read_set
-from textassay.methods import METHODS, PromptMethod, build, profiles
+from textassay.methods import METHODS, PromptMethod, build
 from textassay.methods.by_name import TOOLS
 from textassay.methods.method import CheckedOptions
 from textassay.runtime.model import Capabilities
@@ -55,21 +54,6 @@ def knows_sentences(name: str, known: Collection[str] = IN_SENTENCES) -> bool:
     return name in known or not re.search(r"[a-z] \{\{ aspect\.name \}\}", words)
 
 
-def is_settled_for_the_embedded_model(method: Any) -> bool:
-    """Return whether the embedded model has words of its own for a method, or refuses it."""
-    profile = profiles.load("embedded", method.name)
-    golden = json.loads(text("tests/methods/golden_requests.json"))
-    return (
-        method.prompt in profile.prompts
-        or method.name in profile.options
-        or "method" in profile.refused.get(method.name, {})
-        # its code refuses a model that writes nothing
-        or "refused" in golden.get(f"{method.name} embedded {{}}", {})
-        # it compares two texts by what the model writes, whatever the model
-        or method.name == "pairwise"
-    )
-
-
 def missing(method: Any) -> list[str]:
     """Return what a method lacks, each a file with what belongs there."""
     name, prompt = method.name, PROMPTS / f"{method.prompt}.jinja"
@@ -90,8 +74,6 @@ def missing(method: Any) -> list[str]:
         f"textassay/agents/prompt_template.py: {method.prompt!r} in IN_SENTENCES": knows_sentences(
             method.prompt
         ),
-        "textassay/prompts/profiles/embedded/refused.toml: why the embedded model, which was not"
-        f" trained on it, refuses {name!r}": is_settled_for_the_embedded_model(method),
         "textassay/methods/by_name.py: a line in METHODS": METHODS.get(name) is method,
         f"textassay/methods/__init__.py: {method.__name__} in the imports, _HOME and __all__": (
             getattr(textassay.methods, method.__name__, None) is method
@@ -142,7 +124,7 @@ def test_every_method_in_a_file_is_registered() -> None:
 
 
 def test_one_message_lists_all_that_a_new_method_lacks() -> None:
-    """A class by itself: eight files remain, each named."""
+    """A class by itself: seven files remain, each named."""
 
     class Nothing(PromptMethod):
         name = "nothing"
@@ -151,7 +133,7 @@ def test_one_message_lists_all_that_a_new_method_lacks() -> None:
 
     files = {what.partition(":")[0] for what in missing(Nothing)}
     assert {Path(file).name for file in files} == {
-        Path(__file__).name, "nothing.jinja", "refused.toml", "by_name.py", "__init__.py",
+        Path(__file__).name, "nothing.jinja", "by_name.py", "__init__.py",
         "methods.md", "README.md", "golden_requests.json", "methods",
     }  # fmt: skip
 

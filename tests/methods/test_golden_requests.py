@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.methods.judging import CHOICES
 from textassay.methods import METHODS, build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.cache import request_key
@@ -58,7 +59,8 @@ TOOLS = {"fusion-eval": ("rougeL", "chrf", "coverage", "repetition")}
 """Named, for the default depends on which extras are installed."""
 CASES = [
     *((method, options, "scripted") for method in METHODS for options in OPTIONS.get(method, [{}])),
-    *((method, {}, "embedded") for method in METHODS),
+    *((method, {}, "choices") for method in METHODS),
+    ("gptscore", {}, "embedded"),
 ]
 
 
@@ -85,16 +87,18 @@ def continuation(request: ContinuationRequest) -> list[TokenLogprob]:
     return [TokenLogprob(token=word, logprob=-1.0) for word in request.continuation.split()]
 
 
-def refused_by_the_embedded_model() -> list[str]:
-    """Return the methods that the embedded model's profile refuses: a judge must write, or the call
-    would be g-eval's without steps."""
+def refused_by_choices() -> list[str]:
+    """Return the methods that the example profile refuses: a judge must write, or the call would be
+    g-eval's without steps."""
     known = json.loads(GOLDEN.read_text(encoding="utf-8"))
-    return [name for name in METHODS if "refused" in known.get(label(name, {}, "embedded"), {})]
+    return [name for name in METHODS if "refused" in known.get(label(name, {}, "choices"), {})]
 
 
 async def facts_of(method: str, options: dict[str, Any], name: str) -> dict[str, Any]:
     """Return what must not change: signature, prompt digest, number of requests, a digest of their
-    keys and the graph's nodes; or that the embedded model refuses the method."""
+    keys and the graph's nodes; or that the example profile refuses the method."""
+    if name == "choices":
+        options = options | {"profile": CHOICES}
     model = ScriptedModel(
         judge,
         name=name,
@@ -107,7 +111,7 @@ async def facts_of(method: str, options: dict[str, Any], name: str) -> dict[str,
             method, model, task="summarization", options=options, tools=TOOLS.get(method, ())
         )
     except ConfigurationError as error:
-        if name == "embedded":
+        if name == "choices":
             return {"refused": type(error).__name__}
         raise
     await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects))

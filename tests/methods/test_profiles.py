@@ -1,5 +1,5 @@
-"""Profiles: what the embedded model is asked word for word, how ratings are read, and files of
-one's own."""
+"""Profiles: what a model is asked word for word by the example profile, how ratings are read, the
+profile of the embedded model, and files of one's own."""
 
 import asyncio
 import math
@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.methods.judging import scores_of
+from tests.methods.judging import CHOICES, scores_of
 from textassay.agents.prompt_template import NO_PROFILE, Profile, plain_texts
-from textassay.demo.pipeline import TASKS as DEMO_TASKS
-from textassay.demo.pipeline import list_recipes
-from textassay.methods import build
+from textassay.methods import METHODS, build
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
-from textassay.prompts import PROFILES, profile_folder
+from textassay.prompts import PROFILES
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, UnknownName
 from textassay.runtime.messages import Example
@@ -38,7 +36,7 @@ def chooser(request):
     return {label: math.log(known[label]) if label in known else None for label in request.choices}
 
 
-def model(name="embedded", **given):
+def model(name="small", **given):
     spoken = {
         "choices": chooser,
         "continuation": lambda r: [TokenLogprob(token=r.continuation, logprob=-1.0)],
@@ -47,7 +45,7 @@ def model(name="embedded", **given):
 
 
 def judged(method, task, example, judge=None, aspects=None, tools=(), **options):
-    judge = judge or model()
+    judge, options = judge or model(), {"profile": CHOICES, **options}
     made = build(method, judge, task=task, aspects=aspects, options=options, tools=tools)
     scores = asyncio.run(scores_of(made, example))
     return judge, made, scores
@@ -73,7 +71,7 @@ def judged(method, task, example, judge=None, aspects=None, tools=(), **options)
             "rate overall, 1 to 5.\nscore:"),
     ],
 )  # fmt: skip
-def test_the_embedded_model_is_asked_for_a_rating(task, example, aspect, prompt):
+def test_a_model_that_continues_text_is_asked_for_a_rating(task, example, aspect, prompt):
     judge, made, [score] = judged("g-eval", task, example, aspects=[aspect])
     [request] = judge.requests
     assert isinstance(request, ChoicesRequest)
@@ -124,9 +122,11 @@ def test_decomp_eval_has_a_question_for_any_aspect(tmp_path):
 )
 def test_every_built_in_aspect_has_a_question_and_a_chain_of_its_own(task):
     loaded = tasks.load(task)
-    questions, _ = read_questions(str(profile_folder("embedded") / "questions.toml"))
+    questions, _ = read_questions(f"{CHOICES}/questions.toml")
     assert all(questions.forms(loaded, aspect) for aspect in loaded.aspects)
-    build("coascore", model(), task=task)  # a target without a chain is an error
+    build(
+        "coascore", model(), task=task, options={"profile": CHOICES}
+    )  # a target without a chain is an error
 
 
 def test_gptscore_continues_the_prompt_the_model_knows():
@@ -215,14 +215,15 @@ def test_hd_eval_grows_nothing():
 )
 def test_what_the_model_cannot_do_is_refused_before_anything_is_asked(method, options, named):
     tools = ["coverage"] if "fusion" in method else ()
+    asked = {"profile": CHOICES, **options}
     with pytest.raises(ConfigurationError, match=named):
-        build(method, model(), task="summarization", options=options, tools=tools)
+        build(method, model(), task="summarization", options=asked, tools=tools)
 
 
 def test_another_model_may_write_what_the_judge_cannot():
     writer = ScriptedModel(["1. Order: how its parts follow."] * 2, name="writer")
     models = {"": model(), "decomposer": writer}
-    options = {"tree": "model", "depth": 2, "children": 1}
+    options = {"tree": "model", "depth": 2, "children": 1, "profile": CHOICES}
     made = build("hd-eval", models, task="summarization", aspects=["fluency"], options=options)
     [score] = asyncio.run(scores_of(made, NEWS))
     assert (score.outcome, len(writer.requests)) == ("scored", 1)
@@ -245,7 +246,7 @@ def test_what_has_an_effect_or_says_what_holds_anyway_is_taken(method, options):
 
 
 def test_no_two_methods_make_the_same_call():
-    """What the embedded model is asked differs between all methods that take it."""
+    """What is asked differs between all methods that the profile takes."""
     asked = {}
     for method in ("g-eval", "coascore", "decomp-eval", "gptscore", "hd-eval", "checklist"):
         judge, *_ = judged(method, "summarization", NEWS, aspects=["coherence"])
@@ -253,28 +254,44 @@ def test_no_two_methods_make_the_same_call():
     assert len(set(asked.values())) == len(asked)
 
 
-@pytest.mark.parametrize("task", DEMO_TASKS)
-def test_no_two_rows_of_the_demo_are_one_call_under_two_names(task):
-    """The same requests come twice only where tools are averaged with what they say."""
-    asked = {}
-    example = {"dialogue": CHAT, "data-to-text": DATA}.get(task, NEWS)
-    for recipe in (one for one in list_recipes(task) if one.method != "tools"):
-        judge, *_ = judged(recipe.method, task, example, tools=recipe.tools, **recipe.options)
-        assert judge.requests, recipe.name
-        asked[recipe.name] = (tuple(map(repr, judge.requests)), recipe.tools)
-    assert len(set(asked.values())) == len(asked)
-    assert not {"llm-score", "llm-score-cot"} & set(asked)
-
-
 def test_profiles_tell_scores_apart_and_stand_in_the_record():
-    asked = {"options": {"steps": "none"}, "task": "summarization"}
-    auto, other = build("g-eval", model(), **asked), build("g-eval", model("other"), **asked)
+    asked = {"options": {"steps": "none", "profile": CHOICES}, "task": "summarization"}
+    chosen = build("g-eval", model(), **asked)
     options = {"steps": "none", "profile": "none"}
     none = build("g-eval", model(), task="summarization", options=options)
-    assert auto.describe()["profile"]["name"] == "embedded"
-    assert other.describe()["profile"] is none.describe()["profile"] is None
-    assert other.describe()["prompts"] == none.describe()["prompts"] != auto.describe()["prompts"]
-    assert auto.signature != none.signature
+    auto = build("g-eval", model(), task="summarization", options={"steps": "none"})
+    assert chosen.describe()["profile"]["name"] == "choices"
+    assert auto.describe()["profile"] is none.describe()["profile"] is None
+    assert auto.describe()["prompts"] == none.describe()["prompts"] != chosen.describe()["prompts"]
+    assert chosen.signature != none.signature
+
+
+def test_the_embedded_model_is_asked_how_likely_a_text_is_and_by_the_papers_prompt():
+    judge, made, [score] = judged(
+        "gptscore", "summarization", NEWS, model("embedded"), ["coherence"], profile="auto"
+    )
+    [request] = judge.requests
+    other, *_ = judged("gptscore", "summarization", NEWS, None, ["coherence"], profile="none")
+    assert request.prompt == other.requests[0].prompt
+    assert made.describe()["profile"]["name"] == "embedded"
+    assert (score.outcome, score.how) == ("scored", "loglikelihood")
+    # in the paper a dialogue is asked about, and "Yes" is scored
+    judge, *_ = judged(
+        "gptscore", "dialogue", CHAT, model("embedded"), ["coherence"], profile="auto"
+    )
+    assert [r.continuation for r in judge.requests] == [" B: Three hearts!"]
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "gptscore"])
+def test_the_embedded_model_refuses_every_other_method_with_the_reason(method):
+    tools = ["coverage"] if "fusion" in method else ()
+    with pytest.raises(ConfigurationError, match=r"135 million parameters.*it is for gptscore"):
+        build(method, model("embedded"), task="summarization", tools=tools)
+
+
+def test_the_embedded_model_is_not_asked_for_yes_or_no():
+    with pytest.raises(ConfigurationError, match="refuses scored=yes: whether so small a model"):
+        build("gptscore", model("embedded"), task="dialogue", options={"scored": "yes"})
 
 
 def test_labels_that_are_not_reported():
@@ -285,7 +302,7 @@ def test_labels_that_are_not_reported():
     sure = model(choices=lambda r: dict.fromkeys(r.choices) | {"4": math.log(0.5)})
     assert judged("g-eval", "summarization", NEWS, sure, ["fluency"])[2][0].value == 4
     with pytest.raises(CapabilityError):
-        build("g-eval", ScriptedModel(["3"], name="embedded"), task="summarization")
+        build("g-eval", ScriptedModel(["3"]), task="summarization", options={"profile": CHOICES})
 
 
 OWN = """

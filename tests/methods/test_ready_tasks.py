@@ -11,7 +11,7 @@ import textassay
 from examples.mock_replies import reply_to
 from tests.cli.harness import served
 from tests.cli.harness import textassay as textassay_command
-from tests.methods.judging import scores_of
+from tests.methods.judging import CHOICES, scores_of
 from textassay import Example, ScriptedModel
 from textassay.methods import METHODS, build
 from textassay.methods.library import tasks
@@ -112,7 +112,7 @@ async def test_every_method_shows_the_references_of_a_task_with_some(method: str
     [
         ("gptscore", {}, "gptscore does not show them as such"),
         ("claims", {}, "claims does not show them as such"),
-        ("decomp-eval", {"profile": "embedded"}, "profile 'embedded' does not"),
+        ("decomp-eval", {"profile": CHOICES}, "profile 'choices' does not"),
     ],
 )
 def test_what_shows_no_reference_refuses_a_task_with_one(

@@ -17,6 +17,7 @@ from reproduce.reproduction import chosen
 from reproduce.scores import Scorer
 from reproduce.table import Table, load, names
 from tests.benchmark_data import FOLDER, benchmark, paper
+from tests.methods.judging import CHOICES
 
 PAPERS = {
     "coascore": "coascore.txt",
@@ -186,14 +187,23 @@ def tiny(family, folder):
     return f"transformers/{folder}"
 
 
-@pytest.fixture
-def embedded():
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory):
+    """Flags of a tiny judge whose ratings are choices."""
     if importlib.util.find_spec("llama_cpp") is None:
         pytest.skip("needs llama-cpp-python, which is not installed (extra llamacpp)")
+    from tests.gguf_fixture import Shape, write_model
+
+    shape = Shape(
+        width=32, layers=1, heads=2, hidden=32, context=4096, vocabulary=4096, dtype="f32",
+        bos=True,
+    )  # fmt: skip
+    path = write_model(tmp_path_factory.mktemp("gguf") / "tiny.gguf", shape).path
     refused = [
         part for key in ("n", "temperature", "plan", "n_aspects") for part in ("--set", f"{key}=")
     ]
-    return ["--model", "embedded", "--set", "profile=embedded", *refused, "--bootstrap", "0"]
+    model = ["--model", f"llamacpp/{path}", "--set", "n_gpu_layers=0", "--set", "truncate=source"]
+    return [*model, "--set", f"profile={CHOICES}", *refused, "--bootstrap", "0"]
 
 
 def complete(found):
@@ -253,20 +263,20 @@ def test_gptscore_end_to_end(data, tmp_path, capsys):
     assert other["why_not"] == "needs --model MODEL (the paper: OPT)"
 
 
-def test_coascore_end_to_end(data, embedded, capsys):
-    """Table 5 on the embedded model; no public copy has its figures."""
-    command = ["coascore-table-5", "--data", data, *embedded, "--limit", "4", "--rows", "CoAScore*"]
+def test_coascore_end_to_end(data, judge, capsys):
+    """Table 5 on a tiny model; no public copy has its figures."""
+    command = ["coascore-table-5", "--data", data, *judge, "--limit", "4", "--rows", "CoAScore*"]
     status, found = run(capsys, *command)
     assert status == 0
     assert [row["row"] for row in found["rows"]] == ["CoAScore inter", "CoAScore"]
     assert complete(found)
 
 
-def test_fusion_eval_end_to_end(data, embedded, capsys):
+def test_fusion_eval_end_to_end(data, judge, capsys):
     """Rows of table 3 that judge, average tools, or use a tool alone; others say what they need."""
     tools = ["--tools", "lm_prob=rougeL", "--tools", "bleurt=chrf"]
     rows = [part for name in ("FE-GPT-4", "AVG (AE)", "BLEURT") for part in ("--rows", name)]
-    command = ["fusion-eval-table-3", "--data", data, *embedded, "--limit", "5", *rows]
+    command = ["fusion-eval-table-3", "--data", data, *judge, "--limit", "5", *rows]
     status, found = run(capsys, *command, *tools)
     assert status == 0
     assert complete(found)
@@ -279,10 +289,10 @@ def test_fusion_eval_end_to_end(data, embedded, capsys):
     ]
 
 
-def test_hd_eval_end_to_end(data, embedded, capsys):
+def test_hd_eval_end_to_end(data, judge, capsys):
     """Table 3 learns from the nodes of the published tree, one run of each data set."""
     rows = ["--rows", "HD-Eval-NN, 50 %"]
-    status, found = run(capsys, "hd-eval-table-3", "--data", data, *embedded, *rows)
+    status, found = run(capsys, "hd-eval-table-3", "--data", data, *judge, *rows)
     assert status == 0
     [row] = found["rows"]
     assert row["source"] == "mlp-joint on 50%"

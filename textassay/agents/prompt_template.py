@@ -206,6 +206,8 @@ class Profile(Message):
     choices."""
     methods: tuple[str, ...] = ()
     """Methods that it is for; all of them if empty."""
+    others: str = ""
+    """Why it is not for the other methods."""
     printed: bool = False
     """Whether prompts are those of a paper byte by byte, the texts without delimiters; methods
     whose paper publishes none refuse it."""

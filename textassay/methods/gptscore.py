@@ -124,7 +124,7 @@ class GPTScore(PromptMethod):
         ask = self.ask(options.prompt or prompt, seed=None, required=())
         # the words and choices of the table go together: a profile with words of its own has
         # neither
-        own_words = profile.digest != "" and not profile.printed
+        own_words = self.prompt in profile.prompts and not profile.printed
         self.over_references: OverReferences = options.over_references or (
             "mean" if own_words else words.over_references
         )

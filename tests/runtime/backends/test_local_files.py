@@ -42,7 +42,7 @@ def test_a_missing_path_is_named(tmp_path):
     """The error shows the path and both forms."""
     with pytest.raises(ModelNotFound, match=r"none\.gguf.*HF_REPO:FILE"):
         locate_gguf(str(tmp_path / "none.gguf"))
-    with pytest.raises(ModelNotFound, match="the model of the package is 'embedded' alone"):
+    with pytest.raises(ModelNotFound, match="the embedded model is 'embedded' alone"):
         locate_gguf("embedded")
     with pytest.raises(ConfigurationError, match="needs a model"):
         parse_spec(" ")

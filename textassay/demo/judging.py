@@ -1,0 +1,168 @@
+"""The demo's second part: a small local model judges the bundled summaries, beside counting words.
+
+GPTScore asks only how likely a model finds a text, which so small a model can say. `judge` leaves
+what `textassay score` and `textassay tools score` leave, and the page of `textassay report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from textassay.agreement import spearman
+from textassay.demo import data_file
+from textassay.evaluation.api import evaluate
+from textassay.evaluation.progress import OnProgress
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.messages import Example, Score
+from textassay.runtime.model import Model
+
+DATA = data_file("summarization")
+METHOD, TASK = "gptscore", "summarization"
+ASPECTS = ("coherence", "fluency")
+"""What the model's scores follow; for consistency and relevance counting words does better."""
+COUNTING = {
+    "length": "number of words", "novelty": "word pairs not in the article",
+    "rougeL": "ROUGE-L with a reference",
+}  # fmt: skip
+"""Tools that look at the surface alone, which a judge must beat."""
+SHOWN = ("bridge-lead", "bridge-garbled")
+"""A faithful summary and one whose words are out of order, whose evidence is shown."""
+ALTERATIONS = {
+    "lead": "faithful", "short": "true, but too little", "wrong": "facts turned round",
+    "shuffled": "sentences out of order", "drift": "about something else",
+    "garbled": "words out of order",
+}  # fmt: skip
+"""What was done to the summaries, by the name of their system."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How one way of scoring agrees with the ratings."""
+
+    name: str
+    spearman: Mapping[str, float | None]
+    """By aspect, over all texts; of `COUNTING` without its sign, in its favor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """The mean score and rating of the texts that were altered in one way."""
+
+    name: str
+    score: float
+    rating: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One text with its score and the tokens that the model found least likely."""
+
+    text: str
+    score: float | None
+    unlikeliest: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came out of the second part."""
+
+    run: Path
+    texts: int
+    agreement: Sequence[Agreement]
+    """The judge first, then each of `COUNTING`."""
+    alterations: Sequence[Alteration]
+    """In the first of `ASPECTS`, best score first."""
+    evidence: Sequence[Evidence]
+    unscored: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON takes it."""
+        return {**asdict(self), "run": str(self.run)}
+
+
+async def judge(folder: Path, model: Model, progress: OnProgress = None) -> Judged:
+    """Score the summaries, or go on in the folder of an earlier demo, and compare with the ratings.
+
+    Args:
+        folder: Gets a run folder of the judge and one of the tools.
+        model: The judge, which must score given text.
+        progress: As of `evaluate`.
+
+    Raises:
+        TextassayError: As of `evaluate`.
+    """
+    place = folder / METHOD
+    run = await evaluate(
+        DATA, method=METHOD, task=TASK, aspects=ASPECTS, model=model, out=place, resume=True,
+        progress=progress,
+    )  # fmt: skip
+    counts = await evaluate(
+        DATA, method="tools", tools=tuple(COUNTING), out=folder / "counting", resume=True,
+        progress=False,
+    )  # fmt: skip
+    examples = {example.id: example for example in Examples(DATA)}
+    scores = {(score.id, score.aspect): score for score in (*run.scores, *counts.scores)}
+    values = {at: score.value for at, score in scores.items() if score.value is not None}
+    return Judged(
+        place,
+        len(examples),
+        [
+            Agreement(METHOD, _correlate(examples, values, {aspect: aspect for aspect in ASPECTS})),
+            *(
+                Agreement(tool, {
+                    aspect: None if rho is None else abs(rho)
+                    for aspect, rho in _correlate(
+                        examples, values, dict.fromkeys(ASPECTS, tool)
+                    ).items()
+                })
+                for tool in COUNTING
+            ),
+        ],
+        _average(examples, values),
+        [_show(examples[id_], scores[id_, ASPECTS[0]]) for id_ in SHOWN],
+        len(scores) - len(values),
+    )  # fmt: skip
+
+
+def _correlate(
+    examples: Mapping[str, Example],
+    values: Mapping[tuple[str, str], float],
+    scored: Mapping[str, str],
+) -> dict[str, float | None]:
+    """Return Spearman's rho over all texts of each rated aspect with the score named for it."""
+    found = {}
+    for aspect, name in scored.items():
+        ids = [id_ for id_ in examples if (id_, name) in values]
+        found[aspect] = spearman(
+            [values[id_, name] for id_ in ids], [examples[id_].human[aspect] for id_ in ids]
+        )
+    return found
+
+
+def _average(
+    examples: Mapping[str, Example], values: Mapping[tuple[str, str], float]
+) -> list[Alteration]:
+    """Return the mean of each alteration, the best score first."""
+    aspect = ASPECTS[0]
+    means = []
+    for system, name in ALTERATIONS.items():
+        ids = [
+            id_
+            for id_, example in examples.items()
+            if example.system == system and (id_, aspect) in values
+        ]
+        score = np.mean([values[id_, aspect] for id_ in ids])
+        rating = np.mean([examples[id_].human[aspect] for id_ in ids])
+        means.append(Alteration(name, float(score), float(rating)))
+    return sorted(means, key=lambda one: -one.score)
+
+
+def _show(example: Example, score: Score) -> Evidence:
+    [piece] = score.evidence
+    tokens = [token["token"].strip() for token in piece["unlikeliest"]]
+    return Evidence(example.output, score.value, tokens)
