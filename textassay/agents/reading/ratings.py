@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
+from textassay.agents.reading.elimination import remaining_statement
 from textassay.agents.reading.grammar import (
     NOUN,
     NUMBER,
@@ -126,6 +127,8 @@ def _parse(
     prose = list(statements_in(plain, form, own, scale[0]))
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
+    if not stated and not prose and (remains := remaining_statement(plain, form, own, scale[0])):
+        prose = [remains]
     statements = [*(f.statement for f in stated if f.statement), *prose]
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
@@ -242,7 +245,7 @@ def _json_fields(
 ) -> list[_Field] | NoRating:
     """Return what JSON says; `NoRating` for a field of a rating that holds none."""
     fields = list[_Field]()
-    for part in find_json(plain) if "{" in plain else ():
+    for part in find_json(plain, lenient=True) if "{" in plain else ():
         fields.append(_Field(part.start, part.end))
         before = plain[plain.rfind("\n", 0, part.start) + 1 : part.start].strip()
         held = part.value if isinstance(part.value, list) else [part.value]
@@ -388,7 +391,7 @@ def _no_rating_in(key: str, held: Any) -> NoRating:
 
 def _place(text: str, key: str, start: int, end: int) -> tuple[int, int]:
     """Return where the value of a JSON field stands, or where the object does."""
-    field = rf'"{re.escape(key)}"\s{{0,20}}:\s{{0,20}}"?(?P<value>[^\s",}}]{{1,40}})'
+    field = rf'["\']?{re.escape(key)}["\']?\s{{0,20}}:\s{{0,20}}["\']?(?P<value>[^\s"\',}}]{{1,40}})'
     found = list(re.compile(field).finditer(text, start, end))
     return found[-1].span("value") if found else (start, end)
 
