@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Literal
 
@@ -68,8 +69,11 @@ def _bare_values(plain: str, form: RatingForm, low: float) -> set[float]:
 def _placed(
     plain: str, form: RatingForm, own: str, low: float
 ) -> Iterator[tuple[_Place, Statement]]:
+    single = "\n" not in plain.strip()
     for match in value_pattern(form).finditer(plain):
-        if is_bare(plain, match, form):
+        # `(2) It is hard to follow.` is no item of a list, for there is no other one
+        only_item = single and plain[: match.start()].strip() == "("
+        if only_item or is_bare(plain, match, form):
             yield _place_of(plain, match, form, own), statement_of(match, low)
 
 
@@ -102,20 +106,22 @@ def _place_of(plain: str, match: re.Match[str], form: RatingForm, own: str) -> _
     if _CONDITION.search(lead):
         return ""
     clause = lead
-    for boundary in _CLAUSE_START.finditer(lead.rstrip(" :—–-→>")):
+    for boundary in _CLAUSE_START.finditer(lead):
         clause = lead[boundary.end() :]
     if _TURNED_DOWN.search(clause):
         return ""
     if _MINE.match(plain, end) and _CONCLUDES_ONLY.fullmatch(lead):
         return "conclusion"
-    after = closure_of(plain, stop, grammar_of(own))
+    if opened == "(" and stop > end and not plain[:begin].strip():
+        return "judged"
+    after = closure_of(plain, stop, grammar_of(own), statement_of(match, 1.0).value)
     if after is None or not is_settled(plain, after.at, form, strict=False):
         return ""
     if _CONCLUDES.search(lead) and not _BY_OTHERS.search(clause):
         return "conclusion"
     if _BY_OTHERS.search(lead):
         return ""
-    if _is_judged(lead, own):
+    if _is_judged(lead, own) or _is_earned(lead, own) or _is_own_label(lead, own):
         return "judged"
     if stop > end and opened.strip() in ("(", "[") and after.ends and _is_short(lead, own):
         return "judged"
@@ -134,7 +140,7 @@ _CONCLUDES = lazy_pattern(
     r"|\b(?:let['’]?s\s(?:say|call\sit|go\swith)|call(?:ing)?\sit|settl(?:e|ed|ing)\s(?:on|at|for)"
     r"|chang(?:e|ed|ing)\s(?:it|this|that|my\s\w+|the\s\w+)\sto|which\smakes\s(?:it|this|that)"
     r"|(?:this|that)\smakes\s(?:it|this))\s"
-    rf"|\A\W*(?:(?:my|the|our)\s)?(?:overall|total|final(?:\s{NOUN})?|verdict|bottom\sline|tl;?dr|conclusion"
+    rf"|\A\W*(?:(?:my|the|our)\s)?(?:overall|total|final(?:\s{NOUN})?|verdict|output|bottom\sline|tl;?dr|conclusion"
     r"|full\smarks|top\smarks|yes|no)\s?[,:=–—-]+\s?"
     rf"|(?:→|⇒|=>|->)\s?){_ARTICLE}\Z"
 )
@@ -153,19 +159,19 @@ _TURNED_DOWN = lazy_pattern(
 )
 # a number that somebody says, or that is found in a text, is not the judge's
 _BY_OTHERS = lazy_pattern(
-    r"\b(?:says?|said|reads|writes|wrote|states|stated|claims?|claimed|contains?|mentions?|lists?"
+    r"\b(?:says|said|reads|writes|wrote|states|stated|claims?|claimed|contains?|mentions?|lists?"
     r"|ends|asks?|asked|tells?|told|begs?|instructs?|wants?|gave|got|was|were|thought|considered"
     r"|earned|received|won|lost|counts?|counted|finds?|found|sees?|saw|needs?|needed|follow(?:s|ing)?"
     r"|(?<!be\s)(?:rated|scored|awarded|assigned)|he|she|they|his|her|their|you|your|who|later"
     r"|critics?|reviewers?|readers?|raters?|annotators?|humans?|colleagues?|others?|authors?|users?"
-    r"|articles?|sources?|references?|prompts?|numbers?|amount|average|default|previous|expected"
+    r"|articles?|sources?|references?|prompts?|numbers?|amount|average\s(?:score|rating|is|of|was)|default|previous|expected"
     r"|example|earlier|initially|first|typical|ideal|draft|max(?:imum)?|min(?:imum)?"
     r"|confidence|step|errors?|mistakes?|typos?|words?|sentences?\s\w+\sis)\b"
 )
 _FIRST_PERSON = lazy_pattern(r"\b(?:i|we)(?:['’](?:d|ll|m|ve))?\b(?!\s(?:will\s)?(?:think|believe|feel)\b)|\bmy\b|\bfor\sme\b")
 _DEFINITE = lazy_pattern(r"\b(?:the|this|that|these|those)\s(?P<noun>(?:[\w'’-]+\s?){1,4})")
 _GIVES = lazy_pattern(
-    rf"(?:\b(?:an?|as|at|to|of|with|is|be|it|rate|give|score|grade|mark|say|{NOUN})|[:=])"
+    rf"(?:\b(?:an?|as|at|to|of|with|is|be|it|rate|give|score|grade|mark|say|{NOUN},?)|[:=])"
     r"(?:\s(?:a|an|solid|strong|clear|weak|low|high|full|firm))*\Z"
 )
 
@@ -204,6 +210,43 @@ def _is_judged(lead: str, own: str) -> bool:
 _GIVEN = lazy_pattern(
     r"\b(?:rate|give|score|grade|award|assign|say|put|go|call|judge|mark|settle|pick|choose|select)\b"
 )
+_EARNS = lazy_pattern(
+    r"(?:(?:\A|\s)(?:and|but)(?:\s\w+ly)?\s(?:merits|deserves|warrants|earns|receives|gets|rates)"
+    r"|,\swhich\s(?:corresponds|amounts|equates|translates|maps|leads)\sto"
+    r"|\b(?:is|be)\s(?:awarded|given|rated|scored|graded|assigned)"
+    r"|\b(?:merits|deserves|warrants|merit|deserve|warrant))"
+    r"(?:\s(?:an?|the|as|at|only|just))*(?:\s[\w-]{1,15})?"
+    rf"(?:\s{NOUN}(?:\sof|\sat|,))?(?:\san?)?\Z"
+)
+
+
+def _is_earned(lead: str, own: str) -> bool:
+    """Return whether the text earns the number, and the sentence speaks of it first."""
+    earns = _EARNS.search(lead)
+    if earns is None:
+        return False
+    nouns = [match["noun"] for match in _DEFINITE.finditer(lead, 0, earns.start())]
+    if not nouns:
+        return lead.startswith("it ")
+    # `..., which corresponds to` speaks of the whole sentence
+    subject = nouns[0 if "which" in earns[0] else -1]
+    return _about_text(own).match(subject) is not None
+
+
+_LABEL = lazy_pattern(rf"[\W\d]*(?P<word>[^\W\d]{{4,30}})(?:\s{NOUN})?\s?[:=–—-]\s?\Z")
+SIMILAR = 0.75
+"""Share of equal letters of two forms of a word: `engaging` and `engagingness` share 0.8."""
+
+
+def _is_own_label(lead: str, own: str) -> bool:
+    """Return whether the lead is the aspect's name in another form, or misspelled."""
+    label = _LABEL.fullmatch(lead)
+    if label is None or not own.isalpha():
+        return False
+    word = label["word"]
+    return word[:4] == own[:4] and SequenceMatcher(None, word, own).ratio() >= SIMILAR
+
+
 MAX_SHORT = 5
 """Words of an assessment before a number in parentheses; a longer sentence may refer to a note."""
 MIN_LONG = 4

@@ -51,7 +51,10 @@ NUMBER_WORDS = {
     )
 }
 _DIGITS = r"\d{1,4}(?:\.\d{1,20}|,\d{1,2})?(?![.,]?\d)"
-NUMBER = rf"(?:(?:(?<![\w)])[-+−])?{_DIGITS}|(?:{'|'.join(NUMBER_WORDS)}))(?!\w)"
+_HALF = r"(?:½|\s(?:and|&)\s(?:a|one)[ -]half\b)"
+NUMBER = (
+    rf"(?:(?:(?<![\w)])[-+−])?{_DIGITS}{_HALF}?|(?:{'|'.join(NUMBER_WORDS)})(?!\w){_HALF}?)(?!\w)"
+)
 _UNIT = r"(?:[ \t-]?(?:points?|stars?|marks?))?"
 # 4/5   4 out of 5   4 points out of a possible 10   4 of the 5
 _TOP = (
@@ -59,7 +62,7 @@ _TOP = (
     rf"(?:(?:an?|the)\s)?(?:(?:possible|maximum|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
 )
 _VALUES: dict[RatingForm, str] = {
-    "number": rf"(?<![\w.,%$€£])(?P<value>{NUMBER})(?:{_TOP}{_UNIT}|\s(?:points?|marks?)(?!\w))?",
+    "number": rf"(?<![\w.,%$€£])(?P<value>{NUMBER})(?:{_TOP}{_UNIT}|[\s-](?:points?|marks?|stars?)(?!\w))?",
     # an `I` by itself is the judge more often than the ninth letter
     "letters": r"(?<![\w.,'’])(?P<value>[A-Za-z])(?![\w'’])(?P<top>)",
     "stars": (
@@ -268,7 +271,7 @@ _BOUNDARY = lazy_pattern(
     r"(?P<hard>[.!?;。！？][\"”’')\]]{0,2}\s+|[。！？])"
     r"|(?P<soft>,[\"”’']?\s+|\sand\s+|\s(?:--|[-–—])\s|—|[(\[]|…\s?)"
 )
-_BULLET = lazy_pattern(r"[ \t]{0,8}(?:(?:[-•+|*]|#{1,6}|\d{1,2}[.)])[ \t|]{1,4}){0,2}")
+_BULLET = lazy_pattern(r"[ \t]{0,8}(?:(?:[-•+|*→⇒]|[=-]>|#{1,6}|\d{1,2}[.)])[ \t|]{1,4}){0,2}")
 _CONDITION = lazy_pattern(r"\b(?:if|unless)\b")
 _ABBREVIATED = lazy_pattern(
     r"(?i)\b(?:no|nr|vol|figs?|secs?|ch|pp?|ca|approx|art|eq|ver|vs?|cf|e\.g|i\.e|pts?|[nptv])\.\s+\Z"
@@ -335,8 +338,13 @@ def statement_of(match: re.Match[str], low: float) -> Statement:
 
 def number_in(text: str) -> float:
     """Return the number that digits or a word stand for."""
-    word = NUMBER_WORDS.get(text.lower())
-    return float(text.replace(",", ".").replace("−", "-")) if word is None else word
+    whole, *half = _AND_HALF.split(text.lower())
+    word = NUMBER_WORDS.get(whole)
+    number = float(whole.replace(",", ".").replace("−", "-")) if word is None else word
+    return number + (0.5 if half else 0.0)
+
+
+_AND_HALF = re.compile(_HALF)
 
 
 def _first_and_last_line(plain: str) -> tuple[int, int]:
@@ -353,13 +361,14 @@ def opening_before(plain: str, start: int) -> str:
 
 
 _OPENED = lazy_pattern(r"[(\[\"“]{1,2}\s?\Z")
+_SPACES = lazy_pattern(r"[ \t]{0,60}")
 _PAIRS = {"(": ")", "[": "]", '"': '"', "“": "”"}
 
 
 def closing_at(plain: str, end: int, opened: str) -> int:
     """Return where the brackets around a value end; `end` if they are not closed behind it."""
     closing = "".join(_PAIRS[sign] for sign in reversed(opened.strip()))
-    at = end + (plain[end : end + 1] == " " and bool(closing))
+    at = _SPACES.match(plain, end).end() if closing else end  # type: ignore[union-attr]
     return at + len(closing) if closing and plain.startswith(closing, at) else end
 
 
@@ -379,7 +388,7 @@ def _states(
         line = begin - WINDOW  # the line began long before
     if plain[line : line + 8].lstrip().startswith(">") or is_quoted(plain, line, begin):
         return False
-    after = closure_of(plain, stop, grammar)
+    after = closure_of(plain, stop, grammar, statement_of(match, 1.0).value)
     if after is None:
         return False
     clause = _clause(plain, line, begin)
@@ -418,7 +427,7 @@ class _After(NamedTuple):
     """Whether it says that it is a rating of the aspect."""
 
 
-def closure_of(plain: str, at: int, grammar: RatingGrammar) -> _After | None:
+def closure_of(plain: str, at: int, grammar: RatingGrammar, value: float) -> _After | None:
     """Return how a value that ends here is closed; `None` if it counts something."""
     of_aspect = False
     for _ in range(4):
@@ -429,7 +438,7 @@ def closure_of(plain: str, at: int, grammar: RatingGrammar) -> _After | None:
         if closed is None:
             return None
         if (gloss := closed["gloss"]) is not None:
-            if any(bare_numbers(gloss, "number")):
+            if any(number != value for number in bare_numbers(gloss, "number")):
                 return None
             at = closed.end()
             continue
@@ -558,7 +567,9 @@ def _stands_alone(
         # `1. It is ...` begins a list, and nothing else does
         if after.dot:
             single = "\n" not in plain.strip() and form != "letters"
-            return single and (form == "stars" or number_in(match["value"]) != 1)
+            item = statement_of(match, 1.0).value
+            # `1. Fluency: 4` is a list of one
+            return single and (item != 1 or not any(bare_numbers(plain[after.at :], form)))
         return True
     above = plain[max(0, line - WINDOW) : line].rstrip()
     return (
@@ -626,6 +637,8 @@ _REJECTED = lazy_pattern(
     r"|merit(?:ing)?|scor(?:e|ing)|receiv(?:e|ing)|warrant(?:ing)?|achiev(?:e|ing)"
     r"|justify(?:ing)?))\s(?:it\s)?(?:an?\s|the\s)?(?:[\w-]{1,12}\s)?"
     r"(?:(?:score|rating|grade|mark)\s(?:of\s)?)?\Z"
+    # keeps it from a 5; where the article says 11
+    r"|\bfrom\san?\s\Z|\b(?:says|said|states|claims|reads|mentions)\s\Z"
 )
 _PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
 _PAIR, _SECOND = lazy_pattern(r"[-–]\d"), lazy_pattern(r"\d[-–]\Z")
