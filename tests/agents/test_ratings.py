@@ -131,7 +131,7 @@ NOT_READ = {
     "JSON without a rating": ['{"rating": null}', '{"rating": [4]}', '{"rating": {"value": 4}}',
                               '{"rating": true}', '{"rating": ""}', '{"rating": "3-4"}',
                               '{"rating": "8/10"}', '{"rating": NaN}', '{"rating": 4',
-                              '{"rating": null}\nRating: 4', '{rating: 4}'],
+                              '{"rating": null}\nRating: 4'],
 }  # fmt: skip
 
 
@@ -154,7 +154,7 @@ NO_RATING = {
                              '{"score": 4, "scale": "1-10"}', '{"score": 4, "maxScore": 10}',
                              '{"scale": {"min": 1, "max": 10}, "score": 4}',
                              '{"fluency": {"score": 4, "out_of": 10}}', "Score: 7",
-                             "Score: -3", "8/10", "4/10", "Score (1-10): 4",
+                             "Score: -3", "8/10", "4/10", "★★★★★★★☆☆☆", "Score (1-10): 4",
                              '{"score": 11}', '{"score": 1e999}'],
     ("letters", "OffScale"): ["Answer: G"],
     ("stars", "OffScale"): ["7 stars"],
@@ -176,7 +176,7 @@ NO_RATING = {
                              '{"rating": "N/A"}'],
     ("letters", "Declined"): ["I am unable to choose."],
     ("letters", "NoScoreFound"): ["A good summary of the text", "4", "A. It flows", '{"score": 4}'],
-    ("number", "NoScoreFound"): ["D", "4 stars", "★★★★"],
+    ("number", "NoScoreFound"): ["D", "☆☆☆☆☆"],
     ("stars", "NoScoreFound"): ["****", "☆☆☆☆☆", "It names a five star hotel."],
 }  # fmt: skip
 
@@ -194,7 +194,7 @@ def test_the_reason_says_why_there_is_none(form, reason):
     [
         ((0, 1), "0", 0), ((0, 1), "1/1", 1), ((0, 1), "Score: 0.25", 0.25), ((0, 1), "2", None),
         ((0, 100), "85", 85), ((0, 100), "85/100", 85), ((0, 100), "Score: 62.5", 62.5),
-        ((0, 100), "101", None), ((0, 100), "85%", None), ((-2, 2), "-1", -1),
+        ((0, 100), "101", None), ((0, 100), "85%", 85), ((-2, 2), "-1", -1),
         ((-2, 2), "Rating: −2", -2), ((-2, 2), "+2", 2), ((1, 10), "10/10", 10),
         ((1, 10), "Score: 4/5", None), ((1, 5), "4,5", 4.5), ((1, 5), "Score: 4.25", 4.25),
         ((1, 5), "1,000", None), ((1, 5), "9" * 5000, None),

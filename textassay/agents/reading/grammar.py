@@ -51,7 +51,10 @@ NUMBER_WORDS = {
     )
 }
 _DIGITS = r"\d{1,4}(?:\.\d{1,20}|,\d{1,2})?(?![.,]?\d)"
-NUMBER = rf"(?:(?:(?<![\w)])[-+−])?{_DIGITS}|(?:{'|'.join(NUMBER_WORDS)}))(?!\w)"
+_HALF = r"(?:½|\s(?:and|&)\s(?:a|one)[ -]half\b)"
+NUMBER = (
+    rf"(?:(?:(?<![\w)])[-+−])?{_DIGITS}{_HALF}?|(?:{'|'.join(NUMBER_WORDS)})(?!\w){_HALF}?)(?!\w)"
+)
 _UNIT = r"(?:[ \t-]?(?:points?|stars?|marks?))?"
 # 4/5   4 out of 5   4 points out of a possible 10   4 of the 5
 _TOP = (
@@ -59,7 +62,7 @@ _TOP = (
     rf"(?:(?:an?|the)\s)?(?:(?:possible|maximum|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
 )
 _VALUES: dict[RatingForm, str] = {
-    "number": rf"(?<![\w.,%$€£])(?P<value>{NUMBER})(?:{_TOP}{_UNIT}|\s(?:points?|marks?)(?!\w))?",
+    "number": rf"(?<![\w.,%$€£])(?P<value>{NUMBER})(?:{_TOP}{_UNIT}|[\s-](?:points?|marks?|stars?)(?!\w))?",
     # an `I` by itself is the judge more often than the ninth letter
     "letters": r"(?<![\w.,'’])(?P<value>[A-Za-z])(?![\w'’])(?P<top>)",
     "stars": (
@@ -73,7 +76,7 @@ NOUN = (
     r"|evaluation|decision)s?"
 )
 _KIND = r"(?:an?|the|my|our|this|its|your|final|overall|total|assigned|resulting|numeric(?:al)?)"
-_TEXTS = (
+TEXTS = (
     r"(?:summary|text|response|output|answer|reply|translation|story|dialogue|conversation|essay"
     r"|passage|statement|sentence|completion|continuation|generation|candidate|submission|work"
     r"|piece|explanation|question|paraphrase|caption|headline|headlines?|description|document"
@@ -81,7 +84,7 @@ _TEXTS = (
 )
 _TEXT = (
     r"(?:(?:the|this|that)(?:\s(?:given|generated|provided|candidate|model|system|ai|assistant)"
-    rf"(?:['’]s)?)?\s{_TEXTS}(?:['’]s)?|this\sone|it|this|that)"
+    rf"(?:['’]s)?)?\s{TEXTS}(?:['’]s)?|this\sone|it|this|that)"
 )
 _MODAL = (
     r"(?:would|will|can|must|should|shall|am|are|have|do|therefore|thus|hence|so|only|just|now|also"
@@ -268,7 +271,7 @@ _BOUNDARY = lazy_pattern(
     r"(?P<hard>[.!?;。！？][\"”’')\]]{0,2}\s+|[。！？])"
     r"|(?P<soft>,[\"”’']?\s+|\sand\s+|\s(?:--|[-–—])\s|—|[(\[]|…\s?)"
 )
-_BULLET = lazy_pattern(r"[ \t]{0,8}(?:(?:[-•+|*]|#{1,6}|\d{1,2}[.)])[ \t|]{1,4}){0,2}")
+_BULLET = lazy_pattern(r"[ \t]{0,8}(?:(?:[-•+|*→⇒]|[=-]>|#{1,6}|\d{1,2}[.)])[ \t|]{1,4}){0,2}")
 _CONDITION = lazy_pattern(r"\b(?:if|unless)\b")
 _ABBREVIATED = lazy_pattern(
     r"(?i)\b(?:no|nr|vol|figs?|secs?|ch|pp?|ca|approx|art|eq|ver|vs?|cf|e\.g|i\.e|pts?|[nptv])\.\s+\Z"
@@ -302,8 +305,8 @@ def statements_in(plain: str, form: RatingForm, own: str, low: float) -> Iterato
     first, last = _first_and_last_line(plain)
     for match in value_pattern(form).finditer(plain):
         start, end = match.span()
-        opened = _opened(plain, start)
-        closed = _closing(plain, end, opened)
+        opened = opening_before(plain, start)
+        closed = closing_at(plain, end, opened)
         for begin, stop in dict.fromkeys([(start - len(opened), closed), (start, end)]):
             if closed == end and opened and begin < start:
                 continue
@@ -335,8 +338,13 @@ def statement_of(match: re.Match[str], low: float) -> Statement:
 
 def number_in(text: str) -> float:
     """Return the number that digits or a word stand for."""
-    word = NUMBER_WORDS.get(text.lower())
-    return float(text.replace(",", ".").replace("−", "-")) if word is None else word
+    whole, *half = _AND_HALF.split(text.lower())
+    word = NUMBER_WORDS.get(whole)
+    number = float(whole.replace(",", ".").replace("−", "-")) if word is None else word
+    return number + (0.5 if half else 0.0)
+
+
+_AND_HALF = re.compile(_HALF)
 
 
 def _first_and_last_line(plain: str) -> tuple[int, int]:
@@ -346,20 +354,21 @@ def _first_and_last_line(plain: str) -> tuple[int, int]:
     return plain.rfind("\n", 0, first) + 1, stripped.rfind("\n") + 1
 
 
-def _opened(plain: str, start: int) -> str:
+def opening_before(plain: str, start: int) -> str:
     """Return the brackets or quotes that stand directly before a value."""
     match = _OPENED.search(plain, max(0, start - 3), start)
     return match[0] if match else ""
 
 
 _OPENED = lazy_pattern(r"[(\[\"“]{1,2}\s?\Z")
+_SPACES = lazy_pattern(r"[ \t]{0,60}")
 _PAIRS = {"(": ")", "[": "]", '"': '"', "“": "”"}
 
 
-def _closing(plain: str, end: int, opened: str) -> int:
+def closing_at(plain: str, end: int, opened: str) -> int:
     """Return where the brackets around a value end; `end` if they are not closed behind it."""
     closing = "".join(_PAIRS[sign] for sign in reversed(opened.strip()))
-    at = end + (plain[end : end + 1] == " " and bool(closing))
+    at = _SPACES.match(plain, end).end() if closing else end  # type: ignore[union-attr]
     return at + len(closing) if closing and plain.startswith(closing, at) else end
 
 
@@ -377,9 +386,9 @@ def _states(
     line = plain.rfind("\n", max(0, begin - WINDOW), begin) + 1
     if line == 0 and begin > WINDOW:
         line = begin - WINDOW  # the line began long before
-    if plain[line : line + 8].lstrip().startswith(">") or _is_quoted(plain, line, begin):
+    if plain[line : line + 8].lstrip().startswith(">") or is_quoted(plain, line, begin):
         return False
-    after = _after(plain, stop, grammar)
+    after = closure_of(plain, stop, grammar, statement_of(match, 1.0).value)
     if after is None:
         return False
     clause = _clause(plain, line, begin)
@@ -390,10 +399,10 @@ def _states(
     stated = bool(leads) or _stands_alone(
         plain, match, clause, grammar, after, line, begin, first, last, form
     )
-    return stated and _is_settled(plain, after.at, form)
+    return stated and is_settled(plain, after.at, form)
 
 
-def _is_quoted(plain: str, line: int, at: int) -> bool:
+def is_quoted(plain: str, line: int, at: int) -> bool:
     """Return whether a place lies inside quotation marks that opened on its line."""
     before = plain[line:at]
     if before.count("“") > before.count("”") or before.count("«") > before.count("»"):
@@ -418,7 +427,7 @@ class _After(NamedTuple):
     """Whether it says that it is a rating of the aspect."""
 
 
-def _after(plain: str, at: int, grammar: RatingGrammar) -> _After | None:
+def closure_of(plain: str, at: int, grammar: RatingGrammar, value: float) -> _After | None:
     """Return how a value that ends here is closed; `None` if it counts something."""
     of_aspect = False
     for _ in range(4):
@@ -429,7 +438,7 @@ def _after(plain: str, at: int, grammar: RatingGrammar) -> _After | None:
         if closed is None:
             return None
         if (gloss := closed["gloss"]) is not None:
-            if any(bare_numbers(gloss, "number")):
+            if any(number != value for number in bare_numbers(gloss, "number")):
                 return None
             at = closed.end()
             continue
@@ -521,7 +530,7 @@ _REASON = re.compile(
     r"(?:based|given|considering|taking|because|since|although|though|while|despite|due|overall)\b"
 )
 # summary 2 out of 5 is one of five summaries
-_COUNTED = re.compile(rf"\b{_TEXTS}\s?\Z")
+_COUNTED = re.compile(rf"\b{TEXTS}\s?\Z")
 
 
 def _below_a_name(plain: str, line: int, grammar: RatingGrammar) -> str:
@@ -558,7 +567,9 @@ def _stands_alone(
         # `1. It is ...` begins a list, and nothing else does
         if after.dot:
             single = "\n" not in plain.strip() and form != "letters"
-            return single and (form == "stars" or number_in(match["value"]) != 1)
+            item = statement_of(match, 1.0).value
+            # `1. Fluency: 4` is a list of one
+            return single and (item != 1 or not any(bare_numbers(plain[after.at :], form)))
         return True
     above = plain[max(0, line - WINDOW) : line].rstrip()
     return (
@@ -577,7 +588,7 @@ _LONG_ENOUGH = lazy_pattern(r"\w{2,}[^.!?\n]*[.!?。][\"”’)\]]{0,2}\s+\W{0,3
 _LABEL = lazy_pattern(rf"(?i){_EXPLANATION}")
 
 
-def _is_settled(plain: str, at: int, form: RatingForm) -> bool:
+def is_settled(plain: str, at: int, form: RatingForm, *, strict: bool = True) -> bool:
     """Return whether the rest of a sentence adds no number, no condition and no question."""
     labeled = _LABEL.match(plain, at)
     ended = (
@@ -595,7 +606,7 @@ def _is_settled(plain: str, at: int, form: RatingForm) -> bool:
     condition = _CONDITION.search(rest.lower())
     if condition and not re.search(r"[(–—;]|\s-\s", rest[: condition.start()]):
         return False
-    return not any(bare_numbers(rest, form, strict=True))
+    return not any(bare_numbers(rest, form, strict=strict))
 
 
 # words behind a number that is no count: not the noun that would be counted
@@ -626,6 +637,8 @@ _REJECTED = lazy_pattern(
     r"|merit(?:ing)?|scor(?:e|ing)|receiv(?:e|ing)|warrant(?:ing)?|achiev(?:e|ing)"
     r"|justify(?:ing)?))\s(?:it\s)?(?:an?\s|the\s)?(?:[\w-]{1,12}\s)?"
     r"(?:(?:score|rating|grade|mark)\s(?:of\s)?)?\Z"
+    # keeps it from a 5; where the article says 11
+    r"|\bfrom\san?\s\Z|\b(?:says|said|states|claims|reads|mentions)\s\Z"
 )
 _PROPER = lazy_pattern(r"[a-z,’'] [A-Z][\w’'-]+ \Z")
 _PAIR, _SECOND = lazy_pattern(r"[-–]\d"), lazy_pattern(r"\d[-–]\Z")
@@ -651,28 +664,32 @@ def bare_numbers(
         strict: Whether a number with a mere `not` before it counts, too.
     """
     for match in value_pattern(form).finditer(text):
-        start, end = match.span()
-        before = text[max(0, start - 40) : start]
-        if _COUNTS.match(text, end) or _NUMBERED.search(before):
-            continue
-        if text[end : end + 2][:1] == ":" and text[end + 1 : end + 2].isdigit():
-            continue
-        # Halo 3, May 2; and 2-0, which is the score of a match
-        if _PROPER.search(before) or _PAIR.match(text, end) or _SECOND.search(before):
-            continue
-        if not strict and (_WIDE_PAIR.match(text, end) or _WIDE_SECOND.search(before)):
-            continue
-        if match[0].lower() == "one" and not _VALUED.search(before):
-            continue
-        if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 4]):
-            continue
-        if _REJECTED.search(before) or _REQUIRES.match(text, end):
-            continue
-        if not strict and _DENIED.search(before):
-            continue
-        if _is_quoted(text, text.rfind("\n", max(0, start - WINDOW), start) + 1, start):
-            continue
-        # articles and the judge are no letters
-        if form == "letters" and (not match["value"].isupper() or match["value"] == "I"):
-            continue
-        yield statement_of(match, low).value
+        if is_bare(text, match, form, strict=strict):
+            yield statement_of(match, low).value
+
+
+def is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool = False) -> bool:
+    """Return whether a number counts nothing, and no one turns it down or reports it."""
+    start, end = match.span()
+    before = text[max(0, start - 40) : start]
+    if _COUNTS.match(text, end) or _NUMBERED.search(before):
+        return False
+    if text[end : end + 2][:1] == ":" and text[end + 1 : end + 2].isdigit():
+        return False
+    # Halo 3, May 2; and 2-0, which is the score of a match
+    if _PROPER.search(before) or _PAIR.match(text, end) or _SECOND.search(before):
+        return False
+    if not strict and (_WIDE_PAIR.match(text, end) or _WIDE_SECOND.search(before)):
+        return False
+    if match[0].lower() == "one" and not _VALUED.search(before):
+        return False
+    if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 4]):
+        return False
+    if _REJECTED.search(before) or _REQUIRES.match(text, end):
+        return False
+    if not strict and _DENIED.search(before):
+        return False
+    if is_quoted(text, text.rfind("\n", max(0, start - WINDOW), start) + 1, start):
+        return False
+    # articles and the judge are no letters
+    return form != "letters" or (match["value"].isupper() and match["value"] != "I")

@@ -44,11 +44,16 @@ class FoundJson(NamedTuple):
     end: int
 
 
-def find_json(text: str) -> Iterator[FoundJson]:
+def find_json(text: str, *, lenient: bool = False) -> Iterator[FoundJson]:
     """Yield the objects and arrays of an answer in order. Never raises; linear in the text.
 
     What begins like JSON and cannot be read ends the search: its inner objects, read by themselves,
     would lose the name that they stand under.
+
+    Args:
+        text: The answer.
+        lenient: Whether an object is also read with single quotes, bare names, doubled braces,
+            trailing commas, or cut off behind a whole field.
 
     Example:
         >>> [found.value for found in find_json('Here: {"score": 4}. Bye [1].')]
@@ -62,12 +67,73 @@ def find_json(text: str) -> Iterator[FoundJson]:
             value, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
             # JSON that was cut off or is damaged: reading goes no further than this.
-            if _BEGINS_LIKE_JSON.match(text, start):
-                return
-            at = start + 1
-            continue
+            repaired = _read_leniently(text, start) if lenient and text[start] == "{" else None
+            if repaired is None:
+                if _BEGINS_LIKE_JSON.match(text, start):
+                    return
+                at = start + 1
+                continue
+            value, end = repaired
         yield FoundJson(value, start, end)
         at = end
+
+
+_TOKEN = lazy_pattern(
+    r"(?P<space>\s+)|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<colon>:)"
+    r"|(?P<double>\"(?:[^\"\\]|\\.)*\")|(?P<single>'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*')"
+    r"|(?P<number>-?\d+(?:\.\d+)?(?=[\s,}\]])|(?:true|false|null)\b)"
+    r"|(?P<bare>[^\W\d]\w*(?=\s*:))"
+)
+
+
+def _read_leniently(text: str, start: int) -> tuple[Any, int] | None:
+    """Return the object that begins here and where it ends; `None` if it is no object."""
+    pieces, closing = list[str](), list[str]()
+    whole: tuple[int, list[str]] = (0, [])
+    at = start
+    while token := _TOKEN.match(text, at):
+        kind, said = token.lastgroup, token[0]
+        at = token.end()
+        if kind == "open":
+            # {{"score": 4}}, as in a template
+            if text[token.start() : at + 1] == "{{":
+                at += 1
+            closing.append("}" if said == "{" else "]")
+        elif kind in ("comma", "close"):
+            if pieces and pieces[-1] in (",", ":"):
+                return None
+            if kind == "comma":
+                whole = len(pieces), closing.copy()
+                ahead = _TRAILING.match(text, at)
+                if ahead is not None:
+                    continue
+            elif not closing or closing.pop() != said:
+                return None
+        elif kind == "single":
+            said = json.dumps(said[1:-1].replace("\\'", "'"))
+        elif kind == "bare":
+            said = json.dumps(said)
+        if kind != "space":
+            pieces.append(said)
+        if kind == "close" and not closing:
+            end = at + (text[at : at + 1] == "}" and text.startswith("{{", start))
+            return _decoded(pieces, end)
+    if token is None and at < len(text) and not _CUT_OFF.match(text, at):
+        return None
+    kept, opened = whole
+    return _decoded([*pieces[:kept], *reversed(opened)], len(text)) if kept else None
+
+
+_TRAILING = lazy_pattern(r"\s*[}\]]")
+# a text or a number that nothing ends
+_CUT_OFF = lazy_pattern(r"[\"'][^\"]*\Z|-?[\d.]*\Z|\w*\Z")
+
+
+def _decoded(pieces: list[str], end: int) -> tuple[Any, int] | None:
+    try:
+        return _DECODER.decode("".join(pieces)), end
+    except (ValueError, RecursionError):
+        return None
 
 
 def object_schema(**fields: Json) -> Json:

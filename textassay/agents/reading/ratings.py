@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
+from textassay.agents.reading.elimination import remaining_statement
 from textassay.agents.reading.grammar import (
     NOUN,
     NUMBER,
@@ -27,6 +28,7 @@ from textassay.agents.reading.grammar import (
     value_pattern,
 )
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
+from textassay.agents.reading.notation import without_other_aspects, write_as_numbers
 from textassay.lazy import lazy_pattern
 
 Reason = Literal["NoScoreFound", "OffScale", "Declined", "Contradictory"]
@@ -110,7 +112,7 @@ def _parse(
     aspect: str | None,
     labels: tuple[str, ...],
 ) -> Rating | NoRating:
-    own, whole = own_name(aspect), plain_text(text)
+    own, whole = own_name(aspect), write_as_numbers(plain_text(text), scale, form)
     fields = _json_fields(whole, scale, form, own, labels)
     if isinstance(fields, NoRating):
         return fields
@@ -121,11 +123,13 @@ def _parse(
         if isinstance(named, NoRating):
             return named
         plain = named
-    plain, in_words = without_scales(plain, scale, own)
+    plain, in_words = without_scales(without_other_aspects(plain, own), scale, own)
     stated = [field for field in fields if field.statement is not None]
     prose = list(statements_in(plain, form, own, scale[0]))
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
+    if not stated and not prose and (remains := remaining_statement(plain, form, own, scale[0])):
+        prose = [remains]
     statements = [*(f.statement for f in stated if f.statement), *prose]
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
@@ -141,6 +145,8 @@ _parse_again = lru_cache(maxsize=1024)(_parse)
 _MARKUP = lazy_pattern(
     # pictures, but for stars
     r"[*_`\u2600-\u2604\u2607-\u27bf\U0001f300-\U0001f31e\U0001f320-\U0001faff]"
+    # struck out
+    r"|~~[^~\n]{1,80}~~"
     r"|\${0,2}\\boxed\{(?P<boxed>[^{}\n]{1,20})\}\${0,2}"
     r"|</?(?:b|i|u|em|strong|mark|p|span|div)>|<br\s?/?>"
 )
@@ -242,7 +248,7 @@ def _json_fields(
 ) -> list[_Field] | NoRating:
     """Return what JSON says; `NoRating` for a field of a rating that holds none."""
     fields = list[_Field]()
-    for part in find_json(plain) if "{" in plain else ():
+    for part in find_json(plain, lenient=True) if "{" in plain else ():
         fields.append(_Field(part.start, part.end))
         before = plain[plain.rfind("\n", 0, part.start) + 1 : part.start].strip()
         held = part.value if isinstance(part.value, list) else [part.value]
@@ -263,11 +269,16 @@ def _json_fields(
                         part.start,
                         part.end,
                         Statement(number, None, span, part.end),
-                        before.lower() in ("", "json"),
+                        before.lower() in ("", "json") or _leads_up(before, own),
                         other_scale_in(holder, scale) or other_scale_in(one, scale),
                     )
                 )
     return fields
+
+
+def _leads_up(before: str, own: str) -> bool:
+    """Return whether words before an object say that it is the rating: `My verdict is {...}`."""
+    return any(statements_in(f"{before[-WINDOW:]} 1", "number", own, 1.0))
 
 
 _SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category"})
@@ -288,14 +299,23 @@ def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonO
         name = normalize_key(_CAMEL.sub("_", key)).replace("_", " ")
         if not named.fullmatch(name):
             continue
-        inside = value.keys() & _SCORE_KEYS if isinstance(value, JsonObject) else ()
-        if inside and own and re.fullmatch(own, name):
-            yield from ((inner, value[inner], value) for inner in sorted(inside))
+        inside = _fields_inside(value, own) if isinstance(value, JsonObject) else []
+        if inside:
+            yield from inside
         elif not isinstance(value, str) or not _IN_WORDS.fullmatch(name) or _is_short(value):
             yield key, value, held
 
 
-_SCORE_KEYS = frozenset({"score", "rating", "Score", "Rating"})
+def _fields_inside(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
+    """Return the scores, ratings and fields of the aspect's name in an object under such a name."""
+    subject = subject_of(held)
+    if subject is not None and not re.fullmatch(own, subject):
+        return []
+    named = re.compile(rf"(?i)(?:\w+_)?(?:score|rating)|{own or '(?!)'}")
+    fields = _rating_fields(held, own)
+    return [one for one in fields if one[2] is not held or named.fullmatch(one[0])]
+
+
 # an assessment or an evaluation is as often a text as a number
 _IN_WORDS = lazy_pattern(
     r"(?:.* )?(?:answer|verdict|result|value|judge?ment|assessment|evaluation|decision)s?"
@@ -388,7 +408,7 @@ def _no_rating_in(key: str, held: Any) -> NoRating:
 
 def _place(text: str, key: str, start: int, end: int) -> tuple[int, int]:
     """Return where the value of a JSON field stands, or where the object does."""
-    field = rf'"{re.escape(key)}"\s{{0,20}}:\s{{0,20}}"?(?P<value>[^\s",}}]{{1,40}})'
+    field = rf'["\']?{re.escape(key)}["\']?\s{{0,20}}:\s{{0,20}}["\']?(?P<value>[^\s"\',}}]{{1,40}})'
     found = list(re.compile(field).finditer(text, start, end))
     return found[-1].span("value") if found else (start, end)
 
@@ -408,7 +428,7 @@ _RANGE = (
     rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s?(?:-|–|—|to|through|and)\s?"
     rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\))?"
 )
-_A = r"(?:(?:on|in|using|with|from|by)\s)?(?:(?:an?|the|my|our)\s)?"
+_A = r"(?:(?:on|in|using|with|from|by)\s)?(?:(?:an?|the|my|our|your)\s)?"
 _SCALES = (
     # on a scale of 1 to 5, using the range 1-5, rated from 0 to 10
     (
@@ -432,12 +452,12 @@ _SCALES = (
         ("max", "highest", "best", "top", "full", "perfect"),
         r"\b(?:max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
         r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s?(?:is|would\sbe|of|[:=])"
-        rf"\s?(?P<numbers>{NUMBER})",
+        rf"\s?(?P<numbers>{NUMBER})(?!\s?/)",
     ),
     # max 10
     (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})"),
     # Out of: 10
-    (("out",), rf"(?:\A|(?<=[\n(]))[ \t]*out\s?of\s?:?\s?(?P<numbers>{NUMBER})"),
+    (("out",), rf"(?:\A|(?<=[\n(]))[ \t]*out\s?of\s?:?\s?(?:an?\s|the\s)?(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])"),
     # my scale goes up to 10
     (
         ("scale", "range"),

@@ -1,0 +1,277 @@
+r"""Reads a rating in prose by elimination, where no phrase of the grammar leads up to one.
+
+Each number of the answer is sorted out that something else explains: it counts a noun, numbers a
+list, bounds a range, is quoted or reported of somebody else, is denied, compared or set under a
+condition, or has a name of its own before it (`Errors: 3`). A number that remains is the rating if
+it has a place where a rating is put:
+
+1. behind a word or an arrow that concludes: `..., so 3.`, `→ 2`, `Bottom line: a 2`, `5 from me`;
+2. behind a judge who speaks of nothing but the text: `I have to settle for a coherence of 1`;
+3. behind the aspect's name with a noun of ratings: `the only defensible fluency rating is 1`;
+4. in parentheses behind a short assessment: `Moderately consistent (3)`;
+5. behind a colon or a dash at the end of the answer, if no other number remains in all of it.
+
+A conclusion wins over numbers that were weighed before it; in any other place all must agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import Literal
+
+from textassay.agents.reading.grammar import (
+    NOUN,
+    TEXTS,
+    WINDOW,
+    RatingForm,
+    Statement,
+    closing_at,
+    closure_of,
+    grammar_of,
+    is_bare,
+    is_quoted,
+    is_settled,
+    opening_before,
+    statement_of,
+    value_pattern,
+)
+from textassay.lazy import lazy_pattern
+
+_Place = Literal["", "conclusion", "judged", "end"]
+
+
+def remaining_statement(plain: str, form: RatingForm, own: str, low: float) -> Statement | None:
+    """Return the rating that remains when all other numbers are explained, if there is one."""
+    if form == "letters":
+        return None
+    placed = [(place, found) for place, found in _placed(plain, form, own, low) if place]
+    if not placed:
+        return None
+    place, last = placed[-1]
+    if place == "end":
+        rivals = _bare_values(plain, form, low)
+    else:
+        rivals = {found.value for at, found in placed if place != "conclusion" or at == place}
+    return last if rivals == {last.value} else None
+
+
+def _bare_values(plain: str, form: RatingForm, low: float) -> set[float]:
+    return {
+        statement_of(match, low).value
+        for match in value_pattern(form).finditer(plain)
+        if is_bare(plain, match, form)
+    }
+
+
+def _placed(
+    plain: str, form: RatingForm, own: str, low: float
+) -> Iterator[tuple[_Place, Statement]]:
+    single = "\n" not in plain.strip()
+    for match in value_pattern(form).finditer(plain):
+        # `(2) It is hard to follow.` is no item of a list, for there is no other one
+        only_item = single and plain[: match.start()].strip() == "("
+        if only_item or is_bare(plain, match, form):
+            yield _place_of(plain, match, form, own), statement_of(match, low)
+
+
+_SENTENCE_START = lazy_pattern(r"[.!?;。…][\"”’)\]]{0,2}\s+|\n")
+_CLAUSE_START = lazy_pattern(r"[,;:：(\[—–→⇒]|\s-{1,2}\s|\b(?:but|yet|and|so|which|because|since)\b")
+# several values, one of which is the rating: 3 or 4, 3/4, between 3 and 4
+_SEVERAL = lazy_pattern(r"(?i)\s{0,2}(?:[-–—~/+*×:;|\\<>=]|\b(?:or|to|and|vs?)\b)\s{0,2}(?:an?\s)?[\d$]")
+_SEVERAL_BEFORE = lazy_pattern(
+    r"(?i)(?:\d|ten|nine|eight|seven|six|five|four|three|two|one)\s{0,2}(?:[-–~/+*×:;|\\<>=,→⇒]{1,2}|\b(?:or|to|and|vs?\.?)\b)"
+    r"\s{0,2}(?:an?\s)?\Z"
+)
+
+
+def _place_of(plain: str, match: re.Match[str], form: RatingForm, own: str) -> _Place:
+    """Return where a number is put; empty if it has another meaning or no place of a rating."""
+    start, end = match.span()
+    opened = opening_before(plain, start)
+    stop = closing_at(plain, end, opened)
+    begin = start - len(opened) if stop > end else start
+    window = max(0, begin - WINDOW)
+    at = window
+    for boundary in _SENTENCE_START.finditer(plain, window, begin):
+        at = boundary.end()
+    line = plain.rfind("\n", window, begin) + 1 or window
+    if plain[line : line + 8].lstrip().startswith(">") or is_quoted(plain, line, begin):
+        return ""
+    if _SEVERAL.match(plain, end) or _SEVERAL_BEFORE.search(plain, max(0, start - 12), start):
+        return ""
+    lead = " ".join(plain[at:begin].split()).lower()
+    if _CONDITION.search(lead):
+        return ""
+    clause = lead
+    for boundary in _CLAUSE_START.finditer(lead):
+        clause = lead[boundary.end() :]
+    if _TURNED_DOWN.search(clause):
+        return ""
+    if _MINE.match(plain, end) and _CONCLUDES_ONLY.fullmatch(lead):
+        return "conclusion"
+    if opened == "(" and stop > end and not plain[:begin].strip():
+        return "judged"
+    after = closure_of(plain, stop, grammar_of(own), statement_of(match, 1.0).value)
+    if after is None or not is_settled(plain, after.at, form, strict=False):
+        return ""
+    if _CONCLUDES.search(lead) and not _BY_OTHERS.search(clause):
+        return "conclusion"
+    if _BY_OTHERS.search(lead):
+        return ""
+    if _is_judged(lead, own) or _is_earned(lead, own) or _is_own_label(lead, own):
+        return "judged"
+    if stop > end and opened.strip() in ("(", "[") and after.ends and _is_short(lead, own):
+        return "judged"
+    if not plain[after.at :].strip() and _is_long(lead):
+        return "end"
+    return ""
+
+
+_ARTICLE = r"(?:(?:an?|my|it['’]?s|it|is|we|i['’]?(?:d|ll|m)?|say|at|give|rate|score|rating|of|solid)\s?){0,5}"
+_THEREFORE = (
+    r"(?:so|therefore|thus|hence|finally|ultimately|in\s(?:short|sum|the\send|conclusion|total)"
+    r"|all\sin\sall|on\sbalance)"
+)
+_CONCLUDES = lazy_pattern(
+    rf"(?:(?:\A|[\s(>*-]){_THEREFORE}[\s,:=–—-]*"
+    r"|\b(?:let['’]?s\s(?:say|call\sit|go\swith)|call(?:ing)?\sit|settl(?:e|ed|ing)\s(?:on|at|for)"
+    r"|chang(?:e|ed|ing)\s(?:it|this|that|my\s\w+|the\s\w+)\sto|which\smakes\s(?:it|this|that)"
+    r"|(?:this|that)\smakes\s(?:it|this))\s"
+    rf"|\A\W*(?:(?:my|the|our)\s)?(?:overall|total|final(?:\s{NOUN})?|verdict|output|bottom\sline|tl;?dr|conclusion"
+    r"|full\smarks|top\smarks|yes|no)\s?[,:=–—-]+\s?"
+    rf"|(?:→|⇒|=>|->)\s?){_ARTICLE}\Z"
+)
+_CONCLUDES_ONLY = lazy_pattern(rf"\W*(?:{_THEREFORE}[\s,:]*)?(?:an?\s?)?")
+# 5 from me   3 it is   4 is my rating
+_MINE = lazy_pattern(rf"(?i)\s(?:from\sme|it\sis|is\smy\s(?:final\s)?{NOUN})\s?(?=[.!,;]|\Z|\n)")
+_CONDITION = lazy_pattern(
+    r"\b(?:if|unless|until|suppose|imagine|assuming|provided\sthat|had\s(?:it|the)|were\s(?:it|the)"
+    r"|would\s(?:need|require|mean)|either|whether|anywhere|where\s\d)\b|\?"
+)
+_TURNED_DOWN = lazy_pattern(
+    r"\b(?:not|never|nor|neither|cannot|nicht|hardly|barely|almost|nearly|than|least|most|under|over"
+    r"|above|below|between|beyond|short\sof|up\sto|from|to\s(?:be|get|earn|reach|receive|score)"
+    r"|anything\sbut|could|might|may|maybe|perhaps|possibly|about|around|roughly|approximately"
+    r"|no(?!\s(?:choice|doubt|hesitation|other|question)))\b|n['’]t\b|[<>≥≤≈~√#$]"
+)
+# a number that somebody says, or that is found in a text, is not the judge's
+_BY_OTHERS = lazy_pattern(
+    r"\b(?:says|said|reads|writes|wrote|states|stated|claims?|claimed|contains?|mentions?|lists?"
+    r"|ends|asks?|asked|tells?|told|begs?|instructs?|wants?|gave|got|was|were|thought|considered"
+    r"|earned|received|won|lost|counts?|counted|finds?|found|sees?|saw|needs?|needed|follow(?:s|ing)?"
+    r"|(?<!be\s)(?:rated|scored|awarded|assigned)|he|she|they|his|her|their|you|your|who|later"
+    r"|critics?|reviewers?|readers?|raters?|annotators?|humans?|colleagues?|others?|authors?|users?"
+    r"|articles?|sources?|references?|prompts?|numbers?|amount|average\s(?:score|rating|is|of|was)|default|previous|expected"
+    r"|example|earlier|initially|first|typical|ideal|draft|max(?:imum)?|min(?:imum)?"
+    r"|confidence|step|errors?|mistakes?|typos?|words?|sentences?\s\w+\sis)\b"
+)
+_FIRST_PERSON = lazy_pattern(r"\b(?:i|we)(?:['’](?:d|ll|m|ve))?\b(?!\s(?:will\s)?(?:think|believe|feel)\b)|\bmy\b|\bfor\sme\b")
+_DEFINITE = lazy_pattern(r"\b(?:the|this|that|these|those)\s(?P<noun>(?:[\w'’-]+\s?){1,4})")
+_GIVES = lazy_pattern(
+    rf"(?:\b(?:an?|as|at|to|of|with|is|be|it|rate|give|score|grade|mark|say|{NOUN},?)|[:=])"
+    r"(?:\s(?:a|an|solid|strong|clear|weak|low|high|full|firm))*\Z"
+)
+
+
+@lru_cache(maxsize=256)
+def _about_text(own: str) -> re.Pattern[str]:
+    stem = rf"|{own[:5]}" if len(own) > 4 else rf"|{own}" if own else ""
+    return re.compile(rf"\b(?:{TEXTS}|{NOUN}|scale|lowest|highest|middle|one{stem})")
+
+
+@lru_cache(maxsize=256)
+def _own_rating(own: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"\b(?:{own}\s{NOUN}|{NOUN}\s(?:for|of|on)\s(?:the\s|its\s)?{own})"
+        r"(?:\s(?:is|of|at|as|to\sbe|should\sbe|must\sbe|would\sbe|number|a|an|around)|\s?[:=]){1,3}\Z"
+    )
+
+
+def _is_judged(lead: str, own: str) -> bool:
+    """Return whether a judge gives the number to the text, and speaks of nothing else."""
+    if own and _own_rating(own).search(lead):
+        return True
+    begun = None
+    for begun in _FIRST_PERSON.finditer(lead):
+        pass
+    if begun is None or not _GIVES.search(lead):
+        return False
+    about = _about_text(own)
+    nouns = [match["noun"] for match in _DEFINITE.finditer(lead, begun.end())]
+    return (
+        all(about.search(noun) for noun in nouns)
+        and (bool(nouns) or bool(about.search(lead, begun.end())) or _GIVEN.search(lead) is not None)
+    )
+
+
+_GIVEN = lazy_pattern(
+    r"\b(?:rate|give|score|grade|award|assign|say|put|go|call|judge|mark|settle|pick|choose|select)\b"
+)
+_EARNS = lazy_pattern(
+    r"(?:(?:\A|\s)(?:and|but)(?:\s\w+ly)?\s(?:merits|deserves|warrants|earns|receives|gets|rates)"
+    r"|,\swhich\s(?:corresponds|amounts|equates|translates|maps|leads)\sto"
+    r"|\b(?:is|be)\s(?:awarded|given|rated|scored|graded|assigned)"
+    r"|\b(?:merits|deserves|warrants|merit|deserve|warrant))"
+    r"(?:\s(?:an?|the|as|at|only|just))*(?:\s[\w-]{1,15})?"
+    rf"(?:\s{NOUN}(?:\sof|\sat|,))?(?:\san?)?\Z"
+)
+
+
+def _is_earned(lead: str, own: str) -> bool:
+    """Return whether the text earns the number, and the sentence speaks of it first."""
+    earns = _EARNS.search(lead)
+    if earns is None:
+        return False
+    nouns = [match["noun"] for match in _DEFINITE.finditer(lead, 0, earns.start())]
+    if not nouns:
+        return lead.startswith("it ")
+    # `..., which corresponds to` speaks of the whole sentence
+    subject = nouns[0 if "which" in earns[0] else -1]
+    return _about_text(own).match(subject) is not None
+
+
+_LABEL = lazy_pattern(rf"[\W\d]*(?P<word>[^\W\d]{{4,30}})(?:\s{NOUN})?\s?[:=–—-]\s?\Z")
+SIMILAR = 0.75
+"""Share of equal letters of two forms of a word: `engaging` and `engagingness` share 0.8."""
+
+
+def _is_own_label(lead: str, own: str) -> bool:
+    """Return whether the lead is the aspect's name in another form, or misspelled."""
+    label = _LABEL.fullmatch(lead)
+    if label is None or not own.isalpha():
+        return False
+    word = label["word"]
+    return word[:4] == own[:4] and SequenceMatcher(None, word, own).ratio() >= SIMILAR
+
+
+MAX_SHORT = 5
+"""Words of an assessment before a number in parentheses; a longer sentence may refer to a note."""
+MIN_LONG = 4
+"""Words of a clause that says something; fewer are a name."""
+
+
+def _is_short(lead: str, own: str) -> bool:
+    words = lead.split()
+    if not 0 < len(words) <= MAX_SHORT:
+        return False
+    return lead.startswith("overall") or bool(_about_text(own).search(lead)) and not lead.endswith(":")
+
+
+_SIGNED = lazy_pattern(r"\s?(?:[:：=—–]|-{1,2})\s?(?:an?\s?)?\Z")
+_VERBLESS = lazy_pattern(r"\b(?:is|are|be|of|at|in|as|a|the|with)\s?\Z")
+
+
+def _is_long(lead: str) -> bool:
+    """Return whether a clause with a sign behind it says more than a name would."""
+    sign = _SIGNED.search(lead)
+    if sign is None:
+        return False
+    said = lead[: sign.start()]
+    return (
+        len(said.split()) >= MIN_LONG
+        and not _VERBLESS.search(said)
+        and not any(char.isdigit() or char in ":：\"“'" for char in said.replace("n't", ""))
+    )

@@ -1,0 +1,119 @@
+r"""Writes ratings in signs as the numbers that they stand for: stars, boxes, fractions, halves.
+
+Every character stays at its place, so that the place of a rating in the answer is known.
+"""
+
+from __future__ import annotations
+
+import re
+
+from textassay.agents.reading.grammar import NOUN, NUMBER, RatingForm
+from textassay.lazy import lazy_pattern
+
+_STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){0,10})(?P<empty>(?:☆[ ]?){0,10})")
+_FRACTION = lazy_pattern(r"(?P<top>[⁰¹²³⁴-⁹])⁄(?P<bottom>[₀-₉])")
+_INTEGERS = lazy_pattern(r"\d+")
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "0123456789" * 2)
+
+
+def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -> str:
+    """Return the text with signs replaced by numbers; letters are left as they are."""
+    if form == "letters":
+        return plain
+    if "⁄" in plain:
+        plain = _FRACTION.sub(
+            lambda match: f"{match['top']}/{match['bottom']}".translate(_SUPERSCRIPTS), plain
+        )
+    if scale == (0, 100) and "%" in plain and len(_INTEGERS.findall(plain)) == 1:
+        plain = plain.replace("%", " ")
+    if form == "number" and any(sign in plain for sign in "★⭐🌟"):
+        plain = _STARS.sub(lambda match: _counted(match, scale[1]), plain)
+    if "[" in plain or "(" in plain:
+        plain = _ROW.sub(_chosen_of_row, plain)
+    if any(box in plain for box in ("[ ]", "☐", "( )")):
+        plain = _chosen_box(plain)
+    return plain
+
+
+def _counted(match: re.Match[str], high: float) -> str:
+    full, empty = (sum(sign in "★⭐🌟☆" for sign in match[name]) for name in ("full", "empty"))
+    room = len(match[0])
+    if not full or (not empty and high != 5):
+        return match[0]
+    if not empty:
+        return str(full).ljust(room) if len(str(full)) <= room else match[0]
+    said = f"{full}/{full + empty}"
+    return said.ljust(room) if len(said) <= room else match[0]
+
+
+# 1 --- 2 --- 3 --- [4] --- 5
+_STEP = r"[ \t]{0,3}(?:[-–—=.·|/]{1,6}|,)?[ \t]{1,3}"
+_ROW = lazy_pattern(
+    rf"(?<![^\n])[ \t]*(?:\d{{1,3}}{_STEP}){{0,10}}(?P<chosen>[\[(]\s?\d{{1,3}}\s?[\])])"
+    rf"(?:{_STEP}\d{{1,3}}){{0,10}}[ \t]*(?![^\n])"
+)
+
+
+def _chosen_of_row(match: re.Match[str]) -> str:
+    numbers = [int(number) for number in re.findall(r"\d+", match[0])]
+    steps = {after - before for before, after in zip(numbers, numbers[1:], strict=False)}
+    if len(numbers) < 3 or steps != {1}:
+        return match[0]
+    start, end = (at - match.start() for at in match.span("chosen"))
+    chosen = re.sub(r"\D", " ", match["chosen"])
+    return " " * start + chosen + " " * (len(match[0]) - end)
+
+
+_BOX = lazy_pattern(
+    r"(?m)^[ \t]*(?:[-+][ \t])?(?P<box>\[[ xX✓✔]\]|[☐☑☒✅✔]|\([ xX]\))[ \t]*"
+    rf"(?P<value>{NUMBER})(?P<rest>[^\w\n][^\n]*)?$"
+)
+
+
+def _chosen_box(plain: str) -> str:
+    """Return the text with one ticked box of several as `Score: 2`, the others as spaces."""
+    boxes = list(_BOX.finditer(plain))
+    ticked = [box for box in boxes if re.search(r"[xX✓✔☑☒✅]", box["box"])]
+    if len(boxes) < 2 or len(ticked) != 1:
+        return plain
+    pieces, at = list[str](), 0
+    for box in boxes:
+        start, end = box.span("value")
+        kept = box["value"] if box is ticked[0] else " " * (end - start)
+        pieces += [plain[at : box.start()], " " * (start - box.start()), kept]
+        pieces.append(" " * (box.end() - end))
+        at = box.end()
+    return "".join([*pieces, plain[at:]])
+
+
+# Fluency: 5/5 - fine   | Fluency | 5 | fine |   1. Fluency (1-5): 5
+_NAMED = (
+    r"[ \t]*(?:(?:[-•+|]|#{{1,6}}|\d{{1,2}}[.)])[ \t]*){{0,2}}(?P<name>{name})[ \t]*"
+    r"(?:\([^()\n]{{0,20}}\)[ \t]*)?(?:[:：=|→–-])[ \t]*(?P<value>{number})"
+    r"(?=[ \t]*(?:/[ \t]*\d|out\sof|[|,;.(–-][^\d]|$))[^\n]*"
+)
+# they speak of the same rating once more, or of another one of the same aspect
+_AGAIN = lazy_pattern(
+    rf"(?i).*\b(?:{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
+    r"|no|wait|so|now|rather|better|or|hmm|max(?:imum)?|min(?:imum)?|scale|range|out|best|highest|lowest|top|change[ds]?|average|mean|conclusion|verdict)\b.*"
+)
+
+
+def without_other_aspects(plain: str, own: str) -> str:
+    """Return the text without the ratings of other aspects in a list that names the asked one."""
+    if not own or plain.count("\n") == 0:
+        return plain
+    any_name = r"[^\W\d_][^\n:：=|→()\d]{0,40}?"
+    lines = list(re.finditer(rf"(?mi)^{_NAMED.format(name=any_name, number=NUMBER)}$", plain))
+    is_own = re.compile(rf"(?i){own}(?:\s{NOUN})?")
+    if sum(is_own.fullmatch(line["name"].strip()) is not None for line in lines) != 1:
+        return plain
+    others = [
+        line
+        for line in lines
+        if not is_own.search(line["name"]) and not _AGAIN.fullmatch(line["name"])
+    ]
+    for line in others:
+        start, end = line.span()
+        plain = plain[:start] + " " * (end - start) + plain[end:]
+    return plain
