@@ -12,10 +12,13 @@ from pathlib import Path
 from textwrap import dedent, indent
 from typing import Annotated, Any
 
+import pytest
+
 import textassay.methods as methods
 from examples.mock_server import MockServer
 from tests.benchmark_data import benchmark
 from tests.cli.harness import document, rows_of, served, textassay, write_lines
+from tests.decision_server import Decisions, deciding_in_thread
 from tests.guides.running import blocks_of
 from tests.report.runs import write_run
 from textassay import Example, Settings
@@ -30,13 +33,50 @@ from textassay.testing import check_model
 ROOT = Path(__file__).parents[1]
 
 
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def readme_blocks(language: str) -> list[str]:
+    """Return the README's blocks of one language, in order; a shell's have none."""
+    return [found.text for found in blocks_of(ROOT / "README.md") if found.language == language]
+
+
+def run_in_a_shell(command: str, folder: Path) -> str:
+    """Run lines as a reader pastes them, in a folder of their own; return what they print."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", command],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_first_commands_print_what_the_readme_shows(tmp_path: Path) -> None:
+    """As they are pasted, but for the installation; `...` marks lines that are left out."""
+    install, *rest = readme_blocks("shell")[0].splitlines()
+    assert install.startswith("pip install .")
+    printed = run_in_a_shell("\n".join(rest), tmp_path).splitlines()
+    shown = [line for line in readme_blocks("text")[0].splitlines() if line != "..."]
+    places = [printed.index(line) for line in shown]
+    assert places[0] == 0
+    assert [printed[place] for place in sorted(places)] == [line for line in shown]
+
+
+def test_the_first_command_is_among_the_first_hundred_words() -> None:
+    assert "textassay check answers.csv" in " ".join(README.split()[:100])
+    assert len(README.split()) < 900
+
+
 async def test_python_example(
     mock_server: Callable[..., Awaitable[MockServer]], tmp_path: Path
 ) -> None:
     """The code block, against a server on this machine in place of the provider."""
-    code = re.findall(
-        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
-    )[0]
+    code = readme_blocks("python")[0]
     row = {"output": "A summary of the text.", "source": "A text that is longer than its summary."}
     (tmp_path / "data.jsonl").write_text(json.dumps(row), encoding="utf-8")
     server = await mock_server()
@@ -52,7 +92,49 @@ async def test_python_example(
     )
     assert done.returncode == 0, done.stderr
     assert "1 scored" in done.stdout
-    assert (tmp_path / "runs" / "first" / "scores.jsonl").exists()
+    assert (tmp_path / "runs" / "python" / "scores.jsonl").exists()
+
+
+async def test_the_graph_of_the_readme_takes_the_median_and_passes_on_what_is_missing() -> None:
+    """With three jurors whose replies are given."""
+    jury = defined(readme_blocks("python")[1])["jury"]
+    task = tasks.load("summarization", ["fluency"])
+    example = Example(id="x", source="A cat sat on a mat.", output="A cat sat.")
+    for replies, expected in (((2, 5, 3), 3.0), ((2, "good", 3), None)):
+        models = [
+            ScriptedModel(lambda request, reply=reply: f"Rating: {reply}", name=f"m{reply}")
+            for reply in replies
+        ]
+        [score] = await jury(*models).run(Assignment(example=example, aspects=task.aspects))
+        assert score.value == expected
+        assert (score.outcome == "scored") == (expected is not None)
+
+
+@pytest.mark.skipif("--criterion" not in textassay("score", "--help").out, reason="no --criterion")
+def test_a_sentence_is_scored_by_a_decision_model(tmp_path, monkeypatch) -> None:
+    """Against a server on this machine in place of the provider."""
+    command = shlex.split(readme_blocks("console")[0].removeprefix("$ "))
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "data.jsonl", [json.loads(readme_blocks("json")[0])])
+    with deciding_in_thread(Decisions()) as address:
+        command[command.index("--api-base") + 1] = address
+        textassay(*command[1:], "--api-key-env", "NONE").ok()
+    (run,) = (tmp_path / "runs").iterdir()
+    assert {row["outcome"] for row in rows_of(run)} == {"scored"}
+
+
+def test_the_commands_of_the_readme_score_compare_and_show(tmp_path, monkeypatch) -> None:
+    """On the data of the page, with a server on this machine in place of the provider."""
+    monkeypatch.chdir(tmp_path)
+    row = json.loads(readme_blocks("json")[0])
+    texts = [{**row, "id": f"a{at}", "group": f"doc-{at}", "output": f"Text {at}."} for at in range(6)]
+    write_lines(tmp_path / "data.jsonl", texts)
+    with served(reply=lambda body, draw: "Rating: 2") as judge:
+        for line in readme_blocks("console")[1].splitlines():
+            words = shlex.split(line.removeprefix("$ ").replace("openai/gpt-4.1-mini", "direct/judge"))
+            asks = ["--api-base", judge.url] if words[1] == "score" else []
+            textassay(*words[1:], *asks).ok()
+    assert "<html" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_figures_of_gpt_4_follow_from_its_recorded_answers(tmp_path: Path) -> None:
@@ -81,9 +163,9 @@ def test_the_figures_of_gpt_4_follow_from_its_recorded_answers(tmp_path: Path) -
         rows = document(command, *files, *flags)["rows"]
         return {row["aspect" if "aspect" in row else "score"]: row for row in rows}
 
-    rhos = by_aspect("meta", "--level", "group", "--bootstrap", 0)
+    rhos = by_aspect("agreement", "--level", "group", "--bootstrap", 0)
     may, means = by_aspect("alt-test"), by_aspect("estimate")
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "agreement.md").read_text(encoding="utf-8")
     shown = re.findall(
         r"^\| (\w+) \| (\S+) \[.*?\] \| \S+ \| \S+ \| (\S+) \| (\S+) \| (\S+) \|$", page, re.M
     )

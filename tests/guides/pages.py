@@ -22,6 +22,7 @@ from textassay.runtime.messages import Example
 
 ELSEWHERE = {
     ("README.md", "python"): "tests/test_docs_examples.py",
+    ("README.md", "console"): "tests/test_docs_examples.py",
     ("tasks.md", "toml"): "tests/test_docs_examples.py",
     ("tasks.md", "json"): "tests/test_docs_examples.py",
     ("tasks.md", "console"): "tests/test_docs_examples.py",
@@ -129,8 +130,10 @@ def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def _readme(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A run whose answers are replayed: those of the figures of the page."""
+def _agreement(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A run whose answers are replayed, and texts in groups of four with a subset."""
+    rows = [json.loads(line) for line in (reader.folder / "data.jsonl").read_text().splitlines()]
+    _lines(reader.folder / "best_of_four.jsonl", [{**row, "subset": "rain"} for row in rows])
     shutil.copy(reader.folder / "data.jsonl", reader.folder / "summeval.jsonl")
     done = textassay(
         "score", "summeval.jsonl", "--method", "llm-score", "--task", "summarization",
@@ -340,7 +343,7 @@ def _trees(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 PREPARE = {
-    "README.md": _readme, "annotate.md": _annotate, "data.md": _data,
+    "agreement.md": _agreement, "annotate.md": _annotate, "data.md": _data,
     "estimation.md": _decisions, "fit.md": _fit,
     "fusion-eval.md": _fusion, "gateways.md": _gateways, "local-models.md": _local_models,
     "reproduce.md": _reproduce, "scale.md": _scale, "stress.md": _stress,

@@ -79,6 +79,8 @@ class Reader:
                     _flags_exist(module, arguments)
                 case ["pip", "install", *packages]:
                     _extras_exist(packages)
+                case ["printf", text, ">", name]:
+                    (self.folder / name).write_text(text.replace("\\n", "\n"), encoding="utf-8")
                 case ["make", target]:
                     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.M)
                 case ["mkdir", name]:
