@@ -594,7 +594,7 @@ def test_prompts_that_have_changed_are_refused_unasked(tmp_path, server):
     harness.score(examples, run, server, *ask, **aspects).ok()
     rows = [{**r, "human": {"coherence": 1 + at % 5}} for at, r in enumerate(read_lines(examples))]
     textassay("calibrate", run, write_lines(tmp_path / "rated.jsonl", rows), "-o", cal).ok()
-    stressed = harness.flags(examples, stress, server, *ask, "--tests", "bold", **aspects)
+    stressed = harness.flags(examples, stress, server, *ask, "--tests", "padded", **aspects)
     done = textassay("stress", *stressed[1:], "--limit", 6)
     assert (stress / "stress.json").is_file(), done.err
     # a file of another name, since this process has read the first one
