@@ -25,6 +25,7 @@ COMMANDS = {
     "estimate": "estimate", "label-plan": "estimate", "compare": "compare", "rank": "compare",
     "jurors": "jury", "stress": "stress", "report": "show", "view": "show",
     "show": "show", "annotate": "annotate", "ratings": "annotate", "import": "annotate",
+    "export": "export",
     "tree": "methods", "plan": "methods", "methods": "methods", "tasks": "methods",
     "settings": "methods", "graph": "methods", "doctor": "doctor", "cache": "cache",
 }  # fmt: skip

@@ -170,6 +170,11 @@ class Run(Displayed):
         self._scores, self._examples = scores, examples
 
     @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What was requested, and what the run was made with, as `manifest.json` has it."""
+        return self._manifest
+
+    @property
     def without_mean(self) -> frozenset[str]:
         """Aspects whose scores are labels without an order."""
         return frozenset(name for name, scale in self.labels.items() if scale.is_nominal)
