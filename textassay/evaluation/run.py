@@ -215,7 +215,7 @@ class Run(Displayed):
         rows = None if self.folder is None else kept_rows(self.folder)
         if rows is None:
             raise ConfigurationError(
-                "the run does not record where its data are; give them as to_pandas(data=...)"
+                "the run does not record where its data are; name them with data="
             )
         return Examples(rows, labels=self.labels)
 

@@ -138,7 +138,9 @@ def trace_of(example: Example, field: str) -> str:
     """
     value = example.meta.get(field) if field not in ("id", "group") else getattr(example, field)
     if not isinstance(value, str | int) or value == "":
-        raise DataError(f"example {example.id!r} has no trace in {field!r}; name its column: trace=")
+        raise DataError(
+            f"example {example.id!r} has no trace in {field!r}; name its column: trace="
+        )
     return str(value)
 
 
@@ -276,4 +278,3 @@ def _plain_json(text: str) -> str | None:
 def _number(digits: str) -> float | int:
     number = float(digits)
     return int(number) if number.is_integer() else number
-

@@ -150,4 +150,3 @@ LANGFUSE_KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
 def _basic(user: str, password: str) -> tuple[dict[str, str], tuple[str, ...]]:
     sent = b64encode(f"{user}:{password}".encode()).decode()
     return {"Authorization": f"Basic {sent}"}, tuple(filter(None, (sent, password)))
-
