@@ -19,7 +19,7 @@ from textassay.evaluation.engine import unmet_needs
 from textassay.evaluation.manifest import describe_later_changes, with_kept_files
 from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
 from textassay.evaluation.session import open_session
-from textassay.evaluation.sources import select_examples
+from textassay.evaluation.sources import check_present, select_examples
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -128,6 +128,8 @@ def exchanges_of_run(
         request = with_kept_rows(request)
     if source is None:
         raise ConfigurationError(f"{folder}: the run's data came from memory; give them as data=")
+    if data is None and request.data is not None:
+        check_present(request.data)
     recorded = Settings(**manifest["settings"])
     models: dict[str, Model] = {
         role: RecordedIdentity(entry, recorded.for_role(role))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import request_from_manifest
-from textassay.evaluation.sources import open_examples
+from textassay.evaluation.sources import check_present, open_examples
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
@@ -211,6 +211,7 @@ class Run(Displayed):
     def _open_examples(self) -> Examples:
         spec = request_from_manifest(self._manifest) if self.folder is not None else None
         if spec is not None and spec.data is not None:
+            check_present(spec.data)
             return open_examples(spec.data, spec)
         rows = None if self.folder is None else kept_rows(self.folder)
         if rows is None:
