@@ -26,7 +26,7 @@ COMMANDS = {
     "agreement": "compare", "alt-test": "compare", "calibrate": "estimate",
     "estimate": "estimate", "label-plan": "estimate", "rank": "compare", "jurors": "jury",
     "stress": "stress", "view": "show", "show": "show", "ratings": "annotate",
-    "import": "annotate", "skill": "skill",
+    "import": "annotate", "export": "export", "skill": "skill",
     "tree": "methods", "plan": "methods", "methods": "methods", "tasks": "methods",
     "settings": "methods", "graph": "methods", "doctor": "doctor", "cache": "cache",
 }  # fmt: skip

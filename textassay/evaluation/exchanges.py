@@ -7,16 +7,19 @@ and what depends on it may differ from what was asked.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
 from textassay.evaluation.engine import unmet_needs
+from textassay.evaluation.manifest import describe_later_changes, with_kept_files
 from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
 from textassay.evaluation.session import open_session
-from textassay.evaluation.sources import select_examples
+from textassay.evaluation.sources import check_present, select_examples
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -35,6 +38,8 @@ from textassay.runtime.questions import DecisionRequest
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.kept_rows import kept_rows
 from textassay.runtime.storage.run_files import ANSWERS, read_manifest
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,8 @@ def exchanges_of_run(
         request = with_kept_rows(request)
     if source is None:
         raise ConfigurationError(f"{folder}: the run's data came from memory; give them as data=")
+    if data is None and request.data is not None:
+        check_present(request.data)
     recorded = Settings(**manifest["settings"])
     models: dict[str, Model] = {
         role: RecordedIdentity(entry, recorded.for_role(role))
@@ -131,7 +138,21 @@ def exchanges_of_run(
     # nothing but the run's own cache: its settings may name a server, and none is asked here
     settings = Settings(cache=_cache_of(folder, manifest))
     own = {"settings": settings, **(reading or {})}
-    return _dry_run(source, request.model_copy(update=own), models, ids)
+    return _asked_again(source, request.model_copy(update=own), models, ids, manifest)
+
+
+async def _asked_again(
+    source: Any,
+    request: RunRequest,
+    models: Mapping[str, Model],
+    ids: Collection[str] | None,
+    manifest: Mapping[str, Any],
+) -> AsyncGenerator[Exchange, None]:
+    """Yield the exchanges of a run, with its files as they were, and log what has changed."""
+    with with_kept_files(request, manifest) as as_it_was:
+        async with aclosing(_dry_run(source, as_it_was, models, ids, run=manifest)) as exchanges:
+            async for exchange in exchanges:
+                yield exchange
 
 
 def exchanges_ahead(request: RunRequest, count: int) -> AsyncGenerator[Exchange, None]:
@@ -146,6 +167,7 @@ async def _dry_run(
     models: Mapping[str, Model],
     ids: Collection[str] | None,
     count: int | None = None,
+    run: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Exchange, None]:
     exchanges: list[Exchange] = []
     left = None if ids is None else set(ids)
@@ -155,6 +177,9 @@ async def _dry_run(
 
     async with open_session(source, request, models=models, dry=True, observe=observe) as session:
         examples, aspects = cast("Examples", session.examples), tuple(session.method.aspects)
+        if run is not None:
+            for what in describe_later_changes(run, session.method, session.data):
+                _log.warning("%s changed since the run: it may have sent other prompts", what)
         total = session.data.count
         judged, _ = select_examples(examples, total, limit=request.limit, shard=request.shard)
         for example in islice(judged, count):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import distribution
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,6 +18,7 @@ from textassay.evaluation.request import RunRequest, in_every_role
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import Method
 from textassay.prompts import TASKS
+from textassay.prompts import files as prompt_files
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.backends.http_errors import public_address
 from textassay.runtime.calls.adaptation import adaptation_of
@@ -26,6 +28,7 @@ from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.model import Model, unwrap
 from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings
 from textassay.runtime.storage.cache_folder import is_cache_folder
+from textassay.runtime.storage.files import digest_of
 from textassay.runtime.storage.run_files import FORMAT, MANIFEST
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.version import __version__
@@ -34,6 +37,11 @@ FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
 """Options that end so are paths."""
 PATHS = ("ratings", "pool")
 """Options that always are."""
+KEPT_ENDINGS = (".jinja", ".toml", ".json")
+"""Files of the user that say what is asked, such as tasks, trees and prompts: their texts are kept
+in the manifest. Ratings and examples, which may be large, end otherwise."""
+MAX_KEPT = 2**20
+"""Bytes of a file that is kept; a larger one says more than what is asked."""
 LIBRARIES = ("litellm", "pydantic", "aiohttp")
 
 
@@ -53,6 +61,7 @@ def build_manifest(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "spec": request.recorded,
         "method": method.describe(),
+        **({"files": files} if (files := _kept_files(request)) else {}),
         "signature": method.signature,
         "models": {role: _record(model) for role, model in models.items()},
         "data": {
@@ -67,6 +76,67 @@ def build_manifest(
         # never enter it
         "settings": _public(settings).model_dump(mode="json"),
     }
+
+
+def _kept_files(request: RunRequest) -> dict[str, str]:
+    """Return the texts of the user's files that say what is asked, by path."""
+    named = [request.task, *request.options.values()]
+    kept: dict[str, str] = {}
+    for path in named:
+        if not isinstance(path, str) or not path.endswith(KEPT_ENDINGS):
+            continue
+        if not Path(path).is_file():
+            continue
+        if path.endswith(".jinja"):
+            # with the files beside it that it includes; ours are named without a path
+            kept |= {name: text for name, text in prompt_files(path).items() if "/" in name}
+        elif Path(path).stat().st_size <= MAX_KEPT:
+            kept[path] = Path(path).read_text(encoding="utf-8")
+    return kept
+
+
+@contextmanager
+def with_kept_files(request: RunRequest, manifest: Mapping[str, Any]) -> Iterator[RunRequest]:
+    """Return the request with copies of the files that have changed since, or are gone.
+
+    The copies are as the run read them, and exist inside the block.
+    """
+    kept = manifest.get("files", {})
+    if all(_is_unchanged(Path(path), text) for path, text in kept.items()):
+        yield request
+        return
+    with TemporaryDirectory() as place:
+        copies: dict[str, str] = {}
+        for path, text in kept.items():
+            # what one prompt includes is beside it; a foreign manifest names no other place
+            folder = Path(place) / digest_of({"folder": str(Path(path).parent)})
+            folder.mkdir(exist_ok=True)
+            copies[path] = str(folder / Path(path).name)
+            Path(copies[path]).write_text(text, encoding="utf-8")
+        options = {
+            name: copies.get(value, value) if isinstance(value, str) else value
+            for name, value in request.options.items()
+        }
+        task = request.task if request.task is None else copies.get(request.task, request.task)
+        yield request.model_copy(update={"task": task, "options": options})
+
+
+def _is_unchanged(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def describe_later_changes(
+    manifest: Mapping[str, Any], method: Method, data: DataInfo
+) -> list[str]:
+    """Return in words what is not as it was when a run was made, though it was read anew."""
+    before, now = manifest.get("method", {}), method.describe()
+    changed = ["the data"] if manifest.get("data", {}).get("digest") != data.digest else []
+    parts = {"task": "the task", "prompts": "the prompts", "profile": "the profile"}
+    inner = [words for name, words in parts.items() if before.get(name) != now.get(name)]
+    # an evaluator, a tree or a version of the package, say
+    if not inner and manifest.get("signature") != method.signature:
+        inner = ["the method"]
+    return [*changed, *inner]
 
 
 def _installed_version(name: str) -> str:

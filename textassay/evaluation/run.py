@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import request_from_manifest
-from textassay.evaluation.sources import open_examples
+from textassay.evaluation.sources import check_present, open_examples
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
@@ -170,6 +170,11 @@ class Run(Displayed):
         self._scores, self._examples = scores, examples
 
     @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What was requested, and what the run was made with, as `manifest.json` has it."""
+        return self._manifest
+
+    @property
     def without_mean(self) -> frozenset[str]:
         """Aspects whose scores are labels without an order."""
         return frozenset(name for name, scale in self.labels.items() if scale.is_nominal)
@@ -206,11 +211,12 @@ class Run(Displayed):
     def _open_examples(self) -> Examples:
         spec = request_from_manifest(self._manifest) if self.folder is not None else None
         if spec is not None and spec.data is not None:
+            check_present(spec.data)
             return open_examples(spec.data, spec)
         rows = None if self.folder is None else kept_rows(self.folder)
         if rows is None:
             raise ConfigurationError(
-                "the run does not record where its data are; give them as to_pandas(data=...)"
+                "the run does not record where its data are; name them with data="
             )
         return Examples(rows, labels=self.labels)
 

@@ -13,6 +13,7 @@ from textassay.evaluation.request import RunRequest, Shard
 from textassay.methods.library.tasks import load
 from textassay.prompts import TASKS
 from textassay.runtime.data.dataset import DataInfo, Examples, Paired
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelScale
 from textassay.runtime.messages import Aspect, Example, label_scales
 from textassay.runtime.storage.answers import AnswerStore
@@ -30,6 +31,14 @@ def open_examples(source: Any, request: RunRequest) -> Examples:
         strict_columns=request.strict_columns,
     )
     return data if request.pair is None else Examples(Paired(data))
+
+
+def check_present(path: str) -> None:
+    """Refuse to read a run's data that are gone, and say what to do."""
+    if not Path(path).exists():
+        raise ConfigurationError(
+            f"the run's data are no longer at {path!r}: name the file that was judged as DATA"
+        )
 
 
 async def check_examples(source: Any, request: RunRequest) -> tuple[Examples, DataInfo]:

@@ -257,7 +257,7 @@ def _is_short(lead: str, own: str) -> bool:
     words = lead.split()
     if not 0 < len(words) <= MAX_SHORT:
         return False
-    return lead.startswith("overall") or bool(_about_text(own).search(lead)) and not lead.endswith(":")
+    return lead.startswith("overall") or (bool(_about_text(own).search(lead)) and not lead.endswith(":"))
 
 
 _SIGNED = lazy_pattern(r"\s?(?:[:：=—–]|-{1,2})\s?(?:an?\s?)?\Z")

@@ -13,7 +13,7 @@ import typer
 
 from textassay.cli import flags
 from textassay.cli.app import MAKING, command, group
-from textassay.cli.console import say
+from textassay.cli.console import capture_warnings, say
 from textassay.cli.exits import UNSCORED, run_async
 from textassay.runtime.errors import StorageError
 from textassay.table import printable
@@ -78,7 +78,8 @@ def export(
         textassay cache export runs/first -o asked.jsonl
         textassay cache export runs/first | jq .answers
     """
-    run_async(_export(run, out, data, flags.data_reading(given)))
+    with capture_warnings("textassay.evaluation.exchanges"):
+        run_async(_export(run, out, data, flags.data_reading(given)))
 
 
 async def _export(

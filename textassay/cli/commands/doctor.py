@@ -67,6 +67,12 @@ _SCHEMA: Json = {
     "additionalProperties": False,
 }
 
+GREEDY = (
+    "; methods that ask once send 0, and makers of some models that think advise against it: see"
+    " the model's card, and give --temperature"
+)
+"""What to know of a model that thinks and takes a temperature."""
+
 
 class DoctorFinding(Message):
     """What was found of one ability."""
@@ -160,11 +166,11 @@ class Examiner:
         """Sample again with the same seed, and with another one."""
         again, other = await self.several(), await self.several(draw=1)
         differ = len({*self.first, *other}) > 1
-        self._add(
-            "temperature",
-            "yes" if differ else "unknown",
-            "samples differ" if differ else "samples are equal: more than one may add nothing",
-        )
+        detail = "samples differ" if differ else "samples are equal: more than one may add nothing"
+        thinks = any(one.ability == "thinks" and one.verdict == "yes" for one in self.findings)
+        if thinks and "temperature" not in self.refused:
+            detail += GREEDY
+        self._add("temperature", "yes" if differ else "unknown", detail)
         if "seed" in self.refused:
             return "no", "it is refused"
         if self.first != again:

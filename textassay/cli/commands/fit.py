@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +24,7 @@ from textassay.fitting.request import (
     FitTree,
     fit_request,
 )
+from textassay.runtime.backends.http_errors import public_address
 from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError, UnknownName
 from textassay.runtime.settings import Settings, settings_in, split_settings
 
@@ -83,6 +86,7 @@ def _execute(typed: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
     """Do what the flags of `fit` and its `--set` pairs say, and return the exit status."""
     from textassay.fitting.api import learn_recorded
 
+    again = _flags_to_apply(typed)
     if not typed.get("data"):
         raise ConfigurationError("fit needs DATA, examples with human ratings")
     if typed.get("more"):
@@ -97,11 +101,11 @@ def _execute(typed: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
             "fit needs --out EVALUATOR_DIR" + (" (or --dry-run)" if request.method else "")
         )
     if isinstance(request, FitByModel):
-        return run_async(_align(request, typed, as_json))
+        return run_async(_align(request, typed, again, as_json))
     assert isinstance(request, FitFromScores)
     with show_steps(typed.get("progress") or "auto") as watch:
         fit = learn_recorded(typed["data"], request, watch)
-    _show(fit, as_json)
+    _show(fit, again, as_json)
     return 0
 
 
@@ -139,7 +143,7 @@ def _request_from(typed: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
     return fit_request(**given, options=options, settings=settings)
 
 
-async def _align(request: FitByModel, typed: dict[str, Any], as_json: bool) -> int:
+async def _align(request: FitByModel, typed: dict[str, Any], again: str, as_json: bool) -> int:
     """Align HD-Eval or a rubric with people and print the report; return the exit status."""
     from textassay.cli.commands.score import print_estimate
     from textassay.fitting.api import align_with_people, alignment_of
@@ -166,14 +170,25 @@ async def _align(request: FitByModel, typed: dict[str, Any], as_json: bool) -> i
         if not alignment.begun:
             raise
         raise Stopped from error
-    _show(fit, as_json)
+    _show(fit, again, as_json)
     unscored = ", ".join(f"{count} {outcome}" for outcome, count in fit.unscored.items())
     if unscored:
         say(f"without a rating, which counts as a gap: {unscored}", style="yellow")
     return UNSCORED if unscored else 0
 
 
-def _show(fit: Fit, as_json: bool) -> None:
+def _flags_to_apply(typed: Mapping[str, Any]) -> str:
+    """Return the flags that `score` needs as `fit` did: where the model is, and which texts."""
+    address = typed.get("api_base")
+    # data to judge have no ratings, and an address may hold a password
+    words = [] if address is None else ["--api-base", public_address(address)]
+    for theirs, ours in (typed.get("fields") or {}).items():
+        if not ours.startswith("human"):
+            words += ["--field", f"{theirs}={ours}"]
+    return "".join(f" {shlex.quote(word)}" for word in words)
+
+
+def _show(fit: Fit, again: str, as_json: bool) -> None:
     """Print the report, whose warnings are part of it, and how to apply the evaluator."""
     from textassay.fitting.report import REPORT
 
@@ -185,5 +200,5 @@ def _show(fit: Fit, as_json: bool) -> None:
     model = "" if fit.evaluator.model is None else f" --model {fit.evaluator.model}"
     say(
         f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model}"
-        " --out RUN"
+        f"{again} --out RUN"
     )

@@ -16,7 +16,7 @@ import typer
 
 from textassay.cli import flags
 from textassay.cli.app import FIRST, LOOKING, command
-from textassay.cli.console import results, say, warn
+from textassay.cli.console import capture_warnings, results, say, warn
 from textassay.cli.exits import run_async
 from textassay.cli.rated import open_examples
 from textassay.listening import is_loopback
@@ -57,7 +57,8 @@ def show(
     """
     if prompts:
         ids = None if id_ is None else [id_]
-        run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
+        with capture_warnings("textassay.evaluation.exchanges"):
+            run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
         return
     from textassay.agreement.records import map_entries
     from textassay.report.page import join_runs

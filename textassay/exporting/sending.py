@@ -1,0 +1,152 @@
+"""Sends scores to a server of MLflow or Langfuse; what was sent before is not sent twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Literal, get_args
+from urllib.parse import quote as in_path
+
+import aiohttp
+
+from textassay.evaluation.run import Run
+from textassay.exporting.files import rows_for
+from textassay.exporting.rows import IDENTITY, Row, judged_texts
+from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.backends.http_errors import quote
+from textassay.runtime.errors import ConfigurationError, StorageError, UnknownName
+from textassay.runtime.messages import Example
+
+Server = Literal["mlflow", "langfuse"]
+"""The tools that have a server which takes scores."""
+AT_ONCE = 8
+"""Requests in flight: as many as a server with a few worker processes answers in parallel."""
+_TIMEOUT = 60.0
+"""Seconds for one request, twice the time in which a busy tracking server still answers."""
+
+
+async def send_scores(
+    run: Run | str | Path,
+    server: Server,
+    url: str,
+    *,
+    data: Iterable[Example] | None = None,
+    trace: str = "id",
+) -> int:
+    """Send the scores of a run to a server; sending them again changes nothing.
+
+    Langfuse replaces a score by one with the same id; of MLflow, the assessments of each trace are
+    read first, and those that are there are left out. Keys are read from the environment, as the
+    tools' own packages do: `LANGFUSE_PUBLIC_KEY` and `LANGFUSE_SECRET_KEY`;
+    `MLFLOW_TRACKING_TOKEN`, or `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`, or none.
+
+    Args:
+        run: The run, or its folder.
+        server: The tool.
+        url: Address of its server, such as `https://cloud.langfuse.com`.
+        data: What was judged; the data of the run by default.
+        trace: Where an example has the id of its trace: `id`, `group` or the name of a column that
+            is kept in `meta`.
+
+    Returns:
+        The number of scores that were sent.
+
+    Raises:
+        UnknownName: There is no such server.
+        ConfigurationError: Keys are not set, or the run or its data cannot be read.
+        StorageError: The server does not take a score; those before it are kept there.
+    """
+    if server not in get_args(Server):
+        raise UnknownName("server", server, get_args(Server))
+    opened = run if isinstance(run, Run) else Run(run)
+    login, secrets = _login(server)
+    client = HttpClient(
+        url.rstrip("/"),
+        Endpoint(secrets=secrets),
+        name=server,
+        headers={"Content-Type": "application/json", **login},
+    )
+    try:
+        rows = rows_for(server, opened, judged_texts(opened, data), trace)
+        if server == "langfuse":
+            return await _send_all(rows, lambda row: _send(client, "/api/public/scores", row))
+        return await _send_to_mlflow(client, rows)
+    finally:
+        await client.aclose()
+
+
+async def _send_to_mlflow(client: HttpClient, rows: Iterable[Row]) -> int:
+    known: dict[str, asyncio.Task[set[str]]] = {}
+    sent = 0
+
+    async def send(row: Row) -> None:
+        nonlocal sent
+        trace = f"/api/3.0/mlflow/traces/{in_path(row['trace_id'], safe='')}"
+        if trace not in known:
+            known[trace] = asyncio.create_task(_known_in_mlflow(client, trace))
+        if row["metadata"][IDENTITY] not in await known[trace]:
+            await _send(client, f"{trace}/assessments", {"assessment": row})
+            sent += 1
+
+    await _send_all(rows, send)
+    return sent
+
+
+async def _known_in_mlflow(client: HttpClient, trace: str) -> set[str]:
+    """Return the ids of the scores of ours that a trace has."""
+    found = json.loads(await _ask(client, "GET", trace, b""))
+    assessments = found["trace"]["trace_info"].get("assessments") or ()
+    return {(one.get("metadata") or {}).get(IDENTITY) for one in assessments} - {None}
+
+
+async def _send_all(rows: Iterable[Row], send: Callable[[Row], Awaitable[object]]) -> int:
+    left, count = iter(rows), 0
+    while part := list(islice(left, AT_ONCE)):
+        await asyncio.gather(*map(send, part))
+        count += len(part)
+    return count
+
+
+async def _send(client: HttpClient, path: str, row: Row) -> None:
+    await _ask(client, "POST", path, json.dumps(row).encode())
+
+
+async def _ask(client: HttpClient, method: str, path: str, body: bytes) -> bytes:
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            answer = await client.send(method, client.base + path, body)
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        raise StorageError(str(client.failed(error))) from error
+    if not 200 <= answer.status < 300:
+        said = quote(answer.body, client.secrets)
+        raise StorageError(f"{client.base}{path} answered with status {answer.status}: {said}")
+    return answer.body
+
+
+def _login(server: Server) -> tuple[Mapping[str, str], Sequence[str]]:
+    """Return the header that says who sends, and what must never be shown."""
+    if server == "langfuse":
+        missing = [name for name in LANGFUSE_KEYS if not os.environ.get(name)]
+        if missing:
+            raise ConfigurationError(
+                f"Langfuse needs the keys of a project: set {' and '.join(missing)}"
+            )
+        return _basic(*(os.environ[name] for name in LANGFUSE_KEYS))
+    if token := os.environ.get("MLFLOW_TRACKING_TOKEN"):
+        return {"Authorization": f"Bearer {token}"}, (token,)
+    user, password = (os.environ.get(f"MLFLOW_TRACKING_{n}") for n in ("USERNAME", "PASSWORD"))
+    return _basic(user, password or "") if user else ({}, ())
+
+
+LANGFUSE_KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
+
+
+def _basic(user: str, password: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    sent = b64encode(f"{user}:{password}".encode()).decode()
+    return {"Authorization": f"Basic {sent}"}, tuple(filter(None, (sent, password)))
