@@ -243,6 +243,8 @@ class RequestRefused(ModelError):
 
     refusal: Refusal | None = None
     """What the server objects to, if it names a parameter: the request may be sent without it."""
+    is_vague: bool = False
+    """Whether the server says neither which parameter it refuses nor that it is something else."""
 
 
 class ContextTooLong(RequestRefused):

@@ -261,6 +261,14 @@ def test_of_a_body_that_is_not_known_most_refusals_are_read():
     assert lost == []
 
 
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
+def test_a_cap_that_was_spent_has_any_name(field):
+    """OpenAI says `max_tokens` of what was sent as `max_completion_tokens`."""
+    row = next(row for row in rows(refused=True) if row["id"] == "F15")
+    found = read_refusal(400, json.dumps(row["body"]), {"model": "m", field: 50})
+    assert found == Refusal("room", "max_tokens")
+
+
 def templates(row: dict[str, Any]) -> list[str]:
     """Return other sentences for one of the errors."""
     details = DETAILS.get(row["id"], {})

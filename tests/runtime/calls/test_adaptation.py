@@ -23,6 +23,7 @@ from textassay.runtime.calls.adaptation import (
     Sampling,
 )
 from textassay.runtime.calls.cache import CachedModel, StoringModel
+from textassay.runtime.calls.retry import PROBE
 from textassay.runtime.errors import (
     AnswerUnfinished,
     CapabilityError,
@@ -580,3 +581,64 @@ async def test_no_two_samples_of_different_draws_share_a_number(asked):
         await OneSamplePerRequest(model).generate(Request(prompt="x", n=n, draw=draw))
     draws = [r.draw for r in model.requests]
     assert len(draws) == len(set(draws)) == sum(n for _, n in asked)
+
+
+VAGUE = RequestRefused("the server answered 400: bad request")
+VAGUE.is_vague = True
+FULL = {
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "seed": 7,
+    "stop": ("x",),
+    "json_schema": {"type": "object"},
+}
+
+
+def refuses_in_vague_words(name: str) -> Server:
+    def is_there(request: Request) -> bool:
+        if name == "system":
+            return any(message.role == "system" for message in request.messages)
+        return getattr(request, name) not in (None, (), 1.0)
+
+    return Server(lambda request: VAGUE if is_there(request) else ANSWER)
+
+
+@pytest.mark.parametrize("name", [*FULL, "system"])
+async def test_what_no_word_names_is_found_by_probes(name: str) -> None:
+    """Three harmless questions at most, once; what was found is left out from then on."""
+    server = refuses_in_vague_words(name)
+    model = adapted(server)
+    assert await model.generate(asked(**FULL))
+    assert model.adaptation.learned.unsent == ({"json_schema": "json_schema"}.get(name, name),)
+    assert len(server.sent) <= 1 + 3 + 1
+    assert all(PROBE in request.messages[-1].content for request in server.sent[1:-1])
+    before = len(server.sent)
+    await model.generate(asked(**FULL))
+    assert len(server.sent) == before + 1
+
+
+async def test_a_text_that_is_refused_in_vague_words_costs_no_parameter() -> None:
+    """Without what the probes found it is refused again: everything is sent with other texts."""
+    server = Server(lambda r: VAGUE if "Rate it." in r.messages[-1].content else ANSWER)
+    model = adapted(server)
+    with pytest.raises(RequestRefused, match="bad request"):
+        await model.generate(asked(**FULL))
+    assert len(server.sent) <= 1 + 3 + 1
+    before = len(server.sent)
+    with pytest.raises(RequestRefused):
+        await model.generate(asked(**FULL))
+    assert len(server.sent) == before + 1
+    assert (model.adaptation.learned.unsent, model.adaptation.differences) == ((), ())
+    other = Request(messages=(ChatMessage(role="user", content="Judge."),), max_tokens=16, **FULL)
+    await model.generate(other)
+    assert (server.sent[-1].temperature, server.sent[-1].seed) == (0.5, 7)
+
+
+async def test_a_server_that_refuses_everything_is_probed_once() -> None:
+    server = Server(lambda _: VAGUE)
+    model = adapted(server)
+    for _ in range(3):
+        with pytest.raises(RequestRefused):
+            await model.generate(asked(**FULL))
+    assert model.adaptation.learned.unsent == ()
+    assert len(server.sent) <= 3 + 3 + 1

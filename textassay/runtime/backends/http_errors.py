@@ -361,7 +361,8 @@ def _of_status(
         return RequestRefused(message)
     if status >= 500 or status in NOT_NOW:
         return ServerFailed(message, status=status, retry_after=wait)
-    return RequestRefused(message)
+    refused.is_vague = status in (400, 422)
+    return refused
 
 
 def request_refused(

@@ -448,10 +448,12 @@ def _number(first: _Mention, text: str) -> Refusal | None:
         return Refusal("range", first.parameter.name, limit=limit)
     if not is_cap:
         return None
+    if _SPENT.search(text):  # whichever name the message has for the cap
+        return Refusal("room", "max_tokens")
     names = {match[0] for match in _CAP_NAME.finditer(text)}
     if len(names) == 2 or (names and first.field not in names):
         return Refusal("rename", "max_tokens", instead=max(names - {first.field}))
-    return Refusal("room", "max_tokens") if _SPENT.search(text) else None
+    return None
 
 
 def _number_in(value: Any) -> float | None:

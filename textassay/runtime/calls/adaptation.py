@@ -166,6 +166,8 @@ class Adaptation:
         """Whether an answer without a thought has come, and none with one."""
         self.sends_logprobs = False
         """Whether an answer with log-probabilities has come."""
+        self.has_probed = False
+        """Whether it was probed what a refusal that named nothing was about: once is enough."""
         self._answered_as: list[str] = []
         """The names of models that answers gave, in order; at most `MODELS_KEPT`."""
         self._differences: tuple[str, ...] | None = None
@@ -299,7 +301,7 @@ class Adaptation:
         if request.shared_prefix and (mark := self._prefix_mark(request)) != "none":
             update["prefix_mark"] = mark
         if learned.unsent:
-            update |= self._without_refused(request)
+            update |= self._leave_out(learned.unsent, request)
         if learned.most or learned.least:
             update |= self._within_limits(request, update)
         return update
@@ -363,9 +365,9 @@ class Adaptation:
             return max(request.thinking_tokens, self.learned.least.get("thinking_tokens", 0))
         return ALLOWANCES[1 if request.effort in ("high", "xhigh", "max") else 0]
 
-    def _without_refused(self, request: Request | ChoicesRequest) -> dict[str, Any]:
+    def _leave_out(self, names: Sequence[str], request: Request | ChoicesRequest) -> dict[str, Any]:
         update: dict[str, Any] = {}
-        for name in self.learned.unsent:
+        for name in names:
             if name in request.extra:
                 raise CapabilityError(self._setting_refusal(name, request.extra[name]))
             if name in OPTIONAL and getattr(request, name, OPTIONAL[name]) != OPTIONAL[name]:
@@ -566,6 +568,35 @@ class Adaptation:
             self._find_repairs(request)  # raises where it may not be left out
         return True
 
+    # Where a refusal names nothing ----------------------------------------------------------------
+
+    def find_suspects(self, request: PromptedRequest) -> list[str]:
+        """Return the parameters that may be refused: left out if need be, and not known yet."""
+        known = {name for name, _ in self._features}
+        return [
+            name
+            for name in SUSPECTS
+            if name not in known and name not in request.required and _has(request, name)
+        ]
+
+    def probe_without(self, names: Sequence[str], request: P) -> P:
+        """Return a harmless question that is asked like a request, but without some parameters."""
+        probe: P = cast(P, probe_like(request))
+        system: list[ChatMessage] = [m for m in request.messages if m.role == "system"]
+        probe = probe.model_copy(update={"messages": (*system, *probe.messages)})
+        if isinstance(probe, ContinuationRequest):
+            return probe
+        update = self._leave_out(names, probe)
+        if not MARKS.keys().isdisjoint(names):
+            update["prefix_mark"] = "none"
+        return probe.model_copy(update=update)
+
+    def send_again(self, name: str) -> None:
+        """Take back that the model refuses a parameter: without it the request is refused, too."""
+        self._learn(unsent=tuple(other for other in self.learned.unsent if other != name))
+        self._omitted.discard(name)
+        self._differences = None
+
     def _tell(self, what: str) -> None:
         _log.info("%s %s", self.name, what)
 
@@ -634,12 +665,19 @@ def signature_of_method(signature: str) -> str:
 _OTHER_CAP = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 
+MARKS: Final = {"cache_control": "block", "prompt_cache_key": "key"}
+"""Fields that say which beginning of a prompt to keep, with the mark that stands for each."""
+
+SUSPECTS: Final = (*OPTIONAL, "json_schema", "functions", "system", *MARKS)
+"""Parameters that are left out in probes: no score depends on them alone."""
+
+
 def _has(request: PromptedRequest, name: str) -> bool:
     """Return whether a request carries a parameter."""
     if name in request.extra or name in request.thinking_fields:
         return True
-    if name in ("cache_control", "prompt_cache_key"):
-        return request.prefix_mark == {"cache_control": "block"}.get(name, "key")
+    if name in MARKS:
+        return request.prefix_mark == MARKS[name]
     if name == "system":
         return any(message.role == "system" for message in request.messages)
     if name in ("logprobs", "top_logprobs"):
@@ -734,6 +772,10 @@ def _shows_thought(response: AnyResponse) -> bool:
     return shown or bool(response.usage.reasoning_tokens)
 
 
+MAX_PROBES: Final = 3
+"""Harmless questions by which a refused parameter is found: enough for eight, more than any request
+of a method has."""
+
 MAX_REPAIRS = 5
 """Times that one request is changed because a server refuses a parameter."""
 
@@ -788,6 +830,7 @@ class AdaptingModel(Wrapper):
                 if answer is not None:
                     return answer
         except (ModelError, BudgetReached, CapabilityError) as error:
+            await attempts.take_back_guess()
             if attempts.spent is not NO_USAGE:
                 error.usage = attempts.spent + (error.usage or NO_USAGE)
             raise
@@ -834,6 +877,8 @@ class _AdaptedCall(Generic[P]):
     spent = NO_USAGE
     """What answers cost that had too few tokens, or no log-probabilities."""
     _repairs = _least_allowance = _without_logprobs = 0
+    _guess = ""
+    """The parameter that probes found to be refused, until the request is answered without it."""
 
     def __init__(self, model: AdaptingModel, request: P) -> None:
         self._model, self._adaptation = model, model.adaptation
@@ -879,9 +924,10 @@ class _AdaptedCall(Generic[P]):
                         f"{self._model.name} sends log-probabilities with other answers, and sent"
                         f" none with this one in {LOGPROB_ATTEMPTS} attempts ({error})"
                     ) from error
-            else:
+            elif not await self._finds_refused(sent, error, call):
                 self._learn(sent, error)
         else:
+            self._guess = ""
             self._adaptation.note_logprobs(sent, answer)
             self._adaptation.note_model(answer.model)
             if not self._adaptation.is_usual(answer):
@@ -896,6 +942,44 @@ class _AdaptedCall(Generic[P]):
             return answer.model_copy(update={"usage": self.spent + answer.usage})
         await self._model.save()
         return None
+
+    async def _finds_refused(
+        self, sent: P, error: RequestRefused | NoLogprobs, call: Callable[[P], Awaitable[A]]
+    ) -> bool:
+        """Return whether probes find what a refusal that names nothing is about.
+
+        Each leaves out half of the parameters that may be refused: if it is answered, the refused
+        one is among them.
+        """
+        adaptation = self._adaptation
+        is_vague = isinstance(error, RequestRefused) and error.is_vague
+        if not is_vague or adaptation.has_probed or adaptation.is_tried(sent):
+            return False
+        adaptation.has_probed = True
+        suspects = adaptation.find_suspects(sent)
+        for _ in range(MAX_PROBES):
+            if len(suspects) < 2:
+                break
+            half = suspects[: len(suspects) // 2]
+            try:
+                answer = await call(adaptation.probe_without(half, sent))
+            except RequestRefused as refusal:
+                self._count(refusal)
+                suspects = suspects[len(half) :]
+            else:
+                self.spent += answer.usage
+                suspects = half
+        if len(suspects) != 1 or not adaptation.drop_parameter(suspects[0], sent):
+            return False
+        self._guess = suspects[0]
+        return True
+
+    async def take_back_guess(self) -> None:
+        """Send what probes found again: the request is refused without it, too."""
+        if self._guess:
+            self._adaptation.send_again(self._guess)
+            self._guess = ""
+            await self._model.save()
 
     def _count(self, error: RequestRefused | NoLogprobs) -> None:
         """Count what an error cost here: what is raised in the end has the sum."""
