@@ -1,0 +1,161 @@
+"""The first minute of a newcomer with a CSV of two columns: one command, a verdict in words.
+
+    python -m benchmarks.first_minute [--judgekeeper PATH] [--install] [--json]
+
+Writes 200 rows of a planted judge's and people's yes and no, runs `textassay check FILE` in a
+process of its own, and prints the seconds, the first line, the words of the README before its first
+command, and what has to be known beforehand. With `--judgekeeper`, the command of a peer that is
+installed in an environment of its own runs on the same file. `--install` also times
+`pip install` of each into a new environment, from the index and the cache that pip has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import distribution
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ROWS, YES, RIGHT = 200, 0.6, 0.85
+"""Rows, people's share of yes, and the judge's share of people's verdicts."""
+RUNS = 3
+"""Runs of each command; the fastest counts, since other load only adds."""
+
+
+@dataclass(frozen=True)
+class Minute:
+    """What one tool asks of a newcomer, and what it gives."""
+
+    tool: str
+    typed: str
+    """The command, with the file as FILE."""
+    exit_status: int
+    seconds: float
+    verdict: str
+    """First line of the result that has words."""
+    concepts: tuple[str, ...]
+    """What has to be known, or named, before the verdict."""
+    words_before: int | None
+    """Words of the README before its first command; `None` if there is no README."""
+    install_seconds: float | None = None
+
+
+def write_verdicts(path: Path, *, with_ids: bool = False) -> None:
+    """Write what the judge and people say; `with_ids` adds a column that some tools ask for."""
+    draw = random.Random(1)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow([*(["id"] if with_ids else []), "judge", "human"])
+        for at in range(ROWS):
+            human = draw.random() < YES
+            judge = human if draw.random() < RIGHT else not human
+            verdicts = ["yes" if judge else "no", "yes" if human else "no"]
+            rows.writerow([*([at] if with_ids else []), *verdicts])
+
+
+def words_before_first_command(readme: str) -> int:
+    """Return the number of words before the first block of commands."""
+    prose = re.split(r"^```", readme, maxsplit=1, flags=re.MULTILINE)[0]
+    prose = re.sub(r"<[^>]+>|!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)", " ", prose)
+    return len(re.findall(r"\w[\w'.-]*", prose))
+
+
+def measure(
+    tool: str, command: Sequence[str], concepts: Sequence[str], file: Path, readme: str | None
+) -> Minute:
+    """Run a command a few times; the fastest run counts."""
+    best, done = float("inf"), None
+    for _ in range(RUNS):
+        began = time.perf_counter()
+        done = subprocess.run(
+            [*command, file.name], cwd=file.parent, capture_output=True, text=True, check=False
+        )
+        best = min(best, time.perf_counter() - began)
+    assert done is not None  # RUNS is above 0
+    lines = (done.stdout or done.stderr).splitlines()
+    return Minute(
+        tool=tool,
+        typed=" ".join([Path(command[0]).name, *command[1:], "FILE"]),
+        exit_status=done.returncode,
+        seconds=best,
+        verdict=next((line.strip() for line in lines if re.search(r"[A-Za-z]{2}", line)), ""),
+        concepts=tuple(concepts),
+        words_before=None if readme is None else words_before_first_command(readme),
+    )
+
+
+def install_seconds(package: str) -> float:
+    """Return how long `pip install` takes into a new environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        scripts = "Scripts" if sys.platform == "win32" else "bin"
+        pip = [str(Path(folder) / scripts / "python"), "-m", "pip", "install", "--quiet", package]
+        began = time.perf_counter()
+        subprocess.run(pip, check=True)
+        return time.perf_counter() - began
+
+
+def readme_of(command: Path) -> str | None:
+    """Return the README that the environment of a peer's command has in its metadata."""
+    found = sorted(command.parents[1].glob("lib/python*/site-packages/judgekeeper-*/METADATA"))
+    return found[0].read_text(encoding="utf-8").split("\n\n", 1)[1] if found else None
+
+
+def main() -> None:
+    """Measure, and print a line for each tool."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--judgekeeper", type=Path, help="judgekeeper of an environment of its own")
+    parser.add_argument("--install", action="store_true", help="time pip install as well")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "answers.csv"
+        write_verdicts(file)
+        own = [str(Path(sys.executable).with_name("textassay")), "check"]
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        minutes = [measure("textassay", own, ("judge column", "human column"), file, readme)]
+        if given.judgekeeper is not None:
+            peer = given.judgekeeper.absolute()
+            command = [str(peer), "check", "--judge", "judge", "--human", "human"]
+            named = ("judge column", "human column", "--judge", "--human")
+            minutes.append(measure("judgekeeper", command, named, file, readme_of(peer)))
+            # the same rows with the column that its message asks for
+            wider = Path(folder) / "with_ids.csv"
+            write_verdicts(wider, with_ids=True)
+            more = (*named, "id column")
+            minutes.append(measure("judgekeeper", command, more, wider, readme_of(peer)))
+    if given.install:
+        packages = {"textassay": str(ROOT), "judgekeeper": "judgekeeper"}
+        took = {tool: install_seconds(packages[tool]) for tool in {one.tool for one in minutes}}
+        minutes = [replace(one, install_seconds=took[one.tool]) for one in minutes]
+    if given.json:
+        print(json.dumps({"rows": [asdict(one) for one in minutes]}))
+        return
+    print(f"textassay {distribution('textassay').version}, {ROWS} rows, fastest of {RUNS} runs")
+    for one in minutes:
+        installed = (
+            "" if one.install_seconds is None else f", installed in {one.install_seconds:.0f} s"
+        )
+        before = "no README" if one.words_before is None else f"{one.words_before} words before"
+        print(
+            f"\n{one.tool}: {one.seconds:.2f} s, exit status {one.exit_status}, {before},"
+            f" {len(one.concepts)} concepts ({', '.join(one.concepts)}){installed}"
+        )
+        print(f"  $ {one.typed}\n  {one.verdict}")
+    if given.judgekeeper is None:
+        print("\njudgekeeper was not measured: give the path of its command with --judgekeeper")
+
+
+if __name__ == "__main__":
+    main()
