@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError
 from textassay.agents.prompt_template import NEEDED
 from textassay.evaluation.progress import Progress, merge_limiters
 from textassay.evaluation.sources import Feed
-from textassay.methods.method import Method, ShowsSource, TaskMethod
+from textassay.methods.method import Method, traits_of
 from textassay.runtime.calls.budget import track_usage
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.concurrency import run_workers
@@ -404,10 +404,8 @@ def to_scores(
 
 def unmet_needs(assignment: Assignment, method: Method) -> dict[str, Score]:
     """Return the abstentions from aspects of which the example lacks the material, by label."""
-    if not isinstance(method, TaskMethod):
-        return {}
-    example = assignment.example
-    found = {aspect: method.lacking(example, aspect) for aspect in assignment.aspects}
+    example, lacking = assignment.example, traits_of(method).lacking
+    found = {aspect: lacking(example, aspect) for aspect in assignment.aspects}
     return {
         aspect.label: Score.unscored(
             NEEDED[field],
@@ -437,8 +435,7 @@ def _candidates(example: Example, field: str) -> str:
 
 def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
     """Return the evidence that a conversation was shown shortened."""
-    shown = isinstance(method, ShowsSource) and method.shows_source
-    found = count_left_out(example.source) if shown else None
+    found = count_left_out(example.source) if traits_of(method).shows_source else None
     if found is None:
         return ()
     count, what = found

@@ -28,12 +28,8 @@ from textassay.evaluation.sources import Feed, check_examples, select_examples
 from textassay.methods.by_name import build
 from textassay.methods.library import tasks
 from textassay.methods.method import (
-    AsksInTurn,
-    ChecksData,
     Method,
-    ReadsLikelihoods,
-    ShowsImages,
-    probabilities_of,
+    traits_of,
 )
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.concurrency import in_thread
@@ -93,7 +89,7 @@ class Session:
     @property
     def warning(self) -> str | None:
         """Why models that are asked through batches will take long; `None` if they will not."""
-        chain = self.method.chain if isinstance(self.method, AsksInTurn) else None
+        chain = traits_of(self.method).chain
         if chain is None or not any(model.settings.batch for model in self.connected):
             return None
         return (
@@ -250,7 +246,7 @@ def _sum_costs(models: Mapping[str, Model]) -> dict[str, float | None]:
 def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None:
     """Refuse data that the method cannot judge, and images that no judge would see."""
     takes_none = [f"the model {m.name}" for m in models if m.capabilities.images is False]
-    if isinstance(method, ShowsImages) and not method.shows_images:
+    if not traits_of(method).shows_images:
         takes_none.insert(0, f"the method {method.name}")
     if info.images and takes_none:
         raise CapabilityError(
@@ -258,8 +254,7 @@ def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None
             " texts only; use another, or judge the texts alone: "
             'fields={NAME: "meta"}'
         )
-    if isinstance(method, ChecksData):
-        method.check_data(info)
+    traits_of(method).check_data(info)
 
 
 async def plan_examples(
@@ -362,12 +357,12 @@ def _open_method(
 
 def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
     """Yield what the user should know of a run's method first; names parameters (`parameter`)."""
-    choice, task = probabilities_of(method), method.task
-    if choice is not None:
-        yield f"{method.name} {choice.notice}"
+    traits, task = traits_of(method), method.task
+    if traits.probabilities is not None:
+        yield f"{method.name} {traits.probabilities.notice}"
     if (
-        isinstance(method, ReadsLikelihoods)
-        and method.reader.model.capabilities.continuation is None
+        traits.likelihoods_of is not None
+        and traits.likelihoods_of.capabilities.continuation is None
     ):
         yield (
             f"{method.name} needs log-probabilities of a given text; whether the model gives them"
