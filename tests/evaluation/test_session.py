@@ -15,11 +15,12 @@ from textassay.evaluation.engine import GRACE_SECONDS, EvaluationEngine
 from textassay.evaluation.opening import open_models, open_store, open_tools
 from textassay.evaluation.request import RunRequest, Shard, request_from_manifest
 from textassay.evaluation.session import open_session
+from textassay.evaluation.sources import LocalSource
 from textassay.methods import METHODS, build
 from textassay.methods.llm_score import LLMScore
 from textassay.methods.method import Traits, traits_of
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.data.dataset import DataInfo
+from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import (
     AuthenticationFailed,
     CapabilityError,
@@ -206,7 +207,8 @@ def engine(slow: float, ended: list[str]) -> EvaluationEngine:
         aspects=(Aspect(name="fluency", definition="Reads well."),),
         graph=SimpleNamespace(run=judge),
     )
-    return EvaluationEngine(EXAMPLES, method, workers=3)  # type: ignore[arg-type]
+    data = Examples(EXAMPLES)
+    return EvaluationEngine(LocalSource(data, data.check()), method, workers=3)  # type: ignore[arg-type]
 
 
 async def shown(engine: EvaluationEngine) -> tuple[list[str], BaseException | None, float]:
