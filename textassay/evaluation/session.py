@@ -17,14 +17,13 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.run import Run
 from textassay.evaluation.sources import FedSource, Source, open_source
 from textassay.evaluation.stages import (
-    Adjusting,
     Plan,
     Records,
     SessionModels,
     bind,
     build_plan,
-    open_models,
     open_records,
+    open_session_models,
 )
 from textassay.methods.library import tasks
 from textassay.methods.method import Method, traits_of
@@ -169,7 +168,7 @@ async def open_session(
     models: Mapping[str, Model] | None = None,
     tools: Sequence[str | Tool] | None = None,
     dry: bool = False,
-    adjusting: Adjusting | None = None,
+    adjusting: Callable[[Method], Callable[[Score], Score]] | None = None,
     observe: Callable[[Model], Model] | None = None,
 ) -> AsyncIterator[Session]:
     """Check everything, open everything, and close it at the end of the block.
@@ -196,7 +195,7 @@ async def open_session(
     if dry and request.out is not None and not request.resume:
         RunFolder.check_new(request.out)
     async with AsyncExitStack() as stack:
-        opened = await open_models(request, given, stack)
+        opened = await open_session_models(request, given, stack)
         plan = await build_plan(
             request, opened, source.info, stack,
             method=method, tools=tools, adjusting=adjusting, dry=dry,
@@ -233,7 +232,7 @@ async def open_fed_session(
         earlier: The models in the manifest of the run that is resumed, by role.
     """
     async with AsyncExitStack() as stack:
-        models = await open_models(request, {}, stack)
+        models = await open_session_models(request, {}, stack)
         plan = await build_plan(request, models, feed.info, stack)
         records = Records(answers=answers, earlier=earlier, completed=feed)
         models.add_caches(records, dry=False, observe=None)

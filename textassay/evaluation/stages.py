@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import BatchRounds
     from textassay.runtime.batches.batch import BatchBook
 
-Adjusting = Callable[[Method], Callable[[Score], Score]]
-"""Returns the change to each score before it is journaled, given the method."""
-
 
 @dataclass(frozen=True)
 class SessionModels:
@@ -82,7 +79,7 @@ class SessionModels:
         return add_costs((model.name, usage_ledger(model).cost) for model in each.values())
 
 
-async def open_models(
+async def open_session_models(
     request: RunRequest, given: Mapping[str, Model], stack: AsyncExitStack
 ) -> SessionModels:
     """Open the models of a request; `given` ones, which the caller has connected, replace names."""
@@ -111,7 +108,7 @@ async def build_plan(
     *,
     method: Method | None = None,
     tools: Sequence[str | Tool] | None = None,
-    adjusting: Adjusting | None = None,
+    adjusting: Callable[[Method], Callable[[Score], Score]] | None = None,
     dry: bool = False,
 ) -> Plan:
     """Build the method of a request with its tools, or take the given `method`, and check it.
