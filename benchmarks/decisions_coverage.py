@@ -28,7 +28,6 @@ from textassay.estimation.compare import paired_difference
 from textassay.estimation.estimate import estimate_means
 from textassay.estimation.maps import Scales, fit_cells, grid_of, learn_map
 from textassay.estimation.means import (
-    Estimate,
     Linearized,
     Weight,
     correct_mean,
@@ -38,6 +37,7 @@ from textassay.estimation.means import (
 )
 from textassay.estimation.ranking import Comparisons, fit_strengths
 from textassay.runtime.errors import DataError
+from textassay.table import Estimate
 
 ASPECTS = ("coherence", "consistency", "fluency", "relevance")
 DESIGNS = ((10, 3), (10, 8), (20, 5), (30, 1), (40, 5), (60, 1), (200, 1))

@@ -24,7 +24,7 @@ from textassay.lazy import lazy_pattern
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = {
-    "Aspect", "AspectTree", "Example", "Graph", "Score", "check", "cluster", "connect", "evaluate",
+    "Aspect", "AspectTree", "Example", "Graph", "Score", "check", "connect", "evaluate",
     "evaluate_sync", "learning", "meta", "methods", "stream", "tools",
 }  # fmt: skip
 HEAVY = (
@@ -79,7 +79,7 @@ def test_importing_is_quick_and_touches_nothing(tmp_path):
 
 
 PUBLIC = (
-    "agents", "calibration", "cluster", "demo", "gates", "learning", "meta", "methods", "prompts",
+    "agents", "calibration", "demo", "gates", "learning", "meta", "methods", "prompts",
     "report", "runtime", "telemetry", "testing", "tools",
 )  # fmt: skip
 """Packages that export what others may use; whatever lies deeper may move."""

@@ -9,7 +9,7 @@ from rich.console import Console
 from textassay.table import (
     Alert,
     Column,
-    Interval,
+    Estimate,
     Note,
     Table,
     stack_tables,
@@ -27,7 +27,7 @@ COLUMNS = (
     Column("verdict", "verdict"),
 )  # fmt: skip
 ROW = (
-    "coherence", 1440, 4.6179, Interval(1.8331, 1.479, 2.187), 0.0004, 0.74, "<svg/>", "holds"
+    "coherence", 1440, 4.6179, Estimate(1.8331, 1.479, 2.187), 0.0004, 0.74, "<svg/>", "holds"
 )  # fmt: skip
 CELLS = ("coherence", "1,440", "4.618", "1.833 [1.479, 2.187]", "0.0004", "74%", "holds")
 NOTE = Note("5 rows have no score: <b>|", warning=True)
@@ -69,7 +69,7 @@ def test_wide_characters_keep_columns_apart():
 
 def test_what_is_undefined_is_never_a_number():
     """A dash in any rendering; without an interval the value alone; a word stands as it is."""
-    table = Table(COLUMNS[1:4], [(None, None, Interval(1.0)), (Alert("refused"), 2.0, None)])
+    table = Table(COLUMNS[1:4], [(None, None, Estimate(1.0)), (Alert("refused"), 2.0, None)])
     assert to_text(table).splitlines()[1:] == ["      -      -  1.000", "refused  2.000      -"]
     assert "| - | - | 1.000 |" in to_markdown(table)
     assert '>–</td><td style="text-align:right">–</td>' in to_html(table)

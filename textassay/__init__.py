@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from textassay import (
         agents,
         agreement,
-        cluster,
         estimation,
         learning,
         methods,
@@ -82,7 +81,6 @@ _HOME = {
 _MODULES = (
     "agents",
     "estimation",
-    "cluster",
     "learning",
     "agreement",
     "methods",
@@ -112,7 +110,6 @@ __all__ = [
     "agents",
     "agreement",
     "check",
-    "cluster",
     "connect",
     "constant",
     "each",

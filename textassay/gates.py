@@ -29,7 +29,7 @@ import numpy as np
 from textassay.agreement.records import People
 from textassay.estimation.columns import Judged, read_judged, with_labels
 from textassay.estimation.compare import CompareRow, GateVerdict, compare_runs
-from textassay.estimation.means import Estimate, mean_over_groups
+from textassay.estimation.means import mean_over_groups
 from textassay.evaluation.api import ModelsByRole, evaluate
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
@@ -54,6 +54,7 @@ from textassay.runtime.settings import Settings
 from textassay.runtime.stack import ConnectedModel
 from textassay.runtime.storage.cache_folder import prepare
 from textassay.runtime.storage.files import read_regular, write_json
+from textassay.table import Estimate
 
 __all__ = [
     "Assay", "CheckFailed", "GateCheck", "Inconclusive", "Judge", "JudgeError",

@@ -213,12 +213,12 @@ class _GateSummary:
 
 
 def _markdown(checks: list[tuple[str, dict[str, Any]]]) -> str:
-    from textassay.table import Column, Interval, Table, to_markdown
+    from textassay.table import Column, Estimate, Table, to_markdown
 
     rows = []
     for node, check in checks:
         of_baseline = "" if check["kind"] == "at_least" else ", difference to baseline"
-        value = Interval(check["value"], check["low"], check["high"])
+        value = Estimate(check["value"], check["low"], check["high"])
         rows.append(
             (node, f"{check['aspect']}{of_baseline}", value, check["threshold"], check["verdict"],
              _regressed(check) or None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,28 +23,31 @@ ColumnKind = Literal["text", "number", "count", "share", "interval", "p", "pictu
 DIGITS: dict[ColumnKind, int] = {"number": 3, "interval": 3, "p": 4, "share": 0}
 
 
-class HasInterval(Protocol):
-    """A value with the ends of its interval, such as `calibration.Estimate`."""
-
-    @property
-    def value(self) -> float | None:
-        """The value; `None` if undefined."""
-
-    @property
-    def low(self) -> float | None:
-        """Lower end; `None` without an interval."""
-
-    @property
-    def high(self) -> float | None:
-        """Upper end; `None` without an interval."""
-
-
-class Interval(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Estimate:
     """A value with the ends of its interval."""
 
     value: float | None
+    """The value; `None` if undefined."""
     low: float | None = None
+    """Lower end; `None` if no interval can be promised."""
     high: float | None = None
+    """Upper end, likewise."""
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the length of the interval; `None` without one."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def clip(self, low: float, high: float) -> Estimate:
+        """Return the same value with an interval that stays on the scale."""
+        if self.low is None or self.high is None:
+            return self
+        return Estimate(self.value, min(max(self.low, low), high), max(min(self.high, high), low))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {"value": self.value, "low": self.low, "high": self.high}
 
 
 class Alert(str):
@@ -53,7 +56,7 @@ class Alert(str):
     __slots__ = ()
 
 
-Cell = str | int | float | HasInterval | None
+Cell = str | int | float | Estimate | None
 """A value of the column's kind, or `None` if undefined; a string stands as it is in any column."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_gpt_4o_on_consistency_comes_out_as_on_the_first_screen():
     pair = labels(judge, people, group_codes(row["group"] for row in rows))
     row = assess(pair)
     rounded = {
-        name: tuple(round(100 * end, 1) for end in row.agreement[name])
+        name: tuple(round(100 * end, 1) for end in astuple(row.agreement[name]))
         for name in ("accuracy", "kappa")
     }
     assert rounded == {"accuracy": (84.7, 82.2, 86.8), "kappa": (50.6, 45.3, 56.3)}

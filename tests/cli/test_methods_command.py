@@ -18,7 +18,7 @@ from textassay.methods.library import plans, tasks, trees
 from textassay.prompts import TASKS
 from textassay.runtime import Capabilities
 from textassay.runtime.settings import FLAGGED, OF_ROLES, SETTABLE, LocalSettings
-from textassay.table import Column, Interval, Note, Table
+from textassay.table import Column, Estimate, Note, Table
 
 TOOLS = ("chrf", "length")
 
@@ -33,7 +33,7 @@ def rows(*command):
 
 def test_a_result_without_a_document_is_the_rows_of_its_tables(capsys):
     columns = (Column("name", "Name"), Column("mean", "Mean", "interval"))
-    rows = [("a", Interval(2.0, 1.0, 3.0)), ("b", None)]
+    rows = [("a", Estimate(2.0, 1.0, 3.0)), ("b", None)]
     print_tables([Table(columns, rows, (Note("few rows"),))], as_json=True)
     assert json.loads(capsys.readouterr().out) == {
         "rows": [

@@ -143,9 +143,9 @@ def test_a_run_of_agent_judge_is_counted_before_and_replayed_after(server, tmp_p
 
 
 MODULE = '''
-from textassay.methods import LLMScore
+from textassay.methods import METHODS
 
-class Theirs(LLMScore):
+class Theirs(METHODS["llm-score"]):
     """A plain judge under a name of its own."""
     name = "theirs"
 '''

@@ -12,7 +12,6 @@ from tests.calibration.columns import SCALES, columns_of
 from textassay.estimation import Columns, Estimates, Scales, estimate_means, next_rows, plan_labels
 from textassay.estimation.compare import CompareRow, comparison_table
 from textassay.estimation.means import (
-    Estimate,
     correct_mean,
     mean_over_groups,
     power_tuned,
@@ -20,6 +19,7 @@ from textassay.estimation.means import (
     rogan_gladen,
 )
 from textassay.runtime.errors import UnknownName
+from textassay.table import Estimate
 
 VALUES = st.lists(st.integers(-40, 40).map(lambda one: one / 8), min_size=2, max_size=30)
 ROWS = np.arange(60)

@@ -19,8 +19,8 @@ import textassay
 from tests.waiting import HANGS_AFTER, eventually
 from textassay import Aspect, Example, Graph, Node, Score, each, evaluate, evaluate_sync, stream
 from textassay.evaluation.run import Run
-from textassay.methods import LLMScore
 from textassay.methods.library import tasks
+from textassay.methods.llm_score import LLMScore
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import (
     AgentExited,

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from tests.virtual_time import run_virtual
+from textassay import evaluate
 from textassay.evaluation.engine import GRACE_SECONDS, EvaluationEngine
 from textassay.evaluation.opening import open_models, open_store, open_tools
 from textassay.evaluation.request import RunRequest, Shard, request_from_manifest
 from textassay.evaluation.session import open_session
-from textassay.methods import METHODS
+from textassay.evaluation.sources import LocalSource
+from textassay.methods import METHODS, build
 from textassay.methods.llm_score import LLMScore
+from textassay.methods.method import Traits, traits_of
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, RunFolderError
+from textassay.runtime.data.dataset import DataInfo, Examples
+from textassay.runtime.errors import (
+    AuthenticationFailed,
+    CapabilityError,
+    ConfigurationError,
+    RunFolderError,
+)
+from textassay.runtime.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, Example, Score
+from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import Settings
 from textassay.tools.surface import Rouge
 
@@ -114,6 +126,63 @@ async def test_tools_that_the_caller_made_stay_open():
     assert not closed
 
 
+class ForeignMethod:
+    """What a method of another package needs to have."""
+
+    name, task, how, signature = "foreign", None, "text", "method:foreign"
+    aspects = (Aspect(name="fluency", definition="Reads well."),)
+
+    def __init__(self) -> None:
+        node = Node("scores", self._score, assignment="input")
+        self.graph = Graph(self.name, input=Assignment, nodes=[node], output="scores")
+
+    async def _score(self, assignment: Assignment) -> list[Score]:
+        return [Score(id=assignment.example.id, aspect="fluency", value=3.0, signature="s")]
+
+    def describe(self) -> dict[str, object]:
+        return {"name": self.name}
+
+
+PICTURE = Example(id="a", output="A cat.", images=["https://example.org/cat.png"])
+
+
+async def test_a_method_without_traits_takes_any_data() -> None:
+    assert traits_of(ForeignMethod()) == Traits()
+    run = await evaluate([PICTURE], method=ForeignMethod())
+    assert [score.value for score in run] == [3.0]
+
+
+async def test_the_traits_of_a_foreign_method_count() -> None:
+    def refuse(info: DataInfo) -> None:
+        raise ConfigurationError(f"{info.count} is not enough")
+
+    class Blind(ForeignMethod):
+        traits = Traits(shows_images=False)
+
+    class Demanding(ForeignMethod):
+        traits = Traits(check_data=refuse, lacking=lambda example, aspect: "context")
+
+    with pytest.raises(CapabilityError, match="the method foreign takes texts only"):
+        await evaluate([PICTURE], method=Blind())
+    with pytest.raises(ConfigurationError, match="1 is not enough"):
+        await evaluate([PICTURE], method=Demanding())
+    Demanding.traits = replace(Demanding.traits, check_data=Traits().check_data)
+    run = await evaluate([PICTURE], method=Demanding())
+    assert [(score.outcome, score.value) for score in run] == [("abstained", None)]
+
+
+def test_built_in_methods_state_their_traits() -> None:
+    """What a method asks in turn, does not show, or reads, as its options have it."""
+    judge = ScriptedModel(capabilities=Capabilities(logprobs=True, continuation=True))
+    agent = build("agent-judge", judge, task="summarization", options={"max_steps": 7}).traits
+    assert (agent.shows_source, agent.shows_images, agent.most_calls) == (False, False, 7)
+    assert "up to 7 times in turn" in (agent.chain or "")
+    likely = build("gptscore", judge, task="summarization").traits
+    assert (likely.likelihoods_of, likely.shows_images) == (judge, False)
+    rating = build("llm-score", judge, task="summarization").traits
+    assert (rating.shows_source, rating.chain, rating.probabilities) == (True, None, None)
+
+
 EXAMPLES = [Example(id=name, output="Text.") for name in ("refused", "slow", "quick")]
 
 
@@ -138,7 +207,8 @@ def engine(slow: float, ended: list[str]) -> EvaluationEngine:
         aspects=(Aspect(name="fluency", definition="Reads well."),),
         graph=SimpleNamespace(run=judge),
     )
-    return EvaluationEngine(EXAMPLES, method, workers=3)  # type: ignore[arg-type]
+    data = Examples(EXAMPLES)
+    return EvaluationEngine(LocalSource(data, data.check()), method, workers=3)  # type: ignore[arg-type]
 
 
 async def shown(engine: EvaluationEngine) -> tuple[list[str], BaseException | None, float]:

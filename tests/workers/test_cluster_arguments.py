@@ -8,13 +8,15 @@ import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.cli.harness import textassay
 from tests.cli.test_shards import flags
-from textassay import cluster
+from textassay import ScriptedModel, evaluate, evaluate_sync
 from textassay.evaluation.request import RunRequest
+from textassay.methods import build
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -26,6 +28,7 @@ from textassay.runtime.errors import (
     UnknownName,
 )
 from textassay.runtime.settings import Settings
+from textassay.tools.surface import Rouge
 from textassay.workers.driver import Cluster, most_workers
 from textassay.workers.ray import CONNECT_ATTEMPTS, ray_workers
 from textassay.workers.worker import Failed
@@ -123,11 +126,45 @@ def test_a_dry_run_needs_no_cluster(server, data, run):
     assert "12" in done.out
 
 
-async def test_the_python_function_names_its_parameters(data, tmp_path):
-    with pytest.raises(ConfigurationError, match="cluster= must be 'ray'"):
-        await cluster.evaluate(data, cluster="dask", method="llm-score", model="direct/m", out="x")
+JUDGED: dict[str, Any] = {"method": "llm-score", "model": "direct/m"}
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"cluster": "dask", "out": "x"}, "cluster= must be 'ray'"),
+        ({"cluster": "ray", "workers": 0, "out": "x"}, "workers= must be at least 1, not 0"),
+        ({"cluster": "ray"}, "cluster= needs out="),
+        ({"cluster": "ray", "resume": True}, "resume= continues the run in out="),
+        ({"workers": 2}, "workers= goes with cluster="),
+        ({"cluster": "ray", "model": ScriptedModel([]), "out": "x"},
+            "model= must be given by name"),
+        ({"cluster": "ray", "tools": [Rouge("rouge1")], "out": "x"},
+            "tools= must be given by name"),
+        ({"cluster": "ray", "out": "x", "settings": Settings(batch=True)},
+            "cluster= and batch= exclude each other"),
+        ({"cluster": "ray", "workers": 9, "out": "x", "settings": Settings(concurrency=8)},
+            "9 workers cannot keep to concurrency= 8"),
+    ],
+)  # fmt: skip
+async def test_evaluate_refuses_arguments_that_do_not_fit_a_cluster(
+    data, tmp_path, monkeypatch, more, says
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=re.escape(says)):
+        await evaluate(data, **{**JUDGED, **more})
+    assert not (tmp_path / "x").exists()
+
+
+async def test_a_method_object_cannot_be_sent_to_a_cluster(data, tmp_path):
+    method = build("llm-score", ScriptedModel([]), task="summarization")
+    with pytest.raises(ConfigurationError, match="method= must be given by name if cluster="):
+        await evaluate(data, method=method, cluster="ray", out=tmp_path / "run")
+
+
+def test_evaluate_on_a_cluster_suggests_the_argument_that_was_meant(data, tmp_path):
     with pytest.raises(TypeError, match="did you mean 'workers'"):
-        await cluster.evaluate(data, worker=2, method="llm-score", out=tmp_path)
+        evaluate_sync(data, worker=2, cluster="ray", method="llm-score", out=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ from textassay.runtime.labels import (
     nearest_label,
     slug,
 )
-from textassay.table import Cell, Column, Displayed, Interval, Note, Table, stack_tables
+from textassay.table import Cell, Column, Displayed, Estimate, Note, Table, stack_tables
 
 _PAIR = Column("score", "score"), Column("human", "human")
 _COUNTS = (
@@ -301,7 +301,7 @@ def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
     ]
     for row in rows:
         own = row.agreement
-        measures = (Interval(one.value, *(one.ci or ())) for one in (own.choice, own.strict))
+        measures = (Estimate(one.value, *(one.ci or ())) for one in (own.choice, own.strict))
         choice, strict = measures
         constant = own.choice.constant
         lines.append((row.aspect, row.human, own.n, own.texts, choice, constant, strict, own.tied))
@@ -324,9 +324,9 @@ def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
     return Table(_CHOICES, lines, tuple(notes), "choices within groups")
 
 
-def _with_ends(agreement: Agreement, name: Coefficient) -> Interval:
+def _with_ends(agreement: Agreement, name: Coefficient) -> Estimate:
     span = None if agreement.ci is None else agreement.ci.get(name)
-    return Interval(getattr(agreement, name), *(span or ()))
+    return Estimate(getattr(agreement, name), *(span or ()))
 
 
 def _groups(agreement: Agreement) -> str | None:
@@ -446,7 +446,7 @@ def _lines(
 ) -> Iterator[tuple[Cell, ...]]:
     measures: Mapping[str, Measure] = own.measures
     for name, one in measures.items():
-        value = Interval(one.value, *(one.ci or ()))
+        value = Estimate(one.value, *(one.ci or ()))
         yield aspect, human, names[name], own.n, own.coverage, own.groups, value, one.constant
 
 

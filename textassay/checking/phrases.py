@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from textassay.table import Interval
+from textassay.table import Estimate
 
 
-def swapped(figure: Interval) -> tuple[float | None, float | None, float | None]:
+def swapped(figure: Estimate) -> tuple[float | None, float | None, float | None]:
     """Return value, upper and lower end: what its negative or complement is made of."""
     return figure.value, figure.high, figure.low
 
 
-def complement(figure: Interval) -> Interval:
+def complement(figure: Estimate) -> Estimate:
     """Return 1 minus a share."""
-    return Interval(*(None if one is None else 1 - one for one in swapped(figure)))
+    return Estimate(*(None if one is None else 1 - one for one in swapped(figure)))
 
 
-def interval(figure: Interval) -> str:
+def interval(figure: Estimate) -> str:
     """Return a value with its ends, such as `0.64 [0.60, 0.68]`."""
     value = "-" if figure.value is None else f"{figure.value:.2f}"
     return value if figure.low is None else f"{value} [{ends(figure, 2)}]"
 
 
-def ends(figure: Interval, digits: int, times: float = 1) -> str:
+def ends(figure: Estimate, digits: int, times: float = 1) -> str:
     """Return the ends of an interval."""
     if figure.low is None or figure.high is None:
         return "no interval"
@@ -33,7 +33,7 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def percent_interval(figure: Interval, digits: int = 0) -> str:
+def percent_interval(figure: Estimate, digits: int = 0) -> str:
     """Return a share with its ends in percent, such as `17 % [12, 23]`."""
     if figure.value is None:
         return "- %"

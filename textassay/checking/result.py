@@ -10,7 +10,7 @@ from typing import Any
 from textassay.checking.phrases import interval, percent_interval, upper
 from textassay.checking.verdicts import USES, Use, UseAnswer, VerdictRow
 from textassay.runtime.errors import UnknownName
-from textassay.table import Alert, Column, Displayed, Interval, Note, Table, printable, to_html
+from textassay.table import Alert, Column, Displayed, Estimate, Note, Table, printable, to_html
 
 FOR: dict[Use, str] = {
     "compare": "for comparing systems",
@@ -159,10 +159,10 @@ def _what(row: VerdictRow) -> str:
     return f"{begin}{row.pair.judge} follows {row.pair.human} with r {interval(figure)}.{ending}"
 
 
-def main_figure(row: VerdictRow) -> tuple[str, Interval]:
+def main_figure(row: VerdictRow) -> tuple[str, Estimate]:
     """Return the figure that sums up how a judge agrees, by its name."""
     name = "accuracy" if row.pair.judge_labels else "pearson"
-    return name, row.agreement.get(name, Interval(None))
+    return name, row.agreement.get(name, Estimate(None))
 
 
 def _reasons(row: VerdictRow) -> Iterator[str]:

@@ -14,9 +14,9 @@ import numpy as np
 from textassay.agreement.correlation import Codes, Floats, pearson
 from textassay.agreement.intervals import CONFIDENCE, effective_number, t_quantile
 from textassay.checking.pair import Mask
-from textassay.table import Interval
+from textassay.table import Estimate
 
-UNDEFINED = Interval(None)
+UNDEFINED = Estimate(None)
 MIN_ITEMS = 30
 """Texts that a rater must share with others to be compared with them, as published."""
 _CERTAIN = 1 - 1e-6
@@ -30,7 +30,7 @@ _NUMBERS_AT_ONCE = 4_000_000
 _ALPHA = 0.05
 
 
-def mean_over(values: Floats, groups: Codes) -> Interval:
+def mean_over(values: Floats, groups: Codes) -> Estimate:
     """Return the mean of rows with a t-interval over sources, which may have unequal sizes.
 
     Args:
@@ -42,9 +42,9 @@ def mean_over(values: Floats, groups: Codes) -> Interval:
     mean = float(values.mean())
     error, df = _error_of_mean(values - mean, groups)
     if math.isnan(error):
-        return Interval(mean)
+        return Estimate(mean)
     half = t_quantile(df, CONFIDENCE) * error
-    return Interval(mean, mean - half, mean + half)
+    return Estimate(mean, mean - half, mean + half)
 
 
 def detectable_mean(values: Floats, groups: Codes) -> float | None:
@@ -68,7 +68,7 @@ def _error_of_mean(deviations: Floats, groups: Codes) -> tuple[float, float]:
     return error, max(1.0, effective_number(sizes) - 1)
 
 
-def correlation(x: Floats, y: Floats, groups: Codes) -> Interval:
+def correlation(x: Floats, y: Floats, groups: Codes) -> Estimate:
     """Return Pearson's r; its interval is a jackknife over sources on Fisher's z scale.
 
     `UNDEFINED` if a side is constant.
@@ -85,14 +85,14 @@ def correlation(x: Floats, y: Floats, groups: Codes) -> Interval:
     left_out = _pearson(total - parts)
     number = parts.shape[1]
     if number < 2 or np.isnan(left_out).any():
-        return Interval(value)
+        return Estimate(value)
     z = np.arctanh(np.clip(left_out, -_CERTAIN, _CERTAIN))
     error = math.sqrt(float(np.sum((z - z.mean()) ** 2)) * (1 - 1 / number))
     df = max(1.0, effective_number(parts[0]) - 1)
     half = t_quantile(df, CONFIDENCE) * error
     center = math.atanh(max(-_CERTAIN, min(_CERTAIN, value)))
     low, high = math.tanh(center - half), math.tanh(center + half)
-    return Interval(value, min(low, value), max(high, value))
+    return Estimate(value, min(low, value), max(high, value))
 
 
 def _pearson(sums: Floats) -> Floats:
@@ -104,7 +104,7 @@ def _pearson(sums: Floats) -> Floats:
     return np.asarray(np.clip(r, -1, 1))
 
 
-def within_sources(x: Floats, y: Floats, groups: Codes) -> Interval:
+def within_sources(x: Floats, y: Floats, groups: Codes) -> Estimate:
     """Return the correlation of what differs between the texts of one source."""
     sizes = np.bincount(groups)
     several = sizes[groups] > 1
@@ -126,7 +126,7 @@ class SystemOrder(NamedTuple):
     """Systems with texts."""
     pairs: int
     """Pairs of systems that people's ratings tell apart."""
-    right: Interval
+    right: Estimate
     """Share of these pairs, weighted by people's difference, that the judge orders as people do."""
     reversed: int
     """Pairs that the judge is shown to order the other way round."""
@@ -190,7 +190,7 @@ def system_order(
     if count <= 5:
         luck = _exact_luck(judge[0], a[apart], b[apart], sign, weight, value)
     reversed_ = int(np.count_nonzero(-judged[apart] * sign > critical * error_j[apart]))
-    right = Interval(value, min(float(low), value), max(float(high), value))
+    right = Estimate(value, min(float(low), value), max(float(high), value))
     return SystemOrder(count, int(apart.sum()), right, reversed_, luck, detectable)
 
 
@@ -229,7 +229,7 @@ def _system_means(weights: Floats, tables: list[Floats]) -> tuple[Floats, Floats
         return np.asarray(judged / numbers), np.asarray(rated / numbers)
 
 
-def with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Interval, float]:
+def with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Estimate, float]:
     """Return how the judge, and how a rater, correlates with the mean of the other raters.
 
     Both are means over the raters that are left out, ends of intervals as well.
@@ -246,9 +246,10 @@ def with_the_others(values: Floats, raters: Floats, groups: Codes) -> tuple[Inte
         mean = total / others.sum(axis=1)[rows]
         judge.append(correlation(values[rows], mean, groups[rows]))
         rater.append(pearson(raters[rows, at], mean) or 0.0)
-    if any(None in one for one in judge):
+    figures = [(one.value, one.low, one.high) for one in judge]
+    if any(None in one for one in figures):
         return UNDEFINED, float(np.mean(rater))
-    return Interval(*np.mean(np.array(judge, float), axis=0).tolist()), float(np.mean(rater))
+    return Estimate(*np.mean(np.array(figures, float), axis=0).tolist()), float(np.mean(rater))
 
 
 def halves(groups: Codes, seed: int) -> Mask:

@@ -41,7 +41,7 @@ from textassay.checking.statistics import (
     within_sources,
 )
 from textassay.runtime.errors import DataError
-from textassay.table import Interval
+from textassay.table import Estimate
 
 Use = Literal["compare", "means", "gate", "texts"]
 USES: tuple[Use, ...] = get_args(Use)
@@ -100,7 +100,7 @@ class VerdictRow:
     """Texts with a score and a rating."""
     groups: int
     """Their sources."""
-    agreement: dict[str, Interval]
+    agreement: dict[str, Estimate]
     """Measures of agreement by name."""
     constant: dict[str, Any]
     """The best answer that is always the same, and its agreement."""
@@ -190,13 +190,13 @@ class _Assessment:
     def _human_passes(self) -> Floats:
         return self._passes(self.y, self.pair.cut)
 
-    def _follow(self) -> Interval:
+    def _follow(self) -> Estimate:
         """Return how far the judge's scores follow people's."""
         if self.two:
             return correlation(self.x, self.y, self.groups)
         return self._measure(self.labels, "mcc")
 
-    def _within(self) -> Interval:
+    def _within(self) -> Estimate:
         """Return the same among the texts of one source, where sources have several."""
         if self.two and len(self.x) >= 2 * self.sources:
             return within_sources(self.x, self.y, self.groups)
@@ -210,13 +210,13 @@ class _Assessment:
         )
 
     @staticmethod
-    def _measure(found: LabelAgreement | None, name: str) -> Interval:
+    def _measure(found: LabelAgreement | None, name: str) -> Estimate:
         one = None if found is None else found.measures.get(name)
         if one is None or one.value is None:
             return UNDEFINED
-        return Interval(one.value, *(one.ci or (None, None)))
+        return Estimate(one.value, *(one.ci or (None, None)))
 
-    def _agreement(self) -> Iterator[tuple[str, Interval]]:
+    def _agreement(self) -> Iterator[tuple[str, Estimate]]:
         if self.two and (self.pair.kind == "number" or not self.pair.judge_labels):
             yield "pearson", self.follow
             yield "spearman", self._ranks()
@@ -227,16 +227,19 @@ class _Assessment:
             for name in [*names, *(["tpr", "tnr"] if self.two else [])]:
                 yield name, self._measure(self.labels, name)
 
-    def _ranks(self) -> Interval:
+    def _ranks(self) -> Estimate:
         if len(self.x) < 3:
             return UNDEFINED
         return correlation(average_ranks(self.x), average_ranks(self.y), self.groups)
 
-    def _error(self, values: Floats) -> Interval:
+    def _error(self, values: Floats) -> Estimate:
         """Return the root mean square error, in points of people's scale."""
         found = mean_over((values - self.y) ** 2, self.groups)
-        ends = [None if one is None else math.sqrt(max(0.0, one)) for one in found]
-        return Interval(*ends)
+        ends = [
+            None if one is None else math.sqrt(max(0.0, one))
+            for one in (found.value, found.low, found.high)
+        ]
+        return Estimate(*ends)
 
     def _constant(self) -> dict[str, Any]:
         if not len(self.y):
@@ -305,11 +308,11 @@ class _Assessment:
             return f'"{self.pair.labels[int(value)]}"'
         return f"{value:g}"
 
-    def _followed(self, figure: Interval | None = None) -> str:
+    def _followed(self, figure: Estimate | None = None) -> str:
         name = "r" if self.two else "MCC"
         return f"{name} {interval(self.follow if figure is None else figure)}"
 
-    def _helped(self, figure: Interval, does_not: str) -> UseVerdict:
+    def _helped(self, figure: Estimate, does_not: str) -> UseVerdict:
         """Return whether ratings may correct the judge, from how far it follows people."""
         if _above(figure, HELPS):
             worth = 1 / (1 - min(float(figure.value or 0), 0.99) ** 2)
@@ -375,7 +378,7 @@ class _Assessment:
             " systems."
         )
 
-    def _size(self) -> Interval:
+    def _size(self) -> Estimate:
         """Return people's difference between systems per difference of 1 by the judge."""
         systems = self.pair.systems
         known = systems >= 0
@@ -393,9 +396,9 @@ class _Assessment:
         residual = (y - means[1].mean()) - slope * (x - means[0].mean())
         added = mean_over(place * residual * len(x), self.groups[known])
         if added.value is None or added.high is None:
-            return Interval(slope)
+            return Estimate(slope)
         half = added.high - added.value
-        return Interval(slope, slope - half, slope + half)
+        return Estimate(slope, slope - half, slope + half)
 
     def _means(self) -> UseVerdict:
         if not self.two:
@@ -412,7 +415,7 @@ class _Assessment:
             return UseVerdict("yes", f"{what} It follows people closely: {self._followed()}.")
         return self._helped(self.follow, what)
 
-    def _off(self, off: Interval, judge: float, people: float) -> str:
+    def _off(self, off: Estimate, judge: float, people: float) -> str:
         seen = detectable_mean(self._difference(), self.groups)
         if self.pair.kind == "label":
             name = self.pair.labels[1]
@@ -574,7 +577,7 @@ class _Assessment:
         squares, constant = (values - self.y) ** 2, (self.y - self.y.mean()) ** 2
         error = self._error(values)
         left = mean_over(squares - SKILL * constant, self.groups)
-        close = Interval(*(None if one is None else -one / width for one in swapped(error)))
+        close = Estimate(*(None if one is None else -one / width for one in swapped(error)))
         what = (
             f"Its typical error on a text is {error.value or 0:.2f} [{ends(error, 2)}] on"
             f" {self.pair.scale[0]:g} to {self.pair.scale[1]:g}, always saying"
@@ -582,9 +585,9 @@ class _Assessment:
         )
         return self._single(what, close, -CLOSE, left)
 
-    def _single(self, what: str, good: Interval, limit: float, left: Interval) -> UseVerdict:
+    def _single(self, what: str, good: Estimate, limit: float, left: Estimate) -> UseVerdict:
         """Return the verdict from how good single texts are, and what is left of the error."""
-        beaten = Interval(*(None if one is None else -one for one in swapped(left)))
+        beaten = Estimate(*(None if one is None else -one for one in swapped(left)))
         needed = (
             f"Needed: an error of at most {100 * CLOSE:.0f} % of the scale and half the constant's."
             if limit < 0
@@ -643,7 +646,7 @@ class _Assessment:
         except DataError:
             return None  # raters share too little; the rule for one person decides
         judge, over = test.judge, test.over_constant
-        gain = Interval(over.value, over.low, over.high)
+        gain = Estimate(over.value, over.low, over.high)
         wins = round(judge.omega * test.raters)
         what = (
             f"It is as near to the other raters as a rater is in {percent(judge.rho)} of"
@@ -662,11 +665,11 @@ class _Assessment:
         return UseVerdict("no", f"{what} Needed: half of the raters, and more than the constant.")
 
 
-def _above(figure: Interval, limit: float) -> bool:
+def _above(figure: Estimate, limit: float) -> bool:
     return figure.low is not None and figure.low > limit
 
 
-def _within(figure: Interval, low: float, high: float) -> bool:
+def _within(figure: Estimate, low: float, high: float) -> bool:
     return (
         figure.low is not None and figure.high is not None
         and figure.low >= low and figure.high <= high

@@ -51,7 +51,6 @@ from textassay.estimation.label_plan import LabelPlan, first_rows, next_rows, pl
 from textassay.estimation.maps import Scales
 from textassay.estimation.means import (
     Corrected,
-    Estimate,
     Prevalence,
     SystemDifference,
     correct_mean,
@@ -65,6 +64,7 @@ from textassay.estimation.run_comparison import (
     ScoreChange,
     compare_sides,
 )
+from textassay.table import Estimate
 
 __all__ = [
     "AltTest",

@@ -35,10 +35,10 @@ from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.raters import RaterAgreement, rater_agreement, rating_table
 from textassay.estimation.columns import Columns
 from textassay.estimation.maps import Scales, grid_of, learn_map
-from textassay.estimation.means import Estimate, Linearized, weighted_mean
+from textassay.estimation.means import Linearized, weighted_mean
 from textassay.learning.splits import folds
 from textassay.runtime.errors import DataError, UnknownName
-from textassay.table import Alert, Column, Displayed, Note, Table
+from textassay.table import Alert, Column, Displayed, Estimate, Note, Table
 
 Metric = Literal["rmse", "match"]
 METRICS: tuple[Metric, ...] = get_args(Metric)

@@ -46,7 +46,7 @@ from textassay.runtime.storage.files import (
     write_sealed,
     write_text,
 )
-from textassay.table import Cell, Column, Interval, Note, Table, format_cell
+from textassay.table import Cell, Column, Estimate, Note, Table, format_cell
 from textassay.version import __version__
 
 _OUTER_FOLDS = 5
@@ -316,12 +316,12 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
     notes = ["calibrated: by maps that saw other sources"]
     if (probability := report["probability"]) is not None:
         brier = probability["brier"]
-        raw = None if brier["raw"] is None else Interval(**brier["raw"])
-        rows.append(("Brier score", raw, Interval(**brier["calibrated"])))
+        raw = None if brier["raw"] is None else Estimate(**brier["raw"])
+        rows.append(("Brier score", raw, Estimate(**brier["calibrated"])))
         notes.append(
             "calibrated scores are probabilities of yes; the share of yes,"
             f" {probability['share']:.3f}, given to all has a Brier score of"
-            f" {format_cell(Interval(**brier['share']), _COLUMNS[-1])}"
+            f" {format_cell(Estimate(**brier['share']), _COLUMNS[-1])}"
         )
     if after["distinct"] < before["distinct"]:
         notes.append(

@@ -49,7 +49,6 @@ from textassay.estimation.columns import Judged, RatingScale
 from textassay.estimation.means import (
     MEANS_OVER,
     NO_ESTIMATE,
-    Estimate,
     Linearized,
     SystemDifference,
     Weight,
@@ -61,7 +60,7 @@ from textassay.estimation.means import (
 from textassay.learning.splits import group_codes
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import YES_NO, LabelSets, are_labels, nearest_label
-from textassay.table import Column, Interval, Note, Table
+from textassay.table import Column, Estimate, Note, Table
 
 FLIPS = 9_999
 """Random sign flips behind a p-value, unless there are few enough to try them all."""
@@ -557,7 +556,7 @@ def agreement_difference_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
     """Return what `agreement_difference` and `label_difference` found as a table."""
     lines = [
         (one["aspect"], one["coefficient"], one["n"], one["a"], one["b"],
-         Interval(one["difference"], one["low"], one["high"]), one["p"])
+         Estimate(one["difference"], one["low"], one["high"]), one["p"])
         for one in agreement
     ]  # fmt: skip
     undefined = {one["aspect"]: None for one in agreement if one["difference"] is None}

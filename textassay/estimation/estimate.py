@@ -28,7 +28,6 @@ from textassay.estimation.means import (
     MEANS_OVER,
     NO_ESTIMATE,
     Corrected,
-    Estimate,
     Linearized,
     SystemDifference,
     Weight,
@@ -48,7 +47,7 @@ from textassay.estimation.means import (
     weighted_mean,
 )
 from textassay.learning.splits import Mask
-from textassay.table import Alert, Column, Displayed, Note, Table
+from textassay.table import Alert, Column, Displayed, Estimate, Note, Table
 
 _MEANS = (
     Column("score", "score"), Column("system", "system"), Column("n", "n", "count"),

@@ -36,7 +36,7 @@ from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.intervals import effective_number, t_quantile
 from textassay.learning.splits import Mask
 from textassay.runtime.errors import UnknownName
-from textassay.table import Column, Table
+from textassay.table import Column, Estimate, Table
 
 Weight = Literal["sources", "texts"]
 """What counts the same in a mean: each source, however many texts it has, or each text."""
@@ -44,36 +44,6 @@ MEANS_OVER: dict[Weight, str] = {
     "sources": "means: over sources, each counts the same, however many texts it has",
     "texts": "means: over texts, each counts the same",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number with an interval.
-
-    Attributes:
-        value: The estimate; `None` if undefined.
-        low: Lower end; `None` if no interval can be promised.
-        high: Upper end, likewise.
-    """
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def half_width(self) -> float | None:
-        """Half the length of the interval; `None` without one."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
-
-    def clip(self, low: float, high: float) -> Estimate:
-        """Return the same value with an interval that stays on the scale."""
-        if self.low is None or self.high is None:
-            return self
-        return Estimate(self.value, min(max(self.low, low), high), max(min(self.high, high), low))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {"value": self.value, "low": self.low, "high": self.high}
 
 
 NO_ESTIMATE = Estimate(None)

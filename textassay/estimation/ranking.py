@@ -36,7 +36,6 @@ from textassay.agreement.records import (
 )
 from textassay.estimation.means import (
     NO_ESTIMATE,
-    Estimate,
     Linearized,
     SystemDifference,
     adjust_p,
@@ -49,7 +48,7 @@ from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.material import OTHER_SYSTEM
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
-from textassay.table import Column, Displayed, Note, Table
+from textassay.table import Column, Displayed, Estimate, Note, Table
 
 _STEPS = 100
 _TOLERANCE = 1e-10

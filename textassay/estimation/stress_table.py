@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from textassay.table import Alert, Column, Interval, Note, Table
+from textassay.table import Alert, Column, Estimate, Note, Table
 
 _COLUMNS = (
     Column("test", "test"), Column("family", "family"), Column("aspect", "aspect"),
@@ -23,7 +23,7 @@ def verdict_table(document: Mapping[str, Any]) -> Table:
     """Return the verdicts of a stress run from its JSON values, as in `stress.json`."""
     rows = [
         (row["test"], row["family"], row["aspect"], row["expects"], row["n"], row["groups"],
-         Interval(row["shift"], row["low"], row["high"]), row["noise"], row["moved"],
+         Estimate(row["shift"], row["low"], row["high"]), row["noise"], row["moved"],
          row["flip_rate"], Alert("fails") if row["verdict"] == "fails" else row["verdict"])
         for row in document["tests"]
     ]  # fmt: skip

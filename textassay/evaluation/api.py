@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, asynccontextmanager
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from textassay.agents.prompt_template import Task
 from textassay.evaluation.defaults import check_keys, default_method, with_default_model
@@ -65,6 +65,8 @@ async def evaluate(
     limit: int | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
     progress: OnProgress = None,
+    cluster: str | None = None,
+    workers: int | None = None,
 ) -> Run:
     """Judge every example and return the run.
 
@@ -106,15 +108,29 @@ async def evaluate(
         progress: `True` for a line of progress on standard error or below the notebook's cell,
             `False` for none, or a function that gets a `Progress` a few times a second; by default
             a line in notebooks and terminals.
+        cluster: Judge on the workers of a cluster: `"ray"` for the cluster that Ray finds
+            (`RAY_ADDRESS`, one on this machine, or else a new one on this machine), or
+            `"ray://HOST:PORT"` of a Ray Client server. This process reads the data and writes
+            `out`; method, models and tools are given by name, as each worker opens its own, and
+            limits and budget hold for all workers together.
+        workers: Number of workers on the cluster; by default one on each node, or on each GPU for
+            local models.
 
     Raises:
-        ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
+        ConfigurationError: Something does not fit, or would have no effect, or the cluster cannot
+            be reached; nothing was asked.
+        ClusterLost: The cluster is lost; the run folder can be resumed.
         ModelError: A failure that would hit every call; the run folder can be resumed.
         BudgetReached: The cost limit is reached; the run folder can be resumed.
         StorageError: Scores or answers cannot be written; the run folder can be resumed.
     """
     arguments = {**locals()}
-    del arguments["progress"]
+    for name in ("progress", "cluster", "workers"):
+        del arguments[name]
+    if cluster is not None:
+        return await _evaluate_on_cluster(cluster, workers, progress, **arguments)
+    if workers is not None:
+        raise ConfigurationError("workers= goes with cluster=, which is not given")
     async with (
         open_evaluation(**arguments) as session,
         display_progress(lambda: session.engine.progress, progress),
@@ -178,7 +194,7 @@ async def stream(
     limit: int | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
 ) -> AsyncGenerator[Score, None]:
-    """Yield scores as they come; takes the arguments of `evaluate` but `progress`.
+    """Yield scores as they come; takes the arguments of `evaluate` but `progress` and `cluster`.
 
     Leaving the loop early, or cancelling, stops the workers and leaves a run that can be resumed.
     Use `contextlib.aclosing` if the stop must not wait for garbage collection.
@@ -196,26 +212,26 @@ async def stream(
             yield score
 
 
-@asynccontextmanager
-async def open_evaluation(
+class _Arguments(NamedTuple):
+    """The arguments of `evaluate`: a request by names, and the objects that the caller opened."""
+
+    request: RunRequest
+    method: Method | None
+    models: dict[str, Model]
+    tools: tuple[str | Tool, ...]
+
+
+async def _read_arguments(
     examples: Any,
+    method: MethodChoice | None,
+    model: ModelsByRole | None,
+    tools: str | Tool | Sequence[str | Tool],
     *,
-    method: MethodChoice | None = None,
-    model: ModelsByRole | None = None,
-    criteria: Criteria | None = None,
-    scale: str | None = None,
-    tools: str | Tool | Sequence[str | Tool] = (),
+    criteria: Criteria | None,
+    scale: str | None,
     dry: bool = False,
     **named: Any,
-) -> AsyncIterator[Session]:
-    """Open the session that the arguments of `evaluate` describe.
-
-    What was opened by the caller (a method, models, tools) goes beside the request, which holds
-    names.
-
-    Raises:
-        ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
-    """
+) -> _Arguments:
     names, objects = _by_role(model)
     taken = (tools,) if isinstance(tools, str | Tool) else tuple(tools)
     built: Method | None = None
@@ -247,11 +263,76 @@ async def open_evaluation(
     if not dry and not request.resume:
         opened_here = {role: item for role, item in names.items() if role not in objects}
         await in_thread(lambda: check_keys(opened_here, request.settings))
+    return _Arguments(request, built, objects, taken)
+
+
+async def _evaluate_on_cluster(
+    cluster: str,
+    workers: int | None,
+    progress: OnProgress,
+    *,
+    examples: Any,
+    method: MethodChoice | None,
+    model: ModelsByRole | None,
+    tools: str | Tool | Sequence[str | Tool],
+    **named: Any,
+) -> Run:
+    """Judge every example on the workers of a cluster, each of which opens what has a name."""
+    from textassay.workers.driver import Cluster, Followed, run_with_workers  # most runs need none
+
+    place = Cluster.parse(cluster, workers)
+    given = await _read_arguments(examples, method, model, tools, **named)
+    objects = {
+        "method": given.method is not None,
+        "model": bool(given.models),
+        "tools": any(not isinstance(tool, str) for tool in given.tools),
+    }
+    for name, is_object in objects.items():
+        if is_object:
+            raise ConfigurationError(
+                f"{name}= must be given by name if cluster= is given, as each worker opens its own"
+            )
+    followed = Followed()
+    async with display_progress(lambda: followed.progress, progress):
+        return await run_with_workers(
+            examples,
+            given.request,
+            place,
+            followed=followed,
+            notify=_log.warning,
+            notice=_log.warning,
+        )
+
+
+@asynccontextmanager
+async def open_evaluation(
+    examples: Any,
+    *,
+    method: MethodChoice | None = None,
+    model: ModelsByRole | None = None,
+    criteria: Criteria | None = None,
+    scale: str | None = None,
+    tools: str | Tool | Sequence[str | Tool] = (),
+    dry: bool = False,
+    **named: Any,
+) -> AsyncIterator[Session]:
+    """Open the session that the arguments of `evaluate` describe.
+
+    What was opened by the caller (a method, models, tools) goes beside the request, which holds
+    names.
+
+    Raises:
+        ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
+    """
+    given = await _read_arguments(
+        examples, method, model, tools, criteria=criteria, scale=scale, dry=dry, **named
+    )
+    request, objects = given.request, given.models
     # a model given by name still takes the settings
-    if objects and not set(names) - set(objects):
+    if objects and not set(request.models) - set(objects):
         check_settings(request.settings, objects)
     async with open_session(
-        examples, request, method=built, models=objects, tools=taken, dry=dry
+        examples, request, method=given.method, models=objects, tools=given.tools, dry=dry
     ) as session:
         if session.warning is not None and not dry:
             _log.warning("%s", session.warning)

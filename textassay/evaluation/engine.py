@@ -12,24 +12,21 @@ import time
 from collections import Counter
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Callable,
     Collection,
-    Iterable,
-    Iterator,
     Mapping,
 )
 from contextlib import aclosing
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from textassay.agents.prompt_template import NEEDED
 from textassay.evaluation.progress import Progress, merge_limiters
-from textassay.evaluation.sources import Feed
-from textassay.methods.method import Method, ShowsSource, TaskMethod
+from textassay.evaluation.sources import CompletedScores, Source
+from textassay.methods.method import Method, traits_of
 from textassay.runtime.calls.budget import track_usage
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.concurrency import run_workers
@@ -113,14 +110,6 @@ GRACE_SECONDS = 30.0
 """Time for the examples in work once the model has refused to answer at all."""
 
 
-class CompletedScores(Protocol):
-    """Knows which pairs of example and aspect need no asking."""
-
-    def has(self, example_id: str, aspect: str) -> bool:
-        """Return whether the pair has a score that is no `error`."""
-        ...
-
-
 _JudgedExample = tuple[Example, list[Score]]
 """An example with its scores; none if the run stopped before there were any."""
 
@@ -135,10 +124,9 @@ class EvaluationEngine:
 
     def __init__(
         self,
-        examples: Iterable[Example] | Feed,
+        source: Source,
         method: Method,
         *,
-        total: int | None = None,
         folder: RunFolder | None = None,
         completed: CompletedScores | None = None,
         models: Collection[ConnectedModel] = (),
@@ -146,12 +134,12 @@ class EvaluationEngine:
         workers: int = 64,
         adjust: Callable[[Score], Score] | None = None,
     ) -> None:
-        self._examples, self._method = examples, method
+        self._source, self._method = source, method
         self.workers = max(1, workers)
         """Examples in work at once; what is set once the run has begun has no effect."""
         self._folder, self._completed, self._models = folder, completed, models
         self._costs = costs
-        self._total, self._adjust = total, adjust
+        self._adjust = adjust
         self._done = self._settled_before = 0
         self._outcomes: Counter[str] = Counter()
         self._sampled = self._unanimous = 0
@@ -172,7 +160,7 @@ class EvaluationEngine:
         return Progress(
             done=self._done,
             settled_before=self._settled_before,
-            total=self._total,
+            total=self._source.total,
             seconds=time.monotonic() - self._began,
             outcomes=dict(self._outcomes),
             usage=self._ledger.usage,
@@ -202,7 +190,10 @@ class EvaluationEngine:
                 # assignments come from a generator that workers pull from, so memory does not grow
                 # with the data
                 run_workers(
-                    self._all_assignments(), self._judge, workers=self.workers, commit=self._journal
+                    self._source.map(self._assignment),
+                    self._judge,
+                    workers=self.workers,
+                    commit=self._journal,
                 )
             ) as finished:
                 async for judged in finished:
@@ -224,23 +215,6 @@ class EvaluationEngine:
         # are paid for
         if self._stop is not None:
             raise self._stop
-
-    def _all_assignments(self) -> AsyncIterator[Assignment] | Iterator[Assignment]:
-        if isinstance(self._examples, Feed):
-            return self._assignments_from_feed(self._examples)
-        return self._assignments(self._examples)
-
-    def _assignments(self, examples: Iterable[Example]) -> Iterator[Assignment]:
-        for example in examples:
-            if self._stop is not None:
-                return
-            if (assignment := self._assignment(example)) is not None:
-                yield assignment
-
-    async def _assignments_from_feed(self, feed: Feed) -> AsyncIterator[Assignment]:
-        async for example in feed:
-            if (assignment := self._assignment(example)) is not None:
-                yield assignment
 
     def _assignment(self, example: Example) -> Assignment | None:
         """Return what is left to ask for an example; `None` if nothing is."""
@@ -356,8 +330,7 @@ class EvaluationEngine:
         if self._stop is not None:
             return
         self._stop = error
-        if isinstance(self._examples, Feed):
-            self._examples.end()  # workers that wait for examples would wait for ever
+        self._source.end()  # workers that wait for examples would wait for ever
         # a model that refuses may never answer those in work; a spent budget only forbids new
         # calls
         if isinstance(error, ModelError):
@@ -404,10 +377,8 @@ def to_scores(
 
 def unmet_needs(assignment: Assignment, method: Method) -> dict[str, Score]:
     """Return the abstentions from aspects of which the example lacks the material, by label."""
-    if not isinstance(method, TaskMethod):
-        return {}
-    example = assignment.example
-    found = {aspect: method.lacking(example, aspect) for aspect in assignment.aspects}
+    example, lacking = assignment.example, traits_of(method).lacking
+    found = {aspect: lacking(example, aspect) for aspect in assignment.aspects}
     return {
         aspect.label: Score.unscored(
             NEEDED[field],
@@ -437,8 +408,7 @@ def _candidates(example: Example, field: str) -> str:
 
 def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
     """Return the evidence that a conversation was shown shortened."""
-    shown = isinstance(method, ShowsSource) and method.shows_source
-    found = count_left_out(example.source) if shown else None
+    found = count_left_out(example.source) if traits_of(method).shows_source else None
     if found is None:
         return ()
     count, what = found

@@ -1,7 +1,6 @@
-"""Opens what a run needs, runs it to its end, and closes everything again.
+"""Opens a run in three stages, runs it to its end, and closes everything again.
 
-In this order: tools by default, data, models, method and its tools, run folder, answers, engine.
-What can be refused is refused before there is a run folder.
+Tools by default and data come first, then the stages of `stages.py`, and last the engine.
 """
 
 from __future__ import annotations
@@ -9,35 +8,27 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from textassay.evaluation import opening
-from textassay.evaluation.engine import CompletedScores, EvaluationEngine
-from textassay.evaluation.manifest import (
-    build_manifest,
-    check_same_run,
-    open_folder,
-    recorded_identity,
-    with_absolute_paths,
-)
-from textassay.evaluation.progress import add_costs
+from textassay.evaluation.engine import EvaluationEngine
+from textassay.evaluation.manifest import build_manifest, with_absolute_paths
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.run import Run
-from textassay.evaluation.sources import Feed, check_examples, select_examples
-from textassay.methods.by_name import build
-from textassay.methods.library import tasks
-from textassay.methods.method import (
-    AsksInTurn,
-    ChecksData,
-    Method,
-    ReadsLikelihoods,
-    ShowsImages,
-    probabilities_of,
+from textassay.evaluation.sources import FedSource, Source, open_source
+from textassay.evaluation.stages import (
+    Plan,
+    Records,
+    SessionModels,
+    bind,
+    build_plan,
+    open_records,
+    open_session_models,
 )
+from textassay.methods.library import tasks
+from textassay.methods.method import Method, traits_of
 from textassay.runtime.calls.budget import Budget
-from textassay.runtime.concurrency import in_thread
-from textassay.runtime.data.dataset import DataInfo, Examples
+from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -45,18 +36,16 @@ from textassay.runtime.errors import (
     StorageError,
     TextassayError,
 )
-from textassay.runtime.messages import Aspect, Example, Score, Usage, label_scales
+from textassay.runtime.messages import Example, Score, Usage, label_scales
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.stack import ConnectedModel, usage_ledger
 from textassay.runtime.storage.answers import AnswerStore
-from textassay.runtime.storage.kept_rows import keep_rows
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.tools.tool import Tool, prepare_tools
+from textassay.tools.tool import Tool
 
 if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import BatchRounds
-    from textassay.runtime.batches.batch import BatchBook
 
 MAX_WAITING = 50_000
 """Examples in work at once if a model is asked through batches: the largest batch of most
@@ -67,33 +56,61 @@ SPARE_WORKERS = 1.25
 idle."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Session:
     """An open run."""
 
+    request: RunRequest
+    """With the settings to resume it with."""
+    source: Source
+    opened: SessionModels
+    plan: Plan
+    records: Records
     engine: EvaluationEngine
-    method: Method
-    examples: Iterable[Example]
-    """The examples; none if another process feeds them."""
-    data: DataInfo
-    models: Mapping[str, Model]
-    """The models by role, with their caches."""
-    connected: Sequence[ConnectedModel]
-    """Those that were connected, each once, without their caches."""
-    folder: RunFolder | None
-    manifest: Callable[[], dict[str, Any]]
-    """Returns the manifest of the run."""
-    book: BatchBook | None = None
-    """The journal of batches, if a model is asked through them."""
-    rounds: BatchRounds | None = None
-    """Counts the rounds of batches, in a dry run of models that are asked through batches."""
+    examples: Iterable[Example] = ()
+    """All examples of the data; none if another process feeds them."""
     tools_by_default: opening.ToolsByDefault | None = None
     """Tools that a new run takes because it names none."""
 
     @property
+    def method(self) -> Method:
+        """The method, ready to run."""
+        return self.plan.method
+
+    @property
+    def data(self) -> DataInfo:
+        """What is known of all of the data."""
+        return self.source.info
+
+    @property
+    def models(self) -> Mapping[str, Model]:
+        """The models by role, with their caches."""
+        return self.opened.counted
+
+    @property
+    def connected(self) -> tuple[ConnectedModel, ...]:
+        """The models that were connected, each once, without their caches."""
+        return self.opened.connected
+
+    @property
+    def folder(self) -> RunFolder | None:
+        """The run folder, if scores are kept."""
+        return self.records.folder
+
+    @property
+    def rounds(self) -> BatchRounds | None:
+        """Counts the rounds of batches, in a dry run of models that are asked through batches."""
+        return self.records.rounds
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the manifest of the run."""
+        request = self.request
+        return build_manifest(request, self.method, self.models, self.data, request.settings)
+
+    @property
     def warning(self) -> str | None:
         """Why models that are asked through batches will take long; `None` if they will not."""
-        chain = self.method.chain if isinstance(self.method, AsksInTurn) else None
+        chain = traits_of(self.method).chain
         if chain is None or not any(model.settings.batch for model in self.connected):
             return None
         return (
@@ -127,7 +144,7 @@ class Session:
         usage = self.usage
         answered = usage.calls + usage.cached_calls
         # a batch that was submitted will be paid, and only the run's journal knows of it
-        if answered or not (self.book is None or self.book.is_free):
+        if answered or not (self.records.book is None or self.records.book.is_free):
             return False
         return self.folder is not None and self.folder.discard()
 
@@ -167,142 +184,78 @@ async def open_session(
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
         StorageError: The run folder or the cache cannot be opened.
     """
-    request, by_default = with_absolute_paths(request), None
-    settings, out, resume = request.settings, request.out, request.resume
+    request, given = with_absolute_paths(request), models or {}
+    by_default = None
     if method is None:
-        request, by_default = opening.with_default_tools(request, tools, out if resume else None)
+        earlier = request.out if request.resume else None
+        request, by_default = opening.with_default_tools(request, tools, earlier)
     # data are read before any model is connected: a bad row costs nothing then
-    data, info = await _check_inputs(examples, request)
+    source = await open_source(examples, request)
     # a dry run promises that the real one will start, so a folder in the way is refused here too
-    if dry and out is not None and not resume:
-        RunFolder.check_new(out)
+    if dry and request.out is not None and not request.resume:
+        RunFolder.check_new(request.out)
     async with AsyncExitStack() as stack:
-        given = await opening.open_models({**request.models, **(models or {})}, settings, stack)
-        counted = {role: opening.SessionModel(model) for role, model in given.items()}
-        roles, is_given = opening.UsedRoles(counted), method is not None
-        method, taken = _open_method(method, request, tools, roles, stack, dry=dry)
-        used = {role: given[role] for role in roles.used}
-        if not is_given:  # a method that was given has asked for its models elsewhere
-            roles.warn_of_unused(method.name)
-            opening.check_submit_only(settings, used)
-        _check_data(method, used.values(), info)
-        adjust = adjusting(method) if adjusting is not None else None
-        await prepare_tools(taken, load=not dry)
-        # whatever can be refused has been: only now is there a folder
-        folder = None
-        if out is not None and not dry:
-            folder = await open_folder(out, stack, resume=resume)
-        store, before = await _open_answers(data, request, folder, stack, read_only=dry)
-        batched = opening.models_in_batches(given)
-        # a method that was given asks models of its own, with a journal of their own
-        book = (
-            None
-            if is_given or folder is None
-            else await opening.open_book(batched, folder.path, stack)
-        )
-        rounds = _rounds_to_count(batched, dry=dry)
-        for role, model in counted.items():
-            identity = recorded_identity(model, before.get(role, before.get("")))
-            model.open(store, dry=dry, identity=identity, observe=observe, book=book, rounds=rounds)
-        requested = opening.settings_as_requested(settings, models or {})
-        manifest = partial(build_manifest, request, method, counted, info, requested)
-        judged, total, completed = await plan_examples(
-            data, info, request, folder, manifest, method.aspects
-        )
-        # each once: roles may share a model
-        connected = tuple(
-            {id(m): m for m in given.values() if isinstance(m, ConnectedModel)}.values()
-        )
-        engine = EvaluationEngine(
-            judged,
-            method,
-            total=total,
-            folder=folder,
-            completed=completed,
-            models=connected,
-            costs=partial(_sum_costs, {} if is_given else counted),
-            # a batch is sent once all its requests are there, so few workers would make many small
-            # batches
-            workers=min(total, MAX_WAITING if batched else count_workers(settings, connected)),
-            adjust=adjust,
-        )
-        yield Session(
-            engine=engine,
-            method=method,
-            examples=() if isinstance(data, Feed) else data,
-            data=info,
-            models=counted,
-            connected=connected,
-            folder=folder,
-            manifest=manifest,
-            book=book,
-            rounds=rounds,
+        opened = await open_session_models(request, given, stack)
+        plan = await build_plan(
+            request, opened, source.info, stack,
+            method=method, tools=tools, adjusting=adjusting, dry=dry,
+        )  # fmt: skip
+        records = await open_records(request, opened, plan, stack, dry=dry)
+        opened.add_caches(records, dry=dry, observe=observe)
+        requested = opening.settings_as_requested(request.settings, given)
+        session = Session(
+            request.model_copy(update={"settings": requested}),
+            source,
+            opened,
+            plan,
+            records,
+            engine=_engine(request, source, opened, plan, records),
+            examples=source.examples,
             tools_by_default=by_default,
         )
+        if records.folder is not None:
+            judged, aspects = source.judged, plan.method.aspects
+            await bind(records.folder, session.manifest(), judged, aspects, resume=request.resume)
+        yield session
 
 
-def _sum_costs(models: Mapping[str, Model]) -> dict[str, float | None]:
-    """Return what each model has cost in US dollars, by its name."""
-    each = {id(model): model for model in models.values()}
-    return add_costs((model.name, usage_ledger(model).cost) for model in each.values())
+@asynccontextmanager
+async def open_fed_session(
+    feed: FedSource, request: RunRequest, answers: AnswerStore | None, earlier: Mapping[str, Any]
+) -> AsyncIterator[Session]:
+    """Open the session of a worker: another process has read the data, and keeps the scores.
+
+    Args:
+        feed: Gets the examples from that process.
+        request: With absolute paths and the tools that the run takes.
+        answers: Where answers are kept, if they are.
+        earlier: The models in the manifest of the run that is resumed, by role.
+    """
+    async with AsyncExitStack() as stack:
+        models = await open_session_models(request, {}, stack)
+        plan = await build_plan(request, models, feed.info, stack)
+        records = Records(answers=answers, earlier=earlier, completed=feed)
+        models.add_caches(records, dry=False, observe=None)
+        engine = _engine(request, feed, models, plan, records)
+        yield Session(request, feed, models, plan, records, engine)
 
 
-def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None:
-    """Refuse data that the method cannot judge, and images that no judge would see."""
-    takes_none = [f"the model {m.name}" for m in models if m.capabilities.images is False]
-    if isinstance(method, ShowsImages) and not method.shows_images:
-        takes_none.insert(0, f"the method {method.name}")
-    if info.images and takes_none:
-        raise CapabilityError(
-            f"{info.images:,} of {info.count:,} examples have images, and {takes_none[0]} takes"
-            " texts only; use another, or judge the texts alone: "
-            'fields={NAME: "meta"}'
-        )
-    if isinstance(method, ChecksData):
-        method.check_data(info)
-
-
-async def plan_examples(
-    data: Examples | Feed,
-    info: DataInfo,
-    request: RunRequest,
-    folder: RunFolder | None,
-    manifest: Callable[[], dict[str, Any]],
-    aspects: Iterable[Aspect],
-) -> tuple[Iterable[Example] | Feed, int, CompletedScores | None]:
-    """Bind the run folder; return what is judged, how much it is, and what is completed."""
-    if isinstance(data, Feed):
-        return data, info.count, data
-    judged, total = select_examples(data, info.count, limit=request.limit, shard=request.shard)
-    if folder is None:
-        return judged, total, None
-    await bind(folder, manifest(), judged, aspects, resume=request.resume)
-    # read from the journal, not from the summary: a killed session writes no summary
-    return judged, total, folder.tally if request.resume else None
-
-
-async def bind(
-    folder: RunFolder,
-    manifest: dict[str, Any],
-    judged: Iterable[Example],
-    aspects: Iterable[Aspect],
-    *,
-    resume: bool,
-) -> None:
-    """Write what a new run does, or check that a resumed one does the same on the same data."""
-    if not resume:
-        folder.write_manifest(manifest)
-        # data from memory are gone with the process, and the scores alone say nothing of texts
-        if manifest["data"]["path"] is None and manifest["settings"]["keep_rows"]:
-            await in_thread(lambda: keep_rows(folder.path, judged))
-        return
-    check_same_run(folder.manifest, manifest)
-    labels = [aspect.label for aspect in aspects]
-    # scores of something else than the data are refused before anything is asked
-    await in_thread(
-        lambda: folder.check_pairs(
-            lambda: ((example.id, label) for example in judged for label in labels)
-        )
+def _engine(
+    request: RunRequest, source: Source, models: SessionModels, plan: Plan, records: Records
+) -> EvaluationEngine:
+    in_work = count_workers(request.settings, models.connected)
+    return EvaluationEngine(
+        source,
+        plan.method,
+        folder=records.folder,
+        completed=records.completed,
+        models=models.connected,
+        # a method that was given asks models of its own
+        costs=dict if plan.is_given else models.costs,
+        # a batch is sent once all its requests are there, so few workers would make many small
+        # batches
+        workers=min(source.total, MAX_WAITING if models.batched else in_work),
+        adjust=plan.adjust,
     )
 
 
@@ -313,61 +266,14 @@ def count_workers(settings: Settings, models: Iterable[ConnectedModel]) -> int:
     return max(1, int(min(in_flight, MAX_WAITING) * SPARE_WORKERS))
 
 
-async def _open_answers(
-    data: Examples | Feed,
-    request: RunRequest,
-    folder: RunFolder | None,
-    stack: AsyncExitStack,
-    *,
-    read_only: bool,
-) -> tuple[AnswerStore | None, Mapping[str, Any]]:
-    """Open where answers are kept; return it, and the earlier models under which they are filed."""
-    if isinstance(data, Feed):  # whoever feeds examples keeps answers itself
-        return data.store, data.recorded
-    default = None if folder is None else folder.answers
-    store = await opening.open_store(request.settings, default, stack, read_only=read_only)
-    earlier = {} if folder is None or not request.resume else folder.manifest
-    return store, earlier.get("models", {})
-
-
-async def _check_inputs(examples: Any, request: RunRequest) -> tuple[Examples | Feed, DataInfo]:
-    if isinstance(examples, Feed):  # whoever feeds examples has checked all of them
-        return examples, examples.info
-    return await check_examples(examples, request)
-
-
-def _open_method(
-    given: Method | None,
-    request: RunRequest,
-    tools: Sequence[str | Tool] | None,
-    models: Mapping[str, Model],
-    stack: AsyncExitStack,
-    *,
-    dry: bool,
-) -> tuple[Method, tuple[Tool, ...]]:
-    """Return a method that was given, or the one of the request with its tools."""
-    if given is not None:
-        return given, ()
-    taken = opening.open_tools(request.method, tools or request.tools, models, stack)
-    method = build(
-        request.method,
-        models,
-        task=request.task,
-        aspects=request.aspects,
-        options=request.options,
-        tools=_dry_run_tools(taken) if dry else taken,
-    )
-    return method, taken
-
-
 def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
     """Yield what the user should know of a run's method first; names parameters (`parameter`)."""
-    choice, task = probabilities_of(method), method.task
-    if choice is not None:
-        yield f"{method.name} {choice.notice}"
+    traits, task = traits_of(method), method.task
+    if traits.probabilities is not None:
+        yield f"{method.name} {traits.probabilities.notice}"
     if (
-        isinstance(method, ReadsLikelihoods)
-        and method.reader.model.capabilities.continuation is None
+        traits.likelihoods_of is not None
+        and traits.likelihoods_of.capabilities.continuation is None
     ):
         yield (
             f"{method.name} needs log-probabilities of a given text; whether the model gives them"
@@ -375,25 +281,6 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
         )
     if is_new and spec.task is None and task not in (None, tasks.DEFAULT):
         yield f"task: {task}, the first that has these aspects (task= names another)"
-
-
-def _dry_run_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    from textassay.tools.probability import LMProb
-    from textassay.tools.tool import DryRunTool
-
-    # the model that a tool was given is itself a stand-in, which counts what it is asked
-    return tuple(
-        tool if isinstance(tool, LMProb) and tool.connected is not None else DryRunTool(tool)
-        for tool in tools
-    )
-
-
-def _rounds_to_count(batched: Sequence[ConnectedModel], *, dry: bool) -> BatchRounds | None:
-    if not dry or not batched:
-        return None
-    from textassay.runtime.backends.scripted import BatchRounds
-
-    return BatchRounds()
 
 
 async def finish(session: Session) -> Run:

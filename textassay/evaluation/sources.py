@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from textassay.evaluation.request import RunRequest, Shard
 from textassay.methods.library.tasks import load
@@ -16,7 +16,8 @@ from textassay.runtime.data.dataset import DataInfo, Examples, Paired
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelScale
 from textassay.runtime.messages import Aspect, Example, label_scales
-from textassay.runtime.storage.answers import AnswerStore
+
+T = TypeVar("T")
 
 
 def open_examples(source: Any, request: RunRequest) -> Examples:
@@ -49,6 +50,68 @@ async def check_examples(source: Any, request: RunRequest) -> tuple[Examples, Da
     return data, info
 
 
+class CompletedScores(Protocol):
+    """Knows which pairs of example and aspect need no asking."""
+
+    def has(self, example_id: str, aspect: str) -> bool:
+        """Return whether the pair has a score that is no `error`."""
+        ...
+
+
+class Source(Protocol):
+    """The examples that a session judges."""
+
+    info: DataInfo
+    """What is known of all of the data."""
+
+    @property
+    def total(self) -> int:
+        """Number of examples, at most."""
+        ...
+
+    def map(self, function: Callable[[Example], T | None]) -> Iterator[T] | AsyncIterator[T]:
+        """Yield the function's values for the examples, but `None`; the next when it is wanted."""
+        ...
+
+    def end(self) -> None:
+        """Yield nothing more; safe to call twice."""
+        ...
+
+
+class LocalSource:
+    """The data that this process reads, or the part of them that the run judges."""
+
+    def __init__(
+        self,
+        examples: Examples,
+        info: DataInfo,
+        *,
+        limit: int | None = None,
+        shard: str | None = None,
+    ) -> None:
+        self.examples, self.info = examples, info
+        self.judged, self.total = select_examples(examples, info.count, limit=limit, shard=shard)
+        self._ended = False
+
+    def map(self, function: Callable[[Example], T | None]) -> Iterator[T]:
+        """Yield the values that are not `None`, until `end`."""
+        for example in self.judged:
+            if self._ended:
+                return
+            if (value := function(example)) is not None:
+                yield value
+
+    def end(self) -> None:
+        """Read no further example."""
+        self._ended = True
+
+
+async def open_source(examples: Any, request: RunRequest) -> LocalSource:
+    """Open the data, read all of them once, and take the part that the request judges."""
+    data, info = await check_examples(examples, request)
+    return LocalSource(data, info, limit=request.limit, shard=request.shard)
+
+
 class FedExample(NamedTuple):
     """One example, and those of the run's aspects that have a score already."""
 
@@ -57,25 +120,26 @@ class FedExample(NamedTuple):
 
 
 @dataclass
-class Feed:
-    """The data of a session that gets its examples one after the other, until `end`.
+class FedSource:
+    """Examples that another process hands in one after the other, until `end`.
 
-    Iterate it once, asynchronously, in the event loop in which it is fed.
+    To be used in the event loop in which they are handed in, and mapped once.
     """
 
     info: DataInfo
-    """What is known of all of the data, which the feeding process has checked."""
-    store: AnswerStore | None = None
-    """Where answers are kept; `None` for nowhere."""
-    recorded: Mapping[str, Any] = field(default_factory=dict)
-    """The models in the manifest of the run that is resumed, by role."""
+    """What is known of all of the data, which that process has checked."""
     _waiting: deque[FedExample] = field(default_factory=deque)
     _completed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: bool = False
 
+    @property
+    def total(self) -> int:
+        """Number of examples of all workers together."""
+        return self.info.count
+
     def put(self, examples: Iterable[FedExample]) -> None:
-        """Add examples, unless the feed has ended."""
+        """Add examples, unless the source has ended."""
         if not self._ended:
             self._waiting.extend(examples)
             self._changed.set()
@@ -90,15 +154,18 @@ class Feed:
         """Return whether an example was handed in with a score on the aspect."""
         return aspect in self._completed.get(example_id, ())
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Example:
-        while not self._waiting:
+    async def map(self, function: Callable[[Example], T | None]) -> AsyncIterator[T]:
+        """Yield the values that are not `None`, waiting for examples until `end`."""
+        while True:
+            while self._waiting:
+                if (value := function(self._take())) is not None:
+                    yield value
             if self._ended:
-                raise StopAsyncIteration
+                return
             self._changed.clear()
             await self._changed.wait()
+
+    def _take(self) -> Example:
         handed = self._waiting.popleft()
         if handed.completed:
             self._completed[handed.example.id] = handed.completed

@@ -37,7 +37,7 @@ from textassay.learning.splits import Mask, draw_groups, fold_masks
 from textassay.learning.training import Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
-from textassay.table import Alert, Column, Interval, Note, Table
+from textassay.table import Alert, Column, Estimate, Note, Table
 
 _ROWS_TO_SHUFFLE, _ROWS_TO_EXPLAIN = 1_000, 300
 _SHUFFLES, _SHUFFLES_OF_ALL = 5, 3
@@ -319,7 +319,7 @@ class Worth:
 
     @property
     def per_dollar_interval(self) -> tuple[float, float] | None:
-        """Interval of `per_dollar`; what a text costs is known, so only the gain is uncertain."""
+        """Estimate of `per_dollar`; what a text costs is known, so only the gain is uncertain."""
         if not self.cost:
             return None
         return self.low / (1000 * self.cost), self.high / (1000 * self.cost)
@@ -342,9 +342,9 @@ def worth_table(found: Sequence[Worth], mean: float | None = None) -> Table:
     """
     rows = []
     for one in found:
-        per_dollar = Interval(one.per_dollar, *(one.per_dollar_interval or ()))
+        per_dollar = Estimate(one.per_dollar, *(one.per_dollar_interval or ()))
         cost = None if one.cost is None else 1000 * one.cost
-        gain = Interval(one.gain, one.low, one.high)
+        gain = Estimate(one.gain, one.low, one.high)
         rows.append(
             (one.juror, one.alone, gain, cost, per_dollar, Alert("yes") if one.leave_out else "")
         )

@@ -19,7 +19,7 @@ from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
 from textassay.runtime.storage.files import storage_errors, write_json, write_text
-from textassay.table import Cell, Column, Displayed, Interval, Note, Table, more_rows, to_text
+from textassay.table import Cell, Column, Displayed, Estimate, Note, Table, more_rows, to_text
 from textassay.version import __version__
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
         notes = [Note(f"{aspect}: standard deviation over repeats: {listed}")] if listed else []
         if (shuffled := one.get("shuffled")) is not None:
             label = f"ratings shuffled, {shuffled['shuffles']} times"
-            rows.append((label, *(Interval(shuffled.get(c)) for c in COEFFICIENTS), ""))
+            rows.append((label, *(Estimate(shuffled.get(c)) for c in COEFFICIENTS), ""))
             notes.append(Note(_SHUFFLED))
         failed = {n: row["failed"] for n, row in one["agreement"].items() if "failed" in row}
         notes += [Note(f"{aspect}: {name} is left out: {why}") for name, why in failed.items()]
@@ -380,8 +380,8 @@ def _experts(report: Json) -> Table:
     return Table((Column("aspect", "annotators"), *columns), rows)
 
 
-def _interval(value: float | None, ends: list[float] | None) -> Interval:
-    return Interval(value, *(ends or ()))
+def _interval(value: float | None, ends: list[float] | None) -> Estimate:
+    return Estimate(value, *(ends or ()))
 
 
 def _ends(ends: list[float] | None) -> str:

@@ -49,8 +49,8 @@ METHODS = _Methods(
         "pairwise": "pairwise.Pairwise",
     }
 )
-"""Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own
-`Options`.
+"""Classes of the built-in methods by name: `METHODS[name](models, task, options)`, with `options`
+of the class's own `Options`. A method is registered nowhere else.
 
 Classes with `default_tools` take `tools` as well; their `optional_tools` join the default where the
 extra of the package that each needs is installed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from textassay.agents.likelihood import (
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
 from textassay.methods.library.toml import read_toml, validate_as
-from textassay.methods.method import PromptOptions
+from textassay.methods.method import PromptOptions, Traits
 from textassay.prompts import READY_TASKS, TASKS, table_file
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
@@ -109,6 +110,11 @@ class GPTScore(PromptMethod):
     shows_images = False
     Options = GPTScoreOptions
     options: GPTScoreOptions
+
+    @property
+    def traits(self) -> Traits:
+        """Needs log-probabilities of given texts."""
+        return replace(super().traits, likelihoods_of=self.reader.model)
 
     def prepare(self) -> None:
         """Read the tables and say what is scored given what."""

@@ -6,6 +6,7 @@ A method is its options, its prompt and its nodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,7 +15,14 @@ from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer, RatingReading, scorer_for
 from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
 from textassay.methods.library import profiles
-from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
+from textassay.methods.method import (
+    Models,
+    PromptOptions,
+    RatingOptions,
+    TaskMethod,
+    Traits,
+    model_for,
+)
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
@@ -88,6 +96,8 @@ class PromptMethod(TaskMethod):
     """Role of the model whose profile counts."""
     Options: ClassVar[type[PromptOptions]] = PromptOptions
     """Type of its options."""
+    shows_source: ClassVar[bool] = True
+    """Whether the judge is shown the source; see `Traits`, also for the next."""
     shows_images: ClassVar[bool] = True
     """Whether the judge is shown the images of an example."""
     labels_prompt: ClassVar[str | None] = None
@@ -232,6 +242,30 @@ class PromptMethod(TaskMethod):
                 **fields,
             },
         )
+
+    @property
+    def traits(self) -> Traits:
+        """What a run takes into account: the properties below, and `check_data`."""
+        return replace(
+            super().traits,
+            shows_source=self.shows_source,
+            shows_images=self.shows_images,
+            most_calls=self.most_calls,
+            chain=self.chain,
+            probabilities=self.probabilities,
+            signatures=self.signatures,
+            check_data=self.check_data,
+        )
+
+    @property
+    def most_calls(self) -> int | None:
+        """Most requests for one score, if there may be fewer."""
+        return None
+
+    @property
+    def chain(self) -> str | None:
+        """How questions depend on each other's answers; see `Traits`."""
+        return None
 
     @property
     def signatures(self) -> tuple[str, ...]:

@@ -1,12 +1,13 @@
 """What a method is: a graph from an assignment to scores, with a name, options and a signature.
 
-A run needs no more than `Method`. The built-in methods also share how options are read and models
-are chosen by role.
+A run needs no more than `Method`, and takes `Traits` into account if there are some. The built-in
+methods also share how options are read and models are chosen by role.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
@@ -21,7 +22,6 @@ from textassay.runtime.settings import DescribedMessage
 
 if TYPE_CHECKING:
     from textassay.agents.ask import LogprobsOrSamples
-    from textassay.agents.likelihood import LikelihoodReader
     from textassay.runtime.data.dataset import DataInfo
 
 Models = Model | Mapping[str, Model]
@@ -71,11 +71,59 @@ class Method(Protocol):
         ...
 
 
+def accept_data(info: DataInfo) -> None:
+    """Accept any data."""
+
+
+def lacks_nothing(example: Example, aspect: Aspect) -> str | None:
+    """Return `None`: every example has all that is needed."""
+    return None
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Properties of a method that a run takes into account before or while it asks.
+
+    The defaults are for methods that state nothing, such as objects of other packages.
+    """
+
+    shows_source: bool = False
+    """Whether the judge is shown an example's source; a long conversation is shortened, which the
+    scores then say."""
+    shows_images: bool = True
+    """Whether the judge is shown the images of an example; if not, data with images are refused."""
+    most_calls: int | None = None
+    """Most requests for one score, if the method asks only until it knows enough."""
+    chain: str | None = None
+    """How its questions about one example depend on each other's answers, and how to avoid it;
+    completes a sentence that begins with the method's name."""
+    likelihoods_of: Model | None = None
+    """The model whose log-probabilities of given texts it needs; few chat servers return them."""
+    probabilities: LogprobsOrSamples | None = None
+    """The choice between log-probabilities and samples, if the model decides it."""
+    signatures: tuple[str, ...] = ()
+    """The signatures that its scores can carry, if there may be several."""
+    check_data: Callable[[DataInfo], None] = accept_data
+    """Raises `ConfigurationError` for data that it cannot judge, before anything is asked."""
+    lacking: Callable[[Example, Aspect], str | None] = lacks_nothing
+    """Returns the field that an aspect needs and an example lacks, or `None`."""
+
+
+def traits_of(method: object) -> Traits:
+    """Return the traits of a method; the defaults for an object without `traits`."""
+    traits: Traits = getattr(method, "traits", Traits())
+    return traits
+
+
 class TaskMethod:
     """Base of methods for aspects of one task: what they tell of these."""
 
     _task: Task
-    shows_source: bool = True
+
+    @property
+    def traits(self) -> Traits:
+        """It shows the source, and judges by the fields that the task's aspects need."""
+        return Traits(shows_source=True, lacking=self.lacking)
 
     @property
     def task(self) -> str:
@@ -102,86 +150,6 @@ class TaskMethod:
                 for a in self.aspects
             ],
         }
-
-
-@runtime_checkable
-class ChecksData(Protocol):
-    """A method that needs more of the data than their texts."""
-
-    def check_data(self, info: DataInfo) -> None:
-        """Refuse data that lack it, before anything is asked."""
-        ...
-
-
-@runtime_checkable
-class AsksInTurn(Protocol):
-    """A method whose questions about one example may form a chain, as long as the example is."""
-
-    @property
-    def chain(self) -> str | None:
-        """What the method does in a chain, and how to avoid it; `None` if there is no chain.
-
-        Completes a sentence that begins with the method's name.
-        """
-        ...
-
-
-@runtime_checkable
-class ShowsSource(Protocol):
-    """A method that may show an example's source as it stands."""
-
-    shows_source: bool
-    """Whether it does; of a long conversation the source is shortened."""
-
-
-@runtime_checkable
-class ShowsImages(Protocol):
-    """A method that says whether its judge is shown the images of an example."""
-
-    shows_images: bool
-    """Whether it is; data with images are refused if not."""
-
-
-@runtime_checkable
-class EndsEarly(Protocol):
-    """A method that asks until it knows enough, so that a dry run counts the most it may ask."""
-
-    @property
-    def most_calls(self) -> int:
-        """Most requests for one score."""
-        ...
-
-
-@runtime_checkable
-class ReadsLikelihoods(Protocol):
-    """A method that needs log-probabilities of given texts, which few servers of chats give."""
-
-    reader: LikelihoodReader
-
-
-@runtime_checkable
-class ReadsProbabilities(Protocol):
-    """A method that reads log-probabilities, or samples if the model sends none."""
-
-    @property
-    def probabilities(self) -> LogprobsOrSamples | None:
-        """Which of them; `None` if the options say it."""
-        ...
-
-    @property
-    def signatures(self) -> tuple[str, ...]:
-        """The signatures that its scores can carry."""
-        ...
-
-
-def max_calls(method: Method) -> int | None:
-    """Return the most requests for one score of a method that may need fewer."""
-    return method.most_calls if isinstance(method, EndsEarly) else None
-
-
-def probabilities_of(method: Method) -> LogprobsOrSamples | None:
-    """Return what a method reads, if the model decides on it."""
-    return method.probabilities if isinstance(method, ReadsProbabilities) else None
 
 
 class CheckedOptions(DescribedMessage, defer_build=True):

@@ -19,7 +19,7 @@ import numpy as np
 from markupsafe import Markup
 
 from textassay.agreement.correlation import Floats
-from textassay.estimation.means import NO_ESTIMATE, Estimate, weighted_mean
+from textassay.estimation.means import NO_ESTIMATE, weighted_mean
 from textassay.learning.splits import group_codes
 from textassay.methods.by_name import build
 from textassay.methods.fitted.evaluator import is_evaluator
@@ -39,7 +39,7 @@ from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Scale
 from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.storage.run_files import token_details
-from textassay.table import Column, Interval, Table
+from textassay.table import Column, Estimate, Table
 
 CONFIDENCE = 0.95
 REASONS = {
@@ -393,10 +393,10 @@ def _tree(run: RunSource) -> list[CriterionRow]:
         parts = id_.removeprefix("hd-eval/").split("/")
         picture = bar = None
         if mean is not None and scale:
-            picture = svg.interval_plot(Interval(mean), scale, width=110)
+            picture = svg.interval_plot(Estimate(mean), scale, width=110)
         if weight is not None and span is not None:
             # from 0, so that length and side show the importance
-            drawn = Interval(weight, min(0.0, weight), max(0.0, weight))
+            drawn = Estimate(weight, min(0.0, weight), max(0.0, weight))
             bar = svg.interval_plot(drawn, span, mark=0.0, width=110)
         name, depth = parts[-1].replace("-", " "), len(parts) - 1
         definition = str(definitions.get(id_) or "")

@@ -55,7 +55,7 @@ from textassay.report.source import (
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import labels_of, shares_of
 from textassay.runtime.storage.files import storage_errors, write_text
-from textassay.table import Cell, HasInterval, Interval, Table, to_html
+from textassay.table import Cell, Estimate, Table, to_html
 
 MAX_RUNS = 2
 """Runs on one page: a run, and another beside it."""
@@ -316,7 +316,7 @@ def headline(
 def _runs_compared(decisions: Decisions) -> Iterator[str]:
     """Yield which run agrees better with people, and which one scores higher."""
     found = {
-        (one["aspect"], one["coefficient"]): Interval(one["difference"], one["low"], one["high"])
+        (one["aspect"], one["coefficient"]): Estimate(one["difference"], one["low"], one["high"])
         for one in decisions.of_agreement
         if one["coefficient"] in _COMPARED and one["difference"] is not None
     }
@@ -458,7 +458,7 @@ def _missing(runs: Sequence[RunSource], overview: Overview, decisions: Decisions
 
 
 def _describe_intervals(
-    values: Sequence[tuple[str, HasInterval]], up: str, down: str, open_: str, what: str
+    values: Sequence[tuple[str, Estimate]], up: str, down: str, open_: str, what: str
 ) -> str:
     """Return one sentence about what intervals show: above 0, below 0, or neither."""
     shown: dict[str, list[str]] = {up: [], down: [], open_: []}
@@ -489,7 +489,7 @@ def _name_runs(runs: Sequence[RunSource]) -> Iterator[tuple[str, RunSource]]:
     yield from zip("AB" if len(runs) > 1 else ["the judge"], runs, strict=False)
 
 
-def _figures(one: HasInterval, *, absolute: bool = False) -> str:
+def _figures(one: Estimate, *, absolute: bool = False) -> str:
     """Return a value with its interval, two decimals each; absolute turns a negative one around."""
     if one.value is None:
         return "undefined"

@@ -27,7 +27,7 @@ from textassay.report import svg
 from textassay.report.source import DataSource, JoinedPage, RunSource
 from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example
-from textassay.table import Alert, Column, Interval, Note, Table
+from textassay.table import Alert, Column, Estimate, Note, Table
 from textassay.tools.surface import Length, Novelty, Rouge
 from textassay.tools.tool import Computed, Measurement
 
@@ -61,7 +61,7 @@ class Advantage(NamedTuple):
 
     measure: str  # the best of them
     # the judge's Spearman's rho minus that measure's, with a 95 % interval over sources
-    difference: Interval
+    difference: Estimate
     above: Above  # whether it is above all of them beyond chance, below one of them, or neither
 
 
@@ -72,7 +72,7 @@ class JudgeAgreement:
     run: str
     score: str
     measure: str  # what `value` is: Spearman's rho, or Cohen's kappa of labels
-    value: Interval
+    value: Estimate
     n: int
     groups: int | None  # `None` without groups
     # what it is above trivial measures; `None` of labels, or without intervals
@@ -286,7 +286,7 @@ def _advantage(
     ratings = [example.human.get(human) for example in examples]
     scores = [judge.get(example.id) for example in examples]
     groups = [data.sources[example.id] for example in examples]
-    found: list[tuple[float, str, Interval]] = []
+    found: list[tuple[float, str, Estimate]] = []
     for name, values in data.surface.items():
         measured = [values.get(example.id) for example in examples]
         # the sign of a trivial measure is chosen in hindsight, which is in its favor: a judge
@@ -295,7 +295,7 @@ def _advantage(
             measured = [None if value is None else -value for value in measured]
         both = compare(scores, measured, ratings, groups=groups, bootstrap=resamples).spearman
         if both.difference is not None and both.b is not None:
-            found.append((both.b, name, Interval(both.difference, *(both.ci or (None, None)))))
+            found.append((both.b, name, Estimate(both.difference, *(both.ci or (None, None)))))
     if not found:
         return None
     above: Above = "not shown"
@@ -323,7 +323,7 @@ def _judges(
     for at, of_label in labels:
         same, key = of_label.agreement, (runs[at].name, of_label.aspect)
         kappa = same.measures["kappa"]
-        value = Interval(kappa.value, *(kappa.ci or (None, None)))
+        value = Estimate(kappa.value, *(kappa.ci or (None, None)))
         if of_label.aspect in runs[at].table.aspects:  # a juror's labels are none of the run's
             found[key] = JudgeAgreement(
                 *key, "Cohen's kappa", value, same.n, same.groups, above.get(key)
@@ -368,9 +368,9 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
     return replace(table, title=f"{human}, {titles[found[0].level]}")
 
 
-def _rho(agreement: Agreement) -> Interval:
+def _rho(agreement: Agreement) -> Estimate:
     """Return Spearman's rho with its interval."""
-    return Interval(agreement.spearman, *((agreement.ci or {}).get("spearman") or (None, None)))
+    return Estimate(agreement.spearman, *((agreement.ci or {}).get("spearman") or (None, None)))
 
 
 def _plots(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from textassay.table import HasInterval
+from textassay.table import Estimate
 
 Span = tuple[float, float]
 Point = tuple[float, float]
@@ -51,7 +51,7 @@ def picture(
 
 
 def interval_plot(
-    interval: HasInterval,
+    interval: Estimate,
     span: Span,
     *,
     mark: float | None = None,

@@ -21,8 +21,9 @@ from textassay.evaluation.opening import open_models
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
 from textassay.evaluation.sources import open_examples
-from textassay.methods import METHODS, Pairwise, tasks
+from textassay.methods import METHODS, tasks
 from textassay.methods.method import Method
+from textassay.methods.pairwise import Pairwise
 from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage

@@ -22,7 +22,6 @@ from scipy.special import stdtr
 from textassay.agreement.correlation import Codes, Floats
 from textassay.estimation.means import (
     NO_ESTIMATE,
-    Estimate,
     Linearized,
     holm,
     mean_over_groups,
@@ -42,7 +41,7 @@ from textassay.stress.edits import (
     expectation,
     variant_id,
 )
-from textassay.table import Displayed, Note, Table
+from textassay.table import Displayed, Estimate, Note, Table
 
 Verdict = Literal["holds", "fails", "inconclusive"]
 

@@ -13,11 +13,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.engine import CompletedScores
 from textassay.evaluation.manifest import describe_change, open_folder
 from textassay.evaluation.opening import open_store
-from textassay.evaluation.session import bind
-from textassay.evaluation.sources import FedExample
+from textassay.evaluation.sources import CompletedScores, FedExample
+from textassay.evaluation.stages import bind
 from textassay.runtime.calls.budget import ROUNDING
 from textassay.runtime.concurrency import gather, in_thread
 from textassay.runtime.errors import BudgetReached, ConfigurationError

@@ -27,8 +27,8 @@ import filelock
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import RunRequest
-from textassay.evaluation.session import Session, count_workers, notices, open_session
-from textassay.evaluation.sources import FedExample, Feed
+from textassay.evaluation.session import Session, count_workers, notices, open_fed_session
+from textassay.evaluation.sources import FedExample, FedSource
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import (
@@ -285,7 +285,7 @@ class WorkerSession:
     """Judges the examples that it is sent, until it is to finish or something stops it."""
 
     def __init__(self) -> None:
-        self._feed: Feed | None = None
+        self._feed: FedSource | None = None
         self._session: Session | None = None
         self._recording: Recording | None = None
         self._running: asyncio.Task[None] | None = None
@@ -407,10 +407,10 @@ class WorkerSession:
         if store is not None and job.request.settings.cache is None and job.answers_folder is None:
             await gather([store.put(key, value) for key, value in job.answers])
             store = self._recording = Recording(store)
-        self._feed = Feed(info=job.info, store=store, recorded=job.recorded)
-        own = {"out": None, "resume": False}
+        self._feed = FedSource(job.info)
+        own = job.request.model_copy(update={"out": None, "resume": False})
         session = await stack.enter_async_context(
-            open_session(self._feed, job.request.model_copy(update=own))
+            open_fed_session(self._feed, own, store, job.recorded)
         )
         if (budget := session.budget) is not None:
             budget.start_lease(self._wakeup.set)

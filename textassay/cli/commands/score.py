@@ -364,7 +364,7 @@ def load_adjustment(
     if folder is None:
         return None
     from textassay.estimation.calibration import load
-    from textassay.methods.method import ReadsProbabilities
+    from textassay.methods.method import traits_of
     from textassay.runtime.calls.adaptation import signature_of_method
 
     # loaded before the models are opened, so that a wrong folder costs nothing
@@ -377,8 +377,7 @@ def load_adjustment(
             raise ConfigurationError(
                 f"{folder} calibrates {known}, and the run judges {', '.join(judged)}"
             )
-        signatures = [method.signature]
-        signatures += method.signatures if isinstance(method, ReadsProbabilities) else ()
+        signatures = (method.signature, *traits_of(method).signatures)
         for name in judged:
             own = read.of(name)
             # each score is checked for itself: only the first answers show what a model refuses
@@ -407,13 +406,13 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
 
 
 async def _dry_run(session: Session, command: ScoreCommand, *, as_json: bool) -> None:
-    from textassay.methods.method import max_calls, probabilities_of
+    from textassay.methods.method import traits_of
 
     await _walk(session, command)
-    choice, by_samples = probabilities_of(session.method), None
+    choice, by_samples = traits_of(session.method).probabilities, None
     if choice is not None and choice.reads_logprobs is None:
         async with _open_command(command) as other:
-            instead = probabilities_of(other.method)
+            instead = traits_of(other.method).probabilities
             assert instead is not None  # it is the same method
             instead.refuse()
             await _walk(other, command)
@@ -425,7 +424,7 @@ async def _dry_run(session: Session, command: ScoreCommand, *, as_json: bool) ->
         costs=session.engine.progress.costs,
         waves=None if session.rounds is None else session.rounds.count,
         by_samples=by_samples,
-        most_calls=max_calls(session.method),
+        most_calls=traits_of(session.method).most_calls,
         as_json=as_json,
     )
 

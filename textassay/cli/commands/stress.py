@@ -103,7 +103,7 @@ async def resume_stress(command: ScoreCommand, *, as_json: bool) -> int:
 async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) -> int:
     """Run the tests, print the verdicts and return the exit status."""
     from textassay.cli.commands.score import print_estimate
-    from textassay.methods.method import max_calls
+    from textassay.methods.method import traits_of
     from textassay.stress.runner import StressRun
 
     most_calls: int | None = None
@@ -111,7 +111,7 @@ async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) ->
     @asynccontextmanager
     async def watching(stage: str, session: Session) -> AsyncIterator[None]:
         nonlocal most_calls
-        most_calls = max_calls(session.method)
+        most_calls = traits_of(session.method).most_calls
         if stage and command.progress != "none":
             say(f"{stage}: the originals once more")
         async with show_progress(

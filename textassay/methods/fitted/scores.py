@@ -32,7 +32,7 @@ from textassay.methods.fitted.evaluator import (
 )
 from textassay.methods.hd_eval import HDEvalOptions, NodeRatings
 from textassay.methods.judging import check_rubrics
-from textassay.methods.method import CheckedOptions, Models
+from textassay.methods.method import CheckedOptions, Models, Traits
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph, Node, each
@@ -217,6 +217,11 @@ class FittedMethod:
         self._verdicts.aggregator = aggregator.with_pool(pool)
         return examples.check().digest
 
+    @property
+    def traits(self) -> Traits:
+        """Needs the features that the evaluator was fitted on."""
+        return Traits(check_data=self.check_data)
+
     def check_data(self, info: DataInfo) -> None:
         """Refuse data that lack a feature altogether.
 
@@ -280,8 +285,6 @@ class LearnedTree:
     """
 
     name = "hd-eval-fitted"
-    shows_images = True
-    shows_source = True
     how: How = "fused"
     task = None  # it is the evaluator's, not to be chosen
 
@@ -331,6 +334,11 @@ class LearnedTree:
                 "learned for one judge may not suit another; fit again, or apply it anyway with "
                 "options={'allow_change': 'true'}"
             )
+
+    @property
+    def traits(self) -> Traits:
+        """The judge is shown the source, and reads no rubrics."""
+        return Traits(shows_source=True, check_data=self.check_data)
 
     def check_data(self, info: DataInfo) -> None:
         """Refuse rubrics, which are not read."""

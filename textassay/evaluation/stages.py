@@ -1,0 +1,238 @@
+"""The three stages of opening a run: models, plan, records. Each is checked before the next.
+
+1. `SessionModels`: the models by role, connected under one budget.
+2. `Plan`: the method with its tools, which accepts models and data.
+3. `Records`: the run folder, and the places of answers and batches. It comes last, so that a run
+   that is refused leaves no folder behind.
+
+What a stage opens is closed with the exit stack of the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from textassay.evaluation import opening
+from textassay.evaluation.manifest import check_same_run, open_folder, recorded_identity
+from textassay.evaluation.progress import add_costs
+from textassay.evaluation.request import RunRequest
+from textassay.evaluation.sources import CompletedScores
+from textassay.methods.by_name import build
+from textassay.methods.method import Method, traits_of
+from textassay.runtime.concurrency import in_thread
+from textassay.runtime.data.dataset import DataInfo
+from textassay.runtime.errors import CapabilityError
+from textassay.runtime.messages import Aspect, Example, Score
+from textassay.runtime.model import Model
+from textassay.runtime.stack import ConnectedModel, usage_ledger
+from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.kept_rows import keep_rows
+from textassay.runtime.storage.run_folder import RunFolder
+from textassay.tools.tool import Tool, prepare_tools
+
+if TYPE_CHECKING:
+    from textassay.runtime.backends.scripted import BatchRounds
+    from textassay.runtime.batches.batch import BatchBook
+
+
+@dataclass(frozen=True)
+class SessionModels:
+    """The models of a session, by role."""
+
+    opened: Mapping[str, Model]
+    """The models as they were connected or given."""
+    counted: Mapping[str, opening.SessionModel]
+    """The same models as the method asks them; their caches are added once there are records."""
+
+    @property
+    def connected(self) -> tuple[ConnectedModel, ...]:
+        """The connected models, each once: roles may share a model."""
+        found = {id(m): m for m in self.opened.values() if isinstance(m, ConnectedModel)}
+        return tuple(found.values())
+
+    @property
+    def batched(self) -> list[ConnectedModel]:
+        """The models that are asked through batches."""
+        return opening.models_in_batches(self.opened)
+
+    def add_caches(
+        self, records: Records, *, dry: bool, observe: Callable[[Model], Model] | None
+    ) -> None:
+        """Put the session's cache around each model, before anything is asked."""
+        earlier = records.earlier
+        for role, model in self.counted.items():
+            model.open(
+                records.answers,
+                dry=dry,
+                identity=recorded_identity(model, earlier.get(role, earlier.get(""))),
+                observe=observe,
+                book=records.book,
+                rounds=records.rounds,
+            )
+
+    def costs(self) -> dict[str, float | None]:
+        """Return what each model has cost in US dollars, by its name."""
+        each = {id(model): model for model in self.counted.values()}
+        return add_costs((model.name, usage_ledger(model).cost) for model in each.values())
+
+
+async def open_session_models(
+    request: RunRequest, given: Mapping[str, Model], stack: AsyncExitStack
+) -> SessionModels:
+    """Open the models of a request; `given` ones, which the caller has connected, replace names."""
+    opened = await opening.open_models({**request.models, **given}, request.settings, stack)
+    return SessionModels(
+        opened, {role: opening.SessionModel(model) for role, model in opened.items()}
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method that accepts the models and the data."""
+
+    method: Method
+    is_given: bool
+    """Whether the caller has built the method, which then asks models of its own."""
+    adjust: Callable[[Score], Score] | None = None
+    """Changes each score before it is journaled."""
+
+
+async def build_plan(
+    request: RunRequest,
+    models: SessionModels,
+    info: DataInfo,
+    stack: AsyncExitStack,
+    *,
+    method: Method | None = None,
+    tools: Sequence[str | Tool] | None = None,
+    adjusting: Callable[[Method], Callable[[Score], Score]] | None = None,
+    dry: bool = False,
+) -> Plan:
+    """Build the method of a request with its tools, or take the given `method`, and check it.
+
+    Raises:
+        ConfigurationError: Method, tools, models and data do not go together.
+    """
+    is_given, taken = method is not None, tuple[Tool, ...]()
+    roles = opening.UsedRoles(models.counted)
+    if method is None:
+        taken = opening.open_tools(request.method, tools or request.tools, roles, stack)
+        method = build(
+            request.method,
+            roles,
+            task=request.task,
+            aspects=request.aspects,
+            options=request.options,
+            tools=_dry_run_tools(taken) if dry else taken,
+        )
+    used = {role: models.opened[role] for role in roles.used}
+    if not is_given:
+        roles.warn_of_unused(method.name)
+        opening.check_submit_only(request.settings, used)
+    _check_data(method, used.values(), info)
+    adjust = None if adjusting is None else adjusting(method)
+    await prepare_tools(taken, load=not dry)
+    return Plan(method, is_given, adjust)
+
+
+def _dry_run_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    from textassay.tools.probability import LMProb
+    from textassay.tools.tool import DryRunTool
+
+    # the model that a tool was given is itself a stand-in, which counts what it is asked
+    return tuple(
+        tool if isinstance(tool, LMProb) and tool.connected is not None else DryRunTool(tool)
+        for tool in tools
+    )
+
+
+def _check_data(method: Method, models: Iterable[Model], info: DataInfo) -> None:
+    """Refuse data that the method cannot judge, and images that no judge would see."""
+    traits = traits_of(method)
+    takes_none = [f"the model {m.name}" for m in models if m.capabilities.images is False]
+    if not traits.shows_images:
+        takes_none.insert(0, f"the method {method.name}")
+    if info.images and takes_none:
+        raise CapabilityError(
+            f"{info.images:,} of {info.count:,} examples have images, and {takes_none[0]} takes"
+            " texts only; use another, or judge the texts alone: "
+            'fields={NAME: "meta"}'
+        )
+    traits.check_data(info)
+
+
+@dataclass(frozen=True)
+class Records:
+    """Where a session keeps scores, answers and batches, and what is there already."""
+
+    folder: RunFolder | None = None
+    answers: AnswerStore | None = None
+    earlier: Mapping[str, Any] = field(default_factory=dict)
+    """The models in the manifest of the run that is resumed, by role."""
+    completed: CompletedScores | None = None
+    """The scores that need no asking, if there are any."""
+    book: BatchBook | None = None
+    """The journal of batches, if a model is asked through them."""
+    rounds: BatchRounds | None = None
+    """Counts the rounds of batches in a dry run."""
+
+
+async def open_records(
+    request: RunRequest, models: SessionModels, plan: Plan, stack: AsyncExitStack, *, dry: bool
+) -> Records:
+    """Make the run folder, or open that of the run that is resumed; a dry run writes nothing.
+
+    Raises:
+        StorageError: The run folder or the cache cannot be opened.
+    """
+    if request.out is None or dry:
+        store = await opening.open_store(request.settings, None, stack, read_only=dry)
+        return Records(answers=store, rounds=_rounds_to_count(models, dry=dry))
+    folder = await open_folder(request.out, stack, resume=request.resume)
+    store = await opening.open_store(request.settings, folder.answers, stack)
+    # a method that was given asks models of its own, with a journal of their own
+    batched = () if plan.is_given else models.batched
+    return Records(
+        folder,
+        store,
+        earlier=folder.manifest.get("models", {}) if request.resume else {},
+        # read from the journal, not from the summary: a killed session writes no summary
+        completed=folder.tally if request.resume else None,
+        book=await opening.open_book(batched, folder.path, stack),
+    )
+
+
+def _rounds_to_count(models: SessionModels, *, dry: bool) -> BatchRounds | None:
+    if not dry or not models.batched:
+        return None
+    from textassay.runtime.backends.scripted import BatchRounds
+
+    return BatchRounds()
+
+
+async def bind(
+    folder: RunFolder,
+    manifest: dict[str, Any],
+    judged: Iterable[Example],
+    aspects: Iterable[Aspect],
+    *,
+    resume: bool,
+) -> None:
+    """Write what a new run does, or check that a resumed one does the same on the same data."""
+    if not resume:
+        folder.write_manifest(manifest)
+        # data from memory are gone with the process, and the scores alone say nothing of texts
+        if manifest["data"]["path"] is None and manifest["settings"]["keep_rows"]:
+            await in_thread(lambda: keep_rows(folder.path, judged))
+        return
+    check_same_run(folder.manifest, manifest)
+    labels = [aspect.label for aspect in aspects]
+    # scores of something else than the data are refused before anything is asked
+    await in_thread(
+        lambda: folder.check_pairs(
+            lambda: ((example.id, label) for example in judged for label in labels)
+        )
+    )
