@@ -80,7 +80,7 @@ def test_importing_is_quick_and_touches_nothing(tmp_path):
 
 PUBLIC = (
     "agents", "calibration", "cluster", "demo", "gates", "learning", "meta", "methods", "prompts",
-    "report", "runtime", "telemetry", "testing", "tools",
+    "report", "runtime", "telemetry", "testing", "tools", "exporting",
 )  # fmt: skip
 """Packages that export what others may use; whatever lies deeper may move."""
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
