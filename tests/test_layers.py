@@ -39,13 +39,14 @@ ALLOWED = {
     "cli": {
         "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation",
         "workers", "calibration", "checking", "fitting", "demo", "stress", "annotate", "report",
-        "listening", "telemetry",
+        "listening", "telemetry", "exporting",
     },
     "annotate": {"runtime", "meta", "agents", "listening"},
     "report": {
         "runtime", "tools", "learning", "meta", "methods", "calibration", "checking",
         "listening",
     },
+    "exporting": {"runtime", "evaluation", "estimation"},
     "testing": {"runtime"},
     "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},
     "pytest_plugin": {"runtime", "gates"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from textassay.estimation.run_comparison import lower_is_better
 from textassay.evaluation.run import Run
@@ -102,4 +102,4 @@ def script_of(rows: Iterable[Row]) -> str:
     template = (Path(__file__).parent / "promptfoo.js").read_text(encoding="utf-8")
     listed = ",\n".join(map(_json, rows))
     # the only place for them: the rest of the file is the same for every run
-    return cast("str", template.replace("/* entries */", listed, 1))
+    return template.replace("/* entries */", listed, 1)

@@ -114,8 +114,8 @@ def inspect_rows(texts: Iterable[JudgedText], labels: LabelSets) -> Iterator[Row
             (value,), (reason,), (about,) = values.values(), reasons.values(), details.values()
             yield {**place, "value": value, "explanation": reason, "metadata": about}
             continue
-        told = "\n".join(f"{name}: {reason}" for name, reason in reasons.items() if reason)
-        yield {**place, "value": values, "explanation": told or None, "metadata": details}
+        explanation = "\n".join(f"{name}: {reason}" for name, reason in reasons.items() if reason)
+        yield {**place, "value": values, "explanation": explanation or None, "metadata": details}
 
 
 def _reason(score: Score) -> str | None:

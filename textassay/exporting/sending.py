@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
@@ -102,7 +102,8 @@ async def _known_in_mlflow(client: HttpClient, trace: str) -> set[str]:
     """Return the ids of the scores of ours that a trace has."""
     found = json.loads(await _ask(client, "GET", trace, b""))
     assessments = found["trace"]["trace_info"].get("assessments") or ()
-    return {(one.get("metadata") or {}).get(IDENTITY) for one in assessments} - {None}
+    ids = ((one.get("metadata") or {}).get(IDENTITY) for one in assessments)
+    return {id_ for id_ in ids if id_ is not None}
 
 
 async def _send_all(rows: Iterable[Row], send: Callable[[Row], Awaitable[object]]) -> int:
@@ -124,12 +125,12 @@ async def _ask(client: HttpClient, method: str, path: str, body: bytes) -> bytes
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise StorageError(str(client.failed(error))) from error
     if not 200 <= answer.status < 300:
-        said = quote(answer.body, client.secrets)
-        raise StorageError(f"{client.base}{path} answered with status {answer.status}: {said}")
+        words = quote(answer.body, client.secrets)
+        raise StorageError(f"{client.base}{path} answered with status {answer.status}: {words}")
     return answer.body
 
 
-def _login(server: Server) -> tuple[Mapping[str, str], Sequence[str]]:
+def _login(server: Server) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the header that says who sends, and what must never be shown."""
     if server == "langfuse":
         missing = [name for name in LANGFUSE_KEYS if not os.environ.get(name)]
