@@ -138,9 +138,8 @@ def _correlate(
     found = {}
     for aspect, name in scored.items():
         ids = [id_ for id_ in examples if (id_, name) in values]
-        found[aspect] = spearman(
-            [values[id_, name] for id_ in ids], [examples[id_].human[aspect] for id_ in ids]
-        )
+        ratings = np.array([examples[id_].human[aspect] for id_ in ids], float)
+        found[aspect] = spearman([values[id_, name] for id_ in ids], ratings)
     return found
 
 
