@@ -23,7 +23,7 @@ from textassay.table import printable
 
 if TYPE_CHECKING:
     from textassay.checking.result import Check
-    from textassay.demo.judging import Judged
+    from textassay.demo.judging import DemoResult
 
 MODEL = "embedded"
 PAGE = "report.html"
@@ -119,7 +119,7 @@ def _not_installed() -> str:
     return f"To install it: {'; '.join(steps)}" if steps else ""
 
 
-async def _judge(folder: Path, style: Style) -> Judged:
+async def _judge(folder: Path, style: Style) -> DemoResult:
     """Run the second part."""
     from textassay.demo.judging import judge
     from textassay.runtime.api import connect
@@ -137,7 +137,7 @@ async def _judge(folder: Path, style: Style) -> Judged:
         raise Stopped from stop
 
 
-def _write_page(judged: Judged, page: Path) -> None:
+def _write_page(judged: DemoResult, page: Path) -> None:
     from textassay.report.page import write_report
 
     write_report(
@@ -146,7 +146,7 @@ def _write_page(judged: Judged, page: Path) -> None:
     )  # fmt: skip
 
 
-def _print_judged(judged: Judged, page: Path) -> None:
+def _print_judged(judged: DemoResult, page: Path) -> None:
     from textassay.demo.judging import ASPECTS, COUNTING, METHOD
     from textassay.runtime.backends.local.llamacpp import EMBEDDED_NAME
 
