@@ -30,8 +30,8 @@ COUNTING = {
     "rougeL": "ROUGE-L with a reference",
 }  # fmt: skip
 """Tools that look at the surface alone, which a judge must beat."""
-SHOWN = ("bridge-lead", "bridge-garbled")
-"""A faithful summary and one whose words are out of order, whose evidence is shown."""
+SHOWN = "bridge-garbled"
+"""The summary whose evidence is shown: its words are out of order."""
 ALTERATIONS = {
     "lead": "faithful", "short": "true, but too little", "wrong": "facts turned round",
     "shuffled": "sentences out of order", "drift": "about something else",
@@ -77,7 +77,7 @@ class DemoResult:
     """The judge first, then each of `COUNTING`."""
     alterations: Sequence[AlterationMean]
     """In the first of `ASPECTS`, best score first."""
-    evidence: Sequence[ShownText]
+    evidence: ShownText
     unscored: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ async def judge(folder: Path, model: Model, progress: OnProgress = None) -> Demo
             *(_compare(examples, values, tool) for tool in COUNTING),
         ],
         _average(examples, values),
-        [_show(examples[id_], scores[id_, ASPECTS[0]]) for id_ in SHOWN],
+        _show(examples[SHOWN], scores[SHOWN, ASPECTS[0]]),
         len(scores) - len(values),
     )
 
