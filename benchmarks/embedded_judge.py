@@ -5,9 +5,9 @@
 
 FOLDER holds `summeval/summeval.jsonl.gz` and `topical_chat/topical_chat.jsonl` (the environment
 variable TEXTASSAY_DATA names it, too). Scores come from the methods as users run them. Each cell is
-Pearson's r over all rows and Spearman's rho within a source, averaged over sources. Then: how the
-questions' answers correlate with each other, and what the model adds to trivial features and ROUGE
-where a ridge regression learns from people, split by source.
+Pearson's r over all rows and Spearman's rho within a source, averaged over sources. Then: what the
+model adds to trivial features and ROUGE where a ridge regression learns from people, split by
+source.
 """
 
 from __future__ import annotations
@@ -16,12 +16,8 @@ import argparse
 import asyncio
 import itertools
 import os
-import re
-import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from importlib.resources import files
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,19 +42,6 @@ TOOLS = ("length", "novelty", "coverage", "repetition", "readability")
 FOLDS = 5
 
 
-@contextmanager
-def whole_questions() -> Iterator[str]:
-    """Yield the path of a table that asks about the whole output in every aspect.
-
-    The model's own averages or sums the sentences' answers for some.
-    """
-    table = files("textassay") / "prompts" / "profiles" / "embedded" / "questions.toml"
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "questions.toml"
-        path.write_text(re.sub("(?m)^value = .*$", "", table.read_text(encoding="utf-8")))
-        yield str(path)
-
-
 async def judged(
     examples: Sequence[Example], task: str, aspects: Sequence[str], model: Model
 ) -> Columns:
@@ -80,10 +63,6 @@ async def judged(
     await add("gptscore", "gptscore", aspects[:1])
     await add("gptscore pmi", "gptscore", aspects[:1], pmi=True)
     await add("gptscore normalized pmi", "gptscore", aspects[:1], pmi="normalized")
-    with whole_questions() as questions:
-        await add("yes/no", "decomp-eval", aspects, subquestions=False, questions=questions)
-    await add("decomp-eval", "decomp-eval", aspects)
-    await add("rating", "g-eval", aspects)
     return columns
 
 
@@ -166,13 +145,6 @@ async def measure(name: str, path: Path, model: Model, limit: int | None) -> Non
     )
     for line in table(ours | counted, human, groups):
         print(line)
-    answers = np.stack([ours[f"yes/no {aspect}"] for aspect in aspects])
-    answered = np.isfinite(answers).all(axis=0)
-    together = np.corrcoef(np.log(answers[:, answered] / (1 - answers[:, answered])))
-    print(
-        "correlation of the answers' log-odds:",
-        {a: together[i].round(2).tolist() for i, a in enumerate(aspects)},
-    )
     ratings = np.array(
         [[example.human.get(aspect, np.nan) for aspect in aspects] for example in examples], float
     )

@@ -4,14 +4,13 @@
 
 `rag-reference`: the 196 pairs of answers of RAGChecker (Ru et al. 2024, arXiv 2408.08067) that two
 people compared for correctness and completeness, from -2 to 2, against measures of each answer: the
-difference of the two is correlated with the mean of the people, with intervals over pairs. (The
-embedded model's prompts show no reference.)
+difference of the two is correlated with the mean of the people, with intervals over pairs.
 `conversation-turn` and `conversation`: the turns and conversations of FED (Mehri and Eskenazi
 2020), on the aspects that its five raters rated under another name.
 `agent`: the 100 conversations of tau-bench's airline (Yao et al. 2024, arXiv 2406.12045), which
 succeeded or not, against what can be counted.
 
-Data: the folder named by `TEXTASSAY_DATA`. Judge: the embedded model, as this runs offline.
+Data: the folder named by `TEXTASSAY_DATA`. No judge: none that runs offline is good enough.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ DATA = Path(os.environ.get("TEXTASSAY_DATA", "../shared/data"))
 TOOLS = ("length", "rougeL", "rouge1", "chrf")
 ASPECTS = ("correctness", "completeness")
 FED = (
-    ("fed_turn", "conversation-turn", "response", "relevant"),
-    ("fed_dialog", "conversation", "consistency", "consistent"),
+    ("fed_turn", "conversation-turn", "relevant"),
+    ("fed_dialog", "conversation", "consistent"),
 )
 
 
@@ -93,18 +92,13 @@ async def rag(limit: int | None) -> None:
 
 async def conversations() -> None:
     """Measure what FED's raters judged, too."""
-    for name, task, aspect, human in FED:
+    for name, task, human in FED:
         data = DATA / name / f"{name}.jsonl"
-        async with textassay.connect("embedded") as model:
-            run = await textassay.evaluate(
-                data, method="g-eval", task=task, aspects=[aspect], model=model
-            )
         lengths = await textassay.evaluate(data, method="tools", tools=["length"])
-        for scores, score in ((run, aspect), (lengths, "length")):
-            table = agreement.agreement_table(
-                scores, data, aspect_map={score: human}, bootstrap=1000, raters=True
-            )
-            shown(f"{task}, {score}", human, table.rows[0].agreement)
+        table = agreement.agreement_table(
+            lengths, data, aspect_map={"length": human}, bootstrap=1000, raters=True
+        )
+        shown(f"{task}, length", human, table.rows[0].agreement)
         assert table.raters is not None
         ceiling = table.raters[0].agreement.ceiling
         print(f"{'one rater, the others':32}{human:14}spearman {ceiling and ceiling.spearman:.2f}")

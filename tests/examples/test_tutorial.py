@@ -11,11 +11,12 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-pytest.importorskip("llama_cpp", reason="the tutorial judges with the embedded model")
+from tests.embedded_model import needs_embedded
 
 ROOT = Path(__file__).parents[2]
 
 
+@needs_embedded
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.xdist_group("llamacpp")
 def test_the_tutorial_runs(tmp_path, monkeypatch):
@@ -31,7 +32,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch):
         if "text/html" in output.get("data", {})
     ]
     whole = "".join(shown)
-    for heading in ("72 scored", "agreement with people", "raters&#x27; scale", "graph g-eval"):
+    for heading in ("72 scored", "agreement with people", "raters&#x27; scale", "graph gptscore"):
         assert heading in whole
     assert "<script" not in whole
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]

@@ -41,11 +41,11 @@ PICTURES = (
 )  # fmt: skip
 
 
-def judged(folder: Path, model: str | Model, **options: object) -> Path:
+def judged(folder: Path, model: str | Model, method: str = "g-eval", **options: object) -> Path:
     """Judge the bundled summaries, and return the run."""
     run = folder / "runs" / "summaries"
     evaluate_sync(
-        data_file("summarization"), method="g-eval", task="summarization", aspects=list(ASPECTS),
+        data_file("summarization"), method=method, task="summarization", aspects=list(ASPECTS),
         model=model, out=run, options=options,
     )  # fmt: skip
     return run
@@ -199,7 +199,7 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         with browsing(work / "profile") as driver:
-            take(driver, folder, judged(work, "embedded"), work)
+            take(driver, folder, judged(work, "embedded", "gptscore"), work)
     for name in PICTURES:
         reduce(folder / name)
 

@@ -30,8 +30,8 @@ COUNTING = {
     "rougeL": "ROUGE-L with a reference",
 }  # fmt: skip
 """Tools that look at the surface alone, which a judge must beat."""
-SHOWN = ("bridge-lead", "bridge-garbled")
-"""A faithful summary and one whose words are out of order, whose evidence is shown."""
+SHOWN = "bridge-garbled"
+"""The summary whose evidence is shown: its words are out of order."""
 ALTERATIONS = {
     "lead": "faithful", "short": "true, but too little", "wrong": "facts turned round",
     "shuffled": "sentences out of order", "drift": "about something else",
@@ -41,7 +41,7 @@ ALTERATIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class MeasureAgreement:
     """How one way of scoring agrees with the ratings."""
 
     name: str
@@ -50,7 +50,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Alteration:
+class AlterationMean:
     """The mean score and rating of the texts that were altered in one way."""
 
     name: str
@@ -59,7 +59,7 @@ class Alteration:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ShownText:
     """One text with its score and the tokens that the model found least likely."""
 
     text: str
@@ -68,16 +68,16 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class DemoResult:
     """What came out of the second part."""
 
     run: Path
     texts: int
-    agreement: Sequence[Agreement]
+    agreement: Sequence[MeasureAgreement]
     """The judge first, then each of `COUNTING`."""
-    alterations: Sequence[Alteration]
+    alterations: Sequence[AlterationMean]
     """In the first of `ASPECTS`, best score first."""
-    evidence: Sequence[Evidence]
+    evidence: ShownText
     unscored: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Judged:
         return {**asdict(self), "run": str(self.run)}
 
 
-async def judge(folder: Path, model: Model, progress: OnProgress = None) -> Judged:
+async def judge(folder: Path, model: Model, progress: OnProgress = None) -> DemoResult:
     """Score the summaries, or go on in the folder of an earlier demo, and compare with the ratings.
 
     Args:
@@ -108,45 +108,36 @@ async def judge(folder: Path, model: Model, progress: OnProgress = None) -> Judg
     examples = {example.id: example for example in Examples(DATA)}
     scores = {(score.id, score.aspect): score for score in (*run.scores, *counts.scores)}
     values = {at: score.value for at, score in scores.items() if score.value is not None}
-    return Judged(
+    return DemoResult(
         place,
         len(examples),
         [
-            Agreement(METHOD, _correlate(examples, values, {aspect: aspect for aspect in ASPECTS})),
-            *(
-                Agreement(tool, {
-                    aspect: None if rho is None else abs(rho)
-                    for aspect, rho in _correlate(
-                        examples, values, dict.fromkeys(ASPECTS, tool)
-                    ).items()
-                })
-                for tool in COUNTING
-            ),
+            _compare(examples, values, METHOD),
+            *(_compare(examples, values, tool) for tool in COUNTING),
         ],
         _average(examples, values),
-        [_show(examples[id_], scores[id_, ASPECTS[0]]) for id_ in SHOWN],
+        _show(examples[SHOWN], scores[SHOWN, ASPECTS[0]]),
         len(scores) - len(values),
-    )  # fmt: skip
+    )
 
 
-def _correlate(
-    examples: Mapping[str, Example],
-    values: Mapping[tuple[str, str], float],
-    scored: Mapping[str, str],
-) -> dict[str, float | None]:
-    """Return Spearman's rho over all texts of each rated aspect with the score named for it."""
+def _compare(
+    examples: Mapping[str, Example], values: Mapping[tuple[str, str], float], name: str
+) -> MeasureAgreement:
+    """Return Spearman's rho of the judge or of a tool with the ratings, over all texts."""
     found = {}
-    for aspect, name in scored.items():
-        ids = [id_ for id_ in examples if (id_, name) in values]
-        found[aspect] = spearman(
-            [values[id_, name] for id_ in ids], [examples[id_].human[aspect] for id_ in ids]
-        )
-    return found
+    for aspect in ASPECTS:
+        scored = {id_: values.get((id_, aspect if name == METHOD else name)) for id_ in examples}
+        ids = [id_ for id_, value in scored.items() if value is not None]
+        ratings = np.array([examples[id_].human[aspect] for id_ in ids], float)
+        rho = spearman(np.array([scored[id_] for id_ in ids], float), ratings)
+        found[aspect] = rho if rho is None or name == METHOD else abs(rho)
+    return MeasureAgreement(name, found)
 
 
 def _average(
     examples: Mapping[str, Example], values: Mapping[tuple[str, str], float]
-) -> list[Alteration]:
+) -> list[AlterationMean]:
     """Return the mean of each alteration, the best score first."""
     aspect = ASPECTS[0]
     means = []
@@ -156,13 +147,14 @@ def _average(
             for id_, example in examples.items()
             if example.system == system and (id_, aspect) in values
         ]
-        score = np.mean([values[id_, aspect] for id_ in ids])
-        rating = np.mean([examples[id_].human[aspect] for id_ in ids])
-        means.append(Alteration(name, float(score), float(rating)))
+        if ids:
+            score = np.mean([values[id_, aspect] for id_ in ids])
+            rating = np.mean([examples[id_].human[aspect] for id_ in ids])
+            means.append(AlterationMean(name, float(score), float(rating)))
     return sorted(means, key=lambda one: -one.score)
 
 
-def _show(example: Example, score: Score) -> Evidence:
-    [piece] = score.evidence
-    tokens = [token["token"].strip() for token in piece["unlikeliest"]]
-    return Evidence(example.output, score.value, tokens)
+def _show(example: Example, score: Score) -> ShownText:
+    # a text without a score has no evidence
+    tokens = [token["token"].strip() for piece in score.evidence for token in piece["unlikeliest"]]
+    return ShownText(example.output, score.value, tokens)

@@ -276,7 +276,7 @@ def simplify(text: str) -> str:
 
     Lower case, ASCII quotes and dashes, Penn Treebank tokens joined, single spaces; line breaks
     stay. Benchmarks hold lower-cased, tokenized outputs beside sources that are neither, and such a
-    model sees two spellings of a word as two words. The embedded model was trained on text that
+    model sees two spellings of a word as two words. A model may have been trained on text that
     went through here.
     """
     plain = text.translate(_TYPOGRAPHY).lower()

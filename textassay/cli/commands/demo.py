@@ -19,14 +19,16 @@ from textassay.cli.console import Style, results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped, run_async
 from textassay.cli.flags import PROGRESS, AsJson, Given, option
 from textassay.runtime.errors import TextassayError
+from textassay.runtime.storage.files import storage_errors
 from textassay.table import printable
 
 if TYPE_CHECKING:
     from textassay.checking.result import Check
-    from textassay.demo.judging import Judged
+    from textassay.demo.judging import DemoResult
 
 MODEL = "embedded"
-PAGE = "report.html"
+CHECK_PAGE, PAGE = "check.html", "report.html"
+VERDICTS = {"yes": "yes", "corrected": "yes*", "no": "not yet", "unknown": "unknown"}
 
 
 @command("demo", panel=SCORING, asks_models=True)
@@ -59,14 +61,18 @@ def demo(
         textassay demo --only check
         textassay demo -o demo
     """
-    checked = None if only == "judge" else _check(as_json=as_json)
     missing = "" if only == "check" else _not_installed()
     if missing and only == "judge":
         say(missing)
         return 2
-    judged = None
+    folder = out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-"))
+    checked = judged = None
+    if only != "judge":
+        checked = _check()
+        _write_check(checked, folder / CHECK_PAGE)
+        if not as_json:
+            _print_check(checked, folder / CHECK_PAGE)
     if only != "check" and not missing:
-        folder = out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-"))
         judged = run_async(_judge(folder, given.get("progress") or "auto"))
         page = folder / PAGE
         _write_page(judged, page)
@@ -83,21 +89,38 @@ def demo(
     return UNSCORED if judged is not None and judged.unscored else 0
 
 
-def _check(*, as_json: bool) -> Check:
-    """Check recorded judges by three experts' ratings, and print it; asks no model."""
-    from textassay.cli.commands.check import print_check
+def _check() -> Check:
+    """Check recorded judges by three experts' ratings; asks no model."""
     from textassay.demo.figures import check_figures
 
-    found = check_figures()
-    if not as_json:
-        results().print(
-            "Can you trust an LLM judge? Five judges rated the consistency of 1,600 summaries;"
-            " three experts did, too\n(SummEval; figures by id, no texts; ROUGE-L and the number"
-            " of words stand beside the judges).\n"
-        )
-        print_check(found)
-        results().print("\nYour own table: textassay check FILE\n", markup=False)
-    return found
+    return check_figures()
+
+
+def _print_check(found: Check, page: Path) -> None:
+    """Print the verdict on the best judge, and one line for each."""
+    from textassay.checking.result import main_figure
+    from textassay.checking.verdicts import USES
+
+    say_line = _printer()
+    say_line(
+        "Can you trust an LLM judge? Five judges rated the consistency of 1,600 summaries; three"
+        " experts did, too (SummEval; ROUGE-L and the number of words stand beside the judges)."
+    )
+    headline, what, *_ = found.sentences()
+    say_line(f"\n{headline}\n{what}\n")
+    say_line(
+        f"{'judge':<13}{'r with the experts':>18}   for systems  for means  as a gate  for texts"
+    )
+    for row in found.rows:
+        answers = (VERDICTS[row.uses[use].answer] for use in USES)
+        figure = _number(main_figure(row)[1].value)
+        say_line(f"{row.pair.judge:<13}{figure:>18}   " + "".join(
+            f"{answer:<{width}}" for answer, width in zip(answers, (13, 11, 11, 9), strict=True)
+        ).rstrip())  # fmt: skip
+    say_line("(yes*: after a correction by people's ratings of some texts)")
+    say_line("\nThe reason for each verdict is on this page; open it in a browser:")
+    _print_path(page)
+    say_line("Your own table, with a judge's and people's columns: textassay check FILE\n")
 
 
 def _not_installed() -> str:
@@ -119,7 +142,7 @@ def _not_installed() -> str:
     return f"To install it: {'; '.join(steps)}" if steps else ""
 
 
-async def _judge(folder: Path, style: Style) -> Judged:
+async def _judge(folder: Path, style: Style) -> DemoResult:
     """Run the second part."""
     from textassay.demo.judging import judge
     from textassay.runtime.api import connect
@@ -137,7 +160,15 @@ async def _judge(folder: Path, style: Style) -> Judged:
         raise Stopped from stop
 
 
-def _write_page(judged: Judged, page: Path) -> None:
+def _write_check(found: Check, page: Path) -> None:
+    from textassay.report.check import write_check
+
+    with storage_errors(f"{page.parent} cannot be written to"):
+        page.parent.mkdir(parents=True, exist_ok=True)
+    write_check(found, page, title="Five judges of 1,600 summaries, beside three experts")
+
+
+def _write_page(judged: DemoResult, page: Path) -> None:
     from textassay.report.page import write_report
 
     write_report(
@@ -146,7 +177,7 @@ def _write_page(judged: Judged, page: Path) -> None:
     )  # fmt: skip
 
 
-def _print_judged(judged: Judged, page: Path) -> None:
+def _print_judged(judged: DemoResult, page: Path) -> None:
     from textassay.demo.judging import ASPECTS, COUNTING, METHOD
     from textassay.runtime.backends.local.llamacpp import EMBEDDED_NAME
 
@@ -159,10 +190,10 @@ def _print_judged(judged: Judged, page: Path) -> None:
     say_line(f"\n{'summaries (6 each)':<26}{'score':>8}{'our rating of coherence':>27}")
     for row in judged.alterations:
         say_line(f"{row.name:<26}{row.score:>8.2f}{row.rating:>27.1f}")
-    for shown in judged.evidence:
-        if shown.score is not None:
-            say_line(f'\n{shown.score:.2f}: "{shown.text}"')
-            say_line(f"  least likely: {', '.join(shown.unlikeliest)}")
+    shown = judged.evidence
+    if shown.score is not None:
+        say_line(f'\nEvidence, such as that of {shown.score:.2f} for "{shown.text}"')
+        say_line(f"  least likely words: {', '.join(shown.unlikeliest)}")
     say_line(
         "\nAgreement with our ratings (Spearman's rho; no people were asked), beside counting:"
     )
@@ -183,7 +214,7 @@ def _print_judged(judged: Judged, page: Path) -> None:
         soft_wrap=True, markup=False, highlight=False,
     )  # fmt: skip
     say_line("Every score with its text and evidence is on this page; open it in a browser:")
-    results().print(f"  {printable(str(page.absolute()))}", soft_wrap=True, markup=False)
+    _print_path(page)
     if judged.unscored:
         say(f"unscored: {judged.unscored}; {judged.run}/scores.jsonl gives the reasons")
 
@@ -192,6 +223,12 @@ def _printer() -> Any:
     """Return a function that prints a line as it is, folded at the width of the terminal."""
     console = results()
     return lambda line: console.print(printable(line), markup=False, highlight=False)
+
+
+def _print_path(page: Path) -> None:
+    # not folded, so that it can be copied
+    text = f"  {printable(str(page.absolute()))}"
+    results().print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 def _number(value: float | None) -> str:
