@@ -25,7 +25,7 @@ from textassay.lazy import lazy_pattern
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = {
     "Aspect", "AspectTree", "Example", "Graph", "Score", "check", "cluster", "connect", "evaluate",
-    "evaluate_sync", "learning", "meta", "methods", "stream", "tools",
+    "evaluate_sync", "learning", "agreement", "methods", "stream", "tools",
 }  # fmt: skip
 HEAVY = (
     "litellm", "aiohttp", "pydantic", "numpy", "scipy", "sklearn", "lightgbm", "pandas", "typer",
@@ -79,8 +79,8 @@ def test_importing_is_quick_and_touches_nothing(tmp_path):
 
 
 PUBLIC = (
-    "agents", "calibration", "cluster", "demo", "gates", "learning", "meta", "methods", "prompts",
-    "report", "runtime", "telemetry", "testing", "tools",
+    "agents", "estimation", "cluster", "demo", "gates", "learning", "agreement", "methods",
+    "prompts", "report", "runtime", "telemetry", "testing", "tools",
 )  # fmt: skip
 """Packages that export what others may use; whatever lies deeper may move."""
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
