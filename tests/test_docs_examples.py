@@ -64,7 +64,7 @@ def test_the_first_commands_print_what_the_readme_shows(tmp_path: Path) -> None:
     shown = [line for line in readme_blocks("text")[0].splitlines() if line != "..."]
     places = [printed.index(line) for line in shown]
     assert places[0] == 0
-    assert [printed[place] for place in sorted(places)] == [line for line in shown]
+    assert [printed[place] for place in sorted(places)] == shown
 
 
 def test_the_first_command_is_among_the_first_hundred_words() -> None:
@@ -127,11 +127,12 @@ def test_the_commands_of_the_readme_score_compare_and_show(tmp_path, monkeypatch
     """On the data of the page, with a server on this machine in place of the provider."""
     monkeypatch.chdir(tmp_path)
     row = json.loads(readme_blocks("json")[0])
-    texts = [{**row, "id": f"a{at}", "group": f"doc-{at}", "output": f"Text {at}."} for at in range(6)]
+    texts = [{**row, "id": f"a{at}", "group": f"doc-{at}"} for at in range(6)]
     write_lines(tmp_path / "data.jsonl", texts)
     with served(reply=lambda body, draw: "Rating: 2") as judge:
         for line in readme_blocks("console")[1].splitlines():
-            words = shlex.split(line.removeprefix("$ ").replace("openai/gpt-4.1-mini", "direct/judge"))
+            command = line.removeprefix("$ ").replace("openai/gpt-4.1-mini", "direct/judge")
+            words = shlex.split(command)
             asks = ["--api-base", judge.url] if words[1] == "score" else []
             textassay(*words[1:], *asks).ok()
     assert "<html" in (tmp_path / "report.html").read_text(encoding="utf-8")

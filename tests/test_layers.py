@@ -14,41 +14,41 @@ ALLOWED = {
     "prompts": set(),
     "tools": {"runtime"},
     "learning": {"runtime"},
-    "meta": {"runtime"},
-    "agents": {"runtime", "prompts", "tools", "learning", "meta"},
-    "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
+    "agreement": {"runtime"},
+    "agents": {"runtime", "prompts", "tools", "learning", "agreement"},
+    "methods": {"runtime", "prompts", "tools", "learning", "agreement", "agents"},
     "evaluation": {
-        "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "calibration",
+        "runtime", "prompts", "tools", "learning", "agreement", "agents", "methods", "estimation",
         "report",
     },
     "workers": {"runtime", "evaluation"},
     "evaluation/api.py": {
         "runtime", "agents", "methods", "tools", "evaluation", "workers",
     },
-    "calibration": {"runtime", "learning", "meta"},
-    "checking": {"runtime", "learning", "meta", "calibration"},
-    "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
+    "estimation": {"runtime", "learning", "agreement"},
+    "checking": {"runtime", "learning", "agreement", "estimation"},
+    "fitting": {"runtime", "prompts", "learning", "agreement", "agents", "methods", "evaluation"},
     "demo": {
-        "runtime", "tools", "learning", "meta", "methods", "evaluation", "calibration", "fitting",
-        "checking",
+        "runtime", "tools", "learning", "agreement", "methods", "evaluation", "estimation",
+        "fitting", "checking",
     },
     "stress": {
-        "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation",
-        "calibration",
+        "runtime", "prompts", "tools", "learning", "agreement", "agents", "methods", "evaluation",
+        "estimation",
     },
     "cli": {
-        "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation",
-        "workers", "calibration", "checking", "fitting", "demo", "stress", "annotate", "report",
+        "runtime", "prompts", "tools", "learning", "agreement", "agents", "methods", "evaluation",
+        "workers", "estimation", "checking", "fitting", "demo", "stress", "annotate", "report",
         "listening", "telemetry", "exporting",
     },
-    "annotate": {"runtime", "meta", "agents", "listening"},
+    "annotate": {"runtime", "agreement", "agents", "listening"},
     "report": {
-        "runtime", "tools", "learning", "meta", "methods", "calibration", "checking",
+        "runtime", "tools", "learning", "agreement", "methods", "estimation", "checking",
         "listening",
     },
     "exporting": {"runtime", "evaluation", "estimation"},
     "testing": {"runtime"},
-    "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},
+    "gates": {"runtime", "learning", "agreement", "evaluation", "estimation"},
     "pytest_plugin": {"runtime", "gates"},
     "lazy": set(),
     "listening": {"runtime"},
@@ -66,7 +66,7 @@ ONLY_THERE = {
 }
 ALLOWED_ANYWHERE = {"lazy", "table", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
-ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "connected", "api")
+ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "stack", "api")
 CONTRACT = {
     "agent_types", "chat_formats", "concurrency", "conversation", "errors", "images", "labels",
     "messages", "model", "parameters", "questions", "rubric", "settings",
@@ -194,8 +194,8 @@ def test_the_wrappers_around_a_model_are_put_together_in_one_place() -> None:
         for path in MODULES
         for name in called_in(path) & wrappers
     }
-    assert {name for place, name in made if place == "runtime/connected.py"} == wrappers
-    assert {place for place, _ in made} == {"runtime/connected.py"}
+    assert {name for place, name in made if place == "runtime/stack.py"} == wrappers
+    assert {place for place, _ in made} == {"runtime/stack.py"}
 
 
 def test_the_models_of_a_run_are_opened_in_one_place() -> None:

@@ -24,8 +24,8 @@ from textassay.lazy import lazy_pattern
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = {
-    "Aspect", "AspectTree", "Example", "Graph", "Score", "check", "connect", "evaluate",
-    "evaluate_sync", "learning", "meta", "methods", "stream", "tools",
+    "Aspect", "AspectTree", "Example", "Graph", "Score", "agreement", "check", "connect",
+    "estimation", "evaluate", "evaluate_sync", "learning", "methods", "stream", "tools",
 }  # fmt: skip
 HEAVY = (
     "litellm", "aiohttp", "pydantic", "numpy", "scipy", "sklearn", "lightgbm", "pandas", "typer",

@@ -43,7 +43,7 @@ REMEDY = {
 }
 KEPT = {
     # A prompt of a probe and a key of the cache: a change would miss answers that were paid for.
-    "textassay/runtime/backends/doctor.py": {"colours"},
+    "textassay/cli/commands/doctor.py": {"colours"},
     "textassay/runtime/backends/local/llamacpp.py": {"quantisation"},
     "textassay/runtime/backends/local/llamacpp_library.py": {"quantisation"},
     # Data of an example: what a customer wrote.

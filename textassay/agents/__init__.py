@@ -76,17 +76,17 @@ _HOME = {
     for module, names in {
         "aggregation": "Average from_samples from_text",
         "ask": "Ask Parsed",
-        "fusion": "Assistant LLMFuser Planner RefusedPlan ToolAverage",
-        "investigator": "CitationCheck Finding Inquiry Investigator Verdict",
+        "fusion": "AssistantDescription LLMFuser Planner RefusedPlan ToolAverage",
+        "investigator": "CitationCheck FinalVerdict Finding Inquiry Investigator",
         "likelihood": "LikelihoodReader LikelihoodScorer PassageWriter",
-        "lookup": "Material lay_out",
+        "lookup": "SectionIndex lay_out",
         "planning": "Decomposer Decomposition RelatedAspect RelatedAspects Steps StepsWriter"
         " WrittenSteps grow",
-        "prompt_template": "Profile Prompt PromptTemplate Task chat fenced material",
+        "prompt_template": "Profile Prompt PromptTemplate Task chat fence_texts material",
         "questions": "Answerer AnswersAtOnce AnswersInOrder QuestionSet SentenceQuestions"
         " YesNoAggregator",
         "reading.ratings": "NoRating Rating parse_rating",
-        "scorer": "IndividualScorer JointScorer LabelScorer Ratings Scorer",
+        "scorer": "IndividualScorer JointScorer JointScores LabelScorer Scorer",
     }.items()
     for name in names.split()
 }

@@ -118,8 +118,8 @@ WeightOption = Annotated[
     str,
     option(
         "sources|texts",
-        "What counts the same in a mean: sources, however many texts each has, or texts. "
-        "Intervals are over sources either way.",
+        "Weight every source equally, or every text. "
+        "Intervals always treat the source as the unit.",
     ),
 ]
 LabelScales = Annotated[
@@ -358,7 +358,7 @@ WORKERS = GroupColumn(
         int | None,
         option(
             "N",
-            "Judge in N processes of this machine, which keep to the limits together.",
+            "Use N processes on this machine; they share the limits.",
             panel="Scale",
         ),
     ],
@@ -770,6 +770,6 @@ def read_allow_change(items: Iterable[str] | None) -> bool:
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse a confidence that is none."""
+    """Check that the confidence is between 0 and 1."""
     if not 0 < confidence < 1:
         raise ConfigurationError(f"--confidence must be between 0 and 1, not {confidence!r}")

@@ -99,10 +99,9 @@ class DataRequest(DescribedMessage, defer_build=True):
     """Column of the data and the field that it stands for, such as text=output or
     coh=human.coherence; may repeat."""
     missing: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag(DATA, "MARK")] = ()
-    """Cell that is a missing value, such as N/A or -, in any case; may repeat."""
+    """Treat this cell text (such as N/A) as missing, ignoring case; may repeat."""
     strict_columns: Annotated[bool, Flag(DATA)] = False
-    """Refuse data with a column that no judge is shown and that the field map does not send to
-    meta."""
+    """Refuse data with a column that no judge sees, unless the field map sends it to meta."""
     unit: Annotated[Unit | None, Flag(DATA)] = None
     """Part of a conversation that is judged, with its history."""
     out: Annotated[Path | None, BeforeValidator(_folder), Flag(metavar="DIR", short="-o")] = None

@@ -246,7 +246,7 @@ class Settings(EndpointSettings):
     """Maximum tokens per minute, prompt and answer together."""
     effort: Annotated[Effort | None, Flag(JUDGING, "LEVEL")] = None
     """How much the model thinks before it answers: none, minimal, low, medium, high, xhigh or max.
-    By default what the provider does."""
+    The default is the provider's."""
     thinking_tokens: int | None = Field(default=None, ge=0)
     """Maximum tokens of a thought, for models that take a number instead of `effort`."""
     extra: Annotated[dict[str, Any], Flag(SERVER, "KEY=JSON")] = {}
@@ -254,7 +254,7 @@ class Settings(EndpointSettings):
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature of the model of one role."""
     top_p: float | None = Field(default=None, gt=0, le=1)
-    """Nucleus sampling: the share of the likeliest tokens that is sampled from."""
+    """Nucleus sampling: total probability of the likeliest tokens to sample from."""
     seed: int | None = None
     """Seed of the sampling of the model of one role."""
     keep_thoughts: bool = True
@@ -265,21 +265,20 @@ class Settings(EndpointSettings):
     attempts: int = Field(default=6, ge=1)
     """Maximum attempts per call."""
     timeout: Positive | None = None
-    """Time limit of one attempt in seconds, queueing excluded; by default 120, and 600 for answers
-    with a thought before them."""
+    """Time limit of one attempt in seconds, queueing excluded; by default 120, and 600 for models
+    that think."""
     total_timeout: Positive = 1800.0
     """Time limit of one call in seconds, all attempts and waits included."""
     outage_wait: NotNegative = 300.0
-    """Seconds to wait, with growing pauses, for a server that has answered before and then fails
-    every call, before the run stops, resumable; 0 to stop at once."""
+    """Seconds to wait, with growing pauses, for a server that fails every call after it has
+    answered; then the run stops and can be resumed. 0 stops at once."""
     failure_limit: int = Field(default=20, ge=1)
-    """Failed calls in a row, without any answer in between, after which the run stops,
-    resumable."""
+    """Failed calls in a row after which the run stops; it can be resumed."""
     max_answer_bytes: int = Field(default=32 * 2**20, ge=1024)
-    """Longest answer of a server that is read, in bytes, as sent and unpacked; a longer one is a
-    malformed answer."""
+    """Maximum size of a server's answer in bytes, as sent and unpacked; a longer answer is
+    malformed."""
     max_cost: Annotated[Positive | None, Flag(LIMITS, "USD")] = None
-    """Stop the run, which can be resumed, before it costs more than this many US dollars."""
+    """Stop before the run costs more than this (USD); it can be resumed."""
     price: Annotated[
         Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=2, max_length=3)]
         | None,
@@ -296,7 +295,7 @@ class Settings(EndpointSettings):
     """Ask through the provider's batch API: half the price, answers within 24 hours. Needs a run
     folder."""
     submit_only: Annotated[bool, Flag(BATCHES)] = False
-    """Stop, resumable, once everything that can be asked now is submitted."""
+    """Submit every batch that is ready, then stop; resume the run later."""
     batch_wait: Positive = 2.0
     """Seconds without a further request after which a batch is submitted."""
     batch_poll: Positive = 60.0

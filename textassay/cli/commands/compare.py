@@ -280,7 +280,7 @@ def alt_test(
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED],
 ) -> None:
-    """Test whether the judge can replace a human rater, and whether a constant would, too.
+    """Test whether the judge could replace a human rater (and whether a constant score could).
 
     Examples:
         textassay alt-test runs/first rated.jsonl
