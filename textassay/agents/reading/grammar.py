@@ -247,7 +247,7 @@ _GOES_ON = (
     r"(?:because|as|since|due|given|but|which|while|although|though|based|considering|indicating"
     r"|reflecting|meaning|showing|suggesting|where|so|however|overall|here|and|with|mainly|primarily"
     r"|(?:from|for)\sme|in\smy\s(?:opinion|view)|rather\sthan|instead\sof|is\smy"
-    r"|is\s(?:appropriate|warranted|justified|fair|fitting|deserved|suitable|reasonable))"
+    r"|(?:is|seems|feels|looks|appears|sounds|would\sbe)\s(?:most\s|entirely\s|about\s)?(?:appropriate|right|apt|warranted|justified|fair|fitting|deserved|suitable|reasonable))"
 )
 # Score: 4 Explanation: It reads well.
 _EXPLANATION = (

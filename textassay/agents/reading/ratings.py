@@ -123,6 +123,7 @@ def _parse(
         if isinstance(named, NoRating):
             return named
         plain = named
+    plain = _KEY.sub(r" \1 ", plain)
     plain, in_words = without_scales(without_other_aspects(plain, own), scale, own)
     stated = [field for field in fields if field.statement is not None]
     prose = list(statements_in(plain, form, own, scale[0]))
@@ -278,9 +279,16 @@ def _json_fields(
 
 def _leads_up(before: str, own: str) -> bool:
     """Return whether words before an object say that it is the rating: `My verdict is {...}`."""
+    if _ANNOUNCED.search(before[-WINDOW:]) and not _SHOWN.search(before):
+        return True
     return any(statements_in(f"{before[-WINDOW:]} 1", "number", own, 1.0))
 
 
+# Here is the JSON:
+_ANNOUNCED = lazy_pattern(r"(?i)\b(?:here(?:['’]s|\sis)|json)\b[^.\"“]{0,60}:\s*\Z")
+_SHOWN = lazy_pattern(r"(?i)\b(?:example|schema|format|template|form|text|summary)\b")
+# "score": 4 outside of an object
+_KEY = lazy_pattern(r"\"(\w{1,30})\"(?=\s?:)")
 _SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category"})
 
 
@@ -297,13 +305,18 @@ def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonO
     named = re.compile(rf"(?:(?:final|overall|my|the|total) )*(?:{NOUN}|{own or NOUN}(?: {NOUN})?)")
     for key, value in [*held.items(), *held.contradicted.items()]:
         name = normalize_key(_CAMEL.sub("_", key)).replace("_", " ")
-        if not named.fullmatch(name):
+        if not named.fullmatch(name) and name not in _WRAPPERS:
             continue
         inside = _fields_inside(value, own) if isinstance(value, JsonObject) else []
         if inside:
             yield from inside
+        elif name in _WRAPPERS:
+            continue
         elif not isinstance(value, str) or not _IN_WORDS.fullmatch(name) or _is_short(value):
             yield key, value, held
+
+
+_WRAPPERS = frozenset({"response", "output", "data", "json"})
 
 
 def _fields_inside(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
@@ -437,6 +450,11 @@ _SCALES = (
         r"|(?:rated|graded|scored?|rating)\s(?:from|between))\b"
         r"(?:\s?(?:is|of|from|goes|runs|ranging|between|was|used|[:(=]))*"
         rf"\s?(?P<numbers>{_RANGE})",
+    ),
+    # rated on 0-100
+    (
+        ("on",),
+        rf"(?:rated?|scored?|graded?|marked|ratings?\sare)\son\s(?:an?\s)?(?P<numbers>{_RANGE})",
     ),
     # on a 1-5 scale, on a 10-point scale
     (
