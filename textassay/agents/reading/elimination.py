@@ -116,9 +116,11 @@ def _place_of(plain: str, match: re.Match[str], form: RatingForm, own: str) -> _
         return "unplaced" if _is_of_all(plain, concludes[0], own) else "conclusion"
     if _BY_OTHERS.search(lead) or _COMMAND.match(lead):
         return "explained"
+    if _is_own_label(lead, own):
+        return "judged"
     if _names_another(plain[at:begin], lead, own):
         return "explained"
-    if _is_judged(lead, own) or _is_earned(lead, own) or _is_own_label(lead, own):
+    if _is_judged(lead, own) or _is_earned(lead, own):
         return "judged"
     if stop > end and opened.strip() in ("(", "[") and after.ends and _is_short(lead, own):
         return "judged"
@@ -130,7 +132,7 @@ def _place_of(plain: str, match: re.Match[str], form: RatingForm, own: str) -> _
 _COMMAND = lazy_pattern(r"\W*(?:please\s)?(?:give|rate|score|assign|output|answer\s)\b")
 # what is judged beside the asked aspect: coherence, clarity, readiness, style
 _QUALITY = lazy_pattern(
-    r"\b(?!sentence|quality|evidence|audience|reference|difference|instance)(?:\w{2,}(?:[iu]ty|ence"
+    r"(?:\A\W*|\b(?:for|on|of|its|the|my|rate|give|grade|score|so)\s)(?!balance|sentence|quality|evidence|audience|reference|difference|instance)(?P<name>\w{2,}(?:[iu]ty|ence"
     r"|ness|ance|cy|ture)|style|grammar|spelling|tone|flow|depth|length|vocabulary|layout|content)\b"
 )
 _NAME = lazy_pattern(r"(?<=[a-z,’'] )[A-Z][a-z]+")
@@ -141,7 +143,9 @@ def _names_another(said: str, lead: str, own: str) -> bool:
     if any(own[:4] != name[0].lower()[:4] for name in _NAME.finditer(said)):
         return True
     begun = max((match.start() for match in _FIRST_PERSON.finditer(lead)), default=0)
-    names = [match[0] for match in _QUALITY.finditer(lead, begun)]
+    if len(lead.split()) <= 2 * MIN_LONG:
+        begun = 0
+    names = [match["name"] for match in _QUALITY.finditer(lead, begun)]
     return bool(names) and not (own and own in lead) and all(n[:4] != own[:4] for n in names)
 
 
