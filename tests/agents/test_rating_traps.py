@@ -4,11 +4,8 @@ be, and something that says what else it is."""
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.work import grows_linearly
-from textassay.agents.reading.ratings import NoRating, Rating, parse_rating
+from textassay.agents.reading.ratings import Rating, parse_rating
 
 FIVE = (1.0, 5.0)
 

@@ -262,7 +262,7 @@ def test_any_text_gives_a_rating_on_the_scale_or_a_reason(text, scale, form, asp
         assert found.message
 
 
-WORDS = re.compile(r"(?i)zero|one|two|three|four|five|six|seven|eight|nine|ten|\d")
+WORDS = re.compile(r"(?i)zero|one|two|three|four|five|six|seven|eight|nine|ten|[★⭐🌟]|\d")
 
 
 @given(text=texts, scale=scales)

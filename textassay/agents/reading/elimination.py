@@ -73,9 +73,13 @@ def _placed(
 
 
 _SENTENCE_START = lazy_pattern(r"[.!?;。…][\"”’)\]]{0,2}\s+|\n")
-_CLAUSE_START = lazy_pattern(r"[,;:：(\[—–→⇒]|\s-{1,2}\s|\b(?:but|yet|and|so|which|because|since)\b")
+_CLAUSE_START = lazy_pattern(
+    r"[,;:：(\[—–→⇒]|\s-{1,2}\s|\b(?:but|yet|and|so|which|because|since)\b"
+)
 # several values, one of which is the rating: 3 or 4, 3/4, between 3 and 4
-_SEVERAL = lazy_pattern(r"(?i)\s{0,2}(?:[-–—~/+*×:;|\\<>=]|\b(?:or|to|and|vs?)\b)\s{0,2}(?:an?\s)?[\d$]")
+_SEVERAL = lazy_pattern(
+    r"(?i)\s{0,2}(?:[-–—~/+*×:;|\\<>=]|\b(?:or|to|and|vs?)\b)\s{0,2}(?:an?\s)?[\d$]"
+)
 _SEVERAL_BEFORE = lazy_pattern(
     r"(?i)(?:\d|ten|nine|eight|seven|six|five|four|three|two|one)\s{0,2}(?:[-–~/+*×:;|\\<>=,→⇒]{1,2}|\b(?:or|to|and|vs?\.?)\b)"
     r"\s{0,2}(?:an?\s)?\Z"
@@ -158,15 +162,16 @@ def _is_of_all(plain: str, label: str, own: str) -> bool:
 
 _ARTICLE = r"(?:(?:an?|my|it['’]?s|it|is|we|i['’]?(?:d|ll|m)?|say|at|give|rate|score|rating|of|solid|the\s(?:[\w-]{3,15}\s)?(?=score|rating))\s?){0,5}"
 _THEREFORE = (
-    r"(?:so|therefore|thus|hence|finally|ultimately|in\s(?:short|sum|the\send|conclusion|total)"
+    r"(?:so|therefore|thus|hence|accordingly|consequently|as\sa\sresult|finally|ultimately|in\s(?:short|sum|the\send|conclusion|total)"
     r"|all\sin\sall|on\sbalance)"
 )
 _CONCLUDES = lazy_pattern(
     rf"(?:(?:\A|[\s(>*-]){_THEREFORE}[\s,:=–—-]*"
     r"|\b(?:let['’]?s\s(?:say|call\sit|go\swith)|call(?:ing)?\sit|settl(?:e|ed|ing)\s(?:on|at|for)"
-    r"|chang(?:e|ed|ing)\s(?:it|this|that|my\s\w+|the\s\w+)\sto|which\smakes\s(?:it|this|that)"
-    r"|(?:this|that)\smakes\s(?:it|this))\s"
-    rf"|\A\W*(?:(?:my|the|our)\s)?(?:overall|total|final(?:\s{NOUN})?|verdict|output|bottom\sline|tl;?dr|conclusion"
+    r"|chang(?:e|ed|ing)\s(?:it|this|that|my\s\w+|the\s\w+)\sto|(?:this|that|which)\s\w+s\s(?:it|this|that)(?:\s(?:at|to|as|in))?"
+    # not a 2 but a 3
+    r"|not\s(?:an?\s)?\d(?:\.\d)?,?\sbut)(?:\s|\Z)"
+    rf"|\A\W*(?:(?:my|the|our)\s)?(?:overall|total|final(?:\s{NOUN})?|verdict|output|rate|bottom\sline|tl;?dr|conclusion"
     r"|full\smarks|top\smarks|yes|(?:given|considering|based\son)\s(?:all\s)?(?:the|this|that)\s\w+)\s?[,:=–—-]+\s?"
     rf"|\A\W*(?:→|⇒|=>|->)\s?){_ARTICLE}\Z"
 )
@@ -174,7 +179,7 @@ _CONCLUDES_ONLY = lazy_pattern(rf"\W*(?:{_THEREFORE}[\s,:]*)?(?:an?\s?)?")
 # 5 from me   3 it is   4 is my rating
 _MINE = lazy_pattern(rf"(?i)\s(?:from\sme|it\sis|is\smy\s(?:final\s)?{NOUN})\s?(?=[.!,;]|\Z|\n)")
 _CONDITION = lazy_pattern(
-    r"\b(?:if|unless|until|suppose|imagine|assuming|provided\sthat|had\s(?:it|the)|were\s(?:it|the)"
+    r"\b(?:if(?!\s(?:i|we)\s(?:had|have|must)\b|\sforced|\spressed)|unless|until|suppose|imagine|assuming|provided\sthat|had\s(?:it|the)|were\s(?:it|the)"
     r"|would\s(?:need|require|mean)|either|whether|anywhere|where\s\d)\b|\?"
 )
 _TURNED_DOWN = lazy_pattern(
@@ -188,16 +193,16 @@ _BY_OTHERS = lazy_pattern(
     r"\b(?:says|said|reads|writes|wrote|states|stated|claims?|claimed|contains?|mentions?|lists?"
     r"|ends|asks?|asked|tells?|told|begs?|instructs?|wants?|gave|got|was|were|thought|considered"
     r"|earned|received|won|lost|counts?|counted|finds?|found|sees?|saw|needs?|needed|follow(?:s|ing)?"
-    r"|(?<!be\s)(?:rated|scored|awarded|assigned)|he|she|they|his|her|their|you|your|who|later"
+    r"|(?<!be\s)(?<!is\s)(?:rated|scored|awarded|assigned)|he|she|they|his|her|their|you|your|who|later"
     r"|critics?|reviewers?|readers?|raters?|annotators?|humans?|colleagues?|others?|authors?|users?"
-    r"|articles?|sources?|references?|prompts?|numbers?|amount|average\s(?:score|rating|is|of|was)|default|previous|expected"
+    r"|articles?|sources?|references?|prompts?|numbers?\sof|amount|average\s(?:score|rating|is|of|was)|default|previous|expected"
     r"|example|earlier|initially|first|typical|ideal|draft|max(?:imum)?|min(?:imum)?"
     r"|confidence|step|original|expect\w*|recommend\w*|add(?:ing)?|please|wish|hope|repeats|quotes|shows|cites|read|errors?|mistakes?|typos?|words?|sentences?\s\w+\sis)\b"
 )
-_FIRST_PERSON = lazy_pattern(r"\b(?:i|we)(?:['’](?:d|ll|m|ve))?\b|\bmy\b|\bfor\sme\b")
+_FIRST_PERSON = lazy_pattern(r"\b(?:i|we)(?:['’](?:d|ll|m|ve))?\b|\bmy\b|\bme\b")
 _DEFINITE = lazy_pattern(r"\b(?:the|this|that|these|those)\s(?P<noun>(?:[\w'’-]+\s?){1,4})")
 _GIVES = lazy_pattern(
-    rf"(?:\b(?:an?|as|at|to|of|with|is|be|(?:giv\w+|rat\w+|scor\w+|mark\w*|award\w*|assign\w*|call\w*|mak\w+)\sit|rate|give|score|grade|mark|say|with|think|towards?|{NOUN},?)|[:=])"
+    rf"(?:\b(?:an?|as|at|to|of|with|is|be|(?:giv\w+|rat\w+|scor\w+|mark\w*|award\w*|assign\w*|call\w*|mak\w+)\sit|rate|give|score|grade|mark|say|pick|choose|select|with|think|towards?|{NOUN},?)|[:=])"
     r"(?:\s(?:a|an|solid|strong|clear|weak|low|high|full|firm))*\Z"
 )
 
@@ -220,6 +225,8 @@ def _is_judged(lead: str, own: str) -> bool:
     """Return whether a judge gives the number to the text, and speaks of nothing else."""
     if own and _own_rating(own).search(lead):
         return True
+    if _RATING_IS.search(lead) and _speaks_of_text(lead, own):
+        return True
     begun = None
     for begun in _FIRST_PERSON.finditer(lead):
         pass
@@ -227,19 +234,23 @@ def _is_judged(lead: str, own: str) -> bool:
         return False
     about = _about_text(own)
     nouns = [match["noun"] for match in _DEFINITE.finditer(lead, begun.end())]
-    return (
-        all(about.search(noun) for noun in nouns)
-        and (bool(nouns) or bool(about.search(lead, begun.end())) or _GIVEN.search(lead) is not None)
+    return all(about.search(noun) for noun in nouns) and (
+        bool(nouns) or bool(about.search(lead, begun.end())) or _GIVEN.search(lead) is not None
     )
 
 
+# the most suitable rating is 3; the score should be 3
+_RATING_IS = lazy_pattern(
+    r"(?:\bthe(?:\s(?!age|star)[\w-]{3,20}){1,2}\srating\s(?:is|would\sbe)"
+    r"|\b(?:rating|score)\s(?:should|must|has\sto)\s(?:\w+\s)?be)(?:\san?)?\Z"
+)
 _GIVEN = lazy_pattern(
     r"\b(?:rate|give|score|grade|award|assign|say|put|go|call|judge|mark|settle|pick|choose|select|it|this|think)\b"
 )
 _EARNS = lazy_pattern(
     r"(?:(?:\A|\s)(?:and|but)(?:\s\w+ly)?\s(?:merits|deserves|warrants|earns|receives|gets|rates)"
     r"|,\swhich\s(?:corresponds|amounts|equates|translates|maps|leads)\sto"
-    r"|\b(?:is|be)\s(?:awarded|given|rated|scored|graded|assigned)"
+    r"|\b(?:is|be)\s(?:awarded|given|rated|scored|graded|assigned|assessed|evaluated|judged|placed)"
     r"|\b(?:merits|deserves|warrants|merit|deserve|warrant))"
     r"(?:\s(?:an?|the|as|at|only|just))*(?:\s[\w-]{1,15})?"
     rf"(?:\s{NOUN}(?:\sof|\sat|,))?(?:\san?)?\Z"
@@ -283,11 +294,13 @@ def _is_short(lead: str, own: str) -> bool:
     words = lead.split()
     if not 0 < len(words) <= MAX_SHORT:
         return False
-    return lead.startswith("overall") or bool(_about_text(own).search(lead)) and not lead.endswith(":")
+    return lead.startswith("overall") or (
+        bool(_about_text(own).search(lead)) and not lead.endswith(":")
+    )
 
 
 # a 4   a solid 4
-_INDEFINITE = lazy_pattern(r"(?:\A|\s)an?(?:\s[\w-]{3,12})?\s?\Z|\A(?:solid|strong|weak|low|high|firm|clear)\s\Z")
+_INDEFINITE = lazy_pattern(r"(?:\A|\s)an?(?:\s[\w-]{3,12})?\s?\Z|\A(?:it|this|the\s\w+)\sis\Z")
 _THIRD = lazy_pattern(r"\b(?:gives|rates|awards|assigns|scores)\b")
 
 
@@ -298,8 +311,10 @@ def _speaks_of_text(lead: str, own: str) -> bool:
     return _THIRD.search(lead) is None and all(about.search(noun) for noun in named)
 
 
-_THE = lazy_pattern(r"\b(?:the|its|(?:this|that)(?!\s\w+\s(?:an?|at|be|as|in)\b))\s(?P<noun>(?:[\w'’-]+\s?){1,3})")
-_SIGNED = lazy_pattern(r"\s?(?:[:：=—–→⇒]|[=-]>|-{1,2})\s?(?:an?\s?)?\Z")
+_THE = lazy_pattern(
+    r"\b(?:the|its|(?:this|that)(?!\s\w+\s(?:an?|at|be|as|in)\b))\s(?P<noun>(?:[\w'’-]+\s?){1,3})"
+)
+_SIGNED = lazy_pattern(r"\s?(?:[:：;=—–→⇒]|[=-]>|-{1,2})\s?(?:an?\s?)?\Z")
 _JUDGES = lazy_pattern(r"\b(?:but|though|yet|too|very|not|quite|rather|slightly|mostly)\b")
 _VERBLESS = lazy_pattern(r"\b(?:is|are|be|of|at|in|as|a|the|with)\s?\Z")
 

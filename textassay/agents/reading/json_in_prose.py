@@ -81,7 +81,7 @@ def find_json(text: str, *, lenient: bool = False) -> Iterator[FoundJson]:
 _TOKEN = lazy_pattern(
     r"(?P<space>\s+|//[^\n]*)|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<colon>:)"
     r"|(?P<double>\"(?:[^\"\\]|\\.|\"(?!\s*[,}\]:]))*\")|(?P<single>'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*')"
-    r"|(?P<number>-?\d+(?:\.\d+)?(?=[\s,}\]])|(?:true|false|null)\b)"
+    r"|(?P<share>\d+(?:\.\d+)?\s?/\s?\d+)(?=[\s,}\]])|(?P<number>-?\d+(?:\.\d+)?(?=[\s,}\]])|(?:true|false|null)\b)"
     r"|(?P<bare>[^\W\d]\w*(?=\s*:))"
 )
 
@@ -111,7 +111,7 @@ def _read_leniently(text: str, start: int) -> tuple[Any, int] | None:
                 return None
         elif kind == "single":
             said = json.dumps(said[1:-1].replace("\\'", "'"))
-        elif kind == "bare":
+        elif kind in ("bare", "share"):
             said = json.dumps(said)
         elif kind == "double":
             # quotation marks within: "It is "good""

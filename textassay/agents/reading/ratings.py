@@ -254,6 +254,16 @@ def _json_fields(
         before = plain[plain.rfind("\n", 0, part.start) + 1 : part.start].strip()
         held = part.value if isinstance(part.value, list) else [part.value]
         objects = [one for one in held if isinstance(one, JsonObject)]
+        # {"criteria": [{"name": ..., "score": ...}, ...]}
+        listed = [
+            each
+            for one in objects
+            for value in one.values()
+            if isinstance(value, list)
+            for each in value
+            if isinstance(each, JsonObject) and subject_of(each) is not None
+        ]
+        objects += listed
         about = [one for one in objects if subject_of(one) is not None]
         if about:
             objects = [one for one in about if re.fullmatch(own, subject_of(one) or "")]
@@ -289,7 +299,7 @@ _ANNOUNCED = lazy_pattern(r"(?i)\b(?:here(?:['’]s|\sis)|json)\b[^.\"“]{0,60}
 _SHOWN = lazy_pattern(r"(?i)\b(?:example|schema|format|template|form|text|summary)\b")
 # "score": 4 outside of an object
 _KEY = lazy_pattern(r"\"(\w{1,30})\"(?=\s?:)")
-_SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category"})
+_SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category", "name"})
 
 
 def subject_of(held: JsonObject) -> str | None:
@@ -421,7 +431,9 @@ def _no_rating_in(key: str, held: Any) -> NoRating:
 
 def _place(text: str, key: str, start: int, end: int) -> tuple[int, int]:
     """Return where the value of a JSON field stands, or where the object does."""
-    field = rf'["\']?{re.escape(key)}["\']?\s{{0,20}}:\s{{0,20}}["\']?(?P<value>[^\s"\',}}]{{1,40}})'
+    field = (
+        rf'["\']?{re.escape(key)}["\']?\s{{0,20}}:\s{{0,20}}["\']?(?P<value>[^\s"\',}}]{{1,40}})'
+    )
     found = list(re.compile(field).finditer(text, start, end))
     return found[-1].span("value") if found else (start, end)
 
@@ -475,7 +487,10 @@ _SCALES = (
     # max 10
     (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})"),
     # Out of: 10
-    (("out",), rf"(?:\A|(?<=[\n(]))[ \t]*out\s?of\s?:?\s?(?:an?\s|the\s)?(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])"),
+    (
+        ("out",),
+        rf"(?:\A|(?<=[\n(]))[ \t]*out\s?of\s?:?\s?(?:an?\s|the\s)?(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])",
+    ),
     # my scale goes up to 10
     (
         ("scale", "range"),
