@@ -86,6 +86,10 @@ _SEVERAL_BEFORE = lazy_pattern(
 )
 
 
+# which makes it one of five
+_ONE_OF = lazy_pattern(r"(?i)one\sof\b")
+
+
 def _place_of(plain: str, match: re.Match[str], form: RatingForm, own: str) -> _Place:
     """Return where a number is put; and whether it has another meaning."""
     start, end = match.span()
@@ -99,7 +103,11 @@ def _place_of(plain: str, match: re.Match[str], form: RatingForm, own: str) -> _
     line = plain.rfind("\n", window, begin) + 1 or window
     if plain[line : line + 8].lstrip().startswith(">") or is_quoted(plain, line, begin):
         return "explained"
-    if _SEVERAL.match(plain, end) or _SEVERAL_BEFORE.search(plain, max(0, start - 12), start):
+    if (
+        _ONE_OF.match(match[0])
+        or _SEVERAL.match(plain, end)
+        or _SEVERAL_BEFORE.search(plain, max(0, start - 12), start)
+    ):
         return "explained"
     lead = " ".join(plain[at:begin].split()).lower()
     if _CONDITION.search(lead):
@@ -160,7 +168,10 @@ def _is_of_all(plain: str, label: str, own: str) -> bool:
     return re.search(rf"(?i)^\W*{own}\W{{0,3}}[:=|]", plain, re.MULTILINE) is not None
 
 
-_ARTICLE = r"(?:(?:an?|my|it['’]?s|it|is|we|i['’]?(?:d|ll|m)?|say|at|give|rate|score|rating|of|solid|the\s(?:[\w-]{3,15}\s)?(?=score|rating))\s?){0,5}"
+_ARTICLE = (
+    r"(?:(?:an?|my|it['’]?s|it|is|we|i['’]?(?:d|ll|m)?|say|at|give|rate|score|rating|of|solid"
+    r"|the\s(?:[\w-]{3,15}\s)?(?=score|rating))\s?){0,5}"
+)
 _THEREFORE = (
     r"(?:so|therefore|thus|hence|accordingly|consequently|as\sa\sresult|finally|ultimately|in\s(?:short|sum|the\send|conclusion|total)"
     r"|all\sin\sall|on\sbalance)"
@@ -183,7 +194,7 @@ _CONDITION = lazy_pattern(
     r"|would\s(?:need|require|mean)|either|whether|anywhere|where\s\d)\b|\?"
 )
 _TURNED_DOWN = lazy_pattern(
-    r"\b(?:not|never|nor|neither|nothing|none|nobody|no\sone|cannot|nicht|hardly|barely|almost|nearly|than|least|most|under|over"
+    r"\b(?:not|never|nor|neither|nothing|none|nobody|no\sone|cannot|nicht|hardly|barely|almost|nearly|than|at\sleast|at\smost|under|over"
     r"|above|below|between|beyond|short\sof|up\sto|from|to\s(?:be|get|earn|reach|receive|score)"
     r"|anything\sbut|could|might|may|maybe|perhaps|possibly|about|around|roughly|approximately"
     r"|no(?!\s(?:choice|doubt|hesitation|other|question)))\b|n['’]t\b|[<>≥≤≈~√#$]"
@@ -192,7 +203,7 @@ _TURNED_DOWN = lazy_pattern(
 _BY_OTHERS = lazy_pattern(
     r"\b(?:says|said|reads|writes|wrote|states|stated|claims?|claimed|contains?|mentions?|lists?"
     r"|ends|asks?|asked|tells?|told|begs?|instructs?|wants?|gave|got|was|were|thought|considered"
-    r"|earned|received|won|lost|counts?|counted|finds?|found|sees?|saw|needs?|needed|follow(?:s|ing)?"
+    r"|earned|received|won|lost|counts?|counted|finds?|found|sees?|saw|needs?|needed|following|as\sfollows"
     r"|(?<!be\s)(?<!is\s)(?:rated|scored|awarded|assigned)|he|she|they|his|her|their|you|your|who|later"
     r"|critics?|reviewers?|readers?|raters?|annotators?|humans?|colleagues?|others?|authors?|users?"
     r"|articles?|sources?|references?|prompts?|numbers?\sof|amount|average\s(?:score|rating|is|of|was)|default|previous|expected"
@@ -227,15 +238,14 @@ def _is_judged(lead: str, own: str) -> bool:
         return True
     if _RATING_IS.search(lead) and _speaks_of_text(lead, own):
         return True
-    begun = None
-    for begun in _FIRST_PERSON.finditer(lead):
-        pass
-    if begun is None or not _GIVES.search(lead):
+    persons = [match.end() for match in _FIRST_PERSON.finditer(lead)]
+    if not persons or not _GIVES.search(lead):
         return False
+    begun = persons[-1]
     about = _about_text(own)
-    nouns = [match["noun"] for match in _DEFINITE.finditer(lead, begun.end())]
+    nouns = [match["noun"] for match in _DEFINITE.finditer(lead, begun)]
     return all(about.search(noun) for noun in nouns) and (
-        bool(nouns) or bool(about.search(lead, begun.end())) or _GIVEN.search(lead) is not None
+        bool(nouns) or bool(about.search(lead, begun)) or _GIVEN.search(lead) is not None
     )
 
 

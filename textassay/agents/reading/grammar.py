@@ -62,7 +62,10 @@ _TOP = (
     rf"(?:(?:an?|the)\s)?(?:(?:possible|maximum|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
 )
 _VALUES: dict[RatingForm, str] = {
-    "number": rf"(?<![\w.,%$€£])(?P<value>{NUMBER})(?:{_TOP}{_UNIT}|[\s-](?:points?|marks?|stars?)(?!\w))?",
+    "number": (
+        rf"(?<![\w.,%$€£])(?P<value>{NUMBER})"
+        rf"(?:{_TOP}{_UNIT}|[\s-](?:points?|marks?|stars?)(?!\w))?"
+    ),
     # an `I` by itself is the judge more often than the ninth letter
     "letters": r"(?<![\w.,'’])(?P<value>[A-Za-z])(?![\w'’])(?P<top>)",
     "stars": (

@@ -25,7 +25,7 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _FRACTION.sub(
             lambda match: f"{match['top']}/{match['bottom']}".translate(_SUPERSCRIPTS), plain
         )
-    if scale == (0, 100) and "%" in plain and len(_INTEGERS.findall(plain)) == 1:
+    if scale == (0.0, 100.0) and "%" in plain and len(_INTEGERS.findall(plain)) == 1:
         plain = plain.replace("%", " ")
     if form == "number" and any(sign in plain for sign in "★⭐🌟"):
         plain = _STARS.sub(lambda match: _counted(match, scale[1]), plain)
