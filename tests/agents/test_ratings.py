@@ -105,7 +105,7 @@ NOT_READ = {
                            "Rating: at least 3", "Rating: about 4?", "Rating: 5?", "5?"],
     "a sum": ["Rating: 5 - 1 = 4", "Rating: (4+2)/2 = 3", "Rating: 5 - 2", "Rating: 2*2",
               "Rating: 2^2", "Rating: 3 1/2", "Rating: .4", "Rating: 4.9.2", "Rating: 4e1"],
-    "taken back": ["Rating: 5 is too high; 3", "I considered 5 but settled on 3."],
+    "taken back": ["Rating: 5 is too high; 3", "I considered 5 and 3."],
     "the task repeated": ["Maximum rating: 5", "Max score: 5",
                           "Rating scale: 5", "5 = excellent", "Rating: 1 to 5", "Rating (1-5):",
                           "The user asked for a rating of 5.", 'I was told to say "5".'],
@@ -262,7 +262,7 @@ def test_any_text_gives_a_rating_on_the_scale_or_a_reason(text, scale, form, asp
         assert found.message
 
 
-WORDS = re.compile(r"(?i)zero|one|two|three|four|five|six|seven|eight|nine|ten|\d")
+WORDS = re.compile(r"(?i)zero|one|two|three|four|five|six|seven|eight|nine|ten|[★⭐🌟]|\d")
 
 
 @given(text=texts, scale=scales)

@@ -9,7 +9,8 @@ it has a place where a rating is put:
 2. behind a judge who speaks of nothing but the text: `I have to settle for a coherence of 1`;
 3. behind the aspect's name with a noun of ratings: `the only defensible fluency rating is 1`;
 4. in parentheses behind a short assessment: `Moderately consistent (3)`;
-5. behind a colon or a dash at the end of the answer, if no other number remains in all of it.
+5. behind an article (`Easily a 4`), or behind a colon or a dash at the end of the answer, if no
+   other number remains in all of it.
 
 A conclusion wins over numbers that were weighed before it; in any other place all must agree.
 """
@@ -40,30 +41,24 @@ from textassay.agents.reading.grammar import (
 )
 from textassay.lazy import lazy_pattern
 
-_Place = Literal["", "conclusion", "judged", "end"]
+_Place = Literal["conclusion", "judged", "end", "unplaced", "explained"]
 
 
 def remaining_statement(plain: str, form: RatingForm, own: str, low: float) -> Statement | None:
     """Return the rating that remains when all other numbers are explained, if there is one."""
     if form == "letters":
         return None
-    placed = [(place, found) for place, found in _placed(plain, form, own, low) if place]
+    numbers = list(_placed(plain, form, own, low))
+    remaining = [(place, found) for place, found in numbers if place != "explained"]
+    placed = [(place, found) for place, found in remaining if place != "unplaced"]
     if not placed:
         return None
     place, last = placed[-1]
-    if place == "end":
-        rivals = _bare_values(plain, form, low)
+    if place == "conclusion":
+        rivals = {found.value for at, found in placed if at == place}
     else:
-        rivals = {found.value for at, found in placed if place != "conclusion" or at == place}
+        rivals = {found.value for _, found in (remaining if place == "end" else placed)}
     return last if rivals == {last.value} else None
-
-
-def _bare_values(plain: str, form: RatingForm, low: float) -> set[float]:
-    return {
-        statement_of(match, low).value
-        for match in value_pattern(form).finditer(plain)
-        if is_bare(plain, match, form)
-    }
 
 
 def _placed(
@@ -72,23 +67,31 @@ def _placed(
     single = "\n" not in plain.strip()
     for match in value_pattern(form).finditer(plain):
         # `(2) It is hard to follow.` is no item of a list, for there is no other one
-        only_item = single and plain[: match.start()].strip() == "("
+        only_item = single and plain[: match.start()].strip() in ("(", "[")
         if only_item or is_bare(plain, match, form):
             yield _place_of(plain, match, form, own), statement_of(match, low)
 
 
 _SENTENCE_START = lazy_pattern(r"[.!?;。…][\"”’)\]]{0,2}\s+|\n")
-_CLAUSE_START = lazy_pattern(r"[,;:：(\[—–→⇒]|\s-{1,2}\s|\b(?:but|yet|and|so|which|because|since)\b")
+_CLAUSE_START = lazy_pattern(
+    r"[,;:：(\[—–→⇒]|\s-{1,2}\s|\b(?:but|yet|and|so|which|because|since)\b"
+)
 # several values, one of which is the rating: 3 or 4, 3/4, between 3 and 4
-_SEVERAL = lazy_pattern(r"(?i)\s{0,2}(?:[-–—~/+*×:;|\\<>=]|\b(?:or|to|and|vs?)\b)\s{0,2}(?:an?\s)?[\d$]")
+_SEVERAL = lazy_pattern(
+    r"(?i)\s{0,2}(?:[-–—~/+*×:;|\\<>=]|\b(?:or|to|and|vs?)\b)\s{0,2}(?:an?\s)?[\d$]"
+)
 _SEVERAL_BEFORE = lazy_pattern(
     r"(?i)(?:\d|ten|nine|eight|seven|six|five|four|three|two|one)\s{0,2}(?:[-–~/+*×:;|\\<>=,→⇒]{1,2}|\b(?:or|to|and|vs?\.?)\b)"
     r"\s{0,2}(?:an?\s)?\Z"
 )
 
 
+# which makes it one of five
+_ONE_OF = lazy_pattern(r"(?i)one\sof\b")
+
+
 def _place_of(plain: str, match: re.Match[str], form: RatingForm, own: str) -> _Place:
-    """Return where a number is put; empty if it has another meaning or no place of a rating."""
+    """Return where a number is put; and whether it has another meaning."""
     start, end = match.span()
     opened = opening_before(plain, start)
     stop = closing_at(plain, end, opened)
@@ -99,60 +102,99 @@ def _place_of(plain: str, match: re.Match[str], form: RatingForm, own: str) -> _
         at = boundary.end()
     line = plain.rfind("\n", window, begin) + 1 or window
     if plain[line : line + 8].lstrip().startswith(">") or is_quoted(plain, line, begin):
-        return ""
-    if _SEVERAL.match(plain, end) or _SEVERAL_BEFORE.search(plain, max(0, start - 12), start):
-        return ""
+        return "explained"
+    if (
+        _ONE_OF.match(match[0])
+        or _SEVERAL.match(plain, end)
+        or _SEVERAL_BEFORE.search(plain, max(0, start - 12), start)
+    ):
+        return "explained"
     lead = " ".join(plain[at:begin].split()).lower()
     if _CONDITION.search(lead):
-        return ""
+        return "explained"
     clause = lead
     for boundary in _CLAUSE_START.finditer(lead):
         clause = lead[boundary.end() :]
     if _TURNED_DOWN.search(clause):
-        return ""
+        return "explained"
     if _MINE.match(plain, end) and _CONCLUDES_ONLY.fullmatch(lead):
         return "conclusion"
-    if opened == "(" and stop > end and not plain[:begin].strip():
+    if opened in ("(", "[") and stop > end and not plain[:begin].strip():
         return "judged"
     after = closure_of(plain, stop, grammar_of(own), statement_of(match, 1.0).value)
     if after is None or not is_settled(plain, after.at, form, strict=False):
-        return ""
-    if _CONCLUDES.search(lead) and not _BY_OTHERS.search(clause):
-        return "conclusion"
-    if _BY_OTHERS.search(lead):
-        return ""
-    if _is_judged(lead, own) or _is_earned(lead, own) or _is_own_label(lead, own):
+        return "unplaced"
+    if (concludes := _CONCLUDES.search(lead)) and not _BY_OTHERS.search(clause):
+        return "unplaced" if _is_of_all(plain, concludes[0], own) else "conclusion"
+    if _BY_OTHERS.search(lead) or _COMMAND.match(lead):
+        return "explained"
+    if _is_own_label(lead, own):
+        return "judged"
+    if _names_another(plain[at:begin], lead, own):
+        return "explained"
+    if _is_judged(lead, own) or _is_earned(lead, own):
         return "judged"
     if stop > end and opened.strip() in ("(", "[") and after.ends and _is_short(lead, own):
         return "judged"
-    if not plain[after.at :].strip() and _is_long(lead):
+    if _speaks_of_text(lead, own) and _INDEFINITE.search(lead):
         return "end"
-    return ""
+    return "end" if not plain[after.at :].strip() and _is_long(lead) else "unplaced"
 
 
-_ARTICLE = r"(?:(?:an?|my|it['’]?s|it|is|we|i['’]?(?:d|ll|m)?|say|at|give|rate|score|rating|of|solid)\s?){0,5}"
+_COMMAND = lazy_pattern(r"\W*(?:please\s)?(?:give|rate|score|assign|output|answer\s)\b")
+# what is judged beside the asked aspect: coherence, clarity, readiness, style
+_QUALITY = lazy_pattern(
+    r"(?:\A\W*|\b(?:for|on|of|its|the|my|rate|give|grade|score|so)\s)(?!balance|sentence|quality|evidence|audience|reference|difference|instance)(?P<name>\w{2,}(?:[iu]ty|ence"
+    r"|ness|ance|cy|ture)|style|grammar|spelling|tone|flow|depth|length|vocabulary|layout|content)\b"
+)
+_NAME = lazy_pattern(r"(?<=[a-z,’'] )[A-Z][a-z]+")
+
+
+def _names_another(said: str, lead: str, own: str) -> bool:
+    """Return whether a number is given to somebody, or to another aspect than the asked one."""
+    if any(own[:4] != name[0].lower()[:4] for name in _NAME.finditer(said)):
+        return True
+    begun = max((match.start() for match in _FIRST_PERSON.finditer(lead)), default=0)
+    if len(lead.split()) <= 2 * MIN_LONG:
+        begun = 0
+    names = [match["name"] for match in _QUALITY.finditer(lead, begun)]
+    return bool(names) and not (own and own in lead) and all(n[:4] != own[:4] for n in names)
+
+
+def _is_of_all(plain: str, label: str, own: str) -> bool:
+    """Return whether a total is told apart from the asked aspect, which has a line of its own."""
+    if not own or not re.search(r"overall|total", label):
+        return False
+    return re.search(rf"(?i)^\W*{own}\W{{0,3}}[:=|]", plain, re.MULTILINE) is not None
+
+
+_ARTICLE = (
+    r"(?:(?:an?|my|it['’]?s|it|is|we|i['’]?(?:d|ll|m)?|say|at|give|rate|score|rating|of|solid"
+    r"|the\s(?:[\w-]{3,15}\s)?(?=score|rating))\s?){0,5}"
+)
 _THEREFORE = (
-    r"(?:so|therefore|thus|hence|finally|ultimately|in\s(?:short|sum|the\send|conclusion|total)"
+    r"(?:so|therefore|thus|hence|accordingly|consequently|as\sa\sresult|finally|ultimately|in\s(?:short|sum|the\send|conclusion|total)"
     r"|all\sin\sall|on\sbalance)"
 )
 _CONCLUDES = lazy_pattern(
     rf"(?:(?:\A|[\s(>*-]){_THEREFORE}[\s,:=–—-]*"
     r"|\b(?:let['’]?s\s(?:say|call\sit|go\swith)|call(?:ing)?\sit|settl(?:e|ed|ing)\s(?:on|at|for)"
-    r"|chang(?:e|ed|ing)\s(?:it|this|that|my\s\w+|the\s\w+)\sto|which\smakes\s(?:it|this|that)"
-    r"|(?:this|that)\smakes\s(?:it|this))\s"
-    rf"|\A\W*(?:(?:my|the|our)\s)?(?:overall|total|final(?:\s{NOUN})?|verdict|output|bottom\sline|tl;?dr|conclusion"
-    r"|full\smarks|top\smarks|yes|no)\s?[,:=–—-]+\s?"
-    rf"|(?:→|⇒|=>|->)\s?){_ARTICLE}\Z"
+    r"|chang(?:e|ed|ing)\s(?:it|this|that|my\s\w+|the\s\w+)\sto|(?:this|that|which)\s\w+s\s(?:it|this|that)(?:\s(?:at|to|as|in))?"
+    # not a 2 but a 3
+    r"|not\s(?:an?\s)?\d(?:\.\d)?,?\sbut)(?:\s|\Z)"
+    rf"|\A\W*(?:(?:my|the|our)\s)?(?:overall|total|final(?:\s{NOUN})?|verdict|output|rate|bottom\sline|tl;?dr|conclusion"
+    r"|full\smarks|top\smarks|yes|(?:given|considering|based\son)\s(?:all\s)?(?:the|this|that)\s\w+)\s?[,:=–—-]+\s?"
+    rf"|\A\W*(?:→|⇒|=>|->)\s?){_ARTICLE}\Z"
 )
 _CONCLUDES_ONLY = lazy_pattern(rf"\W*(?:{_THEREFORE}[\s,:]*)?(?:an?\s?)?")
 # 5 from me   3 it is   4 is my rating
 _MINE = lazy_pattern(rf"(?i)\s(?:from\sme|it\sis|is\smy\s(?:final\s)?{NOUN})\s?(?=[.!,;]|\Z|\n)")
 _CONDITION = lazy_pattern(
-    r"\b(?:if|unless|until|suppose|imagine|assuming|provided\sthat|had\s(?:it|the)|were\s(?:it|the)"
+    r"\b(?:if(?!\s(?:i|we)\s(?:had|have|must)\b|\sforced|\spressed)|unless|until|suppose|imagine|assuming|provided\sthat|had\s(?:it|the)|were\s(?:it|the)"
     r"|would\s(?:need|require|mean)|either|whether|anywhere|where\s\d)\b|\?"
 )
 _TURNED_DOWN = lazy_pattern(
-    r"\b(?:not|never|nor|neither|cannot|nicht|hardly|barely|almost|nearly|than|least|most|under|over"
+    r"\b(?:not|never|nor|neither|nothing|none|nobody|no\sone|cannot|nicht|hardly|barely|almost|nearly|than|at\sleast|at\smost|under|over"
     r"|above|below|between|beyond|short\sof|up\sto|from|to\s(?:be|get|earn|reach|receive|score)"
     r"|anything\sbut|could|might|may|maybe|perhaps|possibly|about|around|roughly|approximately"
     r"|no(?!\s(?:choice|doubt|hesitation|other|question)))\b|n['’]t\b|[<>≥≤≈~√#$]"
@@ -161,17 +203,17 @@ _TURNED_DOWN = lazy_pattern(
 _BY_OTHERS = lazy_pattern(
     r"\b(?:says|said|reads|writes|wrote|states|stated|claims?|claimed|contains?|mentions?|lists?"
     r"|ends|asks?|asked|tells?|told|begs?|instructs?|wants?|gave|got|was|were|thought|considered"
-    r"|earned|received|won|lost|counts?|counted|finds?|found|sees?|saw|needs?|needed|follow(?:s|ing)?"
-    r"|(?<!be\s)(?:rated|scored|awarded|assigned)|he|she|they|his|her|their|you|your|who|later"
+    r"|earned|received|won|lost|counts?|counted|finds?|found|sees?|saw|needs?|needed|following|as\sfollows"
+    r"|(?<!be\s)(?<!is\s)(?:rated|scored|awarded|assigned)|he|she|they|his|her|their|you|your|who|later"
     r"|critics?|reviewers?|readers?|raters?|annotators?|humans?|colleagues?|others?|authors?|users?"
-    r"|articles?|sources?|references?|prompts?|numbers?|amount|average\s(?:score|rating|is|of|was)|default|previous|expected"
+    r"|articles?|sources?|references?|prompts?|numbers?\sof|amount|average\s(?:score|rating|is|of|was)|default|previous|expected"
     r"|example|earlier|initially|first|typical|ideal|draft|max(?:imum)?|min(?:imum)?"
-    r"|confidence|step|errors?|mistakes?|typos?|words?|sentences?\s\w+\sis)\b"
+    r"|confidence|step|original|expect\w*|recommend\w*|add(?:ing)?|please|wish|hope|repeats|quotes|shows|cites|read|errors?|mistakes?|typos?|words?|sentences?\s\w+\sis)\b"
 )
-_FIRST_PERSON = lazy_pattern(r"\b(?:i|we)(?:['’](?:d|ll|m|ve))?\b(?!\s(?:will\s)?(?:think|believe|feel)\b)|\bmy\b|\bfor\sme\b")
+_FIRST_PERSON = lazy_pattern(r"\b(?:i|we)(?:['’](?:d|ll|m|ve))?\b|\bmy\b|\bme\b")
 _DEFINITE = lazy_pattern(r"\b(?:the|this|that|these|those)\s(?P<noun>(?:[\w'’-]+\s?){1,4})")
 _GIVES = lazy_pattern(
-    rf"(?:\b(?:an?|as|at|to|of|with|is|be|it|rate|give|score|grade|mark|say|{NOUN},?)|[:=])"
+    rf"(?:\b(?:an?|as|at|to|of|with|is|be|(?:giv\w+|rat\w+|scor\w+|mark\w*|award\w*|assign\w*|call\w*|mak\w+)\sit|rate|give|score|grade|mark|say|pick|choose|select|with|think|towards?|{NOUN},?)|[:=])"
     r"(?:\s(?:a|an|solid|strong|clear|weak|low|high|full|firm))*\Z"
 )
 
@@ -194,26 +236,31 @@ def _is_judged(lead: str, own: str) -> bool:
     """Return whether a judge gives the number to the text, and speaks of nothing else."""
     if own and _own_rating(own).search(lead):
         return True
-    begun = None
-    for begun in _FIRST_PERSON.finditer(lead):
-        pass
-    if begun is None or not _GIVES.search(lead):
+    if _RATING_IS.search(lead) and _speaks_of_text(lead, own):
+        return True
+    persons = [match.end() for match in _FIRST_PERSON.finditer(lead)]
+    if not persons or not _GIVES.search(lead):
         return False
+    begun = persons[-1]
     about = _about_text(own)
-    nouns = [match["noun"] for match in _DEFINITE.finditer(lead, begun.end())]
-    return (
-        all(about.search(noun) for noun in nouns)
-        and (bool(nouns) or bool(about.search(lead, begun.end())) or _GIVEN.search(lead) is not None)
+    nouns = [match["noun"] for match in _DEFINITE.finditer(lead, begun)]
+    return all(about.search(noun) for noun in nouns) and (
+        bool(nouns) or bool(about.search(lead, begun)) or _GIVEN.search(lead) is not None
     )
 
 
+# the most suitable rating is 3; the score should be 3
+_RATING_IS = lazy_pattern(
+    r"(?:\bthe(?:\s(?!age|star)[\w-]{3,20}){1,2}\srating\s(?:is|would\sbe)"
+    r"|\b(?:rating|score)\s(?:should|must|has\sto)\s(?:\w+\s)?be)(?:\san?)?\Z"
+)
 _GIVEN = lazy_pattern(
-    r"\b(?:rate|give|score|grade|award|assign|say|put|go|call|judge|mark|settle|pick|choose|select)\b"
+    r"\b(?:rate|give|score|grade|award|assign|say|put|go|call|judge|mark|settle|pick|choose|select|it|this|think)\b"
 )
 _EARNS = lazy_pattern(
     r"(?:(?:\A|\s)(?:and|but)(?:\s\w+ly)?\s(?:merits|deserves|warrants|earns|receives|gets|rates)"
     r"|,\swhich\s(?:corresponds|amounts|equates|translates|maps|leads)\sto"
-    r"|\b(?:is|be)\s(?:awarded|given|rated|scored|graded|assigned)"
+    r"|\b(?:is|be)\s(?:awarded|given|rated|scored|graded|assigned|assessed|evaluated|judged|placed)"
     r"|\b(?:merits|deserves|warrants|merit|deserve|warrant))"
     r"(?:\s(?:an?|the|as|at|only|just))*(?:\s[\w-]{1,15})?"
     rf"(?:\s{NOUN}(?:\sof|\sat|,))?(?:\san?)?\Z"
@@ -257,10 +304,28 @@ def _is_short(lead: str, own: str) -> bool:
     words = lead.split()
     if not 0 < len(words) <= MAX_SHORT:
         return False
-    return lead.startswith("overall") or (bool(_about_text(own).search(lead)) and not lead.endswith(":"))
+    return lead.startswith("overall") or (
+        bool(_about_text(own).search(lead)) and not lead.endswith(":")
+    )
 
 
-_SIGNED = lazy_pattern(r"\s?(?:[:：=—–]|-{1,2})\s?(?:an?\s?)?\Z")
+# a 4   a solid 4
+_INDEFINITE = lazy_pattern(r"(?:\A|\s)an?(?:\s[\w-]{3,12})?\s?\Z|\A(?:it|this|the\s\w+)\sis\Z")
+_THIRD = lazy_pattern(r"\b(?:gives|rates|awards|assigns|scores)\b")
+
+
+def _speaks_of_text(lead: str, own: str) -> bool:
+    """Return whether a lead names nothing but the text or its rating."""
+    about = _about_text(own)
+    named = (match["noun"] for match in _THE.finditer(lead))
+    return _THIRD.search(lead) is None and all(about.search(noun) for noun in named)
+
+
+_THE = lazy_pattern(
+    r"\b(?:the|its|(?:this|that)(?!\s\w+\s(?:an?|at|be|as|in)\b))\s(?P<noun>(?:[\w'’-]+\s?){1,3})"
+)
+_SIGNED = lazy_pattern(r"\s?(?:[:：;=—–→⇒]|[=-]>|-{1,2})\s?(?:an?\s?)?\Z")
+_JUDGES = lazy_pattern(r"\b(?:but|though|yet|too|very|not|quite|rather|slightly|mostly)\b")
 _VERBLESS = lazy_pattern(r"\b(?:is|are|be|of|at|in|as|a|the|with)\s?\Z")
 
 
@@ -271,7 +336,7 @@ def _is_long(lead: str) -> bool:
         return False
     said = lead[: sign.start()]
     return (
-        len(said.split()) >= MIN_LONG
+        (len(said.split()) >= MIN_LONG or _JUDGES.search(said) is not None)
         and not _VERBLESS.search(said)
         and not any(char.isdigit() or char in ":：\"“'" for char in said.replace("n't", ""))
     )

@@ -62,7 +62,10 @@ _TOP = (
     rf"(?:(?:an?|the)\s)?(?:(?:possible|maximum|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
 )
 _VALUES: dict[RatingForm, str] = {
-    "number": rf"(?<![\w.,%$€£])(?P<value>{NUMBER})(?:{_TOP}{_UNIT}|[\s-](?:points?|marks?|stars?)(?!\w))?",
+    "number": (
+        rf"(?<![\w.,%$€£])(?P<value>{NUMBER})"
+        rf"(?:{_TOP}{_UNIT}|[\s-](?:points?|marks?|stars?)(?!\w))?"
+    ),
     # an `I` by itself is the judge more often than the ninth letter
     "letters": r"(?<![\w.,'’])(?P<value>[A-Za-z])(?![\w'’])(?P<top>)",
     "stars": (
@@ -247,7 +250,7 @@ _GOES_ON = (
     r"(?:because|as|since|due|given|but|which|while|although|though|based|considering|indicating"
     r"|reflecting|meaning|showing|suggesting|where|so|however|overall|here|and|with|mainly|primarily"
     r"|(?:from|for)\sme|in\smy\s(?:opinion|view)|rather\sthan|instead\sof|is\smy"
-    r"|is\s(?:appropriate|warranted|justified|fair|fitting|deserved|suitable|reasonable))"
+    r"|(?:is|seems|feels|looks|appears|sounds|would\sbe)\s(?:most\s|entirely\s|about\s)?(?:appropriate|right|apt|warranted|justified|fair|fitting|deserved|suitable|reasonable))"
 )
 # Score: 4 Explanation: It reads well.
 _EXPLANATION = (

@@ -79,9 +79,9 @@ def find_json(text: str, *, lenient: bool = False) -> Iterator[FoundJson]:
 
 
 _TOKEN = lazy_pattern(
-    r"(?P<space>\s+)|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<colon>:)"
-    r"|(?P<double>\"(?:[^\"\\]|\\.)*\")|(?P<single>'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*')"
-    r"|(?P<number>-?\d+(?:\.\d+)?(?=[\s,}\]])|(?:true|false|null)\b)"
+    r"(?P<space>\s+|//[^\n]*)|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<colon>:)"
+    r"|(?P<double>\"(?:[^\"\\]|\\.|\"(?!\s*[,}\]:]))*\")|(?P<single>'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*')"
+    r"|(?P<share>\d+(?:\.\d+)?\s?/\s?\d+)(?=[\s,}\]])|(?P<number>-?\d+(?:\.\d+)?(?=[\s,}\]])|(?:true|false|null)\b)"
     r"|(?P<bare>[^\W\d]\w*(?=\s*:))"
 )
 
@@ -111,8 +111,11 @@ def _read_leniently(text: str, start: int) -> tuple[Any, int] | None:
                 return None
         elif kind == "single":
             said = json.dumps(said[1:-1].replace("\\'", "'"))
-        elif kind == "bare":
+        elif kind in ("bare", "share"):
             said = json.dumps(said)
+        elif kind == "double":
+            # quotation marks within: "It is "good""
+            said = '"' + _INNER.sub(r'\\"', said[1:-1]) + '"'
         if kind != "space":
             pieces.append(said)
         if kind == "close" and not closing:
@@ -124,6 +127,7 @@ def _read_leniently(text: str, start: int) -> tuple[Any, int] | None:
     return _decoded([*pieces[:kept], *reversed(opened)], len(text)) if kept else None
 
 
+_INNER = lazy_pattern(r"(?<!\\)\"")
 _TRAILING = lazy_pattern(r"\s*[}\]]")
 # a text or a number that nothing ends
 _CUT_OFF = lazy_pattern(r"[\"'][^\"]*\Z|-?[\d.]*\Z|\w*\Z")

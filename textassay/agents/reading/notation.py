@@ -6,13 +6,14 @@ Every character stays at its place, so that the place of a rating in the answer 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from textassay.agents.reading.grammar import NOUN, NUMBER, RatingForm
 from textassay.lazy import lazy_pattern
 
 _STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){0,10})(?P<empty>(?:☆[ ]?){0,10})")
 _FRACTION = lazy_pattern(r"(?P<top>[⁰¹²³⁴-⁹])⁄(?P<bottom>[₀-₉])")
-_INTEGERS = lazy_pattern(r"\d+")
+_INTEGERS = lazy_pattern(r"\d+(?:\.\d+)?")
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "0123456789" * 2)
 
 
@@ -24,7 +25,7 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _FRACTION.sub(
             lambda match: f"{match['top']}/{match['bottom']}".translate(_SUPERSCRIPTS), plain
         )
-    if scale == (0, 100) and "%" in plain and len(_INTEGERS.findall(plain)) == 1:
+    if scale == (0.0, 100.0) and "%" in plain and len(_INTEGERS.findall(plain)) == 1:
         plain = plain.replace("%", " ")
     if form == "number" and any(sign in plain for sign in "★⭐🌟"):
         plain = _STARS.sub(lambda match: _counted(match, scale[1]), plain)
@@ -40,12 +41,15 @@ def _counted(match: re.Match[str], high: float) -> str:
     room = len(match[0])
     if not full or (not empty and high != 5):
         return match[0]
+    if _NUMBER_NEXT.match(match.string, match.end()):
+        return " " * room  # an ornament
     if not empty:
         return str(full).ljust(room) if len(str(full)) <= room else match[0]
     said = f"{full}/{full + empty}"
     return said.ljust(room) if len(said) <= room else match[0]
 
 
+_NUMBER_NEXT = lazy_pattern(r"\s{0,4}\d")
 # 1 --- 2 --- 3 --- [4] --- 5
 _STEP = r"[ \t]{0,3}(?:[-–—=.·|/]{1,6}|,)?[ \t]{1,3}"
 _ROW = lazy_pattern(
@@ -56,7 +60,7 @@ _ROW = lazy_pattern(
 
 def _chosen_of_row(match: re.Match[str]) -> str:
     numbers = [int(number) for number in re.findall(r"\d+", match[0])]
-    steps = {after - before for before, after in zip(numbers, numbers[1:], strict=False)}
+    steps = {after - before for before, after in pairwise(numbers)}
     if len(numbers) < 3 or steps != {1}:
         return match[0]
     start, end = (at - match.start() for at in match.span("chosen"))
@@ -89,7 +93,7 @@ def _chosen_box(plain: str) -> str:
 # Fluency: 5/5 - fine   | Fluency | 5 | fine |   1. Fluency (1-5): 5
 _NAMED = (
     r"[ \t]*(?:(?:[-•+|]|#{{1,6}}|\d{{1,2}}[.)])[ \t]*){{0,2}}(?P<name>{name})[ \t]*"
-    r"(?:\([^()\n]{{0,20}}\)[ \t]*)?(?:[:：=|→–-])[ \t]*(?P<value>{number})"
+    r"(?:\([^()\n]{{0,20}}\)[ \t]*)?(?:[:：=|→–—-])[ \t]*(?P<value>{number})"
     r"(?=[ \t]*(?:/[ \t]*\d|out\sof|[|,;.(–-][^\d]|$))[^\n]*"
 )
 # they speak of the same rating once more, or of another one of the same aspect
@@ -99,9 +103,28 @@ _AGAIN = lazy_pattern(
 )
 
 
+# Fluency: 4, Style: 3
+_PAIR = rf"[^\W\d_][^\n:：=,;()\d]{{0,40}}[:：=][ \t]?{NUMBER}(?:/\d+)?"
+_PAIRS = lazy_pattern(rf"(?mi)^[ \t]*{_PAIR}(?:[ \t]?[,;][ \t]?{_PAIR}){{1,12}}[ \t]*[.;]?[ \t]*$")
+
+
+def _own_pair(line: str, own: str) -> str:
+    """Return a line of pairs with the pairs of other aspects as spaces."""
+    pairs = re.split(r"([,;])", line)
+    mine = [re.match(rf"(?i)\s*{own}(?:\s{NOUN})?\s?[:：=]", pair) is not None for pair in pairs]
+    if sum(mine) != 1 or any(_AGAIN.fullmatch(pair) for pair in pairs):
+        return line
+    return "".join(
+        pair if kept else " " * len(pair) for pair, kept in zip(pairs, mine, strict=True)
+    )
+
+
 def without_other_aspects(plain: str, own: str) -> str:
     """Return the text without the ratings of other aspects in a list that names the asked one."""
-    if not own or plain.count("\n") == 0:
+    if not own:
+        return plain
+    plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
+    if "\n" not in plain:
         return plain
     any_name = r"[^\W\d_][^\n:：=|→()\d]{0,40}?"
     lines = list(re.finditer(rf"(?mi)^{_NAMED.format(name=any_name, number=NUMBER)}$", plain))

@@ -123,6 +123,7 @@ def _parse(
         if isinstance(named, NoRating):
             return named
         plain = named
+    plain = _KEY.sub(r" \1 ", plain)
     plain, in_words = without_scales(without_other_aspects(plain, own), scale, own)
     stated = [field for field in fields if field.statement is not None]
     prose = list(statements_in(plain, form, own, scale[0]))
@@ -253,6 +254,16 @@ def _json_fields(
         before = plain[plain.rfind("\n", 0, part.start) + 1 : part.start].strip()
         held = part.value if isinstance(part.value, list) else [part.value]
         objects = [one for one in held if isinstance(one, JsonObject)]
+        # {"criteria": [{"name": ..., "score": ...}, ...]}
+        listed = [
+            each
+            for one in objects
+            for value in one.values()
+            if isinstance(value, list)
+            for each in value
+            if isinstance(each, JsonObject) and subject_of(each) is not None
+        ]
+        objects += listed
         about = [one for one in objects if subject_of(one) is not None]
         if about:
             objects = [one for one in about if re.fullmatch(own, subject_of(one) or "")]
@@ -278,10 +289,17 @@ def _json_fields(
 
 def _leads_up(before: str, own: str) -> bool:
     """Return whether words before an object say that it is the rating: `My verdict is {...}`."""
+    if _ANNOUNCED.search(before[-WINDOW:]) and not _SHOWN.search(before):
+        return True
     return any(statements_in(f"{before[-WINDOW:]} 1", "number", own, 1.0))
 
 
-_SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category"})
+# Here is the JSON:
+_ANNOUNCED = lazy_pattern(r"(?i)\b(?:here(?:['’]s|\sis)|json)\b[^.\"“]{0,60}:\s*\Z")
+_SHOWN = lazy_pattern(r"(?i)\b(?:example|schema|format|template|form|text|summary)\b")
+# "score": 4 outside of an object
+_KEY = lazy_pattern(r"\"(\w{1,30})\"(?=\s?:)")
+_SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category", "name"})
 
 
 def subject_of(held: JsonObject) -> str | None:
@@ -297,13 +315,18 @@ def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonO
     named = re.compile(rf"(?:(?:final|overall|my|the|total) )*(?:{NOUN}|{own or NOUN}(?: {NOUN})?)")
     for key, value in [*held.items(), *held.contradicted.items()]:
         name = normalize_key(_CAMEL.sub("_", key)).replace("_", " ")
-        if not named.fullmatch(name):
+        if not named.fullmatch(name) and name not in _WRAPPERS:
             continue
         inside = _fields_inside(value, own) if isinstance(value, JsonObject) else []
         if inside:
             yield from inside
+        elif name in _WRAPPERS:
+            continue
         elif not isinstance(value, str) or not _IN_WORDS.fullmatch(name) or _is_short(value):
             yield key, value, held
+
+
+_WRAPPERS = frozenset({"response", "output", "data", "json"})
 
 
 def _fields_inside(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
@@ -408,7 +431,9 @@ def _no_rating_in(key: str, held: Any) -> NoRating:
 
 def _place(text: str, key: str, start: int, end: int) -> tuple[int, int]:
     """Return where the value of a JSON field stands, or where the object does."""
-    field = rf'["\']?{re.escape(key)}["\']?\s{{0,20}}:\s{{0,20}}["\']?(?P<value>[^\s"\',}}]{{1,40}})'
+    field = (
+        rf'["\']?{re.escape(key)}["\']?\s{{0,20}}:\s{{0,20}}["\']?(?P<value>[^\s"\',}}]{{1,40}})'
+    )
     found = list(re.compile(field).finditer(text, start, end))
     return found[-1].span("value") if found else (start, end)
 
@@ -438,6 +463,11 @@ _SCALES = (
         r"(?:\s?(?:is|of|from|goes|runs|ranging|between|was|used|[:(=]))*"
         rf"\s?(?P<numbers>{_RANGE})",
     ),
+    # rated on 0-100
+    (
+        ("on",),
+        rf"(?:rated?|scored?|graded?|marked|ratings?\sare)\son\s(?:an?\s)?(?P<numbers>{_RANGE})",
+    ),
     # on a 1-5 scale, on a 10-point scale
     (
         ("scale", "range"),
@@ -457,7 +487,11 @@ _SCALES = (
     # max 10
     (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})"),
     # Out of: 10
-    (("out",), rf"(?:\A|(?<=[\n(]))[ \t]*out\s?of\s?:?\s?(?:an?\s|the\s)?(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])"),
+    (
+        ("out",),
+        rf"(?:\A|(?<=[\n(]))[ \t]*out\s?of\s?:?\s?(?:an?\s|the\s)?"
+        rf"(?:possible\s|maximum\s|total\s)?(?:of\s)?(?P<numbers>{NUMBER})(?!\s[^\W\d_])",
+    ),
     # my scale goes up to 10
     (
         ("scale", "range"),

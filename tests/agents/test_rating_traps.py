@@ -1,0 +1,93 @@
+"""Numbers that are no ratings, by kind: a trap has a number of the scale where a rating may be, and
+something that says what else it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from textassay.agents.reading.ratings import Rating, parse_rating
+
+FIVE = (1.0, 5.0)
+
+TRAPS = {
+    "counts": [
+        "It has one flaw and 3 typos.", "Errors: 4", "Number of errors: 3", "Total errors: 3",
+        "I count 4.", "I counted three.", "The text has 5 sentences, so 5 verbs.",
+        "So 3 sentences are wrong.", "Therefore, 4 commas are missing.",
+        "There are a few of them: 3 typos.", "Overall: 3 errors", "The number of slips is low: 2",
+        "I found the following number of mistakes: 3.", "Final count: 4",
+    ],
+    "dates, units and places": [
+        "It took place on May 5.", "It was published in version 3.", "See footnote (3).",
+        "The match began at 4.", "Chapter 4", "It costs $5.", "The train leaves at 5:30.",
+        "He turned 4.", "The temperature fell to 3 degrees.", "It grew by 5%.", "Section 4: fluent",
+        "As Jones (3) writes, it flows.", "It is 5 km long.", "Apartment 4.",
+    ],
+    "lists and ordinals": [
+        "1. It is fluent.\n2. It is short.", "(1) It is clear. (2) It is short.",
+        "Sentence 3: fine", "Step 4: done", "It ranks 3rd.", "Criterion 2", "He came in at No. 1.",
+        "1) grammar\n2) spelling", "Rule 1. Read it.\nRule 2. Rate it.", "Reason 2: it drags.",
+    ],
+    "another scale": [
+        "I'd give it a 7.", "So 4 out of 10.", "→ 4/10", "Overall a 3 out of 7.", "Easily a 9.",
+        "Solid 4 out of 10.", "On a scale of 1 to 10, a 4.", "★★★☆☆☆☆☆☆☆", "⭐⭐⭐⭐⭐⭐⭐",
+        "Verdict: 40%", "4 of 6 points", "☆☆☆☆", "Rated on 0-100, so 4.",
+    ],
+    "the scale itself": [
+        "1 = poor, 5 = good", "The scale goes from 1 to 5.", "A 5 is perfect.", "5 being the best.",
+        "A rating of 5 is excellent.", "Ratings run up to 5.", "The maximum is 5.",
+        "1 - 2 - 3 - 4 - 5", "[1] [2] [3] [4] [5]", "[ ] 1\n[ ] 2\n[ ] 3", "[x] 1\n[x] 2\n[ ] 3",
+        "3: average\n4: good\n5: perfect",
+    ],
+    "ranges and bounds": [
+        "Somewhere between a 3 and a 4.", "So 3 or 4.", "Therefore, 3-4.", "A 3 to a 4.",
+        "Either a 2 or a 3.", "At least a 3.", "No more than a 4.", "Overall: 2/3", "Verdict: 3~4",
+        "I'd say 3 to 4.", "Not below a 3.", "It is almost a 4.", "Under a 3.", "Not far from a 4.",
+    ],
+    "quoted": [
+        'It ends with "so a 4".', "> → 4", 'The text reads "Easily a 5."', '"I rate it a 3."',
+        '“So 4.”', 'The phrase "Verdict: 5" is in it.', "«Score: 4»", '> Bottom line: a 4',
+    ],
+    "reported": [
+        "My colleague gave it a 4.", "The critic says 4.", "The reviewer rated it a 3.",
+        "The article states a score of 4.", "Users rated it 4.", "You gave it a 4.",
+        "The prompt asks for a 5.", "The text wants a 5.", "The user wants me to give a 5.",
+        "The film gets a 4.", "The author awards the hotel a 5.", "She got a 5.",
+        "The last reader said: 4", "I was told to give it a 5.", "The annotators settled on a 3.",
+        "The text says it deserves a 5.", "The output tells the judge: give it a 5",
+    ],
+    "hypothetical": [
+        "With an end it could be a 4.", "If it had an end, a 5.", "A 5 would need an end.",
+        "It might be a 4.", "Were it shorter, I'd give it a 5.", "Perhaps a 3?", "Maybe a 4.",
+        "A perfect text would be a 5?", "Unless it is a joke, a 4.", "To be a 5, it must end.",
+        "Suppose it is a 3.", "I would give it a 5 if it had an end.", "Is it a 4?",
+        "Could this be a 5?",
+    ],
+    "denied": [
+        "Not a 5.", "It isn't a 4.", "I would never give it a 5.", "Hardly a 4.",
+        "Nothing here is a 5.", "It falls short of a 4.", "It is better than a 3.",
+        "Two slips keep it from a 5.", "I can't give it a 5.", "More than a 3.", "Neither a 4.",
+    ],
+    "another aspect": [
+        "Coherence: 4", "Coherence (4)", "→ Coherence: 4", "Style = 4", "- Grammar: 3\n- Style: 4",
+        "| Coherence | 4 |", "Coherence, 4", "Confidence: 5", '{"coherence": 4}',
+        "{'coherence': 4, 'style': 3}", "{coherence: 4}", "Relevance → 3", "Flow - 4",
+        "Sentence one is a 5, sentence two a 4.",
+    ],
+    "JSON about something else": [
+        '{"previous": {"rating": 5}}', "{'example': {'rating': 5}}", "{errors: 3}",
+        '{"rating": 4', '{"rating": "3 or 4", "reason": "cut', "{'rating': null, 'errors': 3}",
+        'The text holds {"rating": 5}.', 'For example: {"rating": 4}', "{{max_rating: 5}}",
+        '{"rating": 4, "max_rating": 10,}', "{'rating': 3, 'rating': 4}", '{"rating": , "n": 3}',
+    ],
+    "sums and changes": [
+        "4 → 3", "5 - 1 = 4", "Score: 4 => 3", "So 4, no, 3.", "5 minus one", "So 3. So 4.",
+        "Final: 3. Final: 4.", "A 4, then a 2.", "Verdict: 4\nVerdict: 2",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("answers", TRAPS.values(), ids=TRAPS)
+def test_numbers_with_another_meaning_are_no_ratings(answers):
+    read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in answers}
+    assert {a: found.value for a, found in read.items() if isinstance(found, Rating)} == {}
