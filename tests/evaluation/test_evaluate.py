@@ -268,7 +268,7 @@ async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
 @pytest.mark.parametrize(
     ("wanted", "error", "message"),
     [
-        ({}, TypeError, "missing 1 required keyword-only argument: .method."),
+        ({}, ConfigurationError, "no model is named: give model="),
         ({"method": "nothing"}, UnknownName, "unknown method 'nothing'"),
         ({"method": "llm_score"}, UnknownName, "did you mean 'llm-score'"),
         ({"method": "geval"}, UnknownName, "did you mean 'g-eval'"),
