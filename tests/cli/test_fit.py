@@ -174,11 +174,17 @@ def test_too_few_groups_are_refused_before_anything_is_asked(planted, judge, tmp
 
 def test_a_published_tree_is_rated_and_nothing_is_taken_apart(recorded, tmp_path):
     server, asked = recorded
-    textassay(
-        "fit", data_file("summarization"), *BY_MODEL, "-t", "summarization", "--tree", "published",
-        "--api-base", server.url, "--layers", 2, "--aggregator", "ridge", "--aspects", "coherence",
-        "-o", tmp_path / "ev", "--progress", "none",
+    rows = read_lines(data_file("summarization"))
+    data = write(tmp_path / "data.jsonl", [{"my text": row.pop("output"), **row} for row in rows])
+    address = server.url.replace("http://", "http://user:secret@")
+    done = textassay(
+        "fit", data, *BY_MODEL, "-t", "summarization", "--tree", "published", "--api-base", address,
+        "--layers", 2, "--aggregator", "ridge", "--aspects", "coherence", "-o", tmp_path / "ev",
+        "--progress", "none", "--field", "my text=output", "--field", "human=human",
     ).ok()  # fmt: skip
+    # the next command knows where the model is and which column is judged, and no password
+    assert f" --api-base {server.url} --field 'my text=output' --out RUN" in done.err
+    assert "secret" not in done.err
     criteria = {re.search(r"following metric:\n\n(.+?): ", text)[1] for text in asked}
     assert criteria == {"coherence", "Sentence ordering", "Discourse structure", "Topic focus"}
 

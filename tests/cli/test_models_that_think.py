@@ -100,6 +100,10 @@ def test_the_doctor_says_what_it_is_like(server, anthropic_key):
     for name in {"temperature", "seed"} & family.refuses.keys():
         if not is_anthropic:  # litellm tells what it takes before anything is sent
             assert f"takes no {name}" in rows["parameters"]["detail"]
+    if not is_anthropic:
+        # temperature 0 is sent to a model that takes it, also while it thinks
+        advises = "see the model's card, and give --temperature" in rows["temperature"]["detail"]
+        assert advises == ("temperature" not in family.refuses)
     if family.counts != "never" and not is_anthropic:
         assert re.match(r"[89]\d\d tokens of thought", rows["thinks"]["detail"])
 

@@ -80,7 +80,7 @@ def build_manifest(
 
 def _kept_files(request: RunRequest) -> dict[str, str]:
     """Return the texts of the user's files that say what is asked, by path."""
-    named = [request.task, *request.options.values()]
+    named = [request.task, *(v for name, v in request.options.items() if name not in PATHS)]
     kept: dict[str, str] = {}
     for path in named:
         if not isinstance(path, str) or not path.endswith(KEPT_ENDINGS):
@@ -88,8 +88,9 @@ def _kept_files(request: RunRequest) -> dict[str, str]:
         if not Path(path).is_file():
             continue
         if path.endswith(".jinja"):
-            # with the files beside it that it includes; ours are named without a path
-            kept |= {name: text for name, text in prompt_files(path).items() if "/" in name}
+            # with the files beside it that it includes; the package's are named without a folder
+            texts = prompt_files(path)
+            kept |= {name: text for name, text in texts.items() if Path(name).is_absolute()}
         elif Path(path).stat().st_size <= MAX_KEPT:
             kept[path] = Path(path).read_text(encoding="utf-8")
     return kept
