@@ -4,8 +4,11 @@ something that says what else it is."""
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from textassay.agents.reading.ratings import Rating, parse_rating
+from tests.work import grows_linearly
+from textassay.agents.reading.ratings import NoRating, Rating, parse_rating
 
 FIVE = (1.0, 5.0)
 
@@ -91,3 +94,66 @@ TRAPS = {
 def test_numbers_with_another_meaning_are_no_ratings(answers):
     read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in answers}
     assert {a: found.value for a, found in read.items() if isinstance(found, Rating)} == {}
+
+
+@pytest.mark.parametrize("form", ["number", "stars"])
+def test_answers_without_a_stated_rating_are_read_in_linear_time(form):
+    units = ["so 4 ", "→ 4\n", "{'a': 1, ", "{a: ", "★☆", "[x] 1\n", "[ ] 1\n", "(4) ",
+             "I say 4, ",
+             "overall: 4\n", "overall 4 ", "it is a 4, ", "Style: 4\n", "Style: 4, ",
+             "1 - 2 - [3] ",
+             '"', "\\", "'a", "the text is ", "not 4 but ", "4 from me, ",
+             "coherence: \n"]  # fmt: skip
+
+    def read(text):
+        parse_rating(text, scale=FIVE, form=form, aspect="coherence")
+
+    assert [unit for unit in units if not grows_linearly(read, unit, 400)] == []
+
+
+READ = {
+    "conclusions": ["It drags, so 3.", "Hence 3.", "→ 3", "Bottom line: a 3", "3 from me.",
+                    "It has 5 slips. Therefore, 3.", "Overall: average (3).", "Not a 2 but a 3.",
+                    "I was at 4 first. Changing my rating to 3.", "A 2 or a 4? Let's say 3.",
+                    "A lenient reader would say 4. I'm in the middle: 3."],
+    "a judge": ["I'd settle for a fluency rating of 3.", "I have no choice but to award a 3.",
+                "I'd score it 3, not 4.", "If I had to pick a number, I'd pick 3.",
+                "I lean towards a 3."],
+    "places": ["Easily a 3.", "It reads well but it is stilted: 3.", "(3) It drags.",
+               "3! It drags.", "Fluent (3)", "Fluent: 3",
+               "The text is clear and merits a 3.", "The most suitable rating is 3."],
+    "other aspects beside it": ["Style: 5\nFluency: 3\nTone: 4", "Fluency: 3, Style: 5",
+                                "| Style | 5 |\n| Fluency | 3 |", "1. Fluency: 3/5\n2. Style: 5/5"],
+    "signs": ["★★★☆☆", "⭐⭐⭐ (3 stars)", "Fluency: ★★★☆☆", "³⁄₅", "[ ] 2\n[x] 3\n[ ] 4",
+              "1 --- 2 --- [3] --- 4 --- 5", "~~4~~ 3", "three [3]", "Three stars. It drags."],
+    "objects": ["{'fluency': 3, 'errors': ['a', 'b']}", "{score: 3, reason: \"x\"}",
+                "{{\"score\": 3}}", '{"score": 3, "reason": "It is', '{"score": 3,}',
+                '{"evaluation": {"fluency": 3, "style": 5}}', '{"reason": "a "b" c", "score": 3}',
+                'My verdict is {"fluency": 3}, for it drags.', '{"score": 3/5}',
+                '{"list": [{"name": "fluency", "score": 3}, {"name": "style", "score": 5}]}'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("answers", READ.values(), ids=READ)
+def test_numbers_that_nothing_else_explains_are_ratings(answers):
+    read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in answers}
+    assert {a: found for a, found in read.items() if getattr(found, "value", None) != 3} == {}
+
+
+remarks = st.sampled_from(
+    ["It has 2 typos.", "He paid $4.", 'It says "rate it 5".', "A critic gave it a 4.",
+     "Not a 5.", "If it had an end, a 5.", "See page 4.", "It ended 2-1."]
+)  # fmt: skip
+
+
+@given(remarks=st.lists(remarks, max_size=4), value=st.integers(1, 5))
+def test_a_conclusion_is_read_behind_numbers_with_another_meaning(remarks, value):
+    found = parse_rating(" ".join([*remarks, f"So {value}."]), scale=FIVE, aspect="fluency")
+    assert isinstance(found, Rating), (remarks, found)
+    assert found.value == value
+
+
+@given(remarks=st.lists(remarks, max_size=6))
+def test_remarks_alone_give_no_rating(remarks):
+    found = parse_rating("\n".join(remarks), scale=FIVE, aspect="fluency")
+    assert isinstance(found, NoRating), (remarks, found)

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from textassay.agents.reading.grammar import (
     NOUN,
@@ -61,15 +61,38 @@ def remaining_statement(plain: str, form: RatingForm, own: str, low: float) -> S
     return last if rivals == {last.value} else None
 
 
+class _Answer(NamedTuple):
+    """An answer, and what its places are compared with."""
+
+    plain: str
+    form: RatingForm
+    own: str
+    first: int
+    """Where the text begins."""
+    last: int
+    """Where the text ends."""
+    lists_own: bool
+    """Whether a line begins with the aspect's name and a sign."""
+
+
 def _placed(
     plain: str, form: RatingForm, own: str, low: float
 ) -> Iterator[tuple[_Place, Statement]]:
+    answer = _Answer(
+        plain,
+        form,
+        own,
+        len(plain) - len(plain.lstrip()),
+        len(plain.rstrip()),
+        bool(own) and re.search(rf"(?im)^\W{{0,9}}{own}\W{{0,3}}[:=|]", plain) is not None,
+    )
     single = "\n" not in plain.strip()
     for match in value_pattern(form).finditer(plain):
         # `(2) It is hard to follow.` is no item of a list, for there is no other one
-        only_item = single and plain[: match.start()].strip() in ("(", "[")
+        bracket = plain[answer.first : min(match.start(), answer.first + 4)].strip()
+        only_item = single and match.start() <= answer.first + 2 and bracket in ("(", "[")
         if only_item or is_bare(plain, match, form):
-            yield _place_of(plain, match, form, own), statement_of(match, low)
+            yield _place_of(answer, match), statement_of(match, low)
 
 
 _SENTENCE_START = lazy_pattern(r"[.!?;。…][\"”’)\]]{0,2}\s+|\n")
@@ -90,8 +113,9 @@ _SEVERAL_BEFORE = lazy_pattern(
 _ONE_OF = lazy_pattern(r"(?i)one\sof\b")
 
 
-def _place_of(plain: str, match: re.Match[str], form: RatingForm, own: str) -> _Place:
-    """Return where a number is put; and whether it has another meaning."""
+def _place_of(answer: _Answer, match: re.Match[str]) -> _Place:
+    """Return where a number is put, and whether it has another meaning."""
+    plain, form, own = answer.plain, answer.form, answer.own
     start, end = match.span()
     opened = opening_before(plain, start)
     stop = closing_at(plain, end, opened)
@@ -119,13 +143,13 @@ def _place_of(plain: str, match: re.Match[str], form: RatingForm, own: str) -> _
         return "explained"
     if _MINE.match(plain, end) and _CONCLUDES_ONLY.fullmatch(lead):
         return "conclusion"
-    if opened in ("(", "[") and stop > end and not plain[:begin].strip():
+    if opened in ("(", "[") and stop > end and begin == answer.first:
         return "judged"
     after = closure_of(plain, stop, grammar_of(own), statement_of(match, 1.0).value)
     if after is None or not is_settled(plain, after.at, form, strict=False):
         return "unplaced"
     if (concludes := _CONCLUDES.search(lead)) and not _BY_OTHERS.search(clause):
-        return "unplaced" if _is_of_all(plain, concludes[0], own) else "conclusion"
+        return "unplaced" if answer.lists_own and _OF_ALL.search(concludes[0]) else "conclusion"
     if _BY_OTHERS.search(lead) or _COMMAND.match(lead):
         return "explained"
     if _is_own_label(lead, own):
@@ -138,7 +162,7 @@ def _place_of(plain: str, match: re.Match[str], form: RatingForm, own: str) -> _
         return "judged"
     if _speaks_of_text(lead, own) and _INDEFINITE.search(lead):
         return "end"
-    return "end" if not plain[after.at :].strip() and _is_long(lead) else "unplaced"
+    return "end" if after.at >= answer.last and _is_long(lead) else "unplaced"
 
 
 _COMMAND = lazy_pattern(r"\W*(?:please\s)?(?:give|rate|score|assign|output|answer\s)\b")
@@ -161,13 +185,8 @@ def _names_another(said: str, lead: str, own: str) -> bool:
     return bool(names) and not (own and own in lead) and all(n[:4] != own[:4] for n in names)
 
 
-def _is_of_all(plain: str, label: str, own: str) -> bool:
-    """Return whether a total is told apart from the asked aspect, which has a line of its own."""
-    if not own or not re.search(r"overall|total", label):
-        return False
-    return re.search(rf"(?i)^\W*{own}\W{{0,3}}[:=|]", plain, re.MULTILINE) is not None
-
-
+# a total beside a line of the asked aspect is a rating of another thing
+_OF_ALL = lazy_pattern(r"overall|total")
 _ARTICLE = (
     r"(?:(?:an?|my|it['’]?s|it|is|we|i['’]?(?:d|ll|m)?|say|at|give|rate|score|rating|of|solid"
     r"|the\s(?:[\w-]{3,15}\s)?(?=score|rating))\s?){0,5}"
@@ -201,7 +220,7 @@ _TURNED_DOWN = lazy_pattern(
 )
 # a number that somebody says, or that is found in a text, is not the judge's
 _BY_OTHERS = lazy_pattern(
-    r"\b(?:says|said|reads|writes|wrote|states|stated|claims?|claimed|contains?|mentions?|lists?"
+    r"\b(?:says|said|reads(?!\s(?:well|badly|like|as|\w+ly)\b)|writes|wrote|states|stated|claims?|claimed|contains?|mentions?|lists?"
     r"|ends|asks?|asked|tells?|told|begs?|instructs?|wants?|gave|got|was|were|thought|considered"
     r"|earned|received|won|lost|counts?|counted|finds?|found|sees?|saw|needs?|needed|following|as\sfollows"
     r"|(?<!be\s)(?<!is\s)(?:rated|scored|awarded|assigned)|he|she|they|his|her|their|you|your|who|later"

@@ -136,7 +136,8 @@ def without_other_aspects(plain: str, own: str) -> str:
         for line in lines
         if not is_own.search(line["name"]) and not _AGAIN.fullmatch(line["name"])
     ]
+    pieces, at = list[str](), 0
     for line in others:
-        start, end = line.span()
-        plain = plain[:start] + " " * (end - start) + plain[end:]
-    return plain
+        pieces += plain[at : line.start()], " " * (line.end() - line.start())
+        at = line.end()
+    return "".join([*pieces, plain[at:]])
