@@ -59,6 +59,7 @@ _FIELDS = re.compile(r'one field for each aspect, named as in "([^\n]+)", with')
 _SCALE = re.compile(r"from (\d+) \(worst\) to (\d+) \(best\)")
 _CRITERION = re.compile(r"(?m)^\w.*? \((\d+)-(\d+)\)(?: -|:) ")
 _SEVERAL = re.compile(r"(?s)\n(?:Criteria|Questions):\n(.*?)\n\n")
+_ONE_OF = re.compile(r"Answer with (.+) or (.+) and nothing else\.\s*(?:Answer:)?$")
 _LETTER = re.compile(r"(?m)^([A-Z])\. ")
 _NUMBERED = re.compile(r"(?m)^\d+\. ")
 _TOKEN = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
@@ -91,6 +92,9 @@ def _is_yes_or_no(prompt: str) -> bool:
 
 def _as_asked(prompt: str, number: int) -> str:
     """Answer in the form that textassay's prompts ask for: a list, a plan, or ratings."""
+    if options := _ONE_OF.search(prompt):
+        labels = [*options[1].split(", "), options[2]]
+        return labels[number % len(labels)]
     if '{"action": "verdict"' in prompt:
         return json.dumps(_step_of_a_judge(prompt, number))
     # a claim stands in the place of the output, and may only be judged by what it was made from

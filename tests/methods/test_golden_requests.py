@@ -45,6 +45,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "checklist": [{}, {"answers": "p-yes"}, {"calls": "joint"}, {"checklist": "rubric"}],
     "claims": [{}, {"split": "sentences", "verify": "p-yes"}],
     "coascore": [{}, {"variant": "inter", "form": "letters"}],
+    "decide": [{}],
     "decomp-eval": [{}, {"ask": "plain", "question_first": True}],
     "fusion-eval": [{"n": 2}, {"fusion": "avg", "direct": True, "n": 2}],
     "g-eval": [{}, {"n": 3, "steps": "task", "seed": 1}],

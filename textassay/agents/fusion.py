@@ -386,6 +386,27 @@ _EXPLANATION = (
 )
 
 
+def problem_before(
+    example: Example, assistance: list[Score], plan: Plan | RefusedPlan | None
+) -> dict[str, Any] | None:
+    """Return why the judge need not be asked, as arguments of `Score.unscored`."""
+    if not example.output.strip():
+        return EMPTY.model_dump()
+    if isinstance(plan, RefusedPlan):
+        evidence = ({"text": plan.text},)
+        return {"type": "PlanRefused", "message": plan.problem, "evidence": evidence}
+    failed = next((score for score in assistance if score.outcome == "error"), None)
+    if failed is None:
+        return None
+    assert failed.error is not None
+    return {
+        "type": failed.error.type,
+        "message": f"the assistant evaluator {failed.aspect} failed: {failed.error.message}",
+        "outcome": "error",
+        "evidence": tuple(as_assistance(score, None) for score in assistance),
+    }
+
+
 @dataclass(frozen=True)
 class LLMFuser:
     """Rates one example on several aspects at once, given the assistant evaluators' scores.
@@ -454,7 +475,7 @@ class LLMFuser:
             for aspect in aspects
         ]
         # Before the judge is asked: its answer would be paid for and thrown away.
-        problem = self._problem_before(example, assistance, plan)
+        problem = problem_before(example, assistance, plan)
         if problem is not None:
             return [Score.unscored(**problem, **identity) for identity in identities]
         assert not isinstance(plan, RefusedPlan)
@@ -463,7 +484,11 @@ class LLMFuser:
         read = [joint for answer in answers for joint in answer.read]
         scores = [
             self._score(
-                identity, self._place(aspect), samples, read, _evidence(aspect, assistance, plan)
+                identity,
+                self._place(aspect),
+                samples,
+                read,
+                assistance_on(aspect, assistance, plan),
             )
             for identity, aspect in zip(identities, aspects, strict=True)
         ]
@@ -475,26 +500,6 @@ class LLMFuser:
             score.model_copy(update={"evidence": (*score.evidence, *more)})
             for score, more in zip(scores, extra, strict=True)
         ]
-
-    def _problem_before(
-        self, example: Example, assistance: list[Score], plan: Plan | RefusedPlan | None
-    ) -> dict[str, Any] | None:
-        """Return why the judge need not be asked, as arguments of `Score.unscored`."""
-        if not example.output.strip():
-            return EMPTY.model_dump()
-        if isinstance(plan, RefusedPlan):
-            evidence = ({"text": plan.text},)
-            return {"type": "PlanRefused", "message": plan.problem, "evidence": evidence}
-        failed = next((score for score in assistance if score.outcome == "error"), None)
-        if failed is None:
-            return None
-        assert failed.error is not None
-        return {
-            "type": failed.error.type,
-            "message": f"the assistant evaluator {failed.aspect} failed: {failed.error.message}",
-            "outcome": "error",
-            "evidence": tuple(as_assistance(score, None) for score in assistance),
-        }
 
     @cached_property
     def _rated(self) -> tuple[Aspect, ...]:
@@ -614,7 +619,7 @@ class LLMFuser:
         return names.index(aspect.label)
 
 
-def _evidence(aspect: Aspect, assistance: list[Score], plan: Plan | None) -> tuple[Json, ...]:
+def assistance_on(aspect: Aspect, assistance: list[Score], plan: Plan | None) -> tuple[Json, ...]:
     """Return the assistant evaluators' scores as evidence."""
     selected = None if plan is None else plan.assistants.get(aspect.name, ())
     return tuple(

@@ -301,7 +301,7 @@ V = TypeVar("V")
 
 IN_SENTENCES = (
     "llm_score", "llm_score_cot", "llm_score_labels", "pairwise", "coascore",
-    "coascore_aspects", "hd_eval", "hd_eval_decompose",
+    "coascore_aspects", "hd_eval", "hd_eval_decompose", "typed_comparison", "typed_rating",
 )  # fmt: skip
 """Prompts that name an aspect inside a sentence (`rate the ... of the response`), rather than as a
 heading."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -17,19 +18,16 @@ from typing import Any, NamedTuple
 from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import PromptPart, Task, join_messages, material_texts
-from textassay.agents.questions import QuestionSet, TypedReply
 from textassay.agents.reading.labels import is_whole
 from textassay.runtime.calls.deciding import decider, possible_ways
 from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.images import Image
 from textassay.runtime.messages import (
     NO_USAGE,
-    Answer,
     Aspect,
     Example,
     How,
     Score,
-    SubQuestion,
     Usage,
 )
 from textassay.runtime.model import Model
@@ -50,7 +48,7 @@ TASK_TEXT = "Task"
 """Name of the text that says what kind of texts the others are."""
 
 
-class Asked(NamedTuple):
+class TypedAnswer(NamedTuple):
     """The answer to one question."""
 
     answer: QuestionAnswer
@@ -81,7 +79,8 @@ class QuestionBatcher:
 
     def __init__(self, model: Model) -> None:
         self._model = decider(model)
-        self._waiting: dict[_QuestionMaterial, dict[Question, None]] = {}
+        self._callers: dict[_QuestionMaterial, Counter[Question]] = {}
+        """How many callers wait for the answer to each question about a material."""
         self._shared: SharedCalls[_Answered] = SharedCalls()
 
     async def ask(
@@ -93,25 +92,33 @@ class QuestionBatcher:
         truncatable: str = "",
         draw: int = 0,
         joint: bool = False,
-    ) -> Asked:
+    ) -> TypedAnswer:
         """Return the answer to a question; arguments as the fields of `DecisionRequest`.
 
         Raises:
             ModelError: The model could not be asked.
         """
         material = _QuestionMaterial(texts, images, truncatable, draw, joint)
-        while True:
-            self._waiting.setdefault(material, {})[question] = None
-            answered, is_first = await self._shared.join(material, lambda: self._send(material))
-            # a question that comes while a request is under way waits for the next one
-            if question in answered.answers:
-                usage = answered.usage if is_first else NO_USAGE
-                answer = answered.answers[question]
-                return Asked(answer, answered.way, usage, answered.truncated_tokens)
+        callers = self._callers.setdefault(material, Counter())
+        callers[question] += 1
+        try:
+            while True:
+                answered, is_first = await self._shared.join(material, lambda: self._send(material))
+                # a question that comes while a request is under way waits for the next one
+                if question in answered.answers:
+                    usage = answered.usage if is_first else NO_USAGE
+                    answer = answered.answers[question]
+                    return TypedAnswer(answer, answered.way, usage, answered.truncated_tokens)
+        finally:
+            callers[question] -= 1
+            if not callers[question]:
+                del callers[question]
+            if not callers:
+                self._callers.pop(material, None)
 
     async def _send(self, material: _QuestionMaterial) -> _Answered:
         await asyncio.sleep(0)  # until all that is asked in this turn of the loop is there
-        questions = tuple(self._waiting.pop(material))
+        questions = tuple(self._callers[material])
         response = await self._model.decide(
             DecisionRequest(questions=questions, **material._asdict())
         )
@@ -161,25 +168,32 @@ class QuestionScorer:
     variant: str = ""
     """What else distinguishes scores; goes into the prompt digest."""
 
-    async def __call__(self, example: Example, aspect: Aspect, **shown: Any) -> Score:
+    async def __call__(
+        self,
+        example: Example,
+        aspect: Aspect,
+        beside: tuple[NamedText, ...] = (),
+        **shown: Any,
+    ) -> Score:
         """Return the score; it has no value if the output is empty or the model gives no answer.
 
         Args:
             example: What is judged.
             aspect: On what.
+            beside: Further texts to answer from, such as scores of tools.
             shown: What else the question names, such as `steps`; `None` for what it does without.
         """
         example = self.ask.prepare(example)
         about = common_fields(example, aspect, how="decision", signature=self.signature)
         if not example.output.strip():
             return Score.unscored(EMPTY.type, EMPTY.message, **about)
-        asked = await self._batcher.ask(
+        result = await self._batcher.ask(
             self.question(aspect, **{k: v for k, v in shown.items() if v is not None}),
-            named_texts(self.ask.task, example),
+            (*named_texts(self.ask.task, example), *beside),
             images=example.images,
             truncatable=self.ask.task.source_name if example.source else "",
         )
-        return to_score(asked, aspect, about)
+        return to_score(result, aspect, about)
 
     def question(self, aspect: Aspect, **shown: Any) -> Question:
         """Return the question about an aspect."""
@@ -231,25 +245,27 @@ class QuestionScorer:
 
     def signature_as(self, how: str) -> str:
         """Return the signature of scores that combine this scorer's, such as `fused`."""
-        return self.ask.signature(self.method, self.prompt_digest, how=how)
+        ways = possible_ways(self.ask.model)
+        joint = how != "auto" and all(way.joint for way in ways)
+        return self.ask.signature(self.method, self.prompt_digest, how=how, joint=joint)
 
 
-def _with_answer(asked: Asked, about: dict[str, Any]) -> dict[str, Any]:
+def _with_answer(result: TypedAnswer, about: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a score with how its answer was obtained, and what it cost."""
     return {
         **about,
-        "how": asked.way.how,
-        "signature": asked.way.sign(about["signature"]),
-        "usage": asked.usage,
-        "samples": asked.way.samples or None,
-        "mass": asked.answer.mass,
-        "evidence": (*asked.answer.notes, *truncation_note(asked.truncated_tokens)),
+        "how": result.way.how,
+        "signature": result.way.sign(about["signature"]),
+        "usage": result.usage,
+        "samples": result.way.samples or None,
+        "mass": result.answer.mass,
+        "evidence": (*result.answer.notes, *truncation_note(result.truncated_tokens)),
     }
 
 
-def to_score(asked: Asked, aspect: Aspect, about: dict[str, Any]) -> Score:
+def to_score(result: TypedAnswer, aspect: Aspect, about: dict[str, Any]) -> Score:
     """Return the score that an answer stands for."""
-    answer, about = asked.answer, _with_answer(asked, about)
+    answer, about = result.answer, _with_answer(result, about)
     if answer.problem is not None:
         return Score.unscored(
             answer.problem.type, answer.problem.message, outcome=answer.outcome, **about
@@ -271,10 +287,10 @@ def to_score(asked: Asked, aspect: Aspect, about: dict[str, Any]) -> Score:
     return Score(value=value, spread=spread, **about)
 
 
-def yes_no_score(asked: Asked, about: dict[str, Any]) -> Score:
+def yes_no_score(result: TypedAnswer, about: dict[str, Any]) -> Score:
     """Return the share of yes among yes and no as a score from 0 to 1."""
-    about = _with_answer(asked, about) | {"scale": (0.0, 1.0)}
-    answer = asked.answer
+    about = _with_answer(result, about) | {"scale": (0.0, 1.0)}
+    answer = result.answer
     if answer.problem is not None:
         return Score.unscored(
             answer.problem.type, answer.problem.message, outcome=answer.outcome, **about
@@ -282,52 +298,3 @@ def yes_no_score(asked: Asked, about: dict[str, Any]) -> Score:
     p = answer.p_yes / math.fsum(answer.probabilities.values())
     piece = {"text": "yes", "answer": "yes" if p > 0.5 else "no", "p_yes": p, "mass": answer.mass}
     return Score(value=p, **about | {"evidence": (piece, *about["evidence"])})
-
-
-@dataclass(frozen=True)
-class TypedAnswerer:
-    """Answers one yes/no question about an example by a typed question."""
-
-    ask: Ask
-    """Model, task and the prompt that words the question."""
-
-    async def __call__(self, question: SubQuestion, question_set: QuestionSet) -> TypedReply:
-        """Return the answer with P(yes) among yes and no, and the mass of both where it is known.
-
-        Args:
-            question: A question of the set.
-            question_set: What it is answered from, its texts without delimiters.
-        """
-        form = question_set.form
-        text = join_messages(
-            self.ask.template.render(
-                names=question_set.names,
-                definition=form.definition if form is not None else "",
-                question=question.text,
-            ).messages
-        )
-        texts = [NamedText(name=part["label"], text=part["text"]) for part in question_set.texts]
-        source = (question_set.source or "").strip()
-        asked = await self._batcher.ask(
-            Question.yes_no(text),
-            (NamedText(name=TASK_TEXT, text=self.ask.task.intro), *texts),
-            images=question_set.images,
-            truncatable=next((part.name for part in texts if source and part.text == source), ""),
-        )
-        reply = TypedReply(
-            question=question,
-            way=asked.way,
-            samples=asked.way.samples or None,
-            notes=asked.answer.notes,
-            truncated_tokens=asked.truncated_tokens,
-            usage=asked.usage,
-        )
-        if asked.answer.problem is not None:
-            return reply.model_copy(update={"problem": asked.answer.problem})
-        yes, no = asked.answer.p_yes, asked.answer.probabilities["no"]
-        answer = Answer(question=question, p_yes=yes / (yes + no), mass=asked.answer.mass)
-        return reply.model_copy(update={"answer": answer})
-
-    @cached_property
-    def _batcher(self) -> QuestionBatcher:
-        return QuestionBatcher(self.ask.model)

@@ -36,6 +36,7 @@ from textassay.runtime.errors import (
     UnknownName,
 )
 from textassay.runtime.labels import (
+    LEVEL_FEATURES,
     YES_NO,
     LabelScale,
     LabelSets,
@@ -78,7 +79,9 @@ AspectMap = Iterable[str] | Mapping[str, str]
 """Which human aspects scores are held against: texts `SCORE=HUMAN`, or a mapping."""
 
 
-def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) -> RecordedScores:
+def read_scores(
+    path: str | Path | Examples, labels: LabelReader | None = None, *, level_features: bool = False
+) -> RecordedScores:
     """Read the scores of a run folder or of a JSON Lines file, which may be gzip (`.gz`).
 
     A later line for the same id and aspect replaces the earlier. A run is read by the rules of its
@@ -90,6 +93,8 @@ def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) 
             or a data set with `metrics`. Values may be booleans, pairs such as pass and fail, and
             the labels of a run's aspects.
         labels: Reads other labels.
+        level_features: Whether the probability of the highest level and the entropy of ratings by
+            a decision model are columns of their own.
 
     Returns:
         Value by aspect and id, in order of appearance; `None` if the last line says unscored.
@@ -103,6 +108,9 @@ def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) 
         scores.setdefault(row.aspect, {})[row.id] = row.value
         if row.text:
             scores.texts[row.id] = row.text
+        if level_features and row.fields.get("how") == "decision":
+            evidence = row.fields.get("evidence") or ()
+            _add_level_features(scores, row.aspect, row.id, evidence, row.fields.get("scale"))
     return scores
 
 
@@ -323,7 +331,10 @@ class HasScores(Protocol):
 
 
 def as_recorded(
-    scores: Recorded | HasScores | str | Path, labels: LabelReader | None = None
+    scores: Recorded | HasScores | str | Path,
+    labels: LabelReader | None = None,
+    *,
+    level_features: bool = False,
 ) -> Recorded:
     """Return values by aspect and id of a run, a path, or values that are so already."""
     if isinstance(scores, str | Path):
@@ -336,7 +347,52 @@ def as_recorded(
         if score.text_digest:
             columns.texts[score.id] = score.text_digest
         _add_criteria(columns, score.id, score.evidence)
+        if level_features and score.how == "decision":
+            _add_level_features(columns, score.aspect, score.id, score.evidence, score.scale)
     return columns
+
+
+def level_shares(evidence: Iterable[Any], scale: Sequence[float] | None) -> dict[float, float]:
+    """Return the probability of each level on the scale; empty if the evidence has none.
+
+    Levels are named by their numbers; labels have their places as numbers.
+    """
+    pairs = [
+        (str(piece["text"]), float(piece["probability"]))
+        for piece in evidence
+        if isinstance(piece, Mapping) and "probability" in piece and "text" in piece
+    ]
+    if scale is None or len(pairs) < 2:
+        return {}
+    low, high = map(float, scale)
+    numbers = [finite(name) for name, _ in pairs]
+    if all(number is not None and low <= number <= high for number in numbers):
+        return {n: p for n, (_, p) in zip(numbers, pairs, strict=True) if n is not None}
+    if len(pairs) == high - low + 1:
+        return {low + place: p for place, (_, p) in enumerate(pairs)}
+    return {}
+
+
+def _add_level_features(
+    scores: Recorded, aspect: str, id_: str, evidence: Iterable[Any], scale: Any
+) -> None:
+    """Add the probability of the highest level, and the entropy, of a rating that has them."""
+    ends = scale if isinstance(scale, list | tuple) and len(scale) == 2 else None
+    shares = level_shares(evidence, ends)
+    names = level_feature_names(aspect)
+    if not shares:
+        for name in names:  # a later line of the same text replaces the earlier one
+            scores.get(name, {}).pop(id_, None)
+        return
+    entropy = -math.fsum(p * math.log(p) for p in shares.values() if p > 0)
+    for name, value in zip(names, (shares[max(shares)], entropy), strict=True):
+        scores.setdefault(name, {})[id_] = value
+
+
+def level_feature_names(aspect: str) -> tuple[str, str]:
+    """Return the columns of a rating's probabilities: that of its highest level, its entropy."""
+    highest, entropy = LEVEL_FEATURES
+    return f"{aspect}{highest}", f"{aspect}{entropy}"
 
 
 def criterion_id(example: str, criterion: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +35,7 @@ from textassay.estimation.maps import (
     grid_of,
     learn_map,
 )
+from textassay.estimation.probabilities import level_report, with_temperature, yes_report
 from textassay.learning.splits import Mask, fold_masks
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Score
@@ -98,6 +99,7 @@ class AspectCalibration:
         n: Rated rows behind it.
         groups: Their sources.
         signature: Of the scores; empty if they had none.
+        temperature: Of the probabilities of the judge's levels; 1 if it gave none.
     """
 
     aspect: str
@@ -112,6 +114,7 @@ class AspectCalibration:
     n: int
     groups: int
     signature: str
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     def apply(self, scores: Floats) -> Calibrated:
         """Return ratings with intervals for scores of shape (n,), no NaN."""
@@ -197,6 +200,13 @@ def calibrate(
     signature = one_signature(columns, allow_change=allow_change)
     (x, y, groups), weights = columns.pairs, _weights(columns)
     made, learned = _learn(columns, scales, method, coverage, seed, weights, signature)
+    probability = probability_report(x, y, groups, scales, learned, seed)
+    if probability is not None and scales.judge == (0.0, 1.0):
+        sureness: dict[str, Any] | None = yes_report(x, learned.cross_fitted, y)
+    else:
+        shares = columns.shares[columns.rated] if len(columns.levels) else columns.shares
+        temperature, sureness = level_report(shares, columns.levels, y, groups, scales, seed)
+        made = replace(made, temperature=temperature)
     report = {
         "aspect": columns.score,
         "human": columns.human,
@@ -206,7 +216,8 @@ def calibrate(
         "mean_squared_error": dict(learned.errors),
         "weighted": weights is not None,
         "agreement": _agreement(x, y, learned),
-        "probability": probability_report(x, y, groups, scales, learned, seed),
+        "probability": probability,
+        "calibration_error": sureness,
         "held_out": _measure_held_out(made, x, y, groups, weights, seed),
     }
     return made, report
@@ -322,6 +333,12 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
             "calibrated scores are probabilities of yes; the share of yes,"
             f" {probability['share']:.3f}, given to all has a Brier score of"
             f" {format_cell(Estimate(**brier['share']), _COLUMNS[-1])}"
+        )
+    if (sureness := report["calibration_error"]) is not None:
+        rows.append(("calibration error (ECE)", sureness["raw"], sureness["calibrated"]))
+        notes.append(
+            f"ECE of the probabilities of {sureness['of']}, {sureness['n']} rows: it is right in"
+            f" {sureness['right']:.1%}, the most frequent rating in {sureness['constant']:.1%}"
         )
     if after["distinct"] < before["distinct"]:
         notes.append(
@@ -471,7 +488,22 @@ class Calibration:
             return score.model_copy(update={"outside": True})
         ends = (calibrated.values[0], calibrated.low[0], calibrated.high[0])
         values = dict(zip(("calibrated", "low", "high"), map(float, ends), strict=True))
-        return score.model_copy(update={**values, "outside": False})
+        evidence = _with_calibrated(score.evidence, own.temperature)
+        return score.model_copy(update={**values, "outside": False, "evidence": evidence})
+
+
+def _with_calibrated(
+    evidence: tuple[dict[str, Any], ...], temperature: float
+) -> tuple[dict[str, Any], ...]:
+    """Return evidence whose probabilities of levels have calibrated ones beside them."""
+    sent = [piece["probability"] for piece in evidence if "probability" in piece]
+    if temperature == 1.0 or not sent:
+        return evidence
+    values = iter(with_temperature(np.array([sent]), temperature)[0])
+    return tuple(
+        {**piece, "calibrated": float(next(values))} if "probability" in piece else piece
+        for piece in evidence
+    )
 
 
 def save(

@@ -9,7 +9,7 @@ labels have been drawn by chance; every refusal says what is wrong and what to d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
@@ -22,6 +22,7 @@ from textassay.agreement.records import (
     AspectMap,
     People,
     check_probability,
+    level_shares,
     pair_names,
     read_labels,
     read_score_lines,
@@ -56,6 +57,7 @@ class Judged:
         scales: Scales that occur; empty if rows have none.
         labels: Names of the labels whose numbers the values are; empty if they are none.
         texts: Digest of the judged text by id, as far as it is recorded; see `text_digest`.
+        shares: Probability of each level by id, where the scores have them as evidence.
     """
 
     values: dict[str, float | None] = field(default_factory=dict)
@@ -63,6 +65,7 @@ class Judged:
     scales: dict[RatingScale | None, None] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     texts: dict[str, str] = field(default_factory=dict)
+    shares: dict[str, dict[float, float]] = field(default_factory=dict)
 
     @property
     def scale(self) -> RatingScale | None:
@@ -104,6 +107,7 @@ def read_judged(
         scale = row.fields.get("scale")
         ends = scale if isinstance(scale, list) and len(scale) == 2 else None
         own.scales[None if ends is None else (float(ends[0]), float(ends[1]))] = None
+        own.shares[row.id] = level_shares(row.fields.get("evidence") or (), ends)
     if not judged:
         raise DataError(f"{path} contains no scores")
     for name, one in judged.items():
@@ -124,6 +128,7 @@ def judged_scores(scores: Iterable[Score], labels: LabelSets) -> dict[str, Judge
         if score.value is not None:
             own.signatures[score.signature] = None
             own.scales[score.scale] = None
+            own.shares[score.id] = level_shares(score.evidence, score.scale)
     return with_labels(judged, labels)
 
 
@@ -150,6 +155,7 @@ def with_labels(judged: Mapping[str, Judged], labels: LabelSets) -> dict[str, Ju
                         for id_, value in one.values.items()
                     },
                     scales={(0.0, 1.0): None},
+                    shares={},
                 )
                 for at, label in enumerate(scale.names)
             }
@@ -183,6 +189,9 @@ class Columns:
             their ratings are left out.
         without_text: Rated rows without a text, which belong to the score with their id.
         rater_names: Names of the columns of `raters`; their numbers if the data name nobody.
+        levels: Levels that the judge gave probabilities, on its scale, shape (k,); none if it gave
+            none.
+        shares: Probability of each level, NaN where a row has none, shape (n, k).
     """
 
     score: str
@@ -203,6 +212,8 @@ class Columns:
     other_texts: tuple[str, ...] = ()
     without_text: int = 0
     rater_names: tuple[str, ...] = ()
+    levels: Floats = field(default_factory=lambda: np.empty(0))
+    shares: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def scored(self) -> Mask:
@@ -234,6 +245,8 @@ class Columns:
         """Return some of the rows; codes of sources stay what they are."""
         arrays = ("scores", "ratings", "raters", "groups", "words", "probabilities")
         parts = {name: getattr(self, name) for name in arrays}
+        if len(self.levels):
+            parts["shares"] = self.shares
         return replace(
             self,
             ids=list(compress(self.ids, rows)),
@@ -277,6 +290,7 @@ def join_columns(
         ids = [people.ids[row] for row in at]
         values = (judged.values[id_] for id_ in ids)
         ratings, drawn = people.ratings(human)[at], None
+        levels, shares = _level_columns(judged, ids)
         if probabilities is not None:
             drawn = probabilities[at]
             # a rated row of unknown probability has no inverse-probability weight; dropping it
@@ -307,9 +321,22 @@ def join_columns(
                 other_texts=people.other_texts,
                 without_text=people.count_without_text(texts),
                 rater_names=people.rater_names(human),
+                levels=levels,
+                shares=shares,
             )
         )
     return tables
+
+
+def _level_columns(judged: Judged, ids: Sequence[str]) -> tuple[Floats, Floats]:
+    """Return the levels that all rows have in common, and each row's probabilities of them."""
+    known = [own for id_ in ids if (own := judged.shares.get(id_))]
+    levels = sorted(known[0]) if known else []
+    if any(sorted(own) != levels for own in known):  # rows of several judges
+        levels = []
+    missing = dict.fromkeys(levels, np.nan)
+    rows = [[(judged.shares.get(id_) or missing)[at] for at in levels] for id_ in ids]
+    return np.array(levels), np.array(rows, float).reshape(len(ids), len(levels))
 
 
 def read_plan(path: str | Path) -> dict[str, float]:

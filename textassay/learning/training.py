@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from textassay.learning.splits import GroupCodes, Mask, draw_groups, fold_masks, is_gap
 from textassay.runtime.errors import DataError
-from textassay.runtime.labels import slug
+from textassay.runtime.labels import LEVEL_FEATURES, slug
 
 Floats = NDArray[np.float64]
 
@@ -195,7 +195,8 @@ def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -
 
     A feature names an aspect if a part of its name between slashes is the aspect's. Those that name
     the target speak of it, and so do those that name no aspect at all, such as `rouge1` or `nli`;
-    those that name another aspect do not. If that leaves none, all do.
+    those that name another aspect do not. If that leaves none, all do. The probability of a level
+    and an entropy never do: no mean of these and of ratings means anything.
 
     Args:
         target: The aspect.
@@ -208,7 +209,11 @@ def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -
     known = {slug(aspect) for aspect in aspects}
     parts = [{slug(part) for part in feature.split("/")} for feature in features]
     matching = np.array([slug(target) in one or not one & known for one in parts], bool)
-    return matching if matching.any() else np.ones(len(features), bool)
+    ratings = np.array([not feature.endswith(LEVEL_FEATURES) for feature in features], bool)
+    for chosen in (matching & ratings, ratings):
+        if chosen.any():
+            return chosen
+    return np.ones(len(features), bool)
 
 
 def find_leaks(

@@ -58,6 +58,7 @@ class AgentJudge(PromptMethod):
     labels_prompt: ClassVar[str | None] = "agent_judge"
     shows_images = False
     shows_source = False
+    no_decisions = "it looks nothing up; take decide, or claims with split=sentences"
     Options = AgentJudgeOptions
     options: AgentJudgeOptions
 

@@ -30,7 +30,8 @@ from textassay.agents.quoted_answerer import (
     QuotedAnswerer,
     question_of,
 )
-from textassay.agents.typed_questions import YES_NO_PROMPT, TypedAnswerer
+from textassay.agents.typed_answerer import TypedAnswerer
+from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale

@@ -375,7 +375,7 @@ class ClaimSplitter:
 
 
 async def sentence_claims(example: Example) -> Claims:
-    """Return every sentence of an output as a claim, without repeats; no model is asked."""
+    """Return every sentence of an output as a claim, without repeats; no model is result."""
     items = tuple(dict.fromkeys(DEFAULT_SPLITTER.split(example.output)))
     return Claims(items=items, problem=None if items else EMPTY)
 
@@ -531,8 +531,8 @@ class TypedVerifier:
         task = self.ask.task
         parts = [(task.source_name, source), (task.context_name, prepared.context)]
         shown = [NamedText(name=name, text=part) for name, part in parts if part and part.strip()]
-        asked = await self._batcher.ask(Question.yes_no(text), tuple(shown), images=example.images)
-        return yes_no_score(asked, about)
+        result = await self._batcher.ask(Question.yes_no(text), tuple(shown), images=example.images)
+        return yes_no_score(result, about)
 
     @cached_property
     def _batcher(self) -> QuestionBatcher:

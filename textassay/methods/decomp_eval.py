@@ -18,7 +18,8 @@ from textassay.agents.questions import (
     SentenceQuestions,
     YesNoAggregator,
 )
-from textassay.agents.typed_questions import YES_NO_PROMPT, TypedAnswerer
+from textassay.agents.typed_answerer import TypedAnswerer
+from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_toml, validate_as
 from textassay.methods.method import PromptOptions

@@ -26,6 +26,8 @@ from textassay.agents.fusion import (
     weights_from,
 )
 from textassay.agents.prompt_template import Task
+from textassay.agents.typed_fusion import TypedFuser
+from textassay.agents.typed_questions import RATING_PROMPT
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import plans, profiles
@@ -154,6 +156,15 @@ class FusionEval(PromptMethod):
     def _check_judge(self) -> None:
         """Refuse a judge that cannot write what the fusion reads."""
         options = self.options
+        if self.decides:
+            for name in ("n", "temperature", "seed", "form", "max_tokens", "parse_retries"):
+                if name in self.given:
+                    raise ConfigurationError(
+                        f"the decision model {model_for(self.models, self.judge).name!r} sends"
+                        f" probabilities and writes no answers; leave out"
+                        f" {name}={getattr(options, name)}"
+                    )
+            return
         if options.fusion == "llm":
             profiles.require_generation(
                 "ratings of several aspects in one answer",
@@ -230,8 +241,14 @@ class FusionEval(PromptMethod):
 
     def _fusing_nodes(self) -> tuple[list[Node], str, str]:
         """Return the nodes in which the judge fuses, the scores' signature and the digest."""
+        fuser = self._typed_fuser() if self.decides else self._writing_fuser()
+        wires = {"example": "input.example", "aspects": "input.aspects", **self._plan_wire}
+        node = Node("scores", fuser, **wires, assistance="tools")
+        return [node], fuser.signature, fuser.prompt_digest
+
+    def _writing_fuser(self) -> LLMFuser:
         options = self.options
-        fuser = LLMFuser(
+        return LLMFuser(
             self.ask(n=options.n, temperature=options.effective_temperature),
             self.assistants,
             method=self.name,
@@ -239,9 +256,11 @@ class FusionEval(PromptMethod):
             max_tokens=options.max_tokens,
             variant=self._plan_digest,
         )
-        wires = {"example": "input.example", "aspects": "input.aspects", **self._plan_wire}
-        node = Node("scores", fuser, **wires, assistance="tools")
-        return [node], fuser.signature, fuser.prompt_digest
+
+    def _typed_fuser(self) -> TypedFuser:
+        return TypedFuser(
+            self.ask(RATING_PROMPT), self.assistants, method=self.name, variant=self._plan_digest
+        )
 
     def _averaging_nodes(self) -> tuple[list[Node], str, str]:
         """Return the nodes that average numbers, the scores' signature and the prompts' digest."""
@@ -287,6 +306,8 @@ class FusionEval(PromptMethod):
 
     def _direct(self) -> GEval:
         options = self.options
+        if self.decides:
+            return GEval(self.models, self._task, GEvalOptions(profile=options.profile))
         return GEval(
             self.models,
             self._task,
@@ -310,7 +331,9 @@ class FusionEval(PromptMethod):
     @property
     def how(self) -> How:
         """`sampled`, `text` for `n` of 1, or `fused` for the averages."""
-        return self.options.how if self.options.fusion == "llm" else "fused"
+        if self.options.fusion != "llm":
+            return "fused"
+        return "decision" if self.decides else self.options.how
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, tools, and the digests of prompts and plan."""

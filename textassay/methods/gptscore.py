@@ -108,6 +108,7 @@ class GPTScore(PromptMethod):
     prompt = "gptscore"
     how: How = "loglikelihood"
     shows_images = False
+    no_decisions = "it sends no log-probabilities of given texts; take decide"
     Options = GPTScoreOptions
     options: GPTScoreOptions
 

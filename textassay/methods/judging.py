@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from textassay.agents.ask import Ask, LogprobsOrSamples, possible_signatures
+from textassay.agents.ask import AUTO, Ask, LogprobsOrSamples, possible_signatures
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer, RatingReading, scorer_for
 from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
@@ -22,7 +22,9 @@ from textassay.methods.method import (
     TaskMethod,
     Traits,
     model_for,
+    model_or_none,
 )
+from textassay.runtime.calls.deciding import possible_ways
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
@@ -49,11 +51,22 @@ def ask_to_write(
     `what` it writes is `None` if it will not be asked.
 
     Raises:
-        ConfigurationError: There is no model for it, or its profile says that it cannot write.
+        ConfigurationError: There is no model for it, or it cannot write.
     """
     if what is not None:
+        _refuse_decision_model(models, role, what, instead)
         profiles.require_generation(what, instead, options.profile, models, role)
     return Ask(model_for(models, role), prompt, task, required=options.explicit_sampling, **fields)
+
+
+def _refuse_decision_model(models: Models, role: str, what: str, instead: str) -> None:
+    """Refuse to have a decision model write."""
+    model = model_for(models, role)
+    if model.capabilities.decide:
+        raise ConfigurationError(
+            f"{model.name!r} is a decision model, which writes no text, so that it cannot write"
+            f" {what}: {instead}, or have a chat model write (model={{{role!r}: NAME}})"
+        )
 
 
 def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
@@ -105,6 +118,8 @@ class PromptMethod(TaskMethod):
     asks_yes_or_no: ClassVar[bool] = False
     """Whether it asks a yes/no question, whose P(yes) is that of the second of two labels."""
 
+    no_decisions: ClassVar[str] = ""
+    """Why a decision model cannot be its judge, and what to take; empty if it can."""
     shows_references: ClassVar[bool] = True
     """Whether its prompts show what the task calls a reference."""
     reads_rubrics: bool = False
@@ -128,6 +143,9 @@ class PromptMethod(TaskMethod):
             ConfigurationError: Options, profile, models and task do not go together.
         """
         self.models, self._task = models, task.with_members()
+        if self.no_decisions and self.decides:
+            judge = model_for(models, self.judge).name
+            raise ConfigurationError(f"{judge!r} is a decision model: {self.no_decisions}")
         # kept before the profile's defaults are filled in, since only what the user gave may be
         # refused
         self.given = frozenset(() if options is None else options.model_fields_set)
@@ -211,7 +229,8 @@ class PromptMethod(TaskMethod):
     @property
     def decides(self) -> bool:
         """Whether the judge is a decision model, which is asked typed questions."""
-        return model_for(self.models, self.judge).capabilities.decide is True
+        model = model_or_none(self.models, self.judge)
+        return model is not None and model.capabilities.decide is True
 
     def nodes(self) -> Sequence[Node]:
         """Return the nodes of the graph; the output is that of `scores`."""
@@ -270,6 +289,9 @@ class PromptMethod(TaskMethod):
     @property
     def signatures(self) -> tuple[str, ...]:
         """Those that scores can carry."""
+        if AUTO in self.signature and self.decides:
+            ways = possible_ways(model_for(self.models, self.judge))
+            return tuple(way.sign(self.signature) for way in ways)
         return possible_signatures(self.signature)
 
     @property

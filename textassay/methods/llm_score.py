@@ -46,4 +46,5 @@ class LLMScoreCoT(LLMScore):
     name = "llm-score-cot"
     prompt = "llm_score_cot"
     labels_prompt = None
+    no_decisions = "it writes no chain of thought; take llm-score or decide"
     max_tokens = 1024

@@ -20,7 +20,16 @@ from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Message, Score, Usage
+from textassay.runtime.messages import (
+    NO_USAGE,
+    Aspect,
+    Example,
+    How,
+    Message,
+    Outcome,
+    Score,
+    Usage,
+)
 from textassay.runtime.model import Json, Sample
 from textassay.runtime.questions import NamedText, Question, Way
 
@@ -154,6 +163,8 @@ class Preference(Message):
     """Why there is no value; `Declined` if the judge refused."""
     message: str = ""
     """The same in a sentence."""
+    outcome: Outcome | None = None
+    """Outcome of a score without a value; `None` for what follows from `problem`."""
     notes: tuple[Json, ...] = ()
     """What the judge thought, as evidence."""
     usage: Usage = NO_USAGE
@@ -238,7 +249,7 @@ class TypedComparer:
         name = self.ask.task.output_name
         options = [f"{name} A", f"{name} B", *(["Neither is better"] if self.ties else [])]
         text = join_messages(self.ask.template.render(aspect=aspect).messages)
-        asked = await self._batcher.ask(
+        result = await self._batcher.ask(
             Question.choice(text, options),
             (
                 NamedText(name=TASK_TEXT, text=self.ask.task.intro),
@@ -246,11 +257,13 @@ class TypedComparer:
             ),
             images=example.images,
         )
-        about: dict[str, Any] = {"order": self.order, "way": asked.way, "usage": asked.usage}
-        answer = asked.answer
+        about: dict[str, Any] = {"order": self.order, "way": result.way, "usage": result.usage}
+        answer = result.answer
         if answer.problem is not None:
             problem = answer.problem
-            return Preference(problem=problem.type, message=problem.message, **about)
+            return Preference(
+                problem=problem.type, message=problem.message, outcome=answer.outcome, **about
+            )
         first, second, *tie = answer.probabilities.values()
         share = (first + sum(tie) / 2) / (first + second + sum(tie))
         # A and B are places, not texts: shown back to front, A is `output_b`.
@@ -308,15 +321,17 @@ class PreferenceScorer:
             "usage": sum((one.usage for one in choices), NO_USAGE),
             "explanation": "\n\n".join(one.reply for one in choices if one.reply) or None,
         }
+        if (way := first.way) is not None:
+            about |= {"how": way.how, "signature": way.sign(self.signature)}
+            about["samples"] = way.samples or None
         notes = tuple(note for one in choices for note in one.notes)
         for one in choices:
             if one.problem is not None:
                 reply = f"; the judge said: {one.reply[:MAX_QUOTED]!r}" if one.reply else ""
-                return Score.unscored(one.problem, one.message + reply, evidence=notes, **about)
+                return Score.unscored(
+                    one.problem, one.message + reply, outcome=one.outcome, evidence=notes, **about
+                )
         values = [one.value for one in choices if one.value is not None]
-        if (way := first.way) is not None:
-            about |= {"how": way.how, "signature": way.sign(self.signature)}
-            about["samples"] = way.samples or None
         flipped = len({_side(value) for value in values}) > 1
         evidence = [
             {"text": _in_words(one), "order": one.order, "choice": one.value} for one in choices

@@ -31,6 +31,8 @@ PAIRS: tuple[tuple[str, str], ...] = (
 """Words for no and yes, in lower case."""
 NONE_OF_THEM = "none of these"
 """What raters choose if no label of several applies: other tools export no empty answers."""
+LEVEL_FEATURES = (": highest level", ": entropy")
+"""Ends of the names of further features of a rating whose levels have probabilities."""
 _BOOLEAN = ("false", "true")
 _TIE = 1e-9
 _KNOWN = {word: (pair, number) for pair in PAIRS for number, word in enumerate(pair)}

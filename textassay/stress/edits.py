@@ -6,7 +6,8 @@
 - position: neither the order of two texts nor that of the scale's ends may change a rating. These
   tests leave the texts alone and ask in another way: `swap` for methods that compare two texts, for
   others `letters` (asks for letters), `label-order` (lists these from the best to the worst) and
-  `scale-order` (shows the scale from high to low).
+  `scale-order` (shows the scale from high to low), for typed questions `question-order` (from the
+  last to the first) and `alone` (each in a request of its own).
 - must-see: each edit makes a text worse in one respect, and a judge of that respect has to notice.
   The edits of numbers, names and negation are for English text; if they find nothing to change, the
   example is left out of the test.
@@ -481,7 +482,9 @@ MUST_SEE = (
 POSITION = "position"
 SWAP, LETTERS, LABEL_ORDER = "swap", "letters", "label-order"
 SCALE_ORDER = "scale-order"
-POSITION_TESTS = (SWAP, LETTERS, LABEL_ORDER, SCALE_ORDER)
+QUESTION_ORDER, ALONE = "question-order", "alone"
+"""Tests of typed questions: from the last to the first, and each in a request of its own."""
+POSITION_TESTS = (SWAP, LETTERS, LABEL_ORDER, SCALE_ORDER, QUESTION_ORDER, ALONE)
 EDITS: Mapping[str, Edit] = {edit.test: edit for edit in (*LENGTH, *INJECTION, *MUST_SEE)}
 """Tests that edit texts, by name."""
 REPEAT = "repeat"

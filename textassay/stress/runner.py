@@ -22,8 +22,10 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
 from textassay.evaluation.sources import open_examples
 from textassay.methods import METHODS, tasks
+from textassay.methods.judging import PromptMethod
 from textassay.methods.method import Method
 from textassay.methods.pairwise import Pairwise
+from textassay.runtime.concurrency import gather
 from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
@@ -37,13 +39,16 @@ from textassay.runtime.model import (
     Wrapper,
     deciding,
 )
-from textassay.runtime.questions import DecisionRequest, DecisionResponse
+from textassay.runtime.questions import DecisionRequest, DecisionResponse, combined
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.stress.edits import (
+    ALONE,
     EDITS,
     LABEL_ORDER,
     LETTERS,
+    POSITION_TESTS,
+    QUESTION_ORDER,
     REPEAT,
     SCALE_ORDER,
     SWAP,
@@ -135,6 +140,59 @@ class FreshSamples(Wrapper):
         return await deciding(self.wrapped).decide(shifted)
 
 
+class TypedOrder(FreshSamples):
+    """Asks typed questions in another way; a subclass says how."""
+
+    def __init__(self, wrapped: Model) -> None:
+        super().__init__(wrapped)
+        self.changed = 0  # requests that were sent in another way
+
+
+class QuestionsReversed(TypedOrder):
+    """Asks typed questions from the last to the first."""
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Turn the questions around, and their answers back."""
+        self.changed += len(request.questions) > 1
+        response = await super().decide(request.about(request.questions[::-1]))
+        return response.model_copy(update={"answers": response.answers[::-1]})
+
+
+class OptionsReversed(TypedOrder):
+    """Shows the options of choices from the last to the first."""
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Turn the options of every choice around, and their probabilities back."""
+        turned = [
+            question.model_copy(update={"options": question.options[::-1]})
+            if question.kind == "choice"
+            else question
+            for question in request.questions
+        ]
+        self.changed += any(question.kind == "choice" for question in turned)
+        response = await super().decide(request.about(turned))
+        answers = [
+            answer.model_copy(
+                update={"probabilities": {n: answer.probabilities[n] for n in question.names}}
+            )
+            if answer.problem is None
+            else answer
+            for question, answer in zip(request.questions, response.answers, strict=True)
+        ]
+        return response.model_copy(update={"answers": tuple(answers)})
+
+
+class QuestionsAlone(TypedOrder):
+    """Asks every typed question in a request of its own."""
+
+    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+        """Ask one by one."""
+        self.changed += len(request.questions) > 1
+        parts = [request.about((question,)) for question in request.questions]
+        responses = await gather([super(QuestionsAlone, self).decide(part) for part in parts])
+        return combined([one.answers[0] for one in responses], responses)
+
+
 class LazyExamples:
     """Examples that are made when they are iterated, by what is known then."""
 
@@ -176,7 +234,7 @@ class StressRun:
             raise DataError("stress needs DATA, a file of examples")
         self._examples = open_examples(data, plan.request)
         self._aspects: tuple[Aspect, ...] = ()
-        self._turned: dict[str, list[ReorderedPrompts]] = {}
+        self._turned: dict[str, list[ReorderedPrompts | TypedOrder]] = {}
         self.usage: Usage = NO_USAGE  # what a dry run counted
         self.judged = 0  # texts that a dry run went through
         self.began = False  # whether anything was asked
@@ -285,7 +343,18 @@ class StressRun:
         return [Stage(REPEAT, observe=FreshSamples), *self._orders(method)]
 
     def _orders(self, method: Method) -> list[Stage]:
-        """Return the sessions that show labels or the scale in another way."""
+        """Return the sessions that show labels, the scale or questions in another way."""
+        if isinstance(method, PromptMethod) and method.decides:
+            changes: dict[str, type[TypedOrder]] = {
+                LABEL_ORDER: OptionsReversed,
+                QUESTION_ORDER: QuestionsReversed,
+                ALONE: QuestionsAlone,
+            }
+            return [
+                Stage(test, observe=self._typed(test, order))
+                for test, order in changes.items()
+                if test in self._tests
+            ]
         form = getattr(getattr(method, "options", None), "form", None)
         if form is None:
             return []
@@ -308,7 +377,15 @@ class StressRun:
 
     def _turning(self, test: str, change: Callable[[str], str]) -> Callable[[Model], Model]:
         def turned(model: Model) -> Model:
-            self._turned.setdefault(test, []).append(ReorderedPrompts(model, change))
+            reordered = ReorderedPrompts(model, change)
+            self._turned.setdefault(test, []).append(reordered)
+            return reordered
+
+        return turned
+
+    def _typed(self, test: str, order: type[TypedOrder]) -> Callable[[Model], Model]:
+        def turned(model: Model) -> Model:
+            self._turned.setdefault(test, []).append(order(model))
             return self._turned[test][-1]
 
         return turned
@@ -323,7 +400,7 @@ class StressRun:
             sources,
             answered[""],
             answered[REPEAT],
-            {t: answered[t] for t in (LETTERS, LABEL_ORDER, SCALE_ORDER) if t in answered},
+            {t: answered[t] for t in POSITION_TESTS if t in answered},
         )
 
         measured = joined.measure(self._edits, self._aspects, self._must_see)

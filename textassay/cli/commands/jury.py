@@ -48,7 +48,8 @@ def jurors(
     if aggregator not in NAMES:
         raise UnknownName("aggregator", aggregator, list(NAMES))
     source = RatedInput(scores, data, given)
-    files = read_files((source.source(LabelReader(source.declared)),))
+    own = source.source(LabelReader(source.declared))
+    files = read_files((own,), level_features=False)
     rated = read_table(source.examples(needs_output=False), scores=files)
     fitter = Fitter(rating_scales(rated, {}), seed, 1)
     costs = _juror_costs(scores, rated.aspects)

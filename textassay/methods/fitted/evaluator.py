@@ -29,6 +29,7 @@ from textassay.agreement.records import (
     HasScores,
     Recorded,
     as_recorded,
+    level_feature_names,
     read_labels,
     read_scores,
     texts_of,
@@ -152,15 +153,22 @@ class FeatureScores(Recorded):
 
 
 def read_files(
-    files: Iterable[ScoreSource] | Mapping[str, ScoreSource], aspects: Collection[str] | None = None
+    files: Iterable[ScoreSource] | Mapping[str, ScoreSource],
+    aspects: Collection[str] | None = None,
+    *,
+    level_features: bool = True,
 ) -> FeatureScores:
-    """Read files of scores and runs, and name their features."""
+    """Read files of scores and runs, and name their features.
+
+    Ratings by a decision model have two further ones, of the probabilities of their levels, unless
+    `level_features` is false.
+    """
     named = (
         files.items()
         if isinstance(files, Mapping)
         else (split_name(one) if isinstance(one, str) else (None, one) for one in files)
     )
-    read = [(name, source, _scores_of(source, aspects)) for name, source in named]
+    read = [(name, source, _scores_of(source, aspects, level_features)) for name, source in named]
     for _, source, scores in read:
         if not scores:
             raise DataError(f"{source} contains no scores")
@@ -182,9 +190,11 @@ def read_files(
     return columns
 
 
-def _scores_of(source: ScoreSource, aspects: Collection[str] | None) -> Recorded:
+def _scores_of(
+    source: ScoreSource, aspects: Collection[str] | None, level_features: bool
+) -> Recorded:
     if not isinstance(source, str | Path | Examples):
-        return as_recorded(source)
+        return as_recorded(source, level_features=level_features)
     unordered = [name for name, one in read_labels(source).items() if one.is_nominal]
     for name in unordered:
         if aspects is None or name in aspects:
@@ -192,9 +202,10 @@ def _scores_of(source: ScoreSource, aspects: Collection[str] | None) -> Recorded
                 f"{source}: the labels of {name!r} have no order, so their numbers are no feature"
                 f" to learn from; choose other aspects (aspects=)"
             )
-    scores = read_scores(source)
+    scores = read_scores(source, level_features=level_features)
     for name in unordered:
-        scores.pop(name, None)
+        for column in (name, *level_feature_names(name)):
+            scores.pop(column, None)
     return scores
 
 

@@ -1,0 +1,478 @@
+"""Methods on decision models: as few requests as limits allow, and every value the server's own."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import textassay
+from tests.decision_server import Decisions, serve_decisions, shares_of
+from textassay.agents.typed_questions import QuestionBatcher
+from textassay.methods import build
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Assignment, Example, Score
+from textassay.runtime.model import Capabilities
+from textassay.runtime.questions import NamedText, Question, refused
+from textassay.tools.tool import Tool
+
+EXAMPLE = Example(
+    id="x",
+    source="A cat sat on a mat. It slept.",
+    output="A cat slept. It sat on a mat.",
+    meta={"output_b": "A dog slept."},
+)
+WITH_RUBRIC = EXAMPLE.model_copy(
+    update={"rubric": Example(
+        id="r", output="-", rubric=["Says who slept", {"criterion": "Names the dog", "points": -1}]
+    ).rubric}
+)  # fmt: skip
+LABELS = """
+name = "note"
+intro = "You will be given a note."
+[[aspects]]
+name = "tone"
+definition = "how it sounds."
+labels = {plain = "neither", angry = "it shouts", ironic = "it means the reverse"}
+[[aspects]]
+name = "risk"
+definition = "how risky it is."
+labels = {low = "", medium = "", high = ""}
+ordered = true
+"""
+Json = dict[str, Any]
+
+
+@asynccontextmanager
+async def connected(
+    server: Decisions, form: str = "systemone", **settings: Any
+) -> AsyncIterator[Any]:
+    async with (
+        serve_decisions(server) as address,
+        textassay.connect(f"{form}/judge", api_base=address, **settings) as model,
+    ):
+        yield model
+
+
+async def scores_on(
+    server: Decisions, method: str, example: Example = EXAMPLE, *, task: Any = "summarization",
+    form: str = "systemone", aspects: Any = None, tools: Any = (), **options: Any,
+) -> list[Score]:  # fmt: skip
+    async with connected(server, form) as model:
+        built = build(method, model, task=task, aspects=aspects, options=options, tools=tools)
+        scores = await built.graph.run(Assignment(example=example, aspects=built.aspects))
+    return list(scores)
+
+
+def sent(server: Decisions) -> list[tuple[Json, list[float]]]:
+    """Return every question that came, with the probabilities that the server gave."""
+    answers = []
+    for body in server.requests:
+        material = body.get("input", body.get("state"))
+        questions = body["questions"]
+        for question in questions.values() if isinstance(questions, dict) else questions:
+            if question["type"] in ("noul", "predicate"):
+                options = ["yes", "no"]
+            elif "choices" in question:
+                options = [choice["value"] for choice in question["choices"]]
+            elif isinstance(question.get("criteria"), dict):
+                options = list(question["criteria"])
+            else:
+                levels = question.get("levels") or question["criteria"]
+                options = [str(level) for level in range(len(levels))]
+            answers.append((question, shares_of(f"{material}()", question, options)))
+    return answers
+
+
+def shares(server: Decisions, *words: str) -> list[float]:
+    """Return the probabilities of the one question that has all these words."""
+    [found] = [p for q, p in sent(server) if all(word in q["instructions"] for word in words)]
+    return found
+
+
+def mean_of(p: list[float], low: float = 1, high: float = 5) -> float:
+    """Return the mean of levels that are evenly spaced."""
+    return low + (high - low) * math.fsum(i * x for i, x in enumerate(p)) / (len(p) - 1)
+
+
+@pytest.mark.parametrize("form", ["systemone", "decisions"])
+@pytest.mark.parametrize("method", ["decide", "llm-score", "g-eval", "jury"])
+async def test_every_aspect_is_a_rating_and_a_text_is_one_request(method, form):
+    server = Decisions()
+    scores = await scores_on(server, method, form=form)
+    assert len(server.requests) == 1
+    assert len(scores) == 4
+    for score in scores:
+        expected = mean_of(shares(server, f" on {score.aspect}"))
+        assert score.value == pytest.approx(expected, abs=1e-9)
+    assert sum(score.usage.calls for score in scores) == 1
+    assert all("|joint|" in score.signature for score in scores)  # nothing is promised of it
+
+
+async def test_all_nodes_of_a_tree_are_one_request():
+    server = Decisions()
+    scores = await scores_on(server, "hd-eval")
+    assert len(server.requests) == 1
+    assert len(sent(server)) == 25  # the roots are rated, too
+    leaves = {q["instructions"]: mean_of(p) for q, p in sent(server)}
+    rated = [piece for score in scores for piece in score.evidence if "value" in piece]
+    assert rated
+    assert all(min(abs(piece["value"] - v) for v in leaves.values()) < 1e-9 for piece in rated)
+
+
+@pytest.mark.parametrize(("most", "requests"), [(25, 1), (24, 2), (10, 3)])
+async def test_limits_divide_questions_and_change_no_value(most, requests):
+    whole = await scores_on(Decisions(), "hd-eval")
+    server = Decisions(most_questions=most)
+    async with connected(server) as model:
+        built = build("hd-eval", model, task="summarization")
+        for text in ("x", "y"):  # the first request shows the limit
+            before = len(server.requests)
+            example = EXAMPLE.model_copy(update={"id": text})
+            scores = await built.graph.run(Assignment(example=example, aspects=built.aspects))
+            assert [s.value for s in scores] == pytest.approx([s.value for s in whole])
+    assert len(server.requests) - before in (requests, 0)
+
+
+@pytest.mark.parametrize("method", ["decide", "llm-score", "g-eval"])
+async def test_labels_are_choices_by_name(method, tmp_path):
+    path, server = tmp_path / "note.toml", Decisions()
+    path.write_text(LABELS, encoding="utf-8")
+    [tone, risk] = await scores_on(server, method, task=str(path))
+    of_tone, of_risk = shares(server, "Tone: "), shares(server, "Risk: ")
+    assert tone.value == of_tone.index(max(of_tone))
+    assert risk.value == pytest.approx(of_risk[1] + 2 * of_risk[2])
+    assert len(server.requests) == 1
+
+
+READY = {
+    "rag": ("decide", {"passages": [{"id": "p1", "text": "A cat sat on a mat."}]}),
+    "conversation": ("decide", {"messages": [
+        {"role": "user", "content": "Where is the cat?"},
+        {"role": "assistant", "content": "On the mat."}]}),
+    "agent": ("decide", {"messages": [
+        {"role": "user", "content": "Where is the cat?"},
+        {"role": "assistant", "content": "On the mat."}]}),
+    "safety": ("decide", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", READY)
+async def test_ready_tasks_are_judged_by_typed_questions(task):
+    method, fields = READY[task]
+    given = {"id": "x", "source": "Where is the cat?", "output": "On the mat.", **fields}
+    example = Example(**given)
+    server = Decisions()
+    scores = await scores_on(server, method, example, task=task)
+    scored = [score for score in scores if score.value is not None]
+    assert scored
+    assert len(server.requests) == 1
+    for score in scored:
+        assert score.how == "decision"
+        low, high = score.scale
+        assert low <= score.value <= high
+
+
+async def test_an_aspect_that_needs_passages_abstains_without_any():
+    server = Decisions()
+    async with serve_decisions(server) as address:
+        run = await textassay.evaluate(
+            [EXAMPLE], method="decide", task="rag", model="systemone/judge",
+            settings=textassay.Settings(api_base=address, cache=None),
+        )  # fmt: skip
+    by_aspect = {score.aspect: score for score in run}
+    lacking = [score for score in by_aspect.values() if score.outcome == "abstained"]
+    assert lacking
+    assert {score.error.type for score in lacking} == {"MissingContext"}
+
+
+async def test_a_decision_model_is_one_more_juror():
+    server = Decisions()
+    writer = ScriptedModel(lambda request: "Rating: 5", name="w")
+    async with connected(server) as model:
+        built = build("jury", {"juror1": model, "juror2": writer}, task="summarization",
+                      aspects=["coherence"])  # fmt: skip
+        [score] = await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects))
+    assert score.value == pytest.approx((mean_of(sent(server)[0][1]) + 5) / 2)
+
+
+async def test_a_checklist_is_the_mean_of_p_yes():
+    server = Decisions()
+    scores = await scores_on(server, "checklist")
+    assert len(server.requests) == 1
+    by_aspect = {score.aspect: score for score in scores}
+    answers = [piece for piece in by_aspect["coherence"].evidence if "p_yes" in piece]
+    expected = [shares(server, piece["text"])[0] for piece in answers]
+    assert [piece["p_yes"] for piece in answers] == pytest.approx(expected)
+    assert by_aspect["coherence"].value == pytest.approx(math.fsum(expected) / len(expected))
+
+
+async def test_a_rubric_of_the_row_is_asked_in_one_request():
+    server = Decisions()
+    [score] = await scores_on(server, "checklist", WITH_RUBRIC, checklist="rubric")
+    says, names = shares(server, "Says who slept")[0], shares(server, "Names the dog")[0]
+    assert score.value == pytest.approx(max(0.0, says - names))
+    assert len(server.requests) == 1
+
+
+async def test_all_claims_are_verified_in_one_request():
+    server = Decisions()
+    [score] = await scores_on(server, "claims", split="sentences", support="probability")
+    expected = [shares(server, f"Claim: {s}")[0] for s in ("A cat slept.", "It sat on a mat.")]
+    assert score.value == pytest.approx(math.fsum(expected) / 2)
+    assert len(server.requests) == 1
+
+
+async def test_decomp_eval_asks_about_all_sentences_at_once():
+    server = Decisions()
+    scores = {s.aspect: s for s in await scores_on(server, "decomp-eval")}
+    assert len(server.requests) == 1
+    fluent = [p[0] for q, p in sent(server) if "a fluent paragraph" in q["instructions"]]
+    assert scores["fluency"].value == pytest.approx(math.fsum(fluent) / 2)
+    [whole] = [
+        p[0] for q, p in sent(server)
+        if "coherent" in q["instructions"] and "sentence" not in q["instructions"]
+    ]  # fmt: skip
+    assert scores["coherence"].value == pytest.approx(whole)
+    assert "|order:independent|" in scores["coherence"].signature
+
+
+@pytest.mark.parametrize("ties", [False, True])
+async def test_a_comparison_is_the_mean_of_both_orders(ties):
+    server = Decisions()
+    scores = await scores_on(server, "pairwise", aspects=["coherence"], ties=ties)
+    assert len(server.requests) == 2
+    forth, back = [
+        (p, body["state"]["Summary A"])
+        for body, (_, p) in zip(server.requests, sent(server), strict=True)
+    ]
+    if forth[1] != EXAMPLE.output:
+        forth, back = back, forth
+    half = [(p[2] / 2 if ties else 0.0) for p in (forth[0], back[0])]
+    expected = (forth[0][0] + half[0] + back[0][1] + half[1]) / 2
+    assert scores[0].value == pytest.approx(expected)
+    flips = (forth[0][0] > forth[0][1]) != (back[0][1] > back[0][0])
+    assert any(piece.get("flipped") for piece in scores[0].evidence) == flips
+
+
+async def test_related_aspects_are_a_request_before():
+    server = Decisions()
+    scores = await scores_on(server, "coascore", variant="inter")
+    assert len(server.requests) == 2
+    for score in scores:
+        assert score.value == pytest.approx(
+            mean_of(shares(server, f" on {score.aspect}", "relevant"))
+        )
+
+
+class Length(Tool):
+    """Counts words."""
+
+    name = "length"
+    description = "number of words"
+    scale = (0.0, 100.0)
+    higher_is_better = True
+    signature = "length"
+
+    async def score(self, example: Example) -> Score:
+        return Score(id=example.id, aspect=self.name, value=float(len(example.output.split())),
+                     scale=self.scale)  # fmt: skip
+
+
+async def test_scores_of_tools_stand_beside_the_texts():
+    server = Decisions()
+    scores = await scores_on(server, "fusion-eval", tools=[Length()], plan="none")
+    assert len(server.requests) == 1
+    assert server.requests[0]["state"]["length score"].startswith("8 (number of words; 0 to 100")
+    for score in scores:
+        assert score.value == pytest.approx(
+            mean_of(shares(server, f" on {score.aspect}", "Rate the"))
+        )
+        assert score.how == "decision"
+
+
+# what a server may do wrong, and what becomes of the score
+
+
+def _first_rating(change: Callable[[Json], Any]) -> Callable[[Json], None]:
+    def spoil(payload: Json) -> None:
+        change(next(iter(payload["answers"].values())))
+
+    return spoil
+
+
+MALFORMED: dict[str, Callable[[Json], Any]] = {
+    "no number": lambda a: a["probabilities"].update({"0": None}),
+    "text": lambda a: a["probabilities"].update({"0": "0.2"}),
+    "too much": lambda a: a["probabilities"].update({"0": a["probabilities"]["0"] + 0.2}),
+    "negative": lambda a: a["probabilities"].update({"0": -0.1}),
+    "an option less": lambda a: a["probabilities"].pop("0"),
+    "an option more": lambda a: a["probabilities"].update({"9": 0.0}),
+    "another kind": lambda a: (a.clear(), a.update(type="noul", noul=0.4)),
+}
+
+
+@pytest.mark.parametrize("fault", MALFORMED)
+@pytest.mark.parametrize("method", ["decide", "llm-score", "g-eval"])
+async def test_a_malformed_answer_is_invalid_and_leaves_the_others(method, fault):
+    server = Decisions(spoil=_first_rating(MALFORMED[fault]))
+    first, *others = await scores_on(server, method)
+    assert (first.outcome, first.value) == ("invalid", None)
+    assert first.error is not None
+    assert first.error.message
+    assert all(score.outcome == "scored" for score in others)
+
+
+REFUSING = {
+    "decide": {}, "llm-score": {}, "g-eval": {}, "hd-eval": {}, "decomp-eval": {},
+    "checklist": {}, "claims": {"split": "sentences"}, "pairwise": {},
+    "coascore": {"variant": "inter"}, "jury": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", REFUSING)
+async def test_a_refused_question_is_no_number(method):
+    """One question that the model refuses; scores without it are what they were."""
+    asked = list[Question]()
+
+    def answers(request: Any) -> list[Any]:
+        given = list[Any]()
+        for question in request.questions:
+            if not asked:
+                asked.append(question)
+            if question == asked[0]:
+                given.append(refused("the model refuses this question"))
+            else:
+                given.append(dict.fromkeys(question.names, 1 / len(question.names)))
+        return given
+
+    model = ScriptedModel(decide=answers)
+    built = build(method, model, task="summarization", options=REFUSING[method])
+    scores = await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects))
+    touched = [score for score in scores if score.outcome != "scored"]
+    if method in ("decide", "llm-score", "g-eval", "pairwise"):
+        assert [score.outcome for score in touched] == ["abstained"]
+        assert "refuses" in touched[0].error.message
+    assert all(score.value is None for score in touched)
+    assert all(score.error is not None for score in touched)
+
+
+async def test_a_second_run_and_a_resumed_one_ask_nothing(tmp_path):
+    server = Decisions()
+    examples = [EXAMPLE, EXAMPLE.model_copy(update={"id": "y", "output": "It slept."})]
+    async with serve_decisions(server) as address:
+        settings = textassay.Settings(api_base=address, cache=str(tmp_path / "cache"))
+        asked: dict[str, Any] = {"method": "hd-eval", "task": "summarization",
+                                 "model": "systemone/judge", "settings": settings}  # fmt: skip
+        first = await textassay.evaluate(examples, **asked, out=tmp_path / "run")
+        assert len(server.requests) == 2
+        again = await textassay.evaluate(examples, **asked)
+        resumed = await textassay.evaluate(examples, **asked, out=tmp_path / "run", resume=True)
+    assert len(server.requests) == 2
+    assert [s.value for s in resumed] == [s.value for s in first]
+    assert [s.value for s in first] == [s.value for s in again]
+    assert [s.signature for s in first] == [s.signature for s in again]
+
+
+def texts(output: str) -> tuple[NamedText, ...]:
+    return (NamedText(name="summary", text=output),)
+
+
+async def test_a_cancelled_leader_hands_over_to_those_who_wait():
+    requests, begun, gate = list[Any](), asyncio.Event(), asyncio.Event()
+
+    class Slow(ScriptedModel):
+        async def decide(self, request: Any) -> Any:
+            requests.append(request)
+            begun.set()
+            await gate.wait()
+            return await super().decide(request)
+
+    model = Slow(decide=lambda request: [{"yes": 0.75, "no": 0.25} for _ in request.questions])
+    batcher = QuestionBatcher(model)
+    first, second = Question.yes_no("First?"), Question.yes_no("Second?")
+    leader = asyncio.ensure_future(batcher.ask(first, texts("It slept.")))
+    follower = asyncio.ensure_future(batcher.ask(second, texts("It slept.")))
+    await begun.wait()
+    leader.cancel()
+    await asyncio.sleep(0)
+    gate.set()
+    answered = await asyncio.wait_for(follower, 5)
+    assert answered.answer.p_yes == 0.75
+    assert answered.usage.calls == 1  # paid for once, by who is left
+    with pytest.raises(asyncio.CancelledError):
+        await leader
+
+
+async def test_a_question_that_comes_late_gets_a_request_of_its_own():
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    class Slow(ScriptedModel):
+        async def decide(self, request: Any) -> Any:
+            begun.set()
+            await gate.wait()
+            return await super().decide(request)
+
+    model = Slow(decide=lambda request: [{"yes": 0.75, "no": 0.25} for _ in request.questions])
+    batcher = QuestionBatcher(model)
+    first = asyncio.ensure_future(batcher.ask(Question.yes_no("First?"), texts("A.")))
+    await begun.wait()
+    late = asyncio.ensure_future(batcher.ask(Question.yes_no("Late?"), texts("A.")))
+    await asyncio.sleep(0)
+    gate.set()
+    answered = [await first, await late]
+    assert [one.usage.calls for one in answered] == [1, 1]
+    assert [[q.text for q in r.questions] for r in model.requests] == [["First?"], ["Late?"]]
+
+
+WRITERS = [
+    ("claims", {}, "claims: take options"),
+    ("coascore", {}, "chains of aspects"),
+    ("hd-eval", {"tree": "model"}, "a tree of criteria"),
+    ("g-eval", {"steps": "auto"}, "evaluation steps"),
+    ("fusion-eval", {}, "a plan"),
+    ("checklist", {"checklist": "model"}, "write"),
+    ("agent-judge", {}, "looks nothing up"),
+    ("llm-score-cot", {}, "no chain of thought"),
+    ("gptscore", {}, "no log-probabilities"),
+    ("decide", {"n": 3}, "n"),
+    ("llm-score", {"n": 3}, "leave out n=3"),
+    ("fusion-eval", {"n": 3, "plan": "none"}, "leave out n=3"),
+    ("llm-score", {"temperature": 0.5}, "leave out temperature=0.5"),
+]
+
+
+@pytest.mark.parametrize(("method", "options", "reason"), WRITERS)
+def test_what_needs_words_is_refused_before_anything_is_asked(method, options, reason):
+    model = ScriptedModel(decide=lambda request: [])
+    tools = [Length()] if method == "fusion-eval" else ()
+    with pytest.raises(ConfigurationError, match=reason):
+        build(method, model, task="summarization", options=options, tools=tools)
+    assert not model.requests
+
+
+def writes(request: Any) -> str:
+    """Write a list of whatever is wanted, one line each."""
+    return "\n".join(f"{i}. Part {i}: how good part {i} is." for i in range(1, 6))
+
+
+@pytest.mark.parametrize(
+    ("method", "role", "options"),
+    [("claims", "splitter", {}), ("coascore", "decomposer", {"n_aspects": 5}),
+     ("hd-eval", "decomposer", {"tree": "model"}), ("g-eval", "steps", {})],
+)  # fmt: skip
+async def test_a_chat_model_writes_and_a_decision_model_judges(method, role, options):
+    judge = ScriptedModel(
+        decide=lambda r: [dict.fromkeys(q.names, 1 / len(q.names)) for q in r.questions], name="d"
+    )
+    writer = ScriptedModel(writes, name="w", capabilities=Capabilities(n=True))
+    built = build(method, {"": judge, role: writer}, task="summarization", aspects=None
+                  if method == "claims" else ["coherence"], options=options)  # fmt: skip
+    scores = await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects))
+    assert [score.outcome for score in scores] == ["scored"]
+    assert writer.requests

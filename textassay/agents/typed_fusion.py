@@ -1,0 +1,107 @@
+"""Rates with the scores of assistant evaluators in view, by typed questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from textassay.agents.aggregation import common_fields
+from textassay.agents.ask import Ask
+from textassay.agents.fusion import (
+    AssistantDescription,
+    RefusedPlan,
+    assistance_on,
+    problem_before,
+    reading_of,
+)
+from textassay.agents.typed_questions import QuestionScorer
+from textassay.runtime.concurrency import gather
+from textassay.runtime.messages import Aspect, Example, Plan, Score
+from textassay.runtime.questions import NamedText
+
+
+@dataclass(frozen=True)
+class TypedFuser:
+    """Rates one example on several aspects at once, by one rating question for each.
+
+    The assistant evaluators' scores are texts beside the others, and the plan's steps stand in the
+    questions.
+    """
+
+    ask: Ask
+    """Model, task, and the prompt of the question about a rating."""
+    assistants: tuple[AssistantDescription, ...]
+    """The tools, in the order of their scores."""
+    method: str = "fusion-eval"
+    """Name for signatures."""
+    variant: str = ""
+    """What else distinguishes scores, such as where the plan comes from."""
+
+    @property
+    def signature(self) -> str:
+        """What makes scores comparable, but for how they are obtained, which answers say."""
+        return self.scorer.signature
+
+    @property
+    def prompt_digest(self) -> str:
+        """6 hex digits for the words that are sent apart from the example's own."""
+        return self.scorer.prompt_digest
+
+    @cached_property
+    def scorer(self) -> QuestionScorer:
+        """Asks about one aspect."""
+        tools = [(a.name, a.description, a.range, a.signature) for a in self.assistants]
+        return QuestionScorer(self.ask, self.method, variant=f"{tools}|{self.variant}")
+
+    async def __call__(
+        self,
+        example: Example,
+        aspects: tuple[Aspect, ...],
+        assistance: list[Score],
+        plan: Plan | RefusedPlan | None = None,
+    ) -> list[Score]:
+        """Return a score for each of `aspects`, in order.
+
+        Args:
+            example: What is judged.
+            aspects: Which of the task's aspects are wanted.
+            assistance: The tools' scores, in the order of `assistants`.
+            plan: How to judge; `None` for no plan.
+        """
+        problem = problem_before(self.ask.prepare(example), assistance, plan)
+        if problem is not None:
+            how, signature = self.scorer.how_now, self.scorer.signature
+            return [
+                Score.unscored(
+                    **problem, **common_fields(example, aspect, how=how, signature=signature)
+                )
+                for aspect in aspects
+            ]
+        assert not isinstance(plan, RefusedPlan)
+        beside = tuple(
+            NamedText(
+                name=f"{assistant.name} score",
+                text=f"{reading_of(score)} ({assistant.description}; {assistant.range})",
+            )
+            for assistant, score in zip(self.assistants, assistance, strict=True)
+        )
+        scores = await gather(
+            self.scorer(example, aspect, beside, steps=_steps_of(aspect, plan))
+            for aspect in aspects
+        )
+        return [
+            score.model_copy(
+                update={"evidence": (*assistance_on(aspect, assistance, plan), *score.evidence)}
+            )
+            for score, aspect in zip(scores, aspects, strict=True)
+        ]
+
+
+def _steps_of(aspect: Aspect, plan: Plan | None) -> str | None:
+    """Return what a plan says about judging an aspect."""
+    if plan is None:
+        return None
+    names = " and ".join(plan.assistants.get(aspect.name, ()))
+    serve = [f"Use the score of {names} for {aspect.name}."] if names else []
+    steps = [f"{number}. {step}" for number, step in enumerate(plan.steps, start=1)]
+    return "\n".join([*serve, *(steps or [plan.text])])

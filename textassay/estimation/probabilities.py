@@ -1,0 +1,113 @@
+"""How far probabilities of answers are those of people's, and a map that brings them closer.
+
+References: Guo et al., "On calibration of modern neural networks" (2017), sections 3 and 4.2:
+expected calibration error, and a temperature for all probabilities of a question.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import softmax
+
+from textassay.agreement.correlation import Codes, Floats
+from textassay.estimation.maps import Scales
+from textassay.learning.splits import fold_masks
+
+BINS = 10
+"""Equal parts of 0 to 1, closed on the right."""
+LEAST = 0.005
+"""What a probability of 0 stands for: providers that round to two decimals send 0 below this."""
+_TEMPERATURES = (0.1, 10.0)
+"""Bounds of a temperature; beyond them a question's probabilities say next to nothing, or one
+answer alone."""
+_FEWEST = 30
+"""Rows without which no temperature is learned."""
+_FOLDS = 5
+
+
+def calibration_error(probabilities: Floats, came_true: Floats) -> float:
+    """Return the expected calibration error of probabilities, shape (n,), of what came true.
+
+    It is the mean over all rows of how far the mean probability of a row's bin is from the share
+    that came true in it.
+    """
+    # .7 times 10 is a little above 7 in binary
+    bins = np.maximum(np.ceil(np.round(probabilities * BINS, 9)).astype(int) - 1, 0)
+    gaps = np.bincount(bins, probabilities - came_true, minlength=BINS)
+    return float(np.abs(gaps).sum() / len(probabilities))
+
+
+def with_temperature(shares: Floats, temperature: float) -> Floats:
+    """Return probabilities of shape (n, k) at a temperature; above 1 they are less sure."""
+    if temperature == 1.0:
+        return shares
+    positive = np.where(shares > 0, shares, np.inf).min(axis=1, keepdims=True)
+    known = np.where(shares > 0, shares, np.minimum(positive, LEAST))
+    return np.asarray(softmax(np.log(known) / temperature, axis=1))
+
+
+def fit_temperature(shares: Floats, chosen: Codes) -> float:
+    """Return the temperature at which people's choices, one of k columns a row, are likeliest."""
+    rows = np.arange(len(chosen))
+
+    def loss(logarithm: float) -> float:
+        likely = with_temperature(shares, float(np.exp(logarithm)))[rows, chosen]
+        return -float(np.log(likely).mean())
+
+    found = minimize_scalar(loss, bounds=tuple(np.log(_TEMPERATURES)), method="bounded")
+    return float(np.exp(found.x))
+
+
+def level_report(
+    shares: Floats, levels: Floats, ratings: Floats, groups: Codes, scales: Scales, seed: int
+) -> tuple[float, dict[str, Any] | None]:
+    """Return the temperature of a question's levels, and how sure they are before and after.
+
+    The report is `None`, and the temperature 1, with fewer than 30 rows whose rating is a level.
+
+    Args:
+        shares: Probability of each level, NaN without any, shape (n, k).
+        levels: The levels on the judge's scale, shape (k,).
+        ratings: People's ratings, shape (n,).
+        groups: Code of each row's source, shape (n,).
+        scales: Ranges of judge and raters.
+        seed: Seed of the folds.
+    """
+    on_raters_scale = scales.on_raters_scale(levels) if len(levels) else None
+    if on_raters_scale is None:
+        return 1.0, None
+    is_level = np.isclose(ratings[:, None], on_raters_scale[None, :])
+    rows = is_level.any(axis=1) & ~np.isnan(shares).any(axis=1)
+    if rows.sum() < _FEWEST or len(np.unique(groups[rows])) < _FOLDS:
+        return 1.0, None
+    sent, chosen, groups = shares[rows], is_level[rows].argmax(axis=1), groups[rows]
+    after = np.empty_like(sent)
+    for test in fold_masks(groups, _FOLDS, seed=seed):
+        after[test] = with_temperature(sent[test], fit_temperature(sent[~test], chosen[~test]))
+    right = (sent.argmax(axis=1) == chosen).astype(float)
+    temperature = fit_temperature(sent, chosen)
+    return temperature, {
+        "of": "the likeliest level",
+        "n": int(rows.sum()),
+        "raw": calibration_error(sent.max(axis=1), right),
+        "calibrated": calibration_error(after.max(axis=1), right),
+        "temperature": temperature,
+        "right": float(right.mean()),
+        "constant": float(np.bincount(chosen).max() / len(chosen)),
+    }
+
+
+def yes_report(probabilities: Floats, calibrated: Floats, ratings: Floats) -> dict[str, Any]:
+    """Return how sure probabilities of yes are before and after; ratings are 0 or 1."""
+    share = float(ratings.mean())
+    return {
+        "of": "yes",
+        "n": len(ratings),
+        "raw": calibration_error(probabilities, ratings),
+        "calibrated": calibration_error(calibrated, ratings),
+        "right": float(((probabilities >= 0.5) == ratings).mean()),
+        "constant": max(share, 1 - share),
+    }
