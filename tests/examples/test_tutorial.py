@@ -32,7 +32,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch):
         if "text/html" in output.get("data", {})
     ]
     whole = "".join(shown)
-    for heading in ("72 scored", "agreement with people", "raters&#x27; scale", "graph gptscore"):
+    for heading in ("72 scored", "agreement with people", "raters&#x27; scale", "graph g-eval"):
         assert heading in whole
     assert "<script" not in whole
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
