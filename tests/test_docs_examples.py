@@ -118,7 +118,7 @@ def test_a_sentence_is_scored_by_a_decision_model(tmp_path, monkeypatch) -> None
     write_lines(tmp_path / "data.jsonl", [json.loads(readme_blocks("json")[0])])
     with deciding_in_thread(Decisions()) as address:
         command[command.index("--api-base") + 1] = address
-        textassay(*command[1:], "--api-key-env", "NONE").ok()
+        textassay(*command[1:]).ok()
     (run,) = (tmp_path / "runs").iterdir()
     assert {row["outcome"] for row in rows_of(run)} == {"scored"}
 

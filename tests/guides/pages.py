@@ -41,7 +41,9 @@ NAMES = {
     "openai/gpt-6-luna": "direct/judge",
     "--max-cost": "--price 1,2 --max-cost",
 }  # fmt: skip
-LARGE = ("README.md", "agreement.md", "annotate.md", "estimation.md", "fit.md", "report.md")
+LARGE = (
+    "README.md", "agreement.md", "annotate.md", "check.md", "estimation.md", "fit.md", "report.md",
+)  # fmt: skip
 """Pages whose commands need more than four texts."""
 COMMON = ["--method", "llm-score", "--task", "summarization", "--aspects", "fluency"]
 
@@ -140,6 +142,18 @@ def _agreement(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
         "--model", "direct/judge", "--api-base", reader.url, "--out", "runs/gpt-4",
     )  # fmt: skip
     assert done.code == 0, done
+    yield
+
+
+def _check(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A table with one judge, three raters and their mean, two texts to a question."""
+    lines = ["question,gpt-4o,human,anna,ben,clara"]
+    for at in range(24):
+        ratings = [1 + (at + shift) % 5 for shift in (0, 0, 1)]
+        lines.append(
+            f"q{at // 2},{1 + at % 5},{sum(ratings) / 3:.2f},{','.join(map(str, ratings))}"
+        )
+    (reader.folder / "answers.csv").write_text("\n".join(lines), encoding="utf-8")
     yield
 
 
@@ -343,7 +357,8 @@ def _trees(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 PREPARE = {
-    "agreement.md": _agreement, "annotate.md": _annotate, "data.md": _data,
+    "agreement.md": _agreement, "annotate.md": _annotate, "check.md": _check,
+    "data.md": _data,
     "estimation.md": _decisions, "fit.md": _fit,
     "fusion-eval.md": _fusion, "gateways.md": _gateways, "local-models.md": _local_models,
     "reproduce.md": _reproduce, "scale.md": _scale, "stress.md": _stress,

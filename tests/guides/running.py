@@ -13,6 +13,7 @@ import shutil
 import tomllib
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,9 @@ class Reader:
 
     def run_shell(self, block: Block) -> None:
         """Run each command; it must exit with 0, or with the status that its comment names."""
-        for words, comment in block.commands():
+        for given, comment in block.commands():
+            # a variable in front, such as CMAKE_ARGS=..., is for the reader's shell
+            words = list(dropwhile(re.compile(r"[A-Z_]+=").match, given))
             match words:
                 case ["textassay", *arguments]:
                     self._command(arguments, comment)
