@@ -81,7 +81,7 @@ def find_json(text: str, *, lenient: bool = False) -> Iterator[FoundJson]:
 _TOKEN = lazy_pattern(
     r"(?P<space>\s+|//[^\n]*)|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<colon>:)"
     r"|(?P<double>\"(?:[^\"\\]|\\.|\"(?!\s*[,}\]:]))*\")|(?P<single>'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*')"
-    r"|(?P<share>\d+(?:\.\d+)?\s?/\s?\d+)(?=[\s,}\]])|(?P<number>-?\d+(?:\.\d+)?(?=[\s,}\]])|(?:true|false|null)\b)"
+    r"|(?P<share>\d+(?:\.\d+)?\s?/\s?\d+)(?=[\s,}\]])|(?P<number>-?\d+(?:\.\d+)?(?=[\s,}\]])|(?:true|false|null)\b)|(?P<python>(?:True|False|None)\b)"
     r"|(?P<bare>[^\W\d]\w*(?=\s*:))"
 )
 
@@ -111,6 +111,8 @@ def _read_leniently(text: str, start: int) -> tuple[Any, int] | None:
                 return None
         elif kind == "single":
             written = json.dumps(written[1:-1].replace("\\'", "'"))
+        elif kind == "python":
+            written = {"True": "true", "False": "false", "None": "null"}[written]
         elif kind in ("bare", "share"):
             written = json.dumps(written)
         elif kind == "double":
