@@ -174,9 +174,9 @@ _QUALITY = lazy_pattern(
 _NAME = lazy_pattern(r"(?<=[a-z,’'] )[A-Z][a-z]+")
 
 
-def _names_another(said: str, lead: str, own: str) -> bool:
+def _names_another(written: str, lead: str, own: str) -> bool:
     """Return whether a number is given to somebody, or to another aspect than the asked one."""
-    if any(own[:4] != name[0].lower()[:4] for name in _NAME.finditer(said)):
+    if any(own[:4] != name[0].lower()[:4] for name in _NAME.finditer(written)):
         return True
     begun = max((match.start() for match in _FIRST_PERSON.finditer(lead)), default=0)
     if len(lead.split()) <= 2 * MIN_LONG:
@@ -353,9 +353,9 @@ def _is_long(lead: str) -> bool:
     sign = _SIGNED.search(lead)
     if sign is None:
         return False
-    said = lead[: sign.start()]
+    written = lead[: sign.start()]
     return (
-        (len(said.split()) >= MIN_LONG or _JUDGES.search(said) is not None)
-        and not _VERBLESS.search(said)
-        and not any(char.isdigit() or char in ":：\"“'" for char in said.replace("n't", ""))
+        (len(written.split()) >= MIN_LONG or _JUDGES.search(written) is not None)
+        and not _VERBLESS.search(written)
+        and not any(char.isdigit() or char in ":：\"“'" for char in written.replace("n't", ""))
     )

@@ -123,7 +123,7 @@ _SO = (
     r"|(?:based|given|considering|taking)(?:\son)?\s(?:all\s)?(?:the\s)?(?:this|that|these|above"
     r"|everything)(?:\sinto\s(?:account|consideration))?)"
 )
-_SIGN = r"[:：=|→>–—-]"
+_SIGN = r"[:：=|→⇒>–—-]"
 # a solid   an overall   a near-perfect: one word of any kind beside a noun, of a few without it
 _MANNER = (
     r"(?:an?|the)(?:\s(?:solid|strong|clear|full|perfect|high|low|good|fair|moderate|decent|weak"

@@ -81,7 +81,7 @@ def find_json(text: str, *, lenient: bool = False) -> Iterator[FoundJson]:
 _TOKEN = lazy_pattern(
     r"(?P<space>\s+|//[^\n]*)|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<colon>:)"
     r"|(?P<double>\"(?:[^\"\\]|\\.|\"(?!\s*[,}\]:]))*\")|(?P<single>'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*')"
-    r"|(?P<share>\d+(?:\.\d+)?\s?/\s?\d+)(?=[\s,}\]])|(?P<number>-?\d+(?:\.\d+)?(?=[\s,}\]])|(?:true|false|null)\b)"
+    r"|(?P<share>\d+(?:\.\d+)?\s?/\s?\d+)(?=[\s,}\]])|(?P<number>-?\d+(?:\.\d+)?(?=[\s,}\]])|(?:true|false|null)\b)|(?P<python>(?:True|False|None)\b)"
     r"|(?P<bare>[^\W\d]\w*(?=\s*:))"
 )
 
@@ -92,13 +92,13 @@ def _read_leniently(text: str, start: int) -> tuple[Any, int] | None:
     whole: tuple[int, list[str]] = (0, [])
     at = start
     while token := _TOKEN.match(text, at):
-        kind, said = token.lastgroup, token[0]
+        kind, written = token.lastgroup, token[0]
         at = token.end()
         if kind == "open":
             # {{"score": 4}}, as in a template
             if text[token.start() : at + 1] == "{{":
                 at += 1
-            closing.append("}" if said == "{" else "]")
+            closing.append("}" if written == "{" else "]")
         elif kind in ("comma", "close"):
             if pieces and pieces[-1] in (",", ":"):
                 return None
@@ -107,17 +107,19 @@ def _read_leniently(text: str, start: int) -> tuple[Any, int] | None:
                 ahead = _TRAILING.match(text, at)
                 if ahead is not None:
                     continue
-            elif not closing or closing.pop() != said:
+            elif not closing or closing.pop() != written:
                 return None
         elif kind == "single":
-            said = json.dumps(said[1:-1].replace("\\'", "'"))
+            written = json.dumps(written[1:-1].replace("\\'", "'"))
+        elif kind == "python":
+            written = {"True": "true", "False": "false", "None": "null"}[written]
         elif kind in ("bare", "share"):
-            said = json.dumps(said)
+            written = json.dumps(written)
         elif kind == "double":
             # quotation marks within: "It is "good""
-            said = '"' + _INNER.sub(r'\\"', said[1:-1]) + '"'
+            written = '"' + _INNER.sub(r'\\"', written[1:-1]) + '"'
         if kind != "space":
-            pieces.append(said)
+            pieces.append(written)
         if kind == "close" and not closing:
             end = at + (text[at : at + 1] == "}" and text.startswith("{{", start))
             return _decoded(pieces, end)

@@ -45,8 +45,8 @@ def _counted(match: re.Match[str], high: float) -> str:
         return " " * room  # an ornament
     if not empty:
         return str(full).ljust(room) if len(str(full)) <= room else match[0]
-    said = f"{full}/{full + empty}"
-    return said.ljust(room) if len(said) <= room else match[0]
+    written = f"{full}/{full + empty}"
+    return written.ljust(room) if len(written) <= room else match[0]
 
 
 _NUMBER_NEXT = lazy_pattern(r"\s{0,4}\d")

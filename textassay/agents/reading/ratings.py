@@ -1,7 +1,8 @@
 r"""Reads the rating, or the choice between two texts, out of what a judge said.
 
 A rating is read where an answer states it, once, on the scale that was asked: in a field `score`,
-`rating` or the aspect's name of a JSON object, or in prose, by the grammar of `grammar.py`. Several
+`rating` or the aspect's name of a JSON object, or in prose, by the grammar of `grammar.py` and,
+where no phrase leads up to it, by elimination (`elimination.py`). Several
 statements must agree, and no other number of the scale may stand by itself behind them: that may
 take a rating back. An answer that names another scale, in a field beside the score or in words, has
 none of ours. Everything else is no rating, and is asked for again with a reminder of the form.
