@@ -85,7 +85,20 @@ RatedData = Annotated[
 RunArgument = Annotated[Path, argument("RUN", "Run folder.")]
 MethodName = Annotated[str | None, build_option(RunRequest, "method")]
 ModelNames = Annotated[list[str] | None, build_option(RunRequest, "models")]
+JudgeNames = Annotated[
+    list[str] | None,
+    option(
+        "[ROLE=]MODEL",
+        "Model to ask, or models by role: repeat it as ROLE=MODEL (default: TEXTASSAY_MODEL).",
+        "--model",
+        "-m",
+    ),
+]
 Out = Annotated[Path | None, build_option(RunRequest, "out")]
+NewRun = Annotated[
+    Path | None,
+    option("DIR", "Folder to create for the result (default: runs/DATA-DATE-TIME).", "--out", "-o"),
+]
 ScoresOrMetrics = Annotated[
     Path,
     argument(

@@ -126,7 +126,8 @@ class RunRequest(ModelRequest, DataRequest):
     """What is judged, how, and where the scores go, by names: enough to make the same run again."""
 
     method: Annotated[str, Flag(metavar="METHOD")]
-    """Method, such as g-eval, or the folder of a fitted evaluator."""
+    """Method, such as g-eval, or the folder of a fitted evaluator (default: decide on a decision
+    model, jury for jurors, otherwise llm-score)."""
     models: Annotated[dict[str, str], Flag(metavar="[ROLE=]MODEL", short="-m", name="model")] = {}
     """Model to ask, or models by role: repeat it as ROLE=MODEL. The role `""` serves every role
     that is not named."""

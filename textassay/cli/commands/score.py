@@ -56,8 +56,8 @@ def score(
     data: flags.OptionalData = None,
     *,
     method: flags.MethodName = None,
-    model: flags.ModelNames = None,
-    out: flags.Out = None,
+    model: flags.JudgeNames = None,
+    out: flags.NewRun = None,
     calibration: Annotated[str | None, flags.build_option(RunRequest, "calibration")] = None,
     show_prompts: Annotated[
         int | None,
@@ -69,6 +69,9 @@ def score(
     """Judge every example of DATA and write the scores to a run folder.
 
     Examples:
+        textassay score data.csv --criterion "The reply is polite." -m openai/gpt-4.1-mini
+        textassay score data.csv --criterion "The reply is polite." --scale yes-no --jury
+            openai/gpt-4.1-mini anthropic/claude-haiku-4-5
         textassay score data.jsonl --method g-eval -t summarization -m openai/gpt-4.1-mini -o
             runs/first
         textassay score data.csv --method llm-score -a fluency -m openai/gpt-4.1-mini --dry-run
@@ -128,7 +131,7 @@ def tools_score(
     model: Annotated[
         str | None, flags.option("MODEL", "Model that lm_prob asks.", "--model", "-m")
     ] = None,
-    out: flags.Out = None,
+    out: flags.NewRun = None,
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, TOOLS_FLAGS],
 ) -> int:

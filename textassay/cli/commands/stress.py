@@ -24,8 +24,8 @@ def stress(
     data: flags.OptionalData = None,
     *,
     method: flags.MethodName = None,
-    model: flags.ModelNames = None,
-    out: flags.Out = None,
+    model: flags.JudgeNames = None,
+    out: flags.NewRun = None,
     tests: Annotated[
         list[str] | None,
         flags.option(
