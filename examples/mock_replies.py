@@ -93,7 +93,7 @@ def _is_yes_or_no(prompt: str) -> bool:
 def _as_asked(prompt: str, number: int) -> str:
     """Answer in the form that textassay's prompts ask for: a list, a plan, or ratings."""
     if options := _ONE_OF.search(prompt):
-        labels = [*options[1].split(", "), options[2]]
+        labels: list[str] = [*options[1].split(", "), options[2]]
         return labels[number % len(labels)]
     if '{"action": "verdict"' in prompt:
         return json.dumps(_step_of_a_judge(prompt, number))

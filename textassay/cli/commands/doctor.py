@@ -59,7 +59,7 @@ _QUESTION = (
     "A bat and a ball cost 1.10 together. The bat costs 1.00 more than the ball. What does the ball"
     " cost? Answer with the number alone."
 )
-_BEGINNING = "The colours of the rainbow are red, orange, yellow, green,"
+_BEGINNING = "The colors of the rainbow are red, orange, yellow, green,"
 _SCHEMA: Json = {
     "type": "object",
     "properties": {"rating": {"type": "integer", "enum": [1, 2, 3]}},
@@ -153,8 +153,8 @@ class Examiner:
 
     async def several(self, draw: int = 0) -> list[str]:
         """Return two samples at temperature 1; the draw is part of the seed."""
-        asked = self.request(n=2, temperature=1.0, seed=7, max_tokens=MAX_TOKENS, draw=draw)
-        return [sample.text for sample in (await self.model.generate(asked)).samples]
+        request = self.request(n=2, temperature=1.0, seed=7, max_tokens=MAX_TOKENS, draw=draw)
+        return [sample.text for sample in (await self.model.generate(request)).samples]
 
     async def samples(self) -> Observed:
         """Ask for two samples in one answer."""
@@ -194,8 +194,8 @@ class Examiner:
 
     async def json_schema(self) -> Observed:
         """Ask for JSON; valid JSON is not enough, as many servers ignore the schema."""
-        asked = self.request(max_tokens=MAX_TOKENS, json_schema=_SCHEMA)
-        text = (await self.model.generate(asked)).samples[0].text
+        request = self.request(max_tokens=MAX_TOKENS, json_schema=_SCHEMA)
+        text = (await self.model.generate(request)).samples[0].text
         try:
             answer = json.loads(text)
         except json.JSONDecodeError:
@@ -228,8 +228,8 @@ class Examiner:
 
     async def _greedy_is_likeliest(self, scorer: Scoring) -> Observed:
         """Check that the greedily sampled token is likelier than other words."""
-        asked = Request(prompt=_BEGINNING, max_tokens=1)
-        greedy = (await self.model.generate(asked)).samples[0].text
+        request = Request(prompt=_BEGINNING, max_tokens=1)
+        greedy = (await self.model.generate(request)).samples[0].text
         if not greedy or "\ufffd" in greedy:
             return "unknown", "log-probabilities come back, without a token to compare them with"
         words = list(dict.fromkeys((greedy, " zebra", " seven", " of", " and", " quickly")))

@@ -422,7 +422,8 @@ _FIGURE = r"-?\d+(?:[,_]\d{3})*(?:\.\d+)?"
 _NUMBER = lazy_pattern(rf"(?<![\w./-])(?<!\w\[)({_FIGURE})(?![\w%/]|\.\d|-\w)")
 _SPAN = lazy_pattern(r"(?<![\w.-])(\d+)(?:\s?[-\u2013]\s?|\.\.+)(\d+)(?![\w-])")
 _BOUND = lazy_pattern(
-    r"[<>\u2264\u2265]|\b(?:max(?:imum)?|min(?:imum)?|bound|(?:at|the) (?:\w+ )?(?:most|least)|limit\w*"
+    r"[<>\u2264\u2265]|\b(?:max(?:imum)?|min(?:imum)?|bound|(?:at|the) (?:\w+ )?(?:most|least)"
+    r"|limit\w*"
     r"|range|between|from|up to|exceed\w*|above|below|over|under|beyond|less|more|fewer|greater"
     r"|larger|lower|higher|smaller|largest|smallest|as high|only|cap\w*|ceiling|must|should"
     r"|outside|expected|too \w+|at least|not enough)\b"
