@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Json = dict[str, Any]
@@ -92,8 +92,7 @@ def _is_yes_or_no(prompt: str) -> bool:
 
 def _as_asked(prompt: str, number: int) -> str:
     """Answer in the form that textassay's prompts ask for: a list, a plan, or ratings."""
-    if options := _ONE_OF.search(prompt):
-        labels: list[str] = [*options[1].split(", "), options[2]]
+    if labels := _options_of(prompt):
         return labels[number % len(labels)]
     if '{"action": "verdict"' in prompt:
         return json.dumps(_step_of_a_judge(prompt, number))
@@ -182,16 +181,25 @@ def _steps(objects: list[str], number: int) -> str:
     return "\n".join(f"{at}. {line}" for at, line in enumerate(lines, start=1))
 
 
-def _alternatives(token: str, key: str, place: int) -> dict[str, float]:
+def _options_of(prompt: str) -> list[str]:
+    """Return the answers that a typed question in words allows, if the prompt is one."""
+    options = _ONE_OF.search(prompt)
+    return [] if options is None else [*options[1].split(", "), options[2]]
+
+
+def _alternatives(
+    token: str, key: str, place: int, options: Sequence[str] = ()
+) -> dict[str, float]:
     """Return log-probabilities of the tokens that may stand at one place, likeliest first.
 
     They sum to 1. A label stands among its like, the first token of an answer (`token` empty) may
-    be any label, and every other token is the likeliest one among some words.
+    be any label, or one of the options, and every other token is the likeliest one among some
+    words.
     """
     space, bare = token[: len(token) - len(token.lstrip())], token.strip()
     family = next((labels for labels in LABELS if bare in labels), None)
     names = (
-        [name for labels in LABELS for name in labels]
+        [*options] or [name for labels in LABELS for name in labels]
         if not token
         else [space + name for name in family or ()]
     )
@@ -206,9 +214,10 @@ def _alternatives(token: str, key: str, place: int) -> dict[str, float]:
 
 def _tokens(text: str, prompt: str, one: bool) -> list[tuple[str, dict[str, float]]]:
     """Return the tokens of an answer with what might have stood in their places."""
-    key = _key(prompt)
+    key, options = _key(prompt), _options_of(prompt) if one else ()
     return [
-        (t, _alternatives("" if one else t, key, i)) for i, t in enumerate(_TOKEN.findall(text))
+        (t, _alternatives("" if one else t, key, i, options))
+        for i, t in enumerate(_TOKEN.findall(text))
     ]
 
 
