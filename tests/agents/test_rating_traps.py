@@ -119,7 +119,7 @@ READ = {
     "a judge": ["I'd settle for a fluency rating of 3.", "I have no choice but to award a 3.",
                 "I'd score it 3, not 4.", "If I had to pick a number, I'd pick 3.",
                 "I lean towards a 3."],
-    "places": ["Easily a 3.", "It reads well but it is stilted: 3.", "(3) It drags.",
+    "places": ["(3) It drags.",
                "3! It drags.", "Fluent (3)", "Fluent: 3",
                "The text is clear and merits a 3.", "The most suitable rating is 3."],
     "other aspects beside it": ["Style: 5\nFluency: 3\nTone: 4", "Fluency: 3, Style: 5",

@@ -97,7 +97,7 @@ def test_a_cache_tells_what_it_holds_and_can_be_cleared(server, data, run):
         *("--aspects", "fluency", "--out", run),
     )["run"] == str(run)
     answers = run / "answers"
-    assert textassay("cache", "info", answers).out.startswith("6 answers in 1 files, ")
+    assert textassay("cache", "info", answers).out.startswith("6 answers, ")
     assert document("cache", "info", answers)["answers"] == 6
     verified = textassay("cache", "verify", answers)
     assert (verified.code, verified.out) == (0, "6 answers are sound\n")

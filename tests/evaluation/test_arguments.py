@@ -34,8 +34,9 @@ def test_every_parameter_is_shown_and_documented():
     for door in DOORS:
         names = list(inspect.signature(door).parameters)
         assert names[:4] == ["examples", "method", "model", "task"]
-        own = [name for name in inspect.signature(evaluate).parameters if name != "progress"]
-        assert [name for name in names if name != "progress"] == own
+        of_evaluate = ("progress", "cluster", "workers")
+        own = [n for n in inspect.signature(evaluate).parameters if n not in of_evaluate]
+        assert [name for name in names if name not in of_evaluate] == own
     for name in inspect.signature(evaluate).parameters:
         assert f"\n        {name}: " in inspect.getsource(inspect.unwrap(evaluate)), name
     shown = inspect.signature(connect).parameters
@@ -188,11 +189,12 @@ def test_any_text_may_follow_a_parameter(name, text):
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 # of other programs, and commands that are quoted whole
 OTHERS = re.compile(
-    r"pip install|xcode-select|inspect log|textassay (score|resume|calibrate|merge|tree)"
+    r"pip install|force-reinstall|xcode-select|inspect log"
+    r"|textassay (score|resume|calibrate|merge|tree)"
     r"|--textassay|^ --revision $|^--of-"
 )
 PACKAGE = Path(textassay.__file__).parent
-COMMAND_LINE = ("cli", "demo", "pytest_plugin")
+COMMAND_LINE = ("cli", "demo", "pytest_plugin", "checking")
 
 
 def texts_of(path):

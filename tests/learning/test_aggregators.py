@@ -314,10 +314,10 @@ def test_a_value_beyond_training_counts_as_the_bound(name):
     beyond, at = x[:6].copy(), x[:6].copy()
     beyond[:, 0], at[:, 0] = 1e6, 5.0
     assert (aggregator.predict(beyond, clip=False) == aggregator.predict(at, clip=False)).all()
-    shown = aggregator.clipped(beyond)
+    shown = aggregator.clip_bounds(beyond)
     assert (shown[:, 0] == 5.0).all()
     assert np.isnan(shown[:, 1:]).all()
-    assert np.isnan(aggregator.clipped(x)).all()
+    assert np.isnan(aggregator.clip_bounds(x)).all()
 
 
 @pytest.mark.parametrize("name", ["avg", "corrw", "linear", "nnls", "ridge", "auto"])

@@ -1,7 +1,6 @@
 """Fusion-Eval as whole runs against a server: every built-in task, one of the user's own, run
 folders, dry runs."""
 
-import json
 import sys
 
 import pytest
@@ -139,16 +138,3 @@ def test_a_run_says_and_keeps_which_tools_it_took(tmp_path, monkeypatch):
     (other / "scores.jsonl").write_bytes(b"")
     assert command("resume", other, "--progress", "none").ok().err == ""
     assert average(tmp_path, "--out", tmp_path / "named", "--tools", "chrf").ok().err == ""
-
-
-async def test_a_run_of_an_earlier_version_resumes_with_the_tools_it_had(tmp_path):
-    """Its manifest names no tools in the request, and those it took where the method is."""
-    call = {"method": "fusion-eval", "task": "summarization", "aspects": "coherence",
-            "options": {"fusion": "avg"}, "out": tmp_path / "run"}  # fmt: skip
-    await textassay.evaluate(ROWS, tools=LEXICAL, **call)
-    manifest = manifest_in(tmp_path / "run")
-    manifest["spec"]["tools"] = []
-    (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest))
-    (tmp_path / "run" / "scores.jsonl").write_bytes(b"")
-    run = await textassay.evaluate(ROWS, resume=True, **call)
-    assert {score.signature for score in run} == {manifest["signature"]}

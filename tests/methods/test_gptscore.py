@@ -220,7 +220,7 @@ async def test_normalized_pmi_is_the_share_of_surprise_that_the_source_takes_awa
 
 
 async def test_combined_definitions_read_as_in_the_paper():
-    target, *others = QUALITIES.chosen(["INT", "SPE", "ENG"], ())
+    target, *others = QUALITIES.select(["INT", "SPE", "ENG"], ())
     due = "an interesting response that is specific and engaging"
     assert object_of("response", target, others) == due
     model = reader()

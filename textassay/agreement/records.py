@@ -360,7 +360,9 @@ def level_shares(evidence: Iterable[Any], scale: Sequence[float] | None) -> dict
     pairs = [
         (str(piece["text"]), float(piece["probability"]))
         for piece in evidence
-        if isinstance(piece, Mapping) and "probability" in piece and "text" in piece
+        if isinstance(piece, Mapping)
+        and "text" in piece
+        and isinstance(piece.get("probability"), int | float)
     ]
     if scale is None or len(pairs) < 2:
         return {}

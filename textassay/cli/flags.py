@@ -609,13 +609,6 @@ def read_sentences(
     return (typed_flags,) if isinstance(typed_flags, str) else tuple(typed_flags)
 
 
-def read_scale(typed_flags: Any) -> str:
-    """Return the scale of criteria."""
-    if not isinstance(typed_flags, str):
-        raise TypeError(typed_flags)
-    return typed_flags
-
-
 def seat_jury(flags: Mapping[str, Any], where: str = "") -> dict[str, Any]:
     """Return flags with the models of `jury` as jurors, and with the method that asks them."""
     if "jury" not in flags:
@@ -650,7 +643,6 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "missing": read_missing_marks,
     "price": read_price,
     "criterion": read_sentences,
-    "scale": read_scale,
 }
 """How values are read that are more than one word, on the command line and in a file."""
 

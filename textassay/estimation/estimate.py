@@ -452,7 +452,7 @@ class _Work:
             yield (
                 f"a source with {largest:.0%} of the texts has no rating (at most"
                 f" {MAX_UNRATED:.0%} can be left out): the mean over texts depends on it; rate some"
-                " of its texts, or take --weight sources"
+                " of its texts, or take weight='sources'"
             )
 
     def _not_at_random(self, part: Columns) -> Iterator[str]:
@@ -463,7 +463,7 @@ class _Work:
                 f"the judge gives the rated texts {found.rated:.3f} and the others"
                 f" {found.others:.3f} on average (p {found.p:.4f}), which a random draw would"
                 " hardly do: the intervals hold only if the rated texts were drawn at random; rate"
-                " texts that label-plan draws, or pass --labels chosen"
+                " texts that label-plan draws, or pass labels='chosen'"
             )
 
     def _borrow(self, inside: Mask) -> Linearized:

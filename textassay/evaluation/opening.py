@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textassay.evaluation.request import RunRequest, in_every_role, request_from_manifest
 from textassay.methods.by_name import default_tools, tools_for
-from textassay.runtime.backends.by_name import load_backend
-from textassay.runtime.backends.replay import roles_of_replay, with_recorded_sampling
+from textassay.runtime.backends.by_name import is_replay, load_backend
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import ConfigurationError
@@ -43,7 +42,11 @@ async def open_models(
     `open_store` and `with_store`. A replay asks each role as its run did.
     """
     general = models.get("")
-    recorded = roles_of_replay(general) if isinstance(general, str) else ()
+    recorded: Sequence[str] = ()
+    if isinstance(general, str) and is_replay(general):
+        from textassay.runtime.backends.replay import roles_of_replay
+
+        recorded = roles_of_replay(general)
     # one budget for all roles: the limit is on the run, not on each model
     budget = Budget(settings.max_cost)
     uncached = settings.model_copy(update={"cache": None})  # one cache serves all models
@@ -51,7 +54,11 @@ async def open_models(
     by_role: dict[str, Model] = {}
     for role, model in in_every_role(models, (*settings.roles, *recorded)).items():
         if isinstance(model, str):
-            own = with_recorded_sampling(model, uncached.for_role(role), role)
+            own = uncached.for_role(role)
+            if is_replay(model):
+                from textassay.runtime.backends.replay import with_recorded_sampling
+
+                own = with_recorded_sampling(model, own, role)
             same = (known for name, how, known in opened if (name, how) == (model, own))
             connected = next(same, None)
             if connected is None:

@@ -75,6 +75,7 @@ async def fit(
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
     missing: Sequence[str] = (),
+    strict_columns: bool = False,
     limit: int | None = None,
     unit: Unit | None = None,
     progress: OnProgress = None,
@@ -127,6 +128,7 @@ async def fit(
         settings: How models that are given by name are asked; see `Settings`.
         fields: Field map from the data's names to ours.
         missing: Cells that are missing values, such as `("N/A", "-")`, in any case.
+        strict_columns: Whether a column that no judge would see is an error; with `method`.
         limit: Maximum number of rated examples, the first ones in the data; with `method`.
         unit: What of a conversation is an example, as for `evaluate`. Ratings of turns and calls
             are joined by id (`--ratings`), since those of the data are of whole conversations.

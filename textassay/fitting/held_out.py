@@ -64,8 +64,8 @@ narrow: in simulations of 10 good features they hold the evaluator's in 71, 81 a
 of 20, 50 and 300 ratings, of weak features in 69 to 75 %."""
 _FEW = (
     f"{{}} ratings are few for a report of the rows that were learned from (fewer than {ENOUGH}):"
-    " the evaluator's agreement comes out too low, and the intervals too narrow; --train-fraction"
-    " 0.5 measures without that, and learns from half"
+    " the evaluator's agreement comes out too low, and the intervals too narrow;"
+    " train_fraction=0.5 measures without that, and learns from half"
 )
 _SHUFFLED_ROWS, _MIN_SHUFFLES = 150, 2
 """Rows in all shuffles together, and least shuffles: few rows vary much, and many take long."""

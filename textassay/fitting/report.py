@@ -266,7 +266,7 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
         words = "learned weights are better than the plain mean of the features"
     else:
         words = (
-            "the plain mean of the features does as well, as far as they show; --aggregator avg"
+            "the plain mean of the features does as well, as far as they show; aggregator=avg"
             " takes it, which needs features that are ratings of the aspect"
         )
     yield Note(f"{aspect}: {one['n']} ratings are few to learn weights from: {words}")

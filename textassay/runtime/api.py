@@ -7,7 +7,7 @@ from collections.abc import Callable
 from textwrap import fill
 from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
-from textassay.runtime.backends.replay import with_recorded_sampling
+from textassay.runtime.backends.by_name import is_replay
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings, strict_keywords
@@ -89,6 +89,8 @@ def connect(
     known = settings or Settings()
     if overrides:
         known = Settings(**{**known.model_dump(), **overrides})
-    if isinstance(model, str):
+    if isinstance(model, str) and is_replay(model):
+        from textassay.runtime.backends.replay import with_recorded_sampling
+
         known = with_recorded_sampling(model, known)
     return connect_model(model, known, budget or Budget(known.max_cost))

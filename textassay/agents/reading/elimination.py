@@ -8,9 +8,7 @@ it has a place where a rating is put:
 1. behind a word or an arrow that concludes: `..., so 3.`, `→ 2`, `Bottom line: a 2`, `5 from me`;
 2. behind a judge who speaks of nothing but the text: `I have to settle for a coherence of 1`;
 3. behind the aspect's name with a noun of ratings: `the only defensible fluency rating is 1`;
-4. in parentheses behind a short assessment: `Moderately consistent (3)`;
-5. behind an article (`Easily a 4`), or behind a colon or a dash at the end of the answer, if no
-   other number remains in all of it.
+4. in parentheses behind a short assessment: `Moderately consistent (3)`.
 
 A conclusion wins over numbers that were weighed before it; in any other place all must agree.
 """
@@ -41,7 +39,7 @@ from textassay.agents.reading.grammar import (
 )
 from textassay.lazy import lazy_pattern
 
-_Place = Literal["conclusion", "judged", "end", "unplaced", "explained"]
+_Place = Literal["conclusion", "judged", "unplaced", "explained"]
 
 
 def remaining_statement(plain: str, form: RatingForm, own: str, low: float) -> Statement | None:
@@ -49,15 +47,14 @@ def remaining_statement(plain: str, form: RatingForm, own: str, low: float) -> S
     if form == "letters":
         return None
     numbers = list(_placed(plain, form, own, low))
-    remaining = [(place, found) for place, found in numbers if place != "explained"]
-    placed = [(place, found) for place, found in remaining if place != "unplaced"]
+    placed = [(at, found) for at, found in numbers if at in ("conclusion", "judged")]
     if not placed:
         return None
     place, last = placed[-1]
     if place == "conclusion":
         rivals = {found.value for at, found in placed if at == place}
     else:
-        rivals = {found.value for _, found in (remaining if place == "end" else placed)}
+        rivals = {found.value for _, found in placed}
     return last if rivals == {last.value} else None
 
 
@@ -160,9 +157,7 @@ def _place_of(answer: _Answer, match: re.Match[str]) -> _Place:
         return "judged"
     if stop > end and opened.strip() in ("(", "[") and after.ends and _is_short(lead, own):
         return "judged"
-    if _speaks_of_text(lead, own) and _INDEFINITE.search(lead):
-        return "end"
-    return "end" if after.at >= answer.last and _is_long(lead) else "unplaced"
+    return "unplaced"
 
 
 _COMMAND = lazy_pattern(r"\W*(?:please\s)?(?:give|rate|score|assign|output|answer\s)\b")
@@ -328,8 +323,6 @@ def _is_short(lead: str, own: str) -> bool:
     )
 
 
-# a 4   a solid 4
-_INDEFINITE = lazy_pattern(r"(?:\A|\s)an?(?:\s[\w-]{3,12})?\s?\Z|\A(?:it|this|the\s\w+)\sis\Z")
 _THIRD = lazy_pattern(r"\b(?:gives|rates|awards|assigns|scores)\b")
 
 
@@ -346,16 +339,3 @@ _THE = lazy_pattern(
 _SIGNED = lazy_pattern(r"\s?(?:[:：;=—–→⇒]|[=-]>|-{1,2})\s?(?:an?\s?)?\Z")
 _JUDGES = lazy_pattern(r"\b(?:but|though|yet|too|very|not|quite|rather|slightly|mostly)\b")
 _VERBLESS = lazy_pattern(r"\b(?:is|are|be|of|at|in|as|a|the|with)\s?\Z")
-
-
-def _is_long(lead: str) -> bool:
-    """Return whether a clause with a sign behind it says more than a name would."""
-    sign = _SIGNED.search(lead)
-    if sign is None:
-        return False
-    written = lead[: sign.start()]
-    return (
-        (len(written.split()) >= MIN_LONG or _JUDGES.search(written) is not None)
-        and not _VERBLESS.search(written)
-        and not any(char.isdigit() or char in ":：\"“'" for char in written.replace("n't", ""))
-    )

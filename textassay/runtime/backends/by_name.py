@@ -273,3 +273,8 @@ def api_key_of(settings: Settings) -> str | None:
             f"api_key_env= names {settings.api_key_env}, but that variable is not set"
         )
     return key
+
+
+def is_replay(name: str) -> bool:
+    """Return whether a model's name stands for the recorded answers of a run."""
+    return name.startswith("replay/")

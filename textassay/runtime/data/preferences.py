@@ -51,10 +51,13 @@ def read_preference(word: str, sides: Mapping[str, float] = {}) -> float | None:
 
 
 class PreferenceReader:
-    """Reads the ratings of comparisons; numbers of 1 and 2 name the texts, unless others occur."""
+    """Reads the ratings of comparisons; numbers of 1 and 2 name the texts, unless others occur.
+
+    All rows are read once before any is used, so that a rating of 3 in the last row counts.
+    """
 
     def __init__(self) -> None:
-        self._scale: dict[str, str] = {}  # "0 to 1", "1 to 2" or another, by what was rated
+        self._scales: dict[str, set[str]] = {}  # "0 to 1", "1 to 2" and another, by what was rated
 
     def preference(self, name: str, value: Any, sides: Mapping[str, float]) -> Any:
         """Return a rating as a preference; what says none stays as it is.
@@ -67,12 +70,13 @@ class PreferenceReader:
         if type(value) not in (int, float) or value == 1:
             return value
         scale = "0 to 1" if 0 <= value < 1 else "1 to 2" if 1 < value <= 2 else "another"
-        if (known := self._scale.setdefault(name, scale)) != scale and "1 to 2" in (known, scale):
-            if known == "another":
-                return value
+        seen = self._scales.setdefault(name, set())
+        seen.add(scale)
+        if seen == {"0 to 1", "1 to 2"}:
+            known = next(one for one in seen if one != scale)
             raise FieldError(
                 f"human.{name}",
                 f"is {value!r}, and a number from {known} in another row; write 1 if the first text"
                 " is better, 0 if the second is, and 0.5 for neither",
             )
-        return 2 - value if scale == "1 to 2" else value
+        return 2 - value if seen == {"1 to 2"} else value
