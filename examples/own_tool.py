@@ -14,7 +14,7 @@ from textassay.tools import ToolScorer, build, premise, tool
 
 @tool(
     description=(
-        "Share of the numbers in the output that also stand in the source, 0 to 1;"
+        "Share of the numbers in the output that also appear in the source, 0 to 1;"
         " low: numbers made up."
     ),
     scale=(0, 1),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from tests.calibration.columns import SCALES, columns_of
 
+from tests.estimation.columns import SCALES, columns_of
 from textassay.estimation.calibration import FILE, FORMAT, calibrate, load
 from textassay.estimation.maps import (
     Ordinal,

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.calibration.columns import SCALES, columns_of
 
 from benchmarks import decisions_coverage as bench
 from benchmarks import decisions_story
 from tests.benchmark_data import FOLDER
 from tests.cli.harness import textassay
+from tests.estimation.columns import SCALES, columns_of
 from textassay.estimation.alt_test import alt_test
 from textassay.estimation.compare import paired_difference, sign_flip_p
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
-from tests.calibration.columns import SCALES, columns_of
 
+from tests.estimation.columns import SCALES, columns_of
 from textassay.estimation import Columns, Estimates, Scales, estimate_means, next_rows, plan_labels
 from textassay.estimation.compare import CompareRow, comparison_table
 from textassay.estimation.means import (

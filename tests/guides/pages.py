@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.benchmark_data import FOLDER as DATA
 from tests.cli.harness import textassay
 from tests.guides.running import Block, Reader
+from tests.loopback import in_thread, listening
 from tests.pictures import png
 from textassay import ScriptedModel
 from textassay.runtime.messages import Example
@@ -31,6 +33,7 @@ ELSEWHERE = {
     ("CONTRIBUTING.md", "jinja"): "tests/test_docs_examples.py",
     ("ci.md", "python"): "tests/gates/test_pytest_plugin.py",
     ("compose.md", "python"): "tests/examples/test_compose.py",
+    ("exports.md", "yaml"): "tests/exporting/test_exports.py",
 }
 """Blocks by page and language with a test of their own."""
 
@@ -112,10 +115,7 @@ def _annotate(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
     for row in rows:
         del row["human"]
     _lines(data, rows)
-    manifest = folder / "runs/first/manifest.json"
-    made = json.loads(manifest.read_text("utf-8"))
-    made["spec"]["data"] = str(data)
-    manifest.write_text(json.dumps(made), encoding="utf-8")
+    _read_here(folder)
     first, plan = folder / "ratings.jsonl", folder / "next2.jsonl"
     _lines(first, list(rated.values())[:32])
     done = textassay(
@@ -126,6 +126,14 @@ def _annotate(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
     drawn = [json.loads(line) for line in plan.read_text("utf-8").splitlines()]
     _lines(folder / "ratings2.jsonl", [rated[one["id"]] for one in drawn if not one["rated"]])
     yield
+
+
+def _read_here(folder: Path) -> None:
+    """Have the run read the data of this folder, not those of the one it was copied from."""
+    manifest = folder / "runs/first/manifest.json"
+    made = json.loads(manifest.read_text("utf-8"))
+    made["spec"]["data"] = str(folder / "data.jsonl")
+    manifest.write_text(json.dumps(made), encoding="utf-8")
 
 
 def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -158,7 +166,16 @@ def _check(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _data(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A table with the columns that the page maps."""
+    """A table with the columns that the page maps, and pairs under published names."""
+    for field in ("rejected=output_b", "label=human.overall"):
+        # the other commands of the page judge single texts
+        reader.names[f"--field {field} ..."] = (
+            f"--field {field} --aspects overall --model direct/judge --out runs/pairs"
+        )
+    pair = {"prompt": "When did it rain?", "chosen": "On Monday.", "rejected": "It did not."}
+    _lines(reader.folder / "rewardbench.jsonl", [pair])
+    pair = {"prompt": "When did it rain?", "response_A": "On Monday.", "response_B": "Never."}
+    _lines(reader.folder / "pairs.jsonl", [{**pair, "label": "A>B"}])
     reader.names["..."] = (
         "--method llm-score --task summarization --aspects coherence --field "
         "coherence=human.coherence --model direct/judge --out runs/first"
@@ -188,6 +205,31 @@ def _data(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
     _toml(reader, check)
     yield
+
+
+def _exports(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A run of texts that have a trace, and a server in place of MLflow's and Langfuse's."""
+    folder = reader.folder
+    rows = (folder / "all_rated.jsonl").read_text("utf-8").splitlines()
+    traced = [{**json.loads(row), "trace_id": f"tr-{at}"} for at, row in enumerate(rows)]
+    _lines(folder / "data.jsonl", traced)
+    _read_here(folder)
+    for name in ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"):
+        patch.setenv(name, "k")
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"trace": {"trace_info": {}}} if request.method == "GET" else {})
+
+    def run_python(block: Block) -> None:
+        # Inspect needs a process and a log of its own: tests/exporting/test_exports.py
+        if "inspect_ai" not in block.text:
+            Reader.run_python(reader, block)
+
+    reader.run_python = run_python  # type: ignore[method-assign]
+    with in_thread(lambda: listening(answer)) as url:
+        for server in ("http://127.0.0.1:5000", "https://cloud.langfuse.com"):
+            reader.names[server] = url
+        yield
 
 
 def _fit(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -359,7 +401,7 @@ def _trees(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 PREPARE = {
     "agreement.md": _agreement, "annotate.md": _annotate, "check.md": _check,
     "data.md": _data,
-    "estimation.md": _decisions, "fit.md": _fit,
+    "estimation.md": _decisions, "exports.md": _exports, "fit.md": _fit,
     "fusion-eval.md": _fusion, "gateways.md": _gateways, "local-models.md": _local_models,
     "reproduce.md": _reproduce, "scale.md": _scale, "stress.md": _stress,
     "telemetry.md": _telemetry, "thinking.md": _thinking, "tools.md": _tools, "trees.md": _trees,

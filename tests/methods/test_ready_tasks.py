@@ -96,11 +96,14 @@ async def test_every_method_shows_the_references_of_a_task_with_some(method: str
         meta={"output_b": "Now."},
     )  # fmt: skip
     for task in ("rag", "rag-reference"):
-        model = ScriptedModel(lambda request: request.dry_run_answer, choices={"yes": -0.1})
+        model = ScriptedModel(
+            lambda request: request.dry_run_answer,
+            choices=lambda request: dict.fromkeys(request.choices, -2.0),
+        )
         tools = ["coverage"] if method == "fusion-eval" else ()
         built = build(method, model, task=task, tools=tools)
         await scores_of(built, example)
-        about = [request.text for request in model.requests if "<output-" in request.text]
+        about = [request.text for request in model.requests if example.output in request.text]
         wanted = example.references[: 1 if method == "decomp-eval" else 2]
         shown = [text for text in about if all(one in text for one in wanted)]
         assert about

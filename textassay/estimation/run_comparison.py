@@ -22,7 +22,7 @@ from textassay.estimation.compare import (
     label_difference,
 )
 from textassay.estimation.means import Weight
-from textassay.runtime.labels import LabelSets
+from textassay.runtime.labels import LabelSets, shares_of
 from textassay.table import Column, Displayed, Note, Table, more_rows
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def compare_sides(
     notes: list[Note] = []
     if with_agreement:
         by_text = [row.aspect for row in rows if row.paired_by == "text"]
-        rated, notes = _rated_by_both(a, b, by_text)
+        rated, notes = _rated_by_both(a, b, by_text, names)
         if rated is not None:
             agreement = agreement_difference(a.judged, b.judged, rated, by_text, seed=seed)
             agreement += choice_difference(a.judged, b.judged, rated, by_text)
@@ -228,10 +228,17 @@ def compare_sides(
 
 
 def _rated_by_both(
-    a: RunSide, b: RunSide, aspects: Sequence[str]
+    a: RunSide, b: RunSide, by_text: Sequence[str], names: Sequence[str] | None
 ) -> tuple[People | None, list[Note]]:
     """Return the rows with texts that both runs judged, and what is left out of their ratings."""
     texts = texts_judged(a.judged), texts_judged(b.judged)
+    # Scores of labels without an order are shares by label, and ratings may be the labels alone.
+    labeled = {
+        name: shares_of({name: scale})
+        for name, scale in a.labels.items()
+        if name in a.recorded and name in b.recorded and (names is None or name in names)
+    }
+    aspects = [*by_text, *(name for name in labeled if not labeled[name].isdisjoint(by_text))]
     notes: list[Note] = []
     found: People | None = None
     for side, of in ((a, "a"), (b, "b")):
@@ -253,9 +260,10 @@ def _rated_by_both(
     known = a.people if a.people is not None else b.people
     if known is not None and not notes:
         rated_names = set(() if found is None else found.aspects)
-        if unrated := [name for name in aspects if name not in rated_names]:
-            names = ", ".join(unrated)
-            notes.append(Note(f"{names}: no ratings in the data, so agreement is not compared"))
+        rated_names.update(*(labeled[name] for name in labeled if name in rated_names))
+        if unrated := [name for name in by_text if name not in rated_names]:
+            without = ", ".join(unrated)
+            notes.append(Note(f"{without}: no ratings in the data, so agreement is not compared"))
     return found, notes
 
 

@@ -32,7 +32,7 @@ from textassay.runtime.storage.run_folder import RunFolder
 ENDS = {"calibrated": 3.5, "low": 3.0, "high": 4.0, "outside": False}
 FIELDS = [
     "id", "aspect", "value", "outcome", "scale", "how", "samples", "spread", "mass",
-    "explanation", "evidence", "usage", "error", "signature",
+    "explanation", "evidence", "usage", "error", "signature", "started", "seconds",
 ]  # fmt: skip
 MANIFEST = {
     "models": {
@@ -143,7 +143,7 @@ def test_a_line_has_the_fixed_fields_in_their_order():
         b'"samples":3,"spread":null,"mass":null,"explanation":null,'
         b'"evidence":[{"text":"q","yes":true}],"usage":{"calls":0,"cached_calls":0,'
         b'"prompt_tokens":0,"completion_tokens":0,"reasoning_tokens":0,"cached_prompt_tokens":0,'
-        b'"cache_write_tokens":0,"cost":0.0},"error":null,"signature":""}'
+        b'"cache_write_tokens":0,"cost":0.0},"error":null,"signature":"","started":null,"seconds":null}'
     )
     failed = json.loads(score_row(unscored("e1", "error", "TimedOut")))
     assert list(failed) == FIELDS
@@ -587,11 +587,11 @@ def test_a_run_without_scores_can_be_read(tmp_path):
 def test_a_row_holds_what_a_dump_of_the_score_holds(score):
     row = json.loads(score_row(score))
     assert list(row) == FIELDS
-    absent = {"started", "seconds", "text_digest", *ENDS}
+    absent = {"text_digest", *ENDS}
     assert row == json.loads(json.dumps(score.model_dump(exclude=absent)))
     timed = score.model_copy(update={"started": datetime(2026, 1, 2, tzinfo=UTC), "seconds": 1.5})
     row = json.loads(score_row(timed))
-    assert list(row) == [*FIELDS, "started", "seconds"]
+    assert list(row) == FIELDS
     assert timed == score
     assert Score.model_validate(row).started == timed.started
     calibrated = json.loads(score_row(score.model_copy(update=ENDS)))
