@@ -51,7 +51,7 @@ def _row(line: dict[str, str]) -> Json:
         "id": f"mqm-{line['seg_id']}-{line['system']}",
         "group": f"mqm-{line['seg_id']}",
         "system": line["system"],
-        "document": line["doc"],
+        "doc_id": line["doc"],
         "source": _MARKS.sub("", line["source"]),
         "output": _MARKS.sub("", line["target"]),
     }

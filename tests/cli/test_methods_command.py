@@ -106,7 +106,7 @@ def test_a_cache_tells_what_it_holds_and_can_be_cleared(server, data, run):
     assert (refused.code, data.exists()) == (2, True)
     assert "is not a cache folder" in refused.err
     assert textassay("cache", "clear", answers).out.startswith("deleted 6 answers, ")
-    assert textassay("cache", "info", answers).out.startswith("0 answers ")
+    assert textassay("cache", "info", answers).out.startswith("0 answers, ")
     assert document("cache", "clear", answers)["deleted"] == 0
 
 

@@ -301,11 +301,7 @@ class FieldReader:
             if has_value(row[key]):
                 self.unseen[key] += 1
         for key, target in layout.rivals:
-            value = row[key]
-            # an id, such as the number of a document, is no material
-            if isinstance(value, str) and not is_running_text(value):
-                self.unseen[key] += 1
-            elif not is_shown(value, fields):
+            if not is_shown(row[key], fields):
                 taken = layout.key_of.get(target, target)
                 raise FieldError(
                     key,
