@@ -358,7 +358,7 @@ def test_a_single_feature_has_its_own_figure_under_its_name():
 def test_few_ratings_are_warned_of_and_shown_beside_shuffled_ones(count, few):
     found = fit_sync(interchangeable(count), features="m*", aggregator="ridge")
     aspect = found.report["held_out"]["aspects"]["charm"]
-    assert ("--train-fraction" in found.text) == few
+    assert ("train_fraction=0.5" in found.text) == few
     assert ("ratings shuffled" in found.text) == few
     assert ("shuffled" in aspect) == few
     halves = fit_sync(interchangeable(count), features="m*", aggregator="ridge", train_fraction=0.5)
@@ -389,7 +389,7 @@ def test_a_cross_fitted_evaluator_is_never_called_worse():
 def test_below_forty_ratings_the_report_says_whether_the_plain_mean_does_as_well():
     few = fit_sync(interchangeable(36), features="m*", aggregator="ridge")
     assert "36 ratings are few to learn weights from" in few.text
-    assert "--aggregator avg" in few.text
+    assert "aggregator=avg" in few.text
     more = fit_sync(interchangeable(40), features="m*", aggregator="ridge")
     assert "few to learn weights" not in more.text
 
