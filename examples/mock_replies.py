@@ -73,7 +73,7 @@ def reply_to(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
         return reply(body, draw)
     number = _hash(str(body.get("model")), prompt, str(draw))
     if body.get("max_tokens") == 1 or _is_yes_or_no(prompt):
-        likeliest = [*_alternatives("", _key(prompt), 0)]
+        likeliest = [*_alternatives("", _key(prompt), 0, _options_of(prompt))]
         if _is_yes_or_no(prompt):
             likeliest = [label for label in likeliest if label in LABELS[1]]
         return likeliest[draw % min(3, len(likeliest))]
