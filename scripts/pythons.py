@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MINORS = (11, 12, 13, 14)
-CORE = ("agents", "evaluation", "meta", "methods", "prompts", "runtime", "test_public_api.py")
+CORE = ("agents", "agreement", "evaluation", "methods", "prompts", "runtime", "test_public_api.py")
 PROBE = "import sys, json; print(json.dumps([sys.version_info[:2], sys.prefix]))"
 
 
