@@ -135,6 +135,8 @@ class EvaluationEngine:
         adjust: Callable[[Score], Score] | None = None,
     ) -> None:
         self._source, self._method = source, method
+        # once, not for every example: a method works its traits out anew
+        self._lacking = traits_of(method).lacking
         self.workers = max(1, workers)
         """Examples in work at once; what is set once the run has begun has no effect."""
         self._folder, self._completed, self._models = folder, completed, models
@@ -230,7 +232,7 @@ class EvaluationEngine:
 
     async def _judge(self, assignment: Assignment) -> _JudgedExample:
         """Judge the aspects that the example has the material for; the others abstain."""
-        unmet = unmet_needs(assignment, self._method)
+        unmet = unmet_needs(assignment, self._method, self._lacking)
         if not unmet:
             return await self._ask(assignment)
         example, aspects = assignment.example, assignment.aspects
@@ -375,9 +377,14 @@ def to_scores(
     return add_unattributed_usage(scores, usages)
 
 
-def unmet_needs(assignment: Assignment, method: Method) -> dict[str, Score]:
-    """Return the abstentions from aspects of which the example lacks the material, by label."""
-    example, lacking = assignment.example, traits_of(method).lacking
+def unmet_needs(
+    assignment: Assignment, method: Method, lacking: Callable[[Example, Aspect], str | None]
+) -> dict[str, Score]:
+    """Return the abstentions from aspects of which the example lacks the material, by label.
+
+    `lacking` is the one of the method's traits.
+    """
+    example = assignment.example
     found = {aspect: lacking(example, aspect) for aspect in assignment.aspects}
     return {
         aspect.label: Score.unscored(

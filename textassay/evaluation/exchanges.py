@@ -20,6 +20,7 @@ from textassay.evaluation.manifest import describe_later_changes, with_kept_file
 from textassay.evaluation.request import RunRequest, request_from_manifest, with_kept_rows
 from textassay.evaluation.session import open_session
 from textassay.evaluation.sources import check_present, select_examples
+from textassay.methods.method import traits_of
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -177,6 +178,7 @@ async def _dry_run(
 
     async with open_session(source, request, models=models, dry=True, observe=observe) as session:
         examples, aspects = cast("Examples", session.examples), tuple(session.method.aspects)
+        lacking = traits_of(session.method).lacking
         if run is not None:
             for what in describe_later_changes(run, session.method, session.data):
                 _log.warning("%s changed since the run: it may have sent other prompts", what)
@@ -192,7 +194,7 @@ async def _dry_run(
             # what an earlier example asked belongs to it
             exchanges.clear()
             assignment = Assignment(example=example, aspects=aspects)
-            unmet = unmet_needs(assignment, session.method)
+            unmet = unmet_needs(assignment, session.method, lacking)
             remaining = tuple(aspect for aspect in aspects if aspect.label not in unmet)
             if remaining:
                 await session.method.graph.run(Assignment(example=example, aspects=remaining))
