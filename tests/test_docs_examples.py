@@ -12,8 +12,6 @@ from pathlib import Path
 from textwrap import dedent, indent
 from typing import Annotated, Any
 
-import pytest
-
 import textassay.methods as methods
 from examples.mock_server import MockServer
 from tests.benchmark_data import benchmark
@@ -110,7 +108,6 @@ async def test_the_graph_of_the_readme_takes_the_median_and_passes_on_what_is_mi
         assert (score.outcome == "scored") == (expected is not None)
 
 
-@pytest.mark.skipif("--criterion" not in textassay("score", "--help").out, reason="no --criterion")
 def test_a_sentence_is_scored_by_a_decision_model(tmp_path, monkeypatch) -> None:
     """Against a server on this machine in place of the provider."""
     command = shlex.split(readme_blocks("console")[0].removeprefix("$ "))
