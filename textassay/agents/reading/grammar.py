@@ -201,29 +201,29 @@ def grammar_of(own: str) -> RatingGrammar:
     concerning = r"(?:for|as\sfor|in\sterms\sof|on|regarding|with\s(?:regards?|respect)\sto)"
     begun = rf"{so}(?:{concerning}\s{text}\s?,\s?{so})?"
     return RatingGrammar(
-        re.compile(rf"{prefix}{begun}(?:{signed}|{being}|{giving}|{getting})\s?"),
-        re.compile(rf"{prefix}{so}{name}\s?"),
-        re.compile(rf"{begun}{name}\s?(?:{_BE}\s?)?{_SIGN}?\s?"),
-        re.compile(rf"{begun}{think}(?:(?:this|that|it)\s(?:all\s)?{_LEADS_TO}\s)?{noun}\s?"),
-        re.compile(
+        lazy_pattern(rf"{prefix}{begun}(?:{signed}|{being}|{giving}|{getting})\s?"),
+        lazy_pattern(rf"{prefix}{so}{name}\s?"),
+        lazy_pattern(rf"{begun}{name}\s?(?:{_BE}\s?)?{_SIGN}?\s?"),
+        lazy_pattern(rf"{begun}{think}(?:(?:this|that|it)\s(?:all\s)?{_LEADS_TO}\s)?{noun}\s?"),
+        lazy_pattern(
             rf"(?:and\s)?(?:the|its|a)?\s?(?:final\s|total\s)?{NOUN}\s?{_BE}\s?(?:{number})?\s?"
         ),
-        re.compile(
+        lazy_pattern(
             rf"(?:and\s)?{so}(?:(?:which|this|that|it)\s{_LEADS_TO}\s)?(?:{_LEAD_TO}\s)?"
             rf"(?:{_GET}\s|{_LEAD_TO}\s)?(?:(?:in|to|at|as)\s)?(?:{text}\s)?{noun}\s?"
             rf"|(?:and\s)?{so}(?:{text}\s)?(?:{_GET}|(?:giving|earning|making)\s{text}"
             rf"|landing\sat|which\s(?:gives|earns|makes)\s{text})"
             rf"\s(?:{_MANNER})?\s?|{NOUN}\s?"
         ),
-        re.compile(rf"{begun}{text}\b"),
-        re.compile(
+        lazy_pattern(rf"{begun}{text}\b"),
+        lazy_pattern(
             rf"{verdict}{begun}{think}(?:{_LEAD_TO}\s)?"
             rf"(?:(?:this|that|which)\s{_LEADS_TO}\s(?:{text}\s)?"
             rf"|{text}\s?(?:{_MODAL}\s)*(?:is|['’]s)"
             rf"(?:\srated|\sscored)?\s?|(?:rated|scored|scoring|graded)\s?)?(?:{_MANNER}\s?)?"
         ),
-        re.compile(rf"{begun}{think}(?:(?:this|it)\s?(?:is|['’]s)\s)?(?:{_MANNER}\s?)?"),
-        re.compile(
+        lazy_pattern(rf"{begun}{think}(?:(?:this|it)\s?(?:is|['’]s)\s)?(?:{_MANNER}\s?)?"),
+        lazy_pattern(
             r"[ \t]+(?:for|in|on|of|to|regarding|concerning|with\s(?:respect|regards?)\sto"
             rf"|in\sterms\sof|when\sit\scomes\sto)\s{_ABOUT}(?:{_TEXT}"
             + (
@@ -233,7 +233,7 @@ def grammar_of(own: str) -> RatingGrammar:
             )
             + r")(?!\w)"
         ),
-        re.compile(
+        lazy_pattern(
             r"(?:if|were|had|when|once|unless|should|until|suppose|without"
             r"|with(?!\sre(?:gard|spect))|as(?!\san?\b|\sfor\b)"
             r"|to|according|at|during|from"
