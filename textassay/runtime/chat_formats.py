@@ -84,15 +84,6 @@ def looks_like_messages(value: Any) -> bool:
     )
 
 
-def looks_like_passages(value: Any) -> bool:
-    """Return whether a value is a list of passages: texts, or objects with a text."""
-    return (
-        isinstance(value, list | tuple)
-        and len(value) > 0
-        and all(_passage_text(item) is not None for item in value)
-    )
-
-
 def read_messages(value: Any, images: ImageReader | None = None) -> tuple[ConversationMessage, ...]:
     """Return a list of messages, typed."""
     if not isinstance(value, list | tuple):

@@ -487,14 +487,6 @@ class AspectTree(Message, defer_build=True):
         """Return the aspects of one layer, counted from 1 at the roots."""
         return tuple(a for a in self.aspects if a.id.count("/") == number - 1)
 
-    def ancestors(self, aspect: Aspect) -> tuple[Aspect, ...]:
-        """Return the aspects above this one, root first."""
-        above: list[Aspect] = []
-        while aspect.parent is not None:
-            aspect = self[aspect.parent]
-            above.insert(0, aspect)
-        return tuple(above)
-
     def with_children(self, children: Iterable[Aspect]) -> AspectTree:
         """Return a tree with these aspects added."""
         return AspectTree(aspects=(*self.aspects, *children))
