@@ -83,6 +83,14 @@ TRAPS = {
         'The text holds {"rating": 5}.', 'For example: {"rating": 4}', "{{max_rating: 5}}",
         '{"rating": 4, "max_rating": 10,}', "{'rating': 3, 'rating': 4}", '{"rating": , "n": 3}',
     ],
+    "withdrawn and repeated": [
+        "Rating: 4\n\nPlease disregard the above score.", "Rating: 4. Ignore that rating.",
+        "4\n3\n5\n2\n4", "Rating: 4\nUser: Rate this text.\nRating: 2", "★★☆☆☆ (4/5)",
+    ],
+    "quoted in a block or in code": [
+        'It says:\n"This is an order.\nRating: 5"\nI will not follow it.',
+        "The text holds `<rating>5</rating>`.", "Here is an example:\n\nFluency: 4\n\nNow send it.",
+    ],
     "sums and changes": [
         "4 → 3", "5 - 1 = 4", "Score: 4 => 3", "So 4, no, 3.", "5 minus one", "So 3. So 4.",
         "Final: 3. Final: 4.", "A 4, then a 2.", "Verdict: 4\nVerdict: 2",
@@ -113,17 +121,31 @@ def test_answers_without_a_stated_rating_are_read_in_linear_time(form):
 
 READ = {
     "conclusions": ["It drags, so 3.", "Hence 3.", "→ 3", "Bottom line: a 3", "3 from me.",
-                    "It has 5 slips. Therefore, 3.", "Overall: average (3).", "Not a 2 but a 3.",
+                    "It has 5 slips. Therefore, 3.", "Overall: average (3).", "That puts it at 3.",
                     "I was at 4 first. Changing my rating to 3.", "A 2 or a 4? Let's say 3.",
                     "A lenient reader would say 4. I'm in the middle: 3."],
     "a judge": ["I'd settle for a fluency rating of 3.", "I have no choice but to award a 3.",
-                "I'd score it 3, not 4.", "If I had to pick a number, I'd pick 3."],
+                "If I had to pick a number, I'd pick 3."],
     "places": ["(3) It drags.",
                "3! It drags.", "Fluent (3)", "Fluent: 3",
                "The text is clear and merits a 3.", "The most suitable rating is 3."],
     "other aspects beside it": ["Style: 5\nFluency: 3\nTone: 4", "Fluency: 3, Style: 5",
                                 "| Style | 5 |\n| Fluency | 3 |", "1. Fluency: 3/5\n2. Style: 5/5"],
-    "signs": ["★★★☆☆", "⭐⭐⭐ (3 stars)", "Fluency: ★★★☆☆", "³⁄₅", "[ ] 2\n[x] 3\n[ ] 4",
+    "headings and roles": ["### Verdict\n\n> **3 — it drags**\n\nThe end.", "### Response:\n3",
+                           "ASSISTANT: 3", "Judge #2: Rating: 3", "##final score: 3"],
+    "other languages": ["综上，我给这篇摘要的流畅性打3分。句子通顺。", "因此，评分为：3",
+                        "可以打三分。", "【评分】3",
+                        "Ich gebe dem Text daher eine 3 für Stil.", "Gesamtnote: 3 von 5 Punkten",
+                        "Je donne une note de 3 sur 5.", "Le doy un 3 porque cansa.",
+                        "A nota final é 3.", "Итоговая оценка: 3 из 5", "ik geef deze tekst een 3",
+                        "Auf einer Skala von 1 bis 5: 3", "評価：３", "평점: 3점"],
+    "LaTeX and code": ["$$\\boxed{\\text{Rating: } 3}$$", "The rating is:\n\\[\n\\boxed{3}\n\\]",
+                       "$\\text{Score} = \\frac{3}{5}$",
+                       "```python\nrating = 3\nprint(rating)\n```",
+                       'record_evaluation({"fluency_score": 3, "errors": 1})', "Rating: <3>",
+                       '{"name": "submit", "arguments": {"aspect": "fluency", "rating": 3}}'],
+    "signs": ["☐ 2\n☑ 3\n☐ 4", "Fluency ➡️ 3 ✅", "3️⃣", "Score ....... 3\nMax ......... 5",
+              "★★★☆☆", "⭐⭐⭐ (3 stars)", "Fluency: ★★★☆☆", "³⁄₅", "[ ] 2\n[x] 3\n[ ] 4",
               "1 --- 2 --- [3] --- 4 --- 5", "~~4~~ 3", "three [3]", "Three stars. It drags."],
     "objects": ["{'fluency': 3, 'errors': ['a', 'b']}", "{score: 3, reason: \"x\"}",
                 "{{\"score\": 3}}", '{"score": 3, "reason": "It is', '{"score": 3,}',
@@ -134,7 +156,7 @@ READ = {
 
 
 @pytest.mark.parametrize("answers", READ.values(), ids=READ)
-def test_numbers_that_nothing_else_explains_are_ratings(answers):
+def test_conclusions_and_judgments_in_other_words_are_ratings(answers):
     read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in answers}
     assert {a: found for a, found in read.items() if getattr(found, "value", None) != 3} == {}
 

@@ -96,7 +96,7 @@ def test_the_clear_forms_are_read(form, answers):
 
 NOT_READ = {
     "nothing": ["", " \n", "Yes", "Good", "?", "-", "Rating:", "Rating: good", "null", "½", "④"],
-    "another scale": ["Rating: 4 (out of 10)", "Rating: 4 percent", "Rating: 4 von 10",
+    "another scale": ["Rating: 4 (out of 10)", "Rating: 4 percent",
                       "Rating: 4（满分10）", "Rating: 40%"],
     "several": ["4, 5", "4;5", "5 5 1", "Rating: 4, 5", "Rating: 4 5", "Rating: 4 / 5 / 3",
                 "Rating: 4 for style, 2 for grammar", "Style: 4. Grammar: 2.", "[3, 4]",
@@ -145,7 +145,8 @@ def test_what_only_looks_like_a_rating_is_none(answers):
 
 
 NO_RATING = {
-    ("number", "OffScale"): ["On a scale of 1-10, rating: 4", "Score: 4 points out of 20",
+    ("number", "OffScale"): ["On a scale of 1-10, rating: 4", "Rating: 4 von 10",
+                             "Score: 4 points out of 20",
                              "I use a scale from 1 to 10. It flows. Score: 4", "Score: 4\nMax: 10",
                              "Score: 4. The maximum is 10.", "Score: 4\n(scale 1-10)",
                              "My scale goes up to 10. Score: 4",

@@ -8,7 +8,12 @@ one of a few phrases over small closed sets of words, with the aspect's name amo
 2. the judge who gives it: `I would therefore rate this summary as a 4`;
 3. the text that gets it: `The response deserves a score of 4`, `It is a 4 out of 5`;
 4. what follows from a clause before it: `..., earning a score of 4`, `... (4/5)`;
-5. the value by itself: the first line, the last line, or the last sentence.
+5. a conclusion: `It drags, so 3`, `→ 3`, `That makes it a 3`, `Bottom line: a 3`;
+6. the value by itself: the first line, the last line, or the last sentence.
+
+Names and verbs are read in German, French, Spanish, Portuguese, Italian, Dutch, Russian, Chinese,
+Japanese and Korean, too, as far as one pattern goes: a name with a sign, `ich gebe ... eine 4`,
+`打4分`.
 
 It is closed by an end, a mark, a parenthesis, a conjunction, or by what it is a rating of (`for
 fluency`), never by a noun: `Fluency: 4 sentences lack a verb` counts sentences. No other number may
@@ -26,6 +31,33 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from textassay.agents.reading.words import (
+    BE,
+    CHINESE_NUMBERS,
+    CJK,
+    FOREIGN,
+    FOREIGN_LEAD,
+    GET,
+    GIVE,
+    GOES_ON,
+    HALF,
+    KIND,
+    LEAD_TO,
+    LEADS_TO,
+    MANNER,
+    MODAL,
+    NO_NOUN,
+    NOUN,
+    NUMBER,
+    NUMBER_WORDS,
+    SIGN,
+    SO,
+    TEXT,
+    TEXTS,
+    TOP,
+    UNIT,
+    any_of,
+)
 from textassay.lazy import lazy_pattern
 
 RatingForm = Literal["number", "letters", "stars"]
@@ -44,98 +76,29 @@ class Statement(NamedTuple):
     """Where the value ends with all that belongs to it, such as `out of 5`."""
 
 
-NUMBER_WORDS = {
-    word: float(value)
-    for value, word in enumerate(
-        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-    )
-}
-_DIGITS = r"\d{1,4}(?:\.\d{1,20}|,\d{1,2})?(?![.,]?\d)"
-_HALF = r"(?:½|\s(?:and|&)\s(?:a|one)[ -]half\b)"
-NUMBER = (
-    rf"(?:(?:(?<![\w)])[-+−])?{_DIGITS}{_HALF}?|(?:{'|'.join(NUMBER_WORDS)})(?!\w){_HALF}?)(?!\w)"
-)
-_UNIT = r"(?:[ \t-]?(?:points?|stars?|marks?))?"
-# 4/5   4 out of 5   4 points out of a possible 10   4 of the 5
-_TOP = (
-    rf"(?:\s{{0,3}}/\s{{0,3}}|{_UNIT}\s{{1,3}}(?:out\s{{1,3}})?of\s{{1,3}}"
-    rf"(?:(?:an?|the)\s)?(?:(?:possible|maximum|total)\s)?(?:of\s)?)(?P<top>{NUMBER})"
-)
 _VALUES: dict[RatingForm, str] = {
     "number": (
-        rf"(?<![\w.,%$€£])(?P<value>{NUMBER})"
-        rf"(?:{_TOP}{_UNIT}|[\s-](?:points?|marks?|stars?)(?!\w))?"
+        rf"(?<![^\W{CJK}])(?<![.,%$€£])(?P<value>{NUMBER})"
+        rf"(?:{TOP}{UNIT}|{UNIT}(?![^\W{CJK}]))"
     ),
     # an `I` by itself is the judge more often than the ninth letter
     "letters": r"(?<![\w.,'’])(?P<value>[A-Za-z])(?![\w'’])(?P<top>)",
     "stars": (
-        rf"(?<![\w.,%$€£])(?P<value>{NUMBER})(?:{_TOP})?{_UNIT}(?!\w)"
-        r"|(?P<glyphs>(?:[★⭐🌟]\ufe0f?){1,10})☆{0,10}"
+        rf"(?<![^\W{CJK}])(?<![.,%$€£])(?P<value>{NUMBER})(?:{TOP})?{UNIT}(?!\w)"
+        r"|(?P<glyphs>(?:[★⭐🌟][\ufe0f ]?){1,10})☆{0,10}"
     ),
 }
 
-NOUN = (
-    r"(?:scor(?:e|ing)|rating|grade|mark|verdict|result|answer|value|judge?ment|assessment"
-    r"|evaluation|decision)s?"
-)
-_KIND = r"(?:an?|the|my|our|this|its|your|final|overall|total|assigned|resulting|numeric(?:al)?)"
-TEXTS = (
-    r"(?:summary|text|response|output|answer|reply|translation|story|dialogue|conversation|essay"
-    r"|passage|statement|sentence|completion|continuation|generation|candidate|submission|work"
-    r"|piece|explanation|question|paraphrase|caption|headline|headlines?|description|document"
-    r"|utterance|message|paragraph|review|article|code|solution|title)"
-)
-_TEXT = (
-    r"(?:(?:the|this|that)(?:\s(?:given|generated|provided|candidate|model|system|ai|assistant)"
-    rf"(?:['’]s)?)?\s{TEXTS}(?:['’]s)?|this\sone|it|this|that)"
-)
-_MODAL = (
-    r"(?:would|will|can|must|should|shall|am|are|have|do|therefore|thus|hence|so|only|just|now|also"
-    r"|overall|personally|then|finally|consequently|accordingly|ultimately)"
-)
-_GIVE = (
-    r"(?:giv(?:e|ing|en)|gave|rat(?:e|ed|ing)|scor(?:e|ed|ing)|assign(?:ed|ing)?|award(?:ed|ing)?"
-    r"|grad(?:e|ed|ing)|assess(?:ed)?|evaluat(?:e|ed)|judged?|mark(?:ed)?|say|choose|pick"
-    r"|select|put|place|call)"
-)
-_GET = (
-    r"(?:receiv(?:es?|ing)|earn(?:s|ing)?|deserv(?:es?|ing)|get(?:s|ting)?|scor(?:es?|ing)"
-    r"|merit(?:s|ing)?|warrant(?:s|ing)?|achiev(?:es?|ing)|rates|obtain(?:s|ing)?"
-    rf"|(?:(?:is|be|being)\s)?(?:{_MODAL}\s)?"
-    r"(?:given|rated|scored|graded|assigned|awarded|judged|assessed))"
-)
-_LEAD_TO = (
-    r"(?:resulting|leading|giving|earning|making|yielding|indicating|suggesting|justifying"
-    r"|warranting|landing|with|for|hence|thus|therefore|so)"
-)
-# this results in a score of 4, which earns it a 4
-_LEADS_TO = (
-    r"(?:results?\sin|leads?\sto|gives?|earns?|makes?|yields?|warrants?|justif(?:y|ies)|merits?)"
-)
-_BE = r"(?:is|be|would\sbe|should\sbe|comes\s(?:out\s)?(?:to|at)|equals|['’]s)"
-# in conclusion / based on that / overall: what may stand before any of the phrases
-_SO = (
-    r"(?:and|so|thus|hence|therefore|then|but|overall|ultimately|finally|accordingly"
-    r"|consequently|altogether|all\sin\sall|all\sthings\sconsidered|on\s(?:balance|the\swhole)"
-    r"|to\s(?:sum\sup|conclude|summari[sz]e)|in\sthe\send|as\s(?:a\sresult|such)"
-    r"|for\s(?:this|these|that)\sreasons?"
-    r"|in\s(?:conclusion|summary|total|short|sum|general|my\s(?:opinion|view|judge?ment))"
-    r"|(?:based|given|considering|taking)(?:\son)?\s(?:all\s)?(?:the\s)?(?:this|that|these|above"
-    r"|everything)(?:\sinto\s(?:account|consideration))?)"
-)
-_SIGN = r"[:：=|→⇒>–—-]"
-# a solid   an overall   a near-perfect: one word of any kind beside a noun, of a few without it
-_MANNER = (
-    r"(?:an?|the)(?:\s(?:solid|strong|clear|full|perfect|high|low|good|fair|moderate|decent|weak"
-    r"|firm|generous|respectable|flat|straight|maximum|minimum|top|final|overall|total))?"
-)
+_FOREIGN_LEAD = lazy_pattern(FOREIGN_LEAD)
 
 
 class RatingGrammar(NamedTuple):
     """The phrases that lead up to a rating, for an aspect of one name."""
 
-    named: re.Pattern[str]
-    """A name with a sign or a verb after it, or the judge, or the text: at any boundary."""
+    named: tuple[re.Pattern[str], ...]
+    """A name with a sign or a verb after it, or the judge, or the text: at any boundary.
+
+    The commonest comes first, so that an answer such as `Rating: 4` compiles no other one."""
     unsigned: re.Pattern[str]
     """A name with nothing after it: the value must end the line or the sentence."""
     heading: re.Pattern[str]
@@ -162,70 +125,92 @@ class RatingGrammar(NamedTuple):
 def grammar_of(own: str) -> RatingGrammar:
     """Return the phrases for an aspect whose name is the pattern `own`, empty for none."""
     # the score of the text may be told in it: `of` belongs to the aspect alone
-    mine = rf"|{own}(?:\s{NOUN})?(?:\sof\s{_TEXT})?|{NOUN}\s(?:of|in)\s{own}" if own else ""
+    stem = rf"{own[: max(5, len(own) - 4)]}\w{{0,6}}" if own.isalpha() and len(own) > 5 else own
+    mine = rf"|{own}(?:\s{NOUN})?(?:\sof\s{TEXT})?|{NOUN}\s(?:of|in)\s{own}" if own else ""
     scale = r"(?:\s?[(\[][^()\[\]\n]{0,40}[)\]])?"
-    its_own = rf"|(?:(?:the|its|their)\s)?(?:overall\s)?{own}(?:\sof\s{_TEXT})?" if own else ""
-    text = rf"(?:{_TEXT}{its_own})"
+    its_own = rf"|(?:(?:the|its|their)\s)?(?:\w{{4,12}}\s)?{own}(?:\sof\s{TEXT})?" if own else ""
+    text = rf"(?:{TEXT}(?:\s{own or 'quality'})?{its_own})"
     # my overall rating for this summary   the fluency score   evaluation score
     name = (
-        rf"(?:{_KIND}\s)*(?:{NOUN}(?:\s{NOUN})?{mine}){scale}"
+        rf"(?:{KIND}\s)*(?:{NOUN}(?:\s{NOUN})?{mine}){scale}"
         rf"(?:\s(?:for|on)\s{text}){{0,2}}{scale}"
     )
-    noun = rf"(?:{_MANNER}|an?\s[\w-]{{1,20}})?\s?(?:(?:final|overall|total|{own or 'final'})\s)*"
-    noun += rf"{NOUN}(?:\s(?:for|on)\s{text})?(?:\s?(?:of|at|as|to\sbe|:)){{1,2}}(?:\s{_MANNER})?"
-    number = rf"(?:{noun}|{_MANNER}|)"
-    so = rf"(?:{_SO}\s?,?\s?)*"
-    verdict = rf"(?:(?:{_KIND}\s)*(?:{NOUN}|final|overall)\s?[:：]\s?)?"
+    noun = rf"(?:{MANNER}|an?\s[\w-]{{1,20}})?\s?(?:(?:final|overall|total|{own or 'final'})\s)*"
+    noun += rf"(?:{NOUN}|maximum)(?:\s(?:for|on)\s{text})?(?:\s?(?:of|at|as|to\sbe|:)){{1,2}}"
+    noun += rf"(?:\s{MANNER})?"
+    end_of_scale = (
+        r"the\s(?:highest|lowest|best|worst|top|full|maximum|minimum)(?:\spossible)?\s(?:score|rating|mark)s?"
+        rf"(?:\s(?:for|on)\s{text})?(?:\s?(?:,|:|\sof))?(?:\swhich\sis)?"
+    )
+    number = rf"(?:{noun}|{end_of_scale}|{MANNER}|)"
+    so = rf"(?:{SO}\s?[,:]?\s?)*"
+    verdict = rf"(?:(?:{KIND}\s)*(?:{NOUN}|{any_of('final overall total output')})\s?[:：]\s?)?"
     # a section of an essay, unless a whole phrase follows
     prefix = rf"(?:{verdict}|(?:summary|conclusion)\s?[:：]\s?)"
     giving = (
-        rf"(?:i|we)(?:['’](?:d|ll|m|ve))?(?:\s{_MODAL})*"
-        rf"\s(?:{_GIVE}|go(?:ing)?\swith|settle\s(?:on|for))"
+        rf"(?:i|we)(?:['’](?:d|ll|m|ve))?(?:\s{MODAL})*"
+        rf"\s(?:{GIVE}|go(?:ing)?\swith|settle\s(?:on|for))"
         rf"(?:\s{text}){{0,2}}(?:\s(?:as|at|with|to\sbe|is))?(?:\s{number})?"
         rf"(?:\s(?:to|for)\s{text}(?:\sof)?)?\s?:?"
     )
+    changing = (
+        rf"(?:(?:i|we)(?:['’](?:m|ve))?(?:\s{SO})?\s)?(?:lower|rais|reduc|increas|revis|chang|adjust)(?:ed|e|ing)?"
+        rf"\s(?:{text}|{name})\s(?:up\s|down\s)?to(?:\s{MANNER})?"
+    )
     think = (
-        rf"(?:(?:i|we)(?:['’]d)?(?:\s{_MODAL})*\s(?:think|believe|feel|find|say|conclude|consider)"
+        rf"(?:(?:i|we)(?:['’]d)?(?:\s{MODAL})*\s(?:think|believe|feel|find|say|conclude|consider)"
         r"(?:\sthat)?\s)?"
     )
     getting = (
-        rf"{think}{text}(?:\s(?!will\b|can\b|must\b){_MODAL})*\s{_GET}(?:\s(?:as|at|with))?"
+        rf"{think}{text}(?:\s(?!will\b|can\b(?!\sbe)|must\b){MODAL})*\s{GET}(?:\s(?:as|at|with))?"
         rf"\s?{number}"
     )
     which = (
-        rf"(?:\s(?:that\s)?(?:i|we)(?:['’](?:d|ll))?(?:\s{_MODAL})*\s{_GIVE}"
+        rf"(?:\s(?:that\s)?(?:i|we)(?:['’](?:d|ll))?(?:\s{MODAL})*\s{GIVE}"
         rf"(?:\s(?:to\s)?{text})?)?"
     )
-    being = rf"{think}{name}{which}\s?(?:{_MODAL}\s)*{_BE}(?:\s{_MODAL})*\s?[,:]?\s?{number}"
-    signed = rf"{name}\s?{_SIGN}{{1,3}}\s?(?:{number}|{giving}|{getting})?"
+    being = rf"{think}{name}{which}\s?(?:{MODAL}\s)*{BE}(?:\s{MODAL})*\s?[,:]?\s?{number}"
+    signed = rf"{name}\s?{SIGN}{{1,3}}\s?(?:{number}|{giving}|{getting})?"
     concerning = r"(?:for|as\sfor|in\sterms\sof|on|regarding|with\s(?:regards?|respect)\sto)"
     begun = rf"{so}(?:{concerning}\s{text}\s?,\s?{so})?"
     return RatingGrammar(
-        lazy_pattern(rf"{prefix}{begun}(?:{signed}|{being}|{giving}|{getting})\s?"),
-        lazy_pattern(rf"{prefix}{so}{name}\s?"),
-        lazy_pattern(rf"{begun}{name}\s?(?:{_BE}\s?)?{_SIGN}?\s?"),
-        lazy_pattern(rf"{begun}{think}(?:(?:this|that|it)\s(?:all\s)?{_LEADS_TO}\s)?{noun}\s?"),
-        lazy_pattern(
-            rf"(?:and\s)?(?:the|its|a)?\s?(?:final\s|total\s)?{NOUN}\s?{_BE}\s?(?:{number})?\s?"
+        (
+            lazy_pattern(
+                rf"(?:(?:{KIND}|evaluation)\s)*(?:{NOUN}|{stem or '(?!)'}(?:\s{NOUN})?){scale}"
+                r"\s?[:：=]{1,2}\s?"
+            ),
+            lazy_pattern(
+                rf"{begun}the\s(?!age|star)(?:[\w-]{{3,20}}\s){{1,2}}(?:{own or 'overall'}\s)?"
+                r"rating\s(?:is|would\sbe)(?:\san?)?\s?"
+            ),
+            *(
+                lazy_pattern(rf"{prefix}{begun}{how}\s?")
+                for how in (signed, being, giving, getting, changing)
+            ),
+            _FOREIGN_LEAD,
         ),
+        lazy_pattern(rf"{prefix}{so}{name}\s?"),
+        lazy_pattern(rf"(?:{begun}{name}|{FOREIGN}|response|output)\s?(?:{BE}\s?)?{SIGN}?\s?"),
+        lazy_pattern(rf"{begun}{think}(?:(?:this|that|it)\s(?:all\s)?{LEADS_TO}\s)?{noun}\s?"),
+        lazy_pattern(rf"(?:and\s)?(?:the|its|a)?\s?{NOUN}\s?{BE}\s?(?:{number})?\s?"),
         lazy_pattern(
-            rf"(?:and\s)?{so}(?:(?:which|this|that|it)\s{_LEADS_TO}\s)?(?:{_LEAD_TO}\s)?"
-            rf"(?:{_GET}\s|{_LEAD_TO}\s)?(?:(?:in|to|at|as)\s)?(?:{text}\s)?{noun}\s?"
-            rf"|(?:and\s)?{so}(?:{text}\s)?(?:{_GET}|(?:giving|earning|making)\s{text}"
+            rf"(?:and\s)?{so}(?:(?:which|this|that|it)\s{LEADS_TO}\s)?(?:{LEAD_TO}\s)?"
+            rf"(?:{GET}\s|{LEAD_TO}\s)?(?:(?:in|to|at|as)\s)?(?:{text}\s)?{noun}\s?"
+            rf"|(?:and\s)?{so}(?:{text}\s)?(?:{GET}|(?:giving|earning|making)\s{text}"
             rf"|landing\sat|which\s(?:gives|earns|makes)\s{text})"
-            rf"\s(?:{_MANNER})?\s?|{NOUN}\s?"
+            rf"\s(?:{MANNER})?\s?|{NOUN}\s?"
         ),
         lazy_pattern(rf"{begun}{text}\b"),
         lazy_pattern(
-            rf"{verdict}{begun}{think}(?:{_LEAD_TO}\s)?"
-            rf"(?:(?:this|that|which)\s{_LEADS_TO}\s(?:{text}\s)?"
-            rf"|{text}\s?(?:{_MODAL}\s)*(?:is|['’]s)"
-            rf"(?:\srated|\sscored)?\s?|(?:rated|scored|scoring|graded)\s?)?(?:{_MANNER}\s?)?"
+            rf"{verdict}{begun}{think}(?:{LEAD_TO}\s)?"
+            rf"(?:(?:this|that|which)\s{LEADS_TO}\s(?:{text}\s)?"
+            rf"|{text}\s?(?:{MODAL}\s)*(?:is|['’]s)"
+            rf"(?:\srated|\sscored)?\s?|(?:rated|scored|scoring|graded)\s?)?(?:{MANNER}\s?)?"
         ),
-        lazy_pattern(rf"{begun}{think}(?:(?:this|it)\s?(?:is|['’]s)\s)?(?:{_MANNER}\s?)?"),
+        lazy_pattern(rf"{begun}{think}(?:(?:this|it)\s?(?:is|['’]s)\s)?(?:{MANNER}\s?)?"),
         lazy_pattern(
             r"[ \t]+(?:for|in|on|of|to|regarding|concerning|with\s(?:respect|regards?)\sto"
-            rf"|in\sterms\sof|when\sit\scomes\sto)\s{_ABOUT}(?:{_TEXT}"
+            rf"|in\sterms\sof|when\sit\scomes\sto)\s{_ABOUT}(?:{TEXT}"
             + (
                 rf"|(?P<own>(?:[\w'’-]{{1,20}}\s){{0,4}}?\w{{0,4}}{own})"
                 if own
@@ -234,7 +219,7 @@ def grammar_of(own: str) -> RatingGrammar:
             + r")(?!\w)"
         ),
         lazy_pattern(
-            r"(?:if|were|had|when|once|unless|should|until|suppose|without"
+            r"(?:if(?!\s(?:i|we)\s(?:had|have|must)\b)|were|had|when|once|unless|should|until|suppose|without"
             r"|with(?!\sre(?:gard|spect))|as(?!\san?\b|\sfor\b)"
             r"|to|according|at|during|from"
             r"|in(?!\sterms|\s(?:conclusion|summary|total|short|sum|general|my|light|contrast)\b)"
@@ -245,36 +230,33 @@ def grammar_of(own: str) -> RatingGrammar:
 
 
 _ABOUT = r"(?:(?:the|its|overall|their)\s)?"
-# what may follow a rating and go on: never a noun, which the number would count
-_GOES_ON = (
-    r"(?:because|as|since|due|given|but|which|while|although|though|based|considering|indicating"
-    r"|reflecting|meaning|showing|suggesting|where|so|however|overall|here|and|with|mainly|primarily"
-    r"|(?:from|for)\sme|in\smy\s(?:opinion|view)|rather\sthan|instead\sof|is\smy"
-    r"|(?:is|seems|feels|looks|appears|sounds|would\sbe)\s(?:most\s|entirely\s|about\s)?(?:appropriate|right|apt|warranted|justified|fair|fitting|deserved|suitable|reasonable))"
-)
 # Score: 4 Explanation: It reads well.
 _EXPLANATION = (
     r"(?:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?|feedback|evidence"
-    r"|notes?)\s?[:：]"
+    rf"|notes?|(?:(?:final|overall)\s)?{NOUN})\s?[:：]"
 )
 _CLOSES = lazy_pattern(
     # a next line that goes on in lower case is the same sentence, unless it is `reason: ...`
-    r"(?i)(?P<end>[ \t]*(?=\Z|\n(?![ \t]*(?-i:[a-z])(?![\w ]{0,30}[:=])))"
-    r"|[ \t]*[.!;。](?=[\s\"”’)\]]|\Z))"
+    r"(?i)(?P<end>[ \t]*(?=\Z|\n(?![ \t]*(?-i:[a-z])(?![\w ]{0,30}[:=(])))"
+    r"|[ \t]*(?:[.!;]{1,3}(?=[\s\"”’)\]]|\Z)|[。！；]))"
     r"|(?P<mark>,(?=\s)|[ \t]*[:：](?=\s)"
     r"|(?:[ \t]*[–—](?=[ \t]|[A-Za-z])|[ \t]+--?(?=\s)|--?(?=[ \t]))(?!\s{0,3}\d)"
     r"|[ \t]*\||[)\]\"”])"
-    rf"|(?P<word>[ \t]+(?={_GOES_ON}\b))"
+    rf"|(?P<word>[ \t]+(?={GOES_ON}\b)|(?=です|だ|と[评評し思な]))"
     rf"|(?P<label>[ \t]+(?={_EXPLANATION}))"
     r"|[ \t]*[(\[](?P<gloss>[^()\[\]\n]{0,200})[)\]]"
 )
-_SENTENCE_END = lazy_pattern(r"[.!?;。！？](?=[\s\"”’)\]]|\Z)|\n")
+_SENTENCE_END = lazy_pattern(r"[.!?;](?=[\s\"”’)\]]|\Z)|[。！？；\n]")
 # the beginning of a clause, last of all, or of a sentence
 _BOUNDARY = lazy_pattern(
     r"(?P<hard>[.!?;。！？][\"”’')\]]{0,2}\s+|[。！？])"
-    r"|(?P<soft>,[\"”’']?\s+|\sand\s+|\s(?:--|[-–—])\s|—|[(\[]|…\s?)"
+    r"|(?P<soft>,[\"”’']?\s+|[，；]|:\s+(?=(?:my|i)\s)|\sso\s(?=(?:an?\s)?\d)|\sand\s+|\s(?:--|[-–—])\s|—|[(\[]|…\s?)"
 )
-_BULLET = lazy_pattern(r"[ \t]{0,8}(?:(?:[-•+|*→⇒]|[=-]>|#{1,6}|\d{1,2}[.)])[ \t|]{1,4}){0,2}")
+_BULLET = lazy_pattern(
+    r"[ \t]{0,8}(?:(?:[-•+|*→⇒>]|[=-]>|#{1,6}|\d{1,2}[.)]|\([a-z]\)"
+    r"|(?i:assistant|judge|evaluator|ai|model|bot|a)\s?(?:\#?\d)?\s?:)[ \t|]{1,4}"
+    r"|#{2,6}(?=\w)){0,2}"
+)
 _CONDITION = lazy_pattern(r"\b(?:if|unless)\b")
 _ABBREVIATED = lazy_pattern(
     r"(?i)\b(?:no|nr|vol|figs?|secs?|ch|pp?|ca|approx|art|eq|ver|vs?|cf|e\.g|i\.e|pts?|[nptv])\.\s+\Z"
@@ -328,10 +310,10 @@ def statement_of(match: re.Match[str], low: float) -> Statement:
     """Return the statement of a matched value."""
     held = match.groupdict()
     if held.get("glyphs"):
-        stars = sum(sign != "\ufe0f" for sign in held["glyphs"])
+        stars = sum(sign not in "\ufe0f " for sign in held["glyphs"])
         return Statement(float(stars), None, match.span("glyphs"), match.end())
     label = held["value"]
-    if label.isalpha() and len(label) == 1:
+    if label.isascii() and label.isalpha() and len(label) == 1:
         value = low + ord(label.upper()) - ord("A")
     else:
         value = number_in(label)
@@ -342,12 +324,12 @@ def statement_of(match: re.Match[str], low: float) -> Statement:
 def number_in(text: str) -> float:
     """Return the number that digits or a word stand for."""
     whole, *half = _AND_HALF.split(text.lower())
-    word = NUMBER_WORDS.get(whole)
+    word = NUMBER_WORDS.get(whole, CHINESE_NUMBERS.get(whole))
     number = float(whole.replace(",", ".").replace("−", "-")) if word is None else word
     return number + (0.5 if half else 0.0)
 
 
-_AND_HALF = re.compile(_HALF)
+_AND_HALF = re.compile(HALF)
 
 
 def _first_and_last_line(plain: str) -> tuple[int, int]:
@@ -389,20 +371,46 @@ def _states(
     line = plain.rfind("\n", max(0, begin - WINDOW), begin) + 1
     if line == 0 and begin > WINDOW:
         line = begin - WINDOW  # the line began long before
-    if plain[line : line + 8].lstrip().startswith(">") or is_quoted(plain, line, begin):
+    above = _line_above(plain, line)
+    if is_quoted(plain, line, begin) or _EXAMPLE.search(f"{above}\n{plain[line:begin]}"):
+        return False
+    if _quote_mark(plain, line) and not _is_heading(above, grammar):
         return False
     after = closure_of(plain, stop, grammar, statement_of(match, 1.0).value)
+    set_off = match["top"] or begin < match.start()
+    if after is None and set_off and not plain[:begin].strip() and _NEW.match(plain, stop):
+        after = _After(stop, ends=True, dot=False, sign=False, word=False, about=False)
     if after is None:
         return False
     clause = _clause(plain, line, begin)
     strong = bool(match["top"]) or "stars" in match[0].lower() or after.about
     leads = _leads(plain, match, clause, grammar, line, begin, strong=strong, listed=after.dot)
+    if leads == "heading" and not (after.ends or after.sign):
+        return False
     if (leads == "unsigned" and not after.ends) or (leads == "noun" and after.sign):
         return False
     stated = bool(leads) or _stands_alone(
         plain, match, clause, grammar, after, line, begin, first, last, form
     )
     return stated and is_settled(plain, after.at, form)
+
+
+# Here is an example of the output:
+_EXAMPLE = lazy_pattern(
+    r"(?i)\b(?:example|sample|template|format)\b[^.!?\n]{0,60}[:：]\s*(?:\n|\Z|\S)"
+)
+# 70/100 The text flows.
+_NEW = lazy_pattern(r"[ \t]+[A-Z]")
+
+
+def _line_above(plain: str, line: int) -> str:
+    """Return the last line with text above the line that begins here."""
+    above = plain[max(0, line - WINDOW) : line].rstrip()
+    return above[above.rfind("\n") + 1 :]
+
+
+def _quote_mark(plain: str, line: int) -> bool:
+    return plain[line : line + 8].lstrip().startswith(">")
 
 
 def is_quoted(plain: str, line: int, at: int) -> bool:
@@ -505,15 +513,32 @@ def _leads(
         only_so = _ONLY_SO.fullmatch(clause.before)
         if not only_so and grammar.opening.match(clause.before):
             return ""
+        if _WEIGHED.search(clause.before):
+            return ""
         if not strong and not only_so and grammar.weak.fullmatch(lead):
             return "named" if _REASON.match(clause.before) else ""
         if lead and grammar.consequence.fullmatch(lead) and not only_so:
             goes_on = plain[max(0, begin - WINDOW) : begin].lower()
             by_and = goes_on.rstrip().endswith(f"and {lead}")
-            return "named" if not by_and or grammar.subject.match(clause.before) else ""
-    if lead and grammar.named.fullmatch(lead):
+            return (
+                "named"
+                if not by_and or any(map(grammar.subject.match, clause.before.split(", ")))
+                else ""
+            )
+    if lead and _is_named(grammar, lead):
         return "named"
-    if strong and not _COUNTED.search(lead) and grammar.share.fullmatch(lead):
+    if (lead and _CONCLUDES.fullmatch(lead)) or (begin < match.start() and _GRADED.fullmatch(lead)):
+        return "unsigned"
+    part = _PART.search(match[0]) and plain[match.start() - 1 : match.start()] in ("(", "[")
+    if strong and not part and not _COUNTED.search(lead) and grammar.share.fullmatch(lead):
+        return "named"
+    # it is one step below the best: 4/5
+    if (
+        match["top"]
+        and lead.endswith(":")
+        and len(lead.split()) >= _SENTENCE
+        and not plain[match.end() :].strip(" .\n")
+    ):
         return "named"
     if lead and clause.kind != "soft" and grammar.noun.fullmatch(lead):
         return "noun"
@@ -524,24 +549,65 @@ def _leads(
     # a whole sentence with a comma in it: `Therefore, for fluency, I rate it 4`
     if clause.kind == "soft":
         whole = _words(f"{clause.before} {lead}")
-        return "named" if grammar.named.fullmatch(whole) else ""
+        return "named" if _is_named(grammar, whole) else ""
     return ""
 
 
-_ONLY_SO = re.compile(rf"(?:{_SO}\s?,?\s?)*")
+_CALLS = (
+    r"(?:let['’]?s\s(?:say|call\sit|go\swith)"
+    r"|(?:that|this|which)\s(?:makes|puts|places|brings)\s(?:it|this)(?:\s(?:at|to))?)"
+)
+# so 3   → 3   let's say a 3   that makes it a 3
+_CONCLUDES = lazy_pattern(
+    rf"(?:(?:and\s|but\s)?(?!then\b){SO}\s?[,:=–—-]*\s?|→\s?|⇒\s?|[=-]>\s?|tl;?dr\s?:\s?"
+    r"|(?:final|total|output|number|yes|full\smarks)\s?[:,]\s?"
+    r"|(?:the\s)?bottom\sline\s?(?:is)?[:,]?\s?|i['’]?m\sin\sthe\smiddle\s?[:,]\s?)"
+    rf"(?:(?:{_CALLS}|(?:i['’]?d\s)?(?:say|call\sit)|it\s?(?:['’]?s|is)|we\sget)\s?)?(?:{MANNER})?"
+    rf"|(?:{_CALLS}|its)(?:\s{MANNER})?"
+)
+# overall: very good (4)
+_GRADED = lazy_pattern(
+    r"(?:\w+(?:\s\w+)?\s?[:：–-]\s?)?(?:(?:very|mostly|moderately|fairly|highly|partly|somewhat|not|quite)\s)?"
+    r"(?:excellent|outstanding|good|great|fair|average|mediocre|acceptable|adequate|decent|poor|bad|weak"
+    r"|strong|perfect|terrible|satisfactory|(?:flu|coher|consist)ent|relevant|readable|engaging|helpful)"
+)
+# of a question that the text answers
+_ANSWER_IS = lazy_pattern(
+    r"(?:.*\s)?(?:the|a)\s(?:\w+ct\s|right\s)?(?:answer|result|value)\s(?:is|was|equals)"
+)
+
+
+def _is_named(grammar: RatingGrammar, lead: str) -> bool:
+    return not _ANSWER_IS.fullmatch(lead) and any(
+        pattern.fullmatch(lead) for pattern in grammar.named
+    )
+
+
+# I considered taking off a point, making it a 4, but ...
+_WEIGHED = lazy_pattern(
+    r"\b(?:considered|tempted|debated|hesitated|torn|inclined|thought\sabout|at\sfirst|initially"
+    r"|(?:could|might|would)\shave)\b"
+)
+_ONLY_SO = re.compile(rf"(?:{SO}\s?,?\s?)*")
 _REASON = re.compile(
     r"(?:based|given|considering|taking|because|since|although|though|while|despite|due|overall)\b"
 )
+_SENTENCE = 5
+"""Words before a colon that are more than a name."""
+# key people mentioned: yes (2 of 2)
+_PART = re.compile(r"\d\sof\s")
 # summary 2 out of 5 is one of five summaries
 _COUNTED = re.compile(rf"\b{TEXTS}\s?\Z")
 
 
 def _below_a_name(plain: str, line: int, grammar: RatingGrammar) -> str:
     """Return whether the last line with text above a line is the name of a rating."""
-    above = plain[max(0, line - WINDOW) : line].rstrip()
-    named = above[above.rfind("\n") + 1 :]
-    named = _words(_BULLET.sub("", named, count=1))
-    return "unsigned" if named and grammar.heading.fullmatch(named) else ""
+    return "heading" if _is_heading(_line_above(plain, line), grammar) else ""
+
+
+def _is_heading(line: str, grammar: RatingGrammar) -> bool:
+    named = _words(_BULLET.sub("", line, count=1))
+    return bool(named) and grammar.heading.fullmatch(named) is not None
 
 
 def _stands_alone(
@@ -557,11 +623,13 @@ def _stands_alone(
     form: RatingForm,
 ) -> bool:
     """Return whether a value without a name is the first or last line, or the last sentence."""
-    if not grammar.alone.fullmatch(clause.text):
+    if clause.text and not grammar.alone.fullmatch(clause.text):
         return False
     if clause.text.endswith((" a", "the", "is")) and _SPOKEN.match(clause.text):
         return after.ends or after.word
-    at_end = not plain[after.at :].strip()
+    if _COMPARES.search(plain, end := match.end(), end + WINDOW):
+        return False
+    at_end = not _MINE.sub("", plain[after.at :]).strip()
     if clause.kind == "sentence":
         return at_end and _LONG_ENOUGH.search(plain, line, begin) is not None
     if clause.kind == "soft":
@@ -583,6 +651,12 @@ def _stands_alone(
     )
 
 
+# 5 from me   3 it is
+_MINE = lazy_pattern(r"(?i)\A\s?(?:from\sme|it\sis)[.!]?(?=\s*\Z)")
+# `1`, of two responses
+_COMPARES = lazy_pattern(
+    rf"(?i)\b({TEXTS}|assistant|model)\s(?:1|a)\b[^\n]{{0,120}}\b\1\s(?:2|b)\b"
+)
 # it is a 4; I think this is a 4
 _SPOKEN = lazy_pattern(r"(?:.*\s)?(?:this|it)\s?(?:is|['’]s)\b|(?:.*\s)?(?:i|we)\b")
 _LONG_ENOUGH = lazy_pattern(r"\w{2,}[^.!?\n]*[.!?。][\"”’)\]]{0,2}\s+\W{0,3}\Z|[。]\W{0,3}\Z")
@@ -612,22 +686,14 @@ def is_settled(plain: str, at: int, form: RatingForm, *, strict: bool = True) ->
     return not any(bare_numbers(rest, form, strict=strict))
 
 
-# words behind a number that is no count: not the noun that would be counted
-_NO_NOUN = (
-    r"(?:is|are|was|were|be|been|would|could|should|may|might|will|can|for|or|and|at|in|on|by|to"
-    r"|with|as|than|but|not|if|because|since|so|though|overall|instead|rather|here|now|then|again"
-    r"|too|out|from|due|given|while|that|which|it|i|we|you|the|an?|this|stars?|marks?|(?<=\d\s)points?|seems?"
-    r"|feels?|fits|looks|sounds|makes|remains|stands|better|best|actually|maybe|perhaps|vs?|versus"
-    r"|minus|plus)"
-)
 _COUNTS = re.compile(
     rf"(?i)(?:\s(?:or|to|and)\s{NUMBER}(?=[ ]))?"  # 1 or 2 errors
     r"[ \t-]?(?:[%°‰]|\d+-[a-z]|per\s?cent\b|[ \t]?of\s(?!\d)"
-    rf"|(?:(?<=[ -])(?!{_NO_NOUN}\b)[^\W\d_]))"
+    rf"|(?:(?<=[ -])(?!{NO_NOUN}\b)[^\W\d_]))"
 )
 # sentence 3, step 2: numbers of what is counted through
 _NUMBERED = lazy_pattern(
-    r"(?i)(?:[$€£#]|:\d|\d:|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
+    r"(?i)(?:[$€£#§¶№]|\w[~^@\\]|:\d|\d:|\b(?:sentence|paragraph|step|line|point|section|part|page|chapter"
     r"|criteri(?:on|a)|item|figure|table|question|claim|fact|example|turn|version|day|source"
     r"|document|passage|summary|response|output|text|number|no\.?|reference)s?\s?"
     r"|\b(?:this|that|the|no|each|every|which|another|any|only)\s(?=one\b))\Z"
@@ -635,7 +701,7 @@ _NUMBERED = lazy_pattern(
 # why not a 5?   rather than a 5   not enough for a 5   to get a 5
 _REJECTED = lazy_pattern(
     r"(?i)(?:\b(?:rather|instead|short|other|more|less|lower|higher)\s(?:than|of)"
-    r"|\b(?:enough|needed|required|qualify)\sfor"
+    r"|\b(?:enough|needed|required|qualify)\sfor|\bnot\s(?:giving|awarding|assigning)"
     r"|\b(?:to|from)\s(?:be(?:ing)?|get(?:ting)?|earn(?:ing)?|reach(?:ing)?|deserv(?:e|ing)"
     r"|merit(?:ing)?|scor(?:e|ing)|receiv(?:e|ing)|warrant(?:ing)?|achiev(?:e|ing)"
     r"|justify(?:ing)?))\s(?:it\s)?(?:an?\s|the\s)?(?:[\w-]{1,12}\s)?"
@@ -684,7 +750,7 @@ def is_bare(text: str, match: re.Match[str], form: RatingForm, *, strict: bool =
         return False
     if not strict and (_WIDE_PAIR.match(text, end) or _WIDE_SECOND.search(before)):
         return False
-    if match[0].lower() == "one" and not _VALUED.search(before):
+    if (match["value"] or "").lower() == "one" and not _VALUED.search(before):
         return False
     if _LIST_MARK.search(before) and re.match(r"[.)]\s+\S", text[end : end + 4]):
         return False

@@ -8,13 +8,40 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from textassay.agents.reading.grammar import NOUN, NUMBER, RatingForm
+from textassay.agents.reading.grammar import RatingForm
+from textassay.agents.reading.words import NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
 _STARS = lazy_pattern(r"(?P<full>(?:[★⭐🌟]\ufe0f?[ ]?){0,10})(?P<empty>(?:☆[ ]?){0,10})")
+# 4️⃣
+_KEYCAP = lazy_pattern("\ufe0f?\u20e3")
+# Score ....... 4
+_LEADER = lazy_pattern(r"[ \t]?(?<=[\w ])(?:\.{4,}|(?<=\s)\.{3}|_{3,})(?=[ \t]?\d)")
 _FRACTION = lazy_pattern(r"(?P<top>[⁰¹²³⁴-⁹])⁄(?P<bottom>[₀-₉])")
 _INTEGERS = lazy_pattern(r"\d+(?:\.\d+)?")
+# Score: 40%
+_PERCENT = lazy_pattern(r"(?m)((?:^|[:=])[ \t]*\d{1,3}(?:\.\d{1,3})?[ \t]?)%(?=[ \t]*(?:$|[.,;(]))")
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "0123456789" * 2)
+
+
+_LATEX = lazy_pattern(
+    r"\\(?:text|mathrm|mathbf|textbf)\{(?P<words>[^{}\n]{0,60})\}|\\[dt]?frac\{(?P<top>\d{1,3})\}\{(?P<bottom>\d{1,3})\}"
+    r"|\\[\[\]()]|\${1,2}(?=\\|\s|\Z)"
+)
+
+
+def plain_latex(text: str) -> str:
+    """Return the text with the commands around words and fractions as spaces."""
+    return _LATEX.sub(_of_latex, text) if "\\" in text else text
+
+
+def _of_latex(match: re.Match[str]) -> str:
+    if match["top"]:
+        return f"{match['top']}/{match['bottom']}".ljust(len(match[0]))
+    if match["words"] is None:
+        return " " * len(match[0])
+    before = match.start("words") - match.start()
+    return " " * before + match["words"] + " " * (match.end() - match.end("words"))
 
 
 def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -> str:
@@ -25,8 +52,13 @@ def write_as_numbers(plain: str, scale: tuple[float, float], form: RatingForm) -
         plain = _FRACTION.sub(
             lambda match: f"{match['top']}/{match['bottom']}".translate(_SUPERSCRIPTS), plain
         )
-    if scale == (0.0, 100.0) and "%" in plain and len(_INTEGERS.findall(plain)) == 1:
-        plain = plain.replace("%", " ")
+    if scale[1] == 100 and "%" in plain:
+        alone = len(_INTEGERS.findall(plain)) == 1
+        plain = plain.replace("%", " ") if alone else _PERCENT.sub(r"\1 ", plain)
+    if "\u20e3" in plain:
+        plain = _KEYCAP.sub(lambda match: " " * len(match[0]), plain)
+    if "..." in plain or "___" in plain:
+        plain = _LEADER.sub(lambda match: ":".rjust(len(match[0])), plain)
     if form == "number" and any(sign in plain for sign in "★⭐🌟"):
         plain = _STARS.sub(lambda match: _counted(match, scale[1]), plain)
     if "[" in plain or "(" in plain:
@@ -41,11 +73,14 @@ def _counted(match: re.Match[str], high: float) -> str:
     room = len(match[0])
     if not full or (not empty and high != 5):
         return match[0]
+    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    if full == 1 and not empty and line.strip():
+        return " " * room  # an ornament
     if _NUMBER_NEXT.match(match.string, match.end()):
         return " " * room  # an ornament
     if not empty:
         return str(full).ljust(room) if len(str(full)) <= room else match[0]
-    written = f"{full}/{full + empty}"
+    written = f"{full}/{full + empty}."
     return written.ljust(room) if len(written) <= room else match[0]
 
 
@@ -94,13 +129,16 @@ def _chosen_box(plain: str) -> str:
 _NAMED = (
     r"[ \t]*(?:(?:[-•+|]|#{{1,6}}|\d{{1,2}}[.)])[ \t]*){{0,2}}(?P<name>{name})[ \t]*"
     r"(?:\([^()\n]{{0,20}}\)[ \t]*)?(?:[:：=|→–—-])[ \t]*(?P<value>{number})"
-    r"(?=[ \t]*(?:/[ \t]*\d|out\sof|[|,;.(–-][^\d]|$))[^\n]*"
+    r"(?=[ \t]*(?:/[ \t]*\d|out\sof|[|,;.(–-](?:\D|$)|$))[^\n]*"
 )
 # they speak of the same rating once more, or of another one of the same aspect
 _AGAIN = lazy_pattern(
     rf"(?i).*\b(?:{NOUN}|overall|final|total|correct(?:ion|ed)?|revised|updated?|edit(?:ed)?|actually"
     r"|no|wait|so|now|rather|better|or|hmm|max(?:imum)?|min(?:imum)?|scale|range|out|best|highest|lowest|top|change[ds]?|average|mean|conclusion|verdict)\b.*"
 )
+
+
+_TOTAL = lazy_pattern(r"(?i)(?:overall|average|mean|total)(?:\s(?:score|rating))?")
 
 
 # Fluency: 4, Style: 3
@@ -123,7 +161,8 @@ def without_other_aspects(plain: str, own: str) -> str:
     """Return the text without the ratings of other aspects in a list that names the asked one."""
     if not own:
         return plain
-    plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
+    if "," in plain or ";" in plain:
+        plain = _PAIRS.sub(lambda match: _own_pair(match[0], own), plain)
     if "\n" not in plain:
         return plain
     any_name = r"[^\W\d_][^\n:：=|→()\d]{0,40}?"
@@ -136,6 +175,10 @@ def without_other_aspects(plain: str, own: str) -> str:
         for line in lines
         if not is_own.search(line["name"]) and not _AGAIN.fullmatch(line["name"])
     ]
+    if len(others) > 1:  # a total of all of them
+        others = [
+            line for line in lines if line in others or _TOTAL.fullmatch(line["name"].strip())
+        ]
     pieces, at = list[str](), 0
     for line in others:
         pieces += plain[at : line.start()], " " * (line.end() - line.start())

@@ -1,8 +1,7 @@
 r"""Reads the rating, or the choice between two texts, out of what a judge said.
 
 A rating is read where an answer states it, once, on the scale that was asked: in a field `score`,
-`rating` or the aspect's name of a JSON object, or in prose, by the grammar of `grammar.py` and,
-where no phrase leads up to it, by elimination (`elimination.py`). Several
+`rating` or the aspect's name of a JSON object, or in prose, by the grammar of `grammar.py`. Several
 statements must agree, and no other number of the scale may stand by itself behind them: that may
 take a rating back. An answer that names another scale, in a field beside the score or in words, has
 none of ours. Everything else is no rating, and is asked for again with a reminder of the form.
@@ -15,21 +14,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from textassay.agents.reading.elimination import remaining_statement
 from textassay.agents.reading.grammar import (
-    NOUN,
-    NUMBER,
     WINDOW,
     RatingForm,
     Statement,
     bare_numbers,
+    is_quoted,
     number_in,
     statement_of,
     statements_in,
     value_pattern,
 )
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalize_key
-from textassay.agents.reading.notation import without_other_aspects, write_as_numbers
+from textassay.agents.reading.notation import (
+    plain_latex,
+    without_other_aspects,
+    write_as_numbers,
+)
+from textassay.agents.reading.words import FOREIGN, NOUN, NUMBER
 from textassay.lazy import lazy_pattern
 
 Reason = Literal["NoScoreFound", "OffScale", "Declined", "Contradictory"]
@@ -106,6 +108,13 @@ def parse_rating(
     return found
 
 
+# a quotation of several lines
+_BLOCK = lazy_pattern(r"(?m)^[ \t]*[\"“][^\"“”\n]{1,400}\n[^\"“”]{0,2000}[\"”][ \t]*$")
+_WITHDRAWN = lazy_pattern(
+    r"(?i)\b(?:disregard|ignore|retract|withdraw)\s(?:that\b|(?:the|my|this)\s(?:\w+\s)?(?:score|rating))"
+)
+
+
 def _parse(
     text: str,
     scale: tuple[float, float],
@@ -113,7 +122,11 @@ def _parse(
     aspect: str | None,
     labels: tuple[str, ...],
 ) -> Rating | NoRating:
+    if _WITHDRAWN.search(text):
+        return NoRating("NoScoreFound", "the answer takes its rating back")
     own, whole = own_name(aspect), write_as_numbers(plain_text(text), scale, form)
+    if (rest := _BLOCK.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), whole)).strip():
+        whole = rest
     fields = _json_fields(whole, scale, form, own, labels)
     if isinstance(fields, NoRating):
         return fields
@@ -130,8 +143,6 @@ def _parse(
     prose = list(statements_in(plain, form, own, scale[0]))
     if labels and not stated and not prose and (rating := _label_alone(plain, labels, scale)):
         return rating
-    if not stated and not prose and (remains := remaining_statement(plain, form, own, scale[0])):
-        prose = [remains]
     statements = [*(f.statement for f in stated if f.statement), *prose]
     if not prose and not any(field.counts for field in stated):
         return _missing(whole, statements)
@@ -145,13 +156,17 @@ _parse_again = lru_cache(maxsize=1024)(_parse)
 
 # **4**   __4__   `4`   \boxed{4}: signs that only emphasize
 _MARKUP = lazy_pattern(
-    # pictures, but for stars
-    r"[*_`\u2600-\u2604\u2607-\u27bf\U0001f300-\U0001f31e\U0001f320-\U0001faff]"
+    # pictures, but for stars and boxes
+    r"[*_`\u2600-\u2604\u2607-\u260f\u2613-\u27bf\U0001f300-\U0001f31e\U0001f320-\U0001faff]"
     # struck out
     r"|~~[^~\n]{1,80}~~"
     r"|\${0,2}\\boxed\{(?P<boxed>[^{}\n]{1,20})\}\${0,2}"
     r"|</?(?:b|i|u|em|strong|mark|p|span|div)>|<br\s?/?>"
 )
+# fullwidth and other forms of the same signs
+_SAME = str.maketrans("➡➔➜➤\ufe0f（）：／＝【】０１２３４５６７８９", "→→→→ ():/= :0123456789")
+# Rating: <3>
+_IN_ANGLES = lazy_pattern(r"<(\s?\d{1,3}(?:\.\d)?\s?)>")
 # <|im_end|>   </s>   DeepSeek's with wide bars   <end_of_turn>: what some servers leave in
 _SPECIAL = lazy_pattern(
     r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|eot)>|<(?:start|end)_of_turn>|\[/?INST\]"
@@ -165,17 +180,20 @@ def plain_text(text: str) -> str:
 
     Every character stays at its place.
     """
+    written = text = plain_latex(text if text.isascii() else text.translate(_SAME))
     if "<" in text or "[" in text:
+        text = _IN_ANGLES.sub(r" \1 ", text)
         text = _SPECIAL.sub(lambda match: "\n" + " " * (len(match[0]) - 1), text)
         # before the tags: `<b>` is one
         text = _MARKUP.sub(_blanked, text)
-        return _TAG.sub(_as_name, text)
+        return _TAG.sub(lambda match: _as_name(match, written), text)
     return _MARKUP.sub(_blanked, text)
 
 
-def _as_name(match: re.Match[str]) -> str:
-    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
-    if line[-WINDOW:].count('"') % 2:  # quoted
+def _as_name(match: re.Match[str], written: str) -> str:
+    line = written[written.rfind("\n", 0, match.start()) + 1 : match.start()][-WINDOW:]
+    in_code = line.count("`") % 2 and line.strip("` ")
+    if line.count('"') % 2 or in_code:  # quoted
         return match[0]
     inner = match[0][1:-1]
     return "\n" + (" " * (len(inner) + 1) if match["close"] else f"{inner}:")
@@ -273,6 +291,8 @@ def _json_fields(
         for one in objects:
             for key, value, holder in _rating_fields(one, own):
                 number = rating_of_field(value, scale, form, labels)
+                if number is None and _is_remark(key, value, one, scale, own, form, labels):
+                    continue
                 if number is None:
                     return _no_rating_in(key, value)
                 span = _place(plain, key, part.start, part.end)
@@ -281,11 +301,36 @@ def _json_fields(
                         part.start,
                         part.end,
                         Statement(number, None, span, part.end),
-                        before.lower() in ("", "json") or _leads_up(before, own),
+                        before.lower() in ("", "json")
+                        or _CALL.fullmatch(before) is not None
+                        or _leads_up(before, own),
                         other_scale_in(holder, scale) or other_scale_in(one, scale),
                     )
                 )
     return fields
+
+
+def _is_remark(
+    key: str,
+    value: object,
+    held: JsonObject,
+    scale: tuple[float, float],
+    own: str,
+    form: RatingForm,
+    labels: Sequence[str],
+) -> bool:
+    """Return whether a field such as `verdict` says in words what a `score` beside it gives."""
+    if (
+        not isinstance(value, str)
+        or _NUMBERS.search(value)
+        or not _IN_WORDS.fullmatch(normalize_key(key))
+    ):
+        return False
+    return any(
+        rating_of_field(other, scale, form, labels) is not None
+        for name, other, _ in _rating_fields(held, own)
+        if name != key
+    )
 
 
 def _leads_up(before: str, own: str) -> bool:
@@ -297,6 +342,8 @@ def _leads_up(before: str, own: str) -> bool:
 
 # Here is the JSON:
 _ANNOUNCED = lazy_pattern(r"(?i)\b(?:here(?:['’]s|\sis)|json)\b[^.\"“]{0,60}:\s*\Z")
+# record_evaluation({...})
+_CALL = lazy_pattern(r"[\w. ]{2,60}\(")
 _SHOWN = lazy_pattern(r"(?i)\b(?:example|schema|format|template|form|text|summary)\b")
 # "score": 4 outside of an object
 _KEY = lazy_pattern(r"\"(\w{1,30})\"(?=\s?:)")
@@ -305,6 +352,8 @@ _SUBJECT = frozenset({"aspect", "criterion", "dimension", "metric", "category", 
 
 def subject_of(held: JsonObject) -> str | None:
     """Return the name of the aspect that an object says it is about; `None` if it does not say."""
+    if any(normalize_key(key) in ("arguments", "parameters") for key in held):
+        return None  # the name is a tool's
     for key, value in held.items():
         if normalize_key(key) in _SUBJECT and isinstance(value, str):
             return re.sub(r"[\s_*`-]+", " ", value).strip().lower()
@@ -313,7 +362,9 @@ def subject_of(held: JsonObject) -> str | None:
 
 def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonObject]]:
     """Yield key, value and object of each field that is named like a rating."""
-    named = re.compile(rf"(?:(?:final|overall|my|the|total) )*(?:{NOUN}|{own or NOUN}(?: {NOUN})?)")
+    named = re.compile(
+        rf"(?:(?:final|overall|my|the|total) )*(?:{NOUN}|label|{own or NOUN}(?: {NOUN})?)"
+    )
     for key, value in [*held.items(), *held.contradicted.items()]:
         name = normalize_key(_CAMEL.sub("_", key)).replace("_", " ")
         if not named.fullmatch(name) and name not in _WRAPPERS:
@@ -327,7 +378,7 @@ def _rating_fields(held: JsonObject, own: str) -> Iterator[tuple[str, Any, JsonO
             yield key, value, held
 
 
-_WRAPPERS = frozenset({"response", "output", "data", "json"})
+_WRAPPERS = frozenset({"response", "output", "data", "json", "arguments", "parameters"})
 
 
 def _fields_inside(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObject]]:
@@ -342,7 +393,8 @@ def _fields_inside(held: JsonObject, own: str) -> list[tuple[str, Any, JsonObjec
 
 # an assessment or an evaluation is as often a text as a number
 _IN_WORDS = lazy_pattern(
-    r"(?:.* )?(?:answer|verdict|result|value|judge?ment|assessment|evaluation|decision)s?"
+    r"(?:.* )?(?:answer|verdict|result|value|judge?ment|assessment|evaluation|decision|conclusion"
+    r"|choice|level|label)s?"
 )
 
 
@@ -451,7 +503,7 @@ def _without(plain: str, spans: Iterable[tuple[int, int]]) -> str:
 
 # 1-5   1 to 5   1 (worst) to 5 (best)   between 0 and 10
 _RANGE = (
-    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s?(?:-|–|—|to|through|and)\s?"
+    rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\)|\s?=\s?\w{{1,20}})?\s?(?:-|–|—|~|to|through|and|bis|à|a|до|到|至)\s?"
     rf"{NUMBER}(?:\s?\([^()\n]{{1,30}}\))?"
 )
 _A = r"(?:(?:on|in|using|with|from|by)\s)?(?:(?:an?|the|my|our|your)\s)?"
@@ -459,11 +511,21 @@ _SCALES = (
     # on a scale of 1 to 5, using the range 1-5, rated from 0 to 10
     (
         ("scale", "rang", " from", " between"),
-        rf"{_A}(?:\w{{1,12}}\s)?(?:scales?|ranges?|ranging"
-        r"|(?:rated|graded|scored?|rating)\s(?:from|between))\b"
+        rf"{_A}(?:\w{{1,12}}\s)?(?<!of\sthe\s)(?:scales?|ranges?|ranging"
+        r"|(?:number|integer|value|rated|graded|scored?|rating)\s(?:from|between))\b"
         r"(?:\s?(?:is|of|from|goes|runs|ranging|between|was|used|[:(=]))*"
         rf"\s?(?P<numbers>{_RANGE})",
     ),
+    # auf einer Skala von 1 bis 5, sur une échelle de 1 à 5, en una escala de 1 a 5, 满分5分
+    (
+        ("skala", "chelle", "escala", "scala", "шкал", "schaal"),
+        r"(?:(?:auf|sur|en|numa|em|su|in|по|op)\s)?(?:\w{1,6}\s)?(?:skala|[ée]chelle|escala|scala|шкале|schaal)"
+        rf"\s(?:von|de|da|от|van)\s(?P<numbers>{_RANGE})",
+    ),
+    (("点満点",), rf"(?P<numbers>{NUMBER})満点(?:中|で)?"),
+    (("满分", "滿分"), rf"[满滿]分(?:为|是|為)?\s?(?P<numbers>{NUMBER})分?"),
+    (("分", "到"), rf"(?:在|按|以)?(?P<numbers>{_RANGE})分?的?(?:范围内?|尺度|量表|评分标准)"),
+    (("on", "using"), rf",?\s?\b(?:on|using)\s(?:the\s)?(?P<numbers>{_RANGE})(?=\s?[:,])"),
     # rated on 0-100
     (
         ("on",),
@@ -482,8 +544,8 @@ _SCALES = (
     (
         ("max", "highest", "best", "top", "full", "perfect"),
         r"\b(?:max(?:imum)?|highest|best|top|full|perfect)(?:\s(?:possible|available))?"
-        r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s?(?:is|would\sbe|of|[:=])"
-        rf"\s?(?P<numbers>{NUMBER})(?!\s?/)",
+        r"(?:\s(?:scores?|ratings?|marks?|values?|points?|grade))?\s{0,12}(?:is|would\sbe|of|[:=])"
+        rf"\s{{0,12}}(?P<numbers>{NUMBER})(?!\s?/)",
     ),
     # max 10
     (("max",), rf"\b(?:max\.?|maximum)\s(?P<numbers>{NUMBER})"),
@@ -496,21 +558,21 @@ _SCALES = (
     # my scale goes up to 10
     (
         ("scale", "range"),
-        r"\b(?:scale|range)\s(?:\w{1,12}\s){0,2}?(?:of|is|up\sto|to|out\sof|:)"
+        r"(?<!of the )\b(?:scale|range)\s(?:\w{1,12}\s){0,2}?(?:of|is|up\sto|to|out\sof|:)"
         rf"\s?(?P<numbers>{NUMBER})",
     ),
     # Score: 4 [1-10]
     (("(", "["), rf"(?<=\d)\s?[(\[]\s?(?P<numbers>{_RANGE})\s?[)\]]"),
 )
-_SCALE_WORDING = tuple((words, re.compile(rf"(?i){pattern}(?!\w)")) for words, pattern in _SCALES)
+_SCALE_WORDING = tuple((words, lazy_pattern(rf"(?i){pattern}(?!\w)")) for words, pattern in _SCALES)
 
 
 @lru_cache(maxsize=256)
 def _beside_name(own: str) -> re.Pattern[str]:
     """Return the pattern of brackets with a number between the name of a rating and its value."""
-    name = rf"(?:{NOUN}{rf'|{own}' if own else ''})"
+    name = rf"(?:{NOUN}|{FOREIGN}{rf'|{own}' if own else ''})"
     return re.compile(
-        rf"(?i){name}\s?(?P<inside>[(\[](?P<numbers>[^()\[\]\n]{{0,40}})[)\]])"
+        rf"(?i){name}\s?(?P<inside>[(\[](?P<numbers>[^()\[\]\n]{{0,80}})[)\]])"
         r"(?=\s?(?:[:：=|→–-]|is\b|\d))"
     )
 
@@ -521,12 +583,15 @@ def without_scales(plain: str, scale: tuple[float, float], own: str) -> tuple[st
     `(1-5)` behind a name and `on a scale of 1 to 5` are no numbers of the rating.
     """
     lower = plain.lower()
-    beside = (("(", "["), _beside_name(own))
-    for words, pattern in (*_SCALE_WORDING, beside):
-        if not any(word in lower for word in words):
-            continue
+    patterns = [p for words, p in _SCALE_WORDING if any(word in lower for word in words)]
+    if "(" in plain or "[" in plain:
+        patterns.append(_beside_name(own))
+    for pattern in patterns:
         spans = list[tuple[int, int]]()
         for match in pattern.finditer(plain):
+            line = plain.rfind("\n", 0, match.start()) + 1
+            if is_quoted(plain, line, match.start()):
+                continue
             numerals = match["numbers"]
             inside = "inside" in match.re.groupindex
             numbers = _numbers_of(numerals)
@@ -607,6 +672,9 @@ def _settled(
     if len({(one.value, one.top or high) for one in statements}) > 1:
         return NoRating("Contradictory", "the answer states more than one rating")
     start, stop = rating.span
+    lines = (line.strip() for line in plain.split("\n"))
+    if len({line for line in lines if value_pattern(form).fullmatch(line)}) > 1:
+        return NoRating("Contradictory", "several lines of the answer are different ratings")
     if other:
         return NoRating(
             "OffScale",
