@@ -17,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
 
 from textassay.agents.prompt_template import (
     NO_PROFILE,
@@ -31,6 +31,7 @@ from textassay.agents.prompt_template import (
 from textassay.agents.reading.ratings import DECLINED
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adaptation import adaptation_of
+from textassay.runtime.calls.call import Call, Posting, sender
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ContentRefused, MalformedResponse
 from textassay.runtime.messages import NO_USAGE, Example, Failure, How, Score, Usage
@@ -177,15 +178,19 @@ class Ask:
             "temperature": self.temperature,
             "max_tokens": limit,
             "seed": self.seed,
-            "required": self.required,
             "logprobs": logprobs,
             "json_schema": json_schema,
             "functions": functions,
-            "dry_run_answer": dry_run_answer,
         }
+        posting = self._posting(prompt, dry_run_answer)
+
+        async def ask(**changed: Any) -> Response:
+            call = Call(Request(**{**fields, **changed}), posting)
+            return cast(Response, await sender(self.model)(call))
+
         # Only the sampling of the last round counts; the usage of both does.
         for is_last in (False, True):
-            response = await self.model.generate(Request(**fields))
+            response = await ask()
             usage += response.usage
             samples, truncated = response.samples[:n], response.truncated_tokens
             while (had := len(samples)) < n:  # some servers return fewer than they are asked for
@@ -193,10 +198,10 @@ class Ask:
                 # twice. At once, as each request may be a batch that takes hours.
                 step = len(response.samples)
                 rest = [
-                    {**fields, "n": min(step, n - start), "draw": repeat + start}
+                    ask(n=min(step, n - start), draw=repeat + start)
                     for start in range(had, n, step)
                 ]
-                for response in await gather([self.model.generate(Request(**r)) for r in rest]):
+                for response in await gather(rest):
                     usage += response.usage
                     samples += response.samples[: n - len(samples)]
                     truncated = max(truncated, response.truncated_tokens)
@@ -263,10 +268,10 @@ class Ask:
         Raises:
             CapabilityError: The model does not return log-probabilities of choices.
         """
-        request = ChoicesRequest(
-            **self._request_fields(prompt), required=self.required, choices=dict(choices)
-        )
-        return await scoring(self.model, "choices").choices(request)
+        request = ChoicesRequest(**self._request_fields(prompt), choices=dict(choices))
+        scoring(self.model, "choices")
+        call = Call(request, self._posting(prompt))
+        return cast(ChoicesResponse, await sender(self.model)(call))
 
     def with_samples(self, n: int) -> Ask:
         """Return how written answers are sampled in place of probabilities.
@@ -286,14 +291,18 @@ class Ask:
             fields["images"] = prompt.images
         if self.profile.ask == "chat":
             fields["messages"] = prompt.messages
-            fields["shared_prefix"] = self._find_shared_prefix(prompt)
         else:
             fields["prompt"] = join_messages(prompt.messages)
         return fields
 
+    def _posting(self, prompt: Prompt, dry_run_answer: str = "") -> Posting:
+        return Posting(self.required, dry_run_answer, self._find_shared_prefix(prompt))
+
     def _find_shared_prefix(self, prompt: Prompt) -> int:
         """Return where the texts end, which stand first in this layout."""
-        if self.layout == "paper" or self.is_single or not prompt.messages:
+        if self.layout == "paper" or self.is_single or self.profile.ask != "chat":
+            return 0
+        if not prompt.messages:
             return 0
         ends = [match.end() for match in _END_OF_TEXT.finditer(prompt.messages[-1].content)]
         return ends[-1] if ends else 0

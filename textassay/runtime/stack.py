@@ -34,6 +34,7 @@ from textassay.runtime.calls.adaptation import (
 )
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
+from textassay.runtime.calls.call import RefusingModel, Wrapper
 from textassay.runtime.calls.deciding import DecidingModel, decider
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
@@ -44,7 +45,7 @@ from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Price, UsageTotal
-from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
+from textassay.runtime.model import HoldsRecords, InProcessModel, Model
 from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore

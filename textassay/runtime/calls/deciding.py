@@ -14,14 +14,16 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
+from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, sender, unwrap
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ContextTooLong, RequestRefused
 from textassay.runtime.messages import NO_USAGE
 from textassay.runtime.model import (
+    AnyResponse,
     ChatMessage,
     ChoicesRequest,
     ChoicesResponse,
@@ -31,10 +33,7 @@ from textassay.runtime.model import (
     Request,
     Response,
     Sample,
-    Wrapper,
-    deciding,
     scoring,
-    unwrap,
 )
 from textassay.runtime.questions import (
     DECIDED,
@@ -198,6 +197,12 @@ class DecidingModel(Wrapper):
             outer._memory, outer._found = inner._memory, inner._found
         return outer
 
+    def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
+        """Answer typed questions here; forward what else is asked."""
+        if isinstance(call.request, DecisionRequest):
+            return self.decide(call.request)
+        return sender(self.wrapped)(call)
+
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
         """Answer in the one way that the model allows."""
         if self.capabilities.decide:
@@ -332,7 +337,9 @@ class DecidingModel(Wrapper):
     async def _scored(self, wording: _QuestionWording, place: int) -> ChoicesResponse:
         fields = wording.fields(place, plain=self._found.is_plain)
         request = ChoicesRequest(**fields, choices=wording.forms(place))
-        return await scoring(self.wrapped, "choices").choices(request)
+        scoring(self.wrapped, "choices")
+        call = Call(request, wording.posting(place, plain=self._found.is_plain))
+        return cast(ChoicesResponse, await sender(self.wrapped)(call))
 
     async def _by_logprobs(
         self, wording: _QuestionWording, first: Sequence[ChoicesResponse]
@@ -356,14 +363,9 @@ class DecidingModel(Wrapper):
         """Settle how many answers are written: fewer by a model that thinks, which one shows."""
         if self.capabilities.thinks is None:
             fields = wording.fields(0, plain=self._found.is_plain)
-            await self.wrapped.generate(
-                Request(
-                    **fields,
-                    temperature=1.0,
-                    max_tokens=TOKENS_TO_SHOW,
-                    dry_run_answer=wording.labels[0][0],
-                )
-            )
+            request = Request(**fields, temperature=1.0, max_tokens=TOKENS_TO_SHOW)
+            posting = wording.posting(0, plain=self._found.is_plain)
+            await sender(self.wrapped)(Call(request, posting))
         self._found.samples = SAMPLES_OF_THINKING if self.capabilities.thinks else SAMPLES
 
     async def _by_samples(self, wording: _QuestionWording, *, joint: bool) -> DecisionResponse:
@@ -376,9 +378,8 @@ class DecidingModel(Wrapper):
                 temperature=1.0,
                 max_tokens=MAX_TOKENS * len(wording.questions),
                 json_schema=wording.schema,
-                dry_run_answer=wording.dry_run_object,
             )
-            responses = [await self._written(many)]
+            responses = [await self._written(many, wording.posting(plain=self._found.is_plain))]
             objects = [wording.read_object(sample) for sample in responses[0].samples]
             votes = [[one.get(place) for one in objects] for place in range(len(wording.questions))]
         else:
@@ -389,11 +390,15 @@ class DecidingModel(Wrapper):
                     draw=draw,
                     temperature=1.0,
                     max_tokens=MAX_TOKENS,
-                    dry_run_answer=wording.labels[place][0],
                 )
                 for place in range(len(wording.questions))
             ]
-            responses = await gather([self._written(single) for single in singles])
+            responses = await gather(
+                [
+                    self._written(single, wording.posting(place, plain=self._found.is_plain))
+                    for place, single in enumerate(singles)
+                ]
+            )
             votes = [
                 [wording.read_written(place, sample) for sample in one.samples]
                 for place, one in enumerate(responses)
@@ -407,10 +412,14 @@ class DecidingModel(Wrapper):
             truncated_tokens=max(one.truncated_tokens for one in responses),
         )
 
-    async def _written(self, request: Request) -> Response:
+    async def _written(self, request: Request, posting: Posting) -> Response:
         """Return all samples that a request asks for, of servers that send fewer at a time, too."""
+
+        async def ask(part: Request) -> Response:
+            return cast(Response, await sender(self.wrapped)(Call(part, posting)))
+
         n, draw = request.n, request.draw
-        response = await self.wrapped.generate(request)
+        response = await ask(request)
         samples, usage = response.samples[:n], response.usage
         while (had := len(samples)) < n:
             step = len(response.samples)
@@ -418,7 +427,7 @@ class DecidingModel(Wrapper):
                 request.model_copy(update={"n": min(step, n - start), "draw": draw + start})
                 for start in range(had, n, step)
             ]
-            for more in await gather([self.wrapped.generate(one) for one in rest]):
+            for more in await gather([ask(one) for one in rest]):
                 samples += more.samples[: n - len(samples)]
                 usage += more.usage
         return response.model_copy(update={"samples": samples, "usage": usage})
@@ -483,10 +492,13 @@ class _QuestionWording:
         if plain:
             return {**fields, "prompt": f"{text}\n\nAnswer:"}
         message = ChatMessage(role="user", content=text)
-        shared = len(self._shared) if len(self.questions) > 1 else 0
-        return {
-            **fields, "messages": (message,), "images": request.images, "shared_prefix": shared,
-        }  # fmt: skip
+        return {**fields, "messages": (message,), "images": request.images}
+
+    def posting(self, place: int | None = None, *, plain: bool) -> Posting:
+        """Return how one question is sent, or all of them."""
+        answer = self.dry_run_object if place is None else self.labels[place][0]
+        shared = len(self._shared) if len(self.questions) > 1 and not plain else 0
+        return Posting(dry_run_answer=answer, shared_prefix=shared)
 
     def _question(self, place: int) -> str:
         question = self.questions[place]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from textassay.runtime.calls.budget import TokenForecast
+from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.errors import ConfigurationError, RateLimited, ServerFailed, TimedOut
-from textassay.runtime.model import A, Model, Q, Wrapper
+from textassay.runtime.model import AnyResponse, Model
 
 
 class AdaptiveConcurrency:
@@ -600,16 +600,16 @@ class LimitedModel(Wrapper):
         self.limiter = limiter
         self._forecast = TokenForecast()
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer once admitted."""
         # Estimating takes time in proportion to the text, and nobody needs it without a token
         # limit.
         tokens = 0
         if self.limiter.tpm is not None:
-            tokens = self._forecast.prompt(request) + self._forecast.completion(request)
+            tokens = self._forecast.prompt(call.request) + self._forecast.completion(call)
         async with self.limiter.admit(tokens) as grant:
             try:
-                answer = await call(request)
+                answer = await ask(call)
             except (RateLimited, ServerFailed) as error:
                 self._back_off(error, grant)
                 raise
@@ -622,7 +622,7 @@ class LimitedModel(Wrapper):
             if used:
                 grant.settle(used)
                 if self.limiter.tpm is not None:
-                    self._forecast.learn(request, answer)
+                    self._forecast.learn(call, answer)
             return answer
 
     def _back_off(self, error: RateLimited | ServerFailed, grant: Permit) -> None:
