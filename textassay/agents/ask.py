@@ -30,8 +30,7 @@ from textassay.agents.prompt_template import (
 )
 from textassay.agents.reading.ratings import DECLINED
 from textassay.lazy import lazy_pattern
-from textassay.runtime.calls.adaptation import adaptation_of
-from textassay.runtime.calls.call import Call, Posting, sender
+from textassay.runtime.calls.call import Call, Posting, Wrapper, sender
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ContentRefused, MalformedResponse
 from textassay.runtime.messages import NO_USAGE, Example, Failure, How, Score, Usage
@@ -323,10 +322,9 @@ class Ask:
             for name, fact in facts.items()
             if fact is not False
         ]
-        adaptation = adaptation_of(self.model)
         # what settings add to every request, such as its effort
-        sent = {} if adaptation is None else adaptation.settings_facts
-        settings = [f"{name}:{value}" for name, value in sent.items()]
+        added = self.model.settings_facts if isinstance(self.model, Wrapper) else {}
+        settings = [f"{name}:{value}" for name, value in added.items()]
         return "|".join(
             [
                 f"method:{method}",

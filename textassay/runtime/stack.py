@@ -306,6 +306,11 @@ class ConnectedModel(AsyncResource, Wrapper):
         )
 
     @property
+    def settings_facts(self) -> Mapping[str, object]:
+        """What the settings add to every request, also before the model is opened."""
+        return self.adaptation.sampling.facts
+
+    @property
     def batch_price(self) -> Price | None:
         """The price as the model is asked: in batches or not."""
         if self.price is None or self._dialect is None:

@@ -130,9 +130,6 @@ class FreshSamples(Wrapper):
         return await ask(call)
 
 
-Decide = Callable[[DecisionRequest], Awaitable[DecisionResponse]]
-
-
 class TypedOrder(FreshSamples):
     """Asks typed questions in another way; a subclass says how."""
 
@@ -152,14 +149,22 @@ class TypedOrder(FreshSamples):
         return await self.reorder(call.request, decide)
 
     @abstractmethod
-    async def reorder(self, request: DecisionRequest, decide: Decide) -> DecisionResponse:
+    async def reorder(
+        self,
+        request: DecisionRequest,
+        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
+    ) -> DecisionResponse:
         """Ask in the other way; return the answers as the request has its questions."""
 
 
 class QuestionsReversed(TypedOrder):
     """Asks typed questions from the last to the first."""
 
-    async def reorder(self, request: DecisionRequest, decide: Decide) -> DecisionResponse:
+    async def reorder(
+        self,
+        request: DecisionRequest,
+        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
+    ) -> DecisionResponse:
         """Turn the questions around, and their answers back."""
         self.changed += len(request.questions) > 1
         response = await decide(request.about(request.questions[::-1]))
@@ -169,7 +174,11 @@ class QuestionsReversed(TypedOrder):
 class OptionsReversed(TypedOrder):
     """Shows the options of choices from the last to the first."""
 
-    async def reorder(self, request: DecisionRequest, decide: Decide) -> DecisionResponse:
+    async def reorder(
+        self,
+        request: DecisionRequest,
+        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
+    ) -> DecisionResponse:
         """Turn the options of every choice around, and their probabilities back."""
         turned = [
             question.model_copy(update={"options": question.options[::-1]})
@@ -193,7 +202,11 @@ class OptionsReversed(TypedOrder):
 class QuestionsAlone(TypedOrder):
     """Asks every typed question in a request of its own."""
 
-    async def reorder(self, request: DecisionRequest, decide: Decide) -> DecisionResponse:
+    async def reorder(
+        self,
+        request: DecisionRequest,
+        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
+    ) -> DecisionResponse:
         """Ask one by one."""
         self.changed += len(request.questions) > 1
         responses = await gather([decide(request.about((q,))) for q in request.questions])

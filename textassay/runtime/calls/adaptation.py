@@ -118,6 +118,15 @@ class Sampling(Message):
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: value for name, value in values.items() if value not in (None, {})}
 
+    @property
+    def facts(self) -> dict[str, object]:
+        """The fields that are set, for signatures."""
+        facts: dict[str, object] = dict(self.fields)
+        extra = facts.pop("extra", None)
+        if extra:
+            facts["extra"] = hashlib.sha256(encode(extra, sort_keys=True)).hexdigest()[:6]
+        return facts
+
     def put_into(self, call: Call) -> Call:
         """Return the call as the user wants it."""
         own, request = self.fields, call.request
@@ -697,15 +706,6 @@ class Adaptation:
     # what scores say
 
     @property
-    def settings_facts(self) -> dict[str, object]:
-        """What the settings add to every request, for signatures."""
-        facts: dict[str, object] = dict(self.sampling.fields)
-        extra = facts.pop("extra", None)
-        if extra:
-            facts["extra"] = hashlib.sha256(encode(extra, sort_keys=True)).hexdigest()[:6]
-        return facts
-
-    @property
     def described(self) -> dict[str, Any]:
         """How requests differ from those of method and settings, for manifests; empty if none does.
 
@@ -811,6 +811,11 @@ class AdaptingModel(Wrapper):
             update |= {"logprobs": None, "choices": None}
         return own.model_copy(update=update) if update else own
 
+    @property
+    def settings_facts(self) -> Mapping[str, object]:
+        """What the settings add to every request."""
+        return self.adaptation.sampling.facts
+
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer with what the model takes."""
         if isinstance(call.request, DecisionRequest):  # as the settings say, and split outside
@@ -877,7 +882,7 @@ class _Attempts:
 
     def __init__(self, model: AdaptingModel, call: Call, ask: Send) -> None:
         self._model, self._adaptation, self._ask = model, model.adaptation, ask
-        self._wanted = self._adaptation.want(call)
+        self._call = self._adaptation.want(call)
         self.spent = NO_USAGE
         """What answers cost that had too few tokens, or no log-probabilities."""
         self._repairs = self._least_allowance = self._without_logprobs = 0
@@ -886,7 +891,7 @@ class _Attempts:
 
     def next(self) -> Call:
         """Return the request as it is sent next."""
-        return self._adaptation.adapt(self._wanted, self._least_allowance)
+        return self._adaptation.adapt(self._call, self._least_allowance)
 
     async def probe(self, sent: Call) -> AnyResponse | None:
         """Do what `ask` does with a model of which it is not known whether it thinks."""
@@ -904,7 +909,7 @@ class _Attempts:
                 return None
         if answer is not None:
             # also where it was given tokens for a thought that it turned out not to need
-            for taken in (sent, self._adaptation.adapt(self._wanted)):
+            for taken in (sent, self._adaptation.adapt(self._call)):
                 self._adaptation.note_taken(taken)
             await self._model.save()
         return answer

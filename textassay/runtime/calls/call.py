@@ -183,6 +183,11 @@ class Wrapper:
         """The wrapped model's capabilities."""
         return self.wrapped.capabilities
 
+    @property
+    def settings_facts(self) -> Mapping[str, object]:
+        """What the settings of the model add to every request, for signatures."""
+        return self.wrapped.settings_facts if isinstance(self.wrapped, Wrapper) else {}
+
     @cached_property
     def identity_bytes(self) -> bytes:
         """The model's identity as keys hold it."""
