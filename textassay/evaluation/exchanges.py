@@ -21,8 +21,9 @@ from textassay.evaluation.request import RunRequest, request_from_manifest, with
 from textassay.evaluation.session import open_session
 from textassay.evaluation.sources import check_present, select_examples
 from textassay.methods.method import traits_of
-from textassay.runtime.calls.adaptation import Adaptation, Sampling
+from textassay.runtime.calls.adaptation import Adaptation
 from textassay.runtime.calls.call import Call, Send, Wrapper
+from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Assignment

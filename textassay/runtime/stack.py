@@ -26,12 +26,7 @@ from textassay.runtime.backends.by_name import (
     secrets_of,
 )
 from textassay.runtime.backends.endpoint import endpoint_of
-from textassay.runtime.calls.adaptation import (
-    Adaptation,
-    AdaptingModel,
-    OneSamplePerRequest,
-    Sampling,
-)
+from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel, OneSamplePerRequest
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
 from textassay.runtime.calls.call import RefusingModel, Wrapper
@@ -41,6 +36,7 @@ from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.calls.retry import DeadlineModel, Health, HealthModel, RetryingModel
 from textassay.runtime.calls.sharing import PrefixModel, SharedModel
+from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.graph import WATCH

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 
 from pydantic import ValidationError
 
-from textassay.runtime.calls.adaptation import Adaptation, Sampling
+from textassay.runtime.calls.adaptation import Adaptation
 from textassay.runtime.calls.cache import decode_answer
 from textassay.runtime.calls.call import (
     PLAIN,
@@ -19,6 +19,7 @@ from textassay.runtime.calls.call import (
     identity_bytes,
     request_key,
 )
+from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.errors import (
     ConfigurationError,
     RequestRefused,

@@ -1,29 +1,41 @@
-"""How requests are adapted to what a model takes, as learned from what its server refuses.
+"""Requests are adapted to what a model takes, as its refusals and answers have shown.
 
-Providers differ in the parameters that they take, and models that think take few of them and need
-tokens for their thoughts. No table of names keeps up with them, so a request is sent as the method
-and the settings want it, a refusal that names a parameter changes it and every later one, and an
-answer that shows a thought makes later ones longer. Knows requests and refusals; knows nothing of
-how they are written on the wire.
+`AdaptingModel` sends a call as `traits.fit` says. A refusal changes the traits for it and every
+later one (`traits.repair`), and an answer that shows a thought makes later ones longer. The first
+request of each kind goes alone. `OneSamplePerRequest` asks for samples one by one where a model
+sends one at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import logging
-import math
-import re
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.calls.budget import is_worth_caching
-from textassay.runtime.calls.call import Call, Posting, Send, Wrapper, identity_bytes, sender
+from textassay.runtime.calls.call import Call, Send, Wrapper, identity_bytes, sender
 from textassay.runtime.calls.retry import probe_like
+from textassay.runtime.calls.traits import (
+    ALLOWANCES,
+    LEARNED,
+    LOGPROBS,
+    SUSPECTS,
+    ModelTraits,
+    Sampling,
+    carries,
+    choose_effort,
+    drop_parameter,
+    find_number,
+    fit,
+    guess_traits,
+    limit_number,
+    reads_logprobs,
+    repair,
+)
 from textassay.runtime.errors import (
     AnswerUnfinished,
     BudgetReached,
@@ -32,15 +44,12 @@ from textassay.runtime.errors import (
     MalformedResponse,
     ModelError,
     NoLogprobs,
-    Refusal,
     RequestRefused,
 )
-from textassay.runtime.messages import NO_USAGE, Effort, Message, Usage
+from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import (
-    AnyRequest,
     AnyResponse,
     Capabilities,
-    ChatMessage,
     ChoicesRequest,
     ChoicesResponse,
     Json,
@@ -49,16 +58,10 @@ from textassay.runtime.model import (
     Request,
     Response,
 )
-from textassay.runtime.parameters import BY_NAME, EFFORTS, OPTIONAL, THINKING_FIELDS
+from textassay.runtime.parameters import OPTIONAL
 from textassay.runtime.questions import DecisionRequest
-from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.files import decode, encode
-
-ALLOWANCES: Final = (4096, 16384, 32768)
-"""Tokens for a thought, beside those for the answer: from the first at low and medium effort, from
-the second at high effort; the next is for models that had too few. Published counts for short
-judgments are 50 to 1,500 tokens at low and medium effort and several thousand at high effort."""
 
 LOGPROB_ATTEMPTS: Final = 3
 """Requests for an answer without log-probabilities of a model that sends them: gateways choose a
@@ -70,437 +73,8 @@ MODELS_KEPT = 20
 LEAST_ALLOWANCE = 64
 """Below this a thought is not shortened any more to fit into a context."""
 
-THINKING_NAMES = lazy_pattern(
-    r"(^|[/.:])(o[1345]\b|gpt-5(?!(\.[1-4])?-chat|\.[1-4])|gpt-([6-9]|\d\d)|gpt-oss"
-    r"|claude-[a-z]+-(4-[7-9]|[5-9])|gemini-(2\.5-pro|[3-9])|deepseek-(r\d|reasoner|v[4-9])"
-    r"|qwq|qwen3\b(?!.*instruct)|magistral|grok-([4-9]|3-mini)|kimi-k2|glm-(4\.[5-9]|[5-9])|minimax-m)",
-    re.I,
-)
-"""Names of models that think unless they are told not to: a first guess, which saves one answer
-that is cut off. Sampling them at temperature 0 is refused, ignored or harmful (Gemini 3 and Qwen 3
-repeat themselves)."""
-
-MARKING_NAMES = lazy_pattern(r"(^|[/.])(anthropic|claude)\b|claude-", re.I)
-"""Models that keep the beginning of a prompt only where it is marked; others keep it by
-themselves."""
-
-JSON_IN_WORDS = (
-    "\n\nAnswer with one JSON object and nothing else. It must satisfy this JSON schema:\n"
-)
-"""What stands in for a schema that a server does not take."""
-
-_OPENAI_HOST = lazy_pattern(r"//[^/]*\.(openai|azure)\.com")
-_OPENROUTER_HOST = lazy_pattern(r"//[^/]*\bopenrouter\.ai")
 _log = logging.getLogger(__name__)
 
-
-class Sampling(Message):
-    """What the settings of a model say of every request to it.
-
-    What is set here replaces what the method wants, and is never left out in silence.
-    """
-
-    effort: Effort | None = None
-    thinking_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    seed: int | None = None
-    extra: Json = {}
-
-    @classmethod
-    def of(cls, settings: Settings) -> Sampling:
-        """Return what the settings of one model say."""
-        return cls(**{name: getattr(settings, name) for name in cls.model_fields})
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The fields that are set."""
-        values = {name: getattr(self, name) for name in type(self).model_fields}
-        return {name: value for name, value in values.items() if value not in (None, {})}
-
-    @property
-    def facts(self) -> dict[str, object]:
-        """The fields that are set, for signatures."""
-        facts: dict[str, object] = dict(self.fields)
-        extra = facts.pop("extra", None)
-        if extra:
-            facts["extra"] = hashlib.sha256(encode(extra, sort_keys=True)).hexdigest()[:6]
-        return facts
-
-    def put_into(self, call: Call) -> Call:
-        """Return the call as the user wants it."""
-        own, request = self.fields, call.request
-        if not own or not isinstance(request, Request | ChoicesRequest):
-            return call
-        update = {name: value for name, value in own.items() if name in type(request).model_fields}
-        if "extra" in own:
-            update["extra"] = {**own["extra"], **request.extra}
-        required = (*call.posting.required, *own)
-        return Call(request.model_copy(update=update), call.posting._replace(required=required))
-
-
-class ModelTraits(Message, defer_build=True):
-    """What is known of one model at one address: guessed from its name at first, then learned."""
-
-    kind: Literal["learned"] = "learned"
-    name: str = ""
-    """Its name, for messages."""
-    thinks: bool = False
-    """Whether it thinks before it answers, as far as its name or any answer has shown."""
-    shuns_zero: bool = False
-    """Whether temperature 0 is left to it."""
-    effort_fields: tuple[str, ...] = ("reasoning_effort",)
-    """Fields of a body that carry an effort."""
-    off_fields: tuple[str, ...] = ("reasoning_effort",)
-    """Fields of a body that carry effort `none`."""
-    budget_fields: tuple[str, ...] = ("thinking_token_budget", "thinking_budget_tokens")
-    """Fields of a body that carry a number of tokens for a thought."""
-    mark: Literal["none", "block", "key"] = "none"
-    """How its server wants to be told which beginning of a prompt to keep."""
-    cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    allowance: int = 0
-    """Tokens that its thoughts have needed at least; an element of `ALLOWANCES`."""
-    unsent: tuple[str, ...] = ()
-    """Parameters that it refuses."""
-    most: dict[str, int] = {}
-    """Largest numbers that it takes, by parameter."""
-    least: dict[str, int] = {}
-    """Smallest numbers that it takes, by parameter."""
-    efforts: tuple[str, ...] = ()
-    """Levels of effort that it takes; empty if unknown. `default` stands for not naming one."""
-    too_long: dict[int, int] = {}
-    """Characters of the shortest prompt that the context did not hold, by the allowance for a
-    thought that was asked for with it."""
-
-    def learn(self, **update: Any) -> ModelTraits:
-        """Return the traits with what was learned."""
-        return self.model_copy(update=update)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether most requests are sent as they are."""
-        changes = (
-            self.thinks or self.shuns_zero or self.allowance or self.unsent or self.most
-            or self.least
-        )  # fmt: skip
-        return not changes and self.cap_field == "max_tokens"
-
-
-LEARNED: Final = {"thinks", "cap_field", "allowance", "unsent", "most", "least", "efforts"}
-"""Traits that runs and stores of answers record; others follow from name and address."""
-
-
-def guess_traits(model: Model) -> ModelTraits:
-    """Return what name and address of a model tell of it."""
-    identity, name = model.identity, model.name
-    if "api_base" not in identity:  # of this process, or of a script
-        return ModelTraits(name=name)
-    address, backend = str(identity["api_base"] or ""), identity.get("backend")
-    is_openai = bool(_OPENAI_HOST.search(address)) or name.startswith("openai/")
-    is_direct = backend == "openai-compatible"
-    thinks = THINKING_NAMES.search(name) is not None
-    guess = ModelTraits(
-        name=name,
-        thinks=thinks,
-        shuns_zero=thinks,
-        mark="block" if MARKING_NAMES.search(name) else "key" if is_openai else "none",
-        cap_field="max_completion_tokens" if thinks and is_openai and is_direct else "max_tokens",
-        # Templates of open models take a switch instead of a level.
-        off_fields=("reasoning_effort", "chat_template_kwargs")
-        if is_direct and not is_openai
-        else ("reasoning_effort",),
-    )
-    if _OPENROUTER_HOST.search(address):
-        forms = dict.fromkeys(("effort_fields", "off_fields", "budget_fields"), ("reasoning",))
-        return guess.learn(**forms)
-    return guess.learn(budget_fields=("thinking",)) if backend == "litellm" else guess
-
-
-# ---- what is sent ----
-
-
-def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
-    """Return a call as the model takes it, with at least so many tokens for a thought.
-
-    Raises:
-        CapabilityError: The model refuses what the user set, or what the answer rests on.
-    """
-    request, posting = call.request, call.posting
-    if not isinstance(request, Request | ChoicesRequest):
-        return call
-    says_how = request.effort is not None or request.thinking_tokens is not None
-    if traits.is_plain and not (says_how or least or posting.shared_prefix):
-        return call
-    update, sent = cast("dict[str, Any]", {}), cast("dict[str, Any]", {})
-    if says_how:
-        update |= _fit_effort(traits, request)
-        sent["thinking_fields"] = _thinking_fields(traits, request, update)
-    thinks = request.effort != "none" and (traits.thinks or says_how)
-    if (thinks or traits.allowance or least) and getattr(request, "max_tokens", 1) is not None:
-        sent["allowance"] = _allowance(traits, request, least)
-    if traits.shuns_zero and request.temperature == 0 and "temperature" not in posting.required:
-        update["temperature"] = None
-    if traits.cap_field != posting.cap_field:
-        sent["cap_field"] = traits.cap_field
-    mark = traits.mark if is_worth_caching(call) else posting.prefix_mark
-    if mark != "none":
-        is_refused = any(MARKS.get(name) == mark for name in traits.unsent)
-        sent["prefix_mark"] = "none" if is_refused else mark
-    if traits.unsent:
-        update |= _leave_out(traits, call)
-    if traits.most or traits.least:
-        _keep_within(traits, call, update, sent)
-    return Call(
-        request.model_copy(update=update) if update else request,
-        posting._replace(**sent) if sent else posting,
-    )
-
-
-def _fit_effort(traits: ModelTraits, request: Request | ChoicesRequest) -> dict[str, Any]:
-    efforts, effort = traits.efforts, request.effort
-    if effort is None or not efforts or effort in efforts:
-        return {}
-    return {"effort": None if "default" in efforts else _nearest(effort, efforts)}
-
-
-def _thinking_fields(
-    traits: ModelTraits, request: Request | ChoicesRequest, update: Mapping[str, Any]
-) -> tuple[str, ...]:
-    """Return the fields that carry effort or thinking tokens, but for those that are refused."""
-    if "effort" in update and update["effort"] is None:
-        return ()
-    effort = request.effort
-    by_level = traits.off_fields if effort == "none" else traits.effort_fields
-    fields = traits.budget_fields if effort is None else by_level
-    left = tuple(name for name in fields if name not in traits.unsent)
-    if not left:
-        budget = f"thinking_tokens={request.thinking_tokens}"
-        setting = budget if effort is None else f"effort {effort}"
-        raise CapabilityError(f"model {traits.name!r} takes no {setting}; leave it out")
-    return left
-
-
-def _allowance(traits: ModelTraits, request: Request | ChoicesRequest, least: int) -> int:
-    """Return the tokens for a thought, fewer where the context would not hold the prompt."""
-    if request.thinking_tokens is not None:
-        first = max(request.thinking_tokens, traits.least.get("thinking_tokens", 0))
-    else:
-        first = ALLOWANCES[1 if request.effort in ("high", "xhigh", "max") else 0]
-    allowance, length = max(first, traits.allowance, least), 0
-    if traits.too_long:
-        length = len(request.text)
-    while length >= traits.too_long.get(allowance, math.inf):
-        allowance //= 4
-    return allowance
-
-
-def _leave_out(traits: ModelTraits, call: Call) -> dict[str, Any]:
-    """Return the fields of a request without the parameters that the model refuses."""
-    request = cast("Request | ChoicesRequest", call.request)
-    update: dict[str, Any] = {}
-    for name in traits.unsent:
-        if name in request.extra:
-            raise _refused_setting(traits, name, request.extra[name])
-        if not _has(call, name):
-            continue
-        if name in OPTIONAL:
-            if name in call.posting.required:
-                raise _refused_setting(traits, name, getattr(request, name))
-            update[name] = OPTIONAL[name]
-        elif name in LOGPROBS:
-            raise CapabilityError(
-                f"model {traits.name!r} sends no log-probabilities of its tokens; ask for samples"
-                " instead (n=20), or use a model that sends them"
-            )
-        elif name == "json_schema":
-            messages = update.get("messages", request.messages)
-            update |= _schema_in_words(cast("Request", request), messages)
-        elif name == "functions":
-            update["functions"] = ()  # the chat is in words as well
-        elif name == "system":
-            update |= _without_system(update.get("messages", request.messages))
-    return update
-
-
-def _refused_setting(traits: ModelTraits, name: str, value: object) -> CapabilityError:
-    return CapabilityError(
-        f"model {traits.name!r} refuses {name}={json.dumps(value)}; leave it out"
-    )
-
-
-def _keep_within(
-    traits: ModelTraits, call: Call, update: dict[str, Any], sent: dict[str, Any]
-) -> None:
-    """Bring numbers within what the model takes; the answer keeps its tokens before the thought."""
-    request = call.request
-    for name in ("thinking_tokens", "n", "logprobs", "alternatives"):
-        value = getattr(request, name, None)
-        count = "top_logprobs" if name in ("logprobs", "alternatives") else name
-        if value is not None and (fits := _within(traits, count, value)) != value:
-            update[name] = fits
-    if isinstance(request, Request) and request.max_tokens is not None:
-        allowance = sent.get("allowance", call.posting.allowance)
-        whole = _within(traits, "max_tokens", request.max_tokens + allowance)
-        sent["allowance"] = min(allowance, max(0, whole - request.max_tokens))
-        update["max_tokens"] = whole - sent["allowance"]
-
-
-def _within(traits: ModelTraits, count: str, value: int) -> int:
-    fits = min(traits.most.get(count, value), value)
-    return max(traits.least.get(count, fits), fits)
-
-
-def _nearest(wished: Effort, efforts: Sequence[str]) -> str:
-    """Return the level of effort that is nearest to a wish; of two, the higher one."""
-    ranks: dict[str, int] = {effort: rank for rank, effort in enumerate(EFFORTS)}
-    return min(efforts, key=lambda e: (abs(ranks[e] - ranks[wished]), -ranks[e]))
-
-
-def _schema_in_words(request: Request, messages: Sequence[ChatMessage]) -> dict[str, Any]:
-    words = JSON_IN_WORDS + encode(request.json_schema).decode()
-    if request.prompt is not None:
-        return {"json_schema": None, "prompt": request.prompt + words}
-    *before, last = messages
-    longer = last.model_copy(update={"content": last.content + words})
-    return {"json_schema": None, "messages": (*before, longer)}
-
-
-def _without_system(messages: Sequence[ChatMessage]) -> dict[str, Any]:
-    """Return the chat with its system message at the beginning of the user's first one."""
-    system = [message.content for message in messages if message.role == "system"]
-    rest = [message for message in messages if message.role != "system"]
-    if not rest or rest[0].role != "user":
-        rest.insert(0, ChatMessage(role="user", content=""))
-    content = "\n\n".join(part for part in (*system, rest[0].content) if part)
-    return {"messages": (rest[0].model_copy(update={"content": content}), *rest[1:])}
-
-
-# ---- what a refusal teaches ----
-
-
-def repair(traits: ModelTraits, refusal: Refusal, call: Call) -> ModelTraits | None:
-    """Return the traits as a refusal of the call shows them; `None` if that changes nothing.
-
-    Raises:
-        CapabilityError: The model refuses a value of what the user set: another one may do.
-    """
-    request, posting, name = call.request, call.posting, refusal.parameter
-    if name in request.extra:
-        return _drop(traits, name, call)
-    if refusal.kind == "rename":
-        return traits.learn(cap_field=_OTHER_CAP[posting.cap_field])
-    if refusal.kind == "range" and refusal.limit is not None:
-        return _limit(traits, name, int(refusal.limit), call)
-    if name == "n":  # without it a server gives one answer
-        return _limit(traits, name, 1, call)
-    if refusal.kind == "effort" and (efforts := _efforts_left(traits, refusal, call)):
-        return traits.learn(efforts=efforts)
-    if name == "max_tokens":
-        other = _OTHER_CAP[traits.cap_field]
-        if other in traits.unsent or refusal.kind != "drop":
-            return None
-        return traits.learn(cap_field=other, unsent=(*traits.unsent, traits.cap_field))
-    return _drop(traits, _sent_name(name, posting), call)
-
-
-def _efforts_left(traits: ModelTraits, refusal: Refusal, call: Call) -> tuple[str, ...]:
-    """Return the levels of effort that the model may take."""
-    effort = cast("Request | ChoicesRequest", call.request).effort
-    if effort is None:
-        return ()
-    taken = refusal.values
-    if not taken and effort != "none":  # it does not say which: another may do
-        taken = traits.efforts or EFFORTS[:-1]
-    efforts = tuple(e for e in EFFORTS if e in taken and e != effort)
-    if efforts:
-        sent = "default" if "default" in efforts else _nearest(effort, efforts)
-        listed = f", but {', '.join(efforts)}" if refusal.values else ""
-        _log.warning("%s takes no effort %s%s; %s is sent", traits.name, effort, listed, sent)
-    return efforts
-
-
-def _sent_name(name: str, posting: Posting) -> str:
-    """Return our field for a thought where an API, or a gateway, has another for it."""
-    is_other = name in THINKING_FIELDS and name not in posting.thinking_fields
-    return posting.thinking_fields[0] if is_other and posting.thinking_fields else name
-
-
-def _limit(traits: ModelTraits, name: str, limit: int, call: Call) -> ModelTraits | None:
-    wire = BY_NAME[name].count
-    value = _number(wire, call)
-    if value is None or value == limit:
-        return _drop(traits, _sent_name(name, call.posting), call)
-    side = "most" if value > limit else "least"
-    words = f"takes {wire} {'up to' if value > limit else 'from'} {limit}"
-    if wire in call.posting.required:
-        _log.warning("%s %s; %s is sent", traits.name, words, limit)
-    elif wire != "max_tokens":
-        _log.info("%s %s", traits.name, words)
-    return traits.learn(**{side: {**getattr(traits, side), wire: limit}})
-
-
-def _number(wire: str, call: Call) -> int | None:
-    """Return the number that a call carries under a name; `None` if it has none."""
-    request = call.request
-    if wire == "max_tokens":
-        return call.posting.most_tokens(request) if isinstance(request, Request) else None
-    if wire == "top_logprobs":
-        wire = "alternatives" if isinstance(request, ChoicesRequest) else "logprobs"
-    number: int | None = getattr(request, wire, None)
-    return number
-
-
-def _drop(traits: ModelTraits, name: str, call: Call) -> ModelTraits | None:
-    """Return the traits of a model that refuses a parameter; `None` if the call has none."""
-    if name in traits.unsent or not _has(call, name):
-        return None
-    if name in OPTIONAL and name in call.posting.required:
-        raise _refused_setting(traits, name, getattr(call.request, name))
-    if name != "system":
-        _log.info("%s takes no %s", traits.name, name)
-    return traits.learn(unsent=(*traits.unsent, name))
-
-
-_OTHER_CAP = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-
-MARKS: Final = {"cache_control": "block", "prompt_cache_key": "key"}
-"""Fields that say which beginning of a prompt to keep, with the mark that stands for each."""
-
-LOGPROBS: Final = ("logprobs", "top_logprobs")
-
-SUSPECTS: Final = (*OPTIONAL, "json_schema", "functions", "system", *MARKS)
-"""Parameters that are left out in probes: no score depends on them alone."""
-
-
-def _has(call: Call, name: str) -> bool:
-    """Return whether a call carries a parameter."""
-    request, posting = call.request, call.posting
-    if name in request.extra or name in posting.thinking_fields:
-        return True
-    if name in MARKS:
-        return posting.prefix_mark == MARKS[name]
-    if name == "system":
-        return any(m.role == "system" for m in getattr(request, "messages", ()))
-    if name in LOGPROBS:
-        return _reads_logprobs(request)
-    if name in OPTIONAL:
-        return bool(getattr(request, name, OPTIONAL[name]) != OPTIONAL[name])
-    return name in ("json_schema", "functions") and bool(getattr(request, name, None))
-
-
-def _reads_logprobs(request: AnyRequest) -> bool:
-    return isinstance(request, ChoicesRequest) or getattr(request, "logprobs", None) is not None
-
-
-def _lacks_logprobs(error: RequestRefused | NoLogprobs, call: Call) -> bool:
-    """Return whether log-probabilities are refused or missing that a request reads."""
-    refusal, request = error.refusal, call.request
-    if refusal is None or refusal.kind != "drop" or refusal.parameter in request.extra:
-        return False
-    return refusal.parameter in LOGPROBS and _reads_logprobs(request)
-
-
-# ---- one connection ----
 
 KNOWN: dict[bytes, ModelTraits] = {}
 """What this process has learned, by identity: later connections to the same model begin with it."""
@@ -595,7 +169,7 @@ class Adaptation:
             call = Call(call.request, call.posting._replace(is_probe=True))
         sent = fit(self.learned, call, least)
         if sent.request is not call.request:
-            omitted = {n for n in OPTIONAL if _has(call, n) and not _has(sent, n)}
+            omitted = {n for n in OPTIONAL if carries(call, n) and not carries(sent, n)}
             if not omitted <= self._omitted:
                 self._omitted |= omitted
                 self.__dict__.pop("differences", None)
@@ -608,18 +182,7 @@ class Adaptation:
     def note_taken(self, call: Call) -> None:
         """Learn that the model takes each parameter of a call."""
         self._tried.add(_shape(call))
-        self._taken.update(name for name in SUSPECTS if _has(call, name))
-
-    def is_usual(self, response: AnyResponse) -> bool:
-        """Return whether an answer came to its end and shows nothing new of the model."""
-        if not isinstance(response, Response):
-            return self.learned.thinks
-        if not (self.answers_at_once or self.learned.thinks):
-            return False
-        for sample in response.samples:
-            if sample.finish_reason == "length" or (self.answers_at_once and sample.thought):
-                return False
-        return self.learned.thinks or not response.usage.reasoning_tokens
+        self._taken.update(name for name in SUSPECTS if carries(call, name))
 
     def note_answer(self, response: AnyResponse) -> None:
         """Learn from an answer whether the model thinks."""
@@ -645,7 +208,7 @@ class Adaptation:
 
     def note_logprobs(self, call: Call, response: AnyResponse) -> None:
         """Learn from an answer that the model sends log-probabilities."""
-        if _reads_logprobs(call.request) and not self.sends_logprobs:
+        if reads_logprobs(call.request) and not self.sends_logprobs:
             # a thought that took all tokens has none
             is_cut = isinstance(response, Response) and not response.samples[0].logprobs
             self.sends_logprobs = not is_cut
@@ -663,7 +226,7 @@ class Adaptation:
         self.learn(self.learned.learn(thinks=True))
         if not isinstance(request, Request | ChoicesRequest):
             return False
-        capped, most = _number("max_tokens", call), self.learned.most.get("max_tokens")
+        capped, most = find_number("max_tokens", call), self.learned.most.get("max_tokens")
         if most is not None and capped is not None and capped >= most:
             return False
         if allowed < self.learned.allowance:  # another request has learned it meanwhile
@@ -678,7 +241,7 @@ class Adaptation:
     def find_suspects(self, call: Call) -> list[str]:
         """Return the parameters that may be refused: left out if need be, and not known yet."""
         user_set = {*call.posting.required, *call.request.extra, *self._taken}
-        return [name for name in SUSPECTS if name not in user_set and _has(call, name)]
+        return [name for name in SUSPECTS if name not in user_set and carries(call, name)]
 
     def probe_without(self, names: Sequence[str], call: Call) -> Call:
         """Return a harmless question that is asked like a call, but without some parameters."""
@@ -692,7 +255,7 @@ class Adaptation:
 
     def drop(self, name: str, call: Call) -> bool:
         """Leave a parameter out from now on; return whether the call had it."""
-        traits = _drop(self.learned, name, call)
+        traits = drop_parameter(self.learned, name, call)
         if traits is not None:
             self.learn(traits)
         return traits is not None
@@ -725,12 +288,21 @@ class Adaptation:
         found += ["json:words"] * ("json_schema" in traits.unsent)
         found += ["functions:words"] * ("functions" in traits.unsent)
         if sampling.effort is not None:
-            update = _fit_effort(traits, Request(prompt="-", effort=sampling.effort))
-            found += [f"sent-effort:{sent or 'default'}" for sent in update.values()]
+            effort = choose_effort(traits, sampling.effort)
+            found += [f"sent-effort:{effort or 'default'}"] * (effort != sampling.effort)
         tokens = sampling.thinking_tokens
-        if tokens is not None and (sent := _within(traits, "thinking_tokens", tokens)) != tokens:
-            found.append(f"sent-thinking_tokens:{sent}")
+        if tokens is not None:
+            sent = limit_number(traits, "thinking_tokens", tokens)
+            found += [f"sent-thinking_tokens:{sent}"] * (sent != tokens)
         return tuple(found)
+
+
+def _lacks_logprobs(error: RequestRefused | NoLogprobs, call: Call) -> bool:
+    """Return whether log-probabilities are refused or missing that a request reads."""
+    refusal, request = error.refusal, call.request
+    if refusal is None or refusal.kind != "drop" or refusal.parameter in request.extra:
+        return False
+    return refusal.parameter in LOGPROBS and reads_logprobs(request)
 
 
 _DIFFERENCE = lazy_pattern(
@@ -935,13 +507,12 @@ class _Attempts:
             self._guess = ""
             self._adaptation.note_logprobs(sent, answer)
             self._adaptation.note_model(answer.model)
-            if not self._adaptation.is_usual(answer):
-                if isinstance(answer, Response) and answer.is_unfinished:
-                    self._widen(sent, answer.usage)
-                    await self._model.save()
-                    return None
-                self._adaptation.note_answer(answer)
+            if isinstance(answer, Response) and answer.is_unfinished:
+                self._widen(sent, answer.usage)
                 await self._model.save()
+                return None
+            self._adaptation.note_answer(answer)
+            await self._model.save()
             if self.spent is NO_USAGE:
                 return answer
             return answer.model_copy(update={"usage": self.spent + answer.usage})

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import Self
 
-from textassay.runtime.calls.call import Call, Send, Wrapper
+from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Send, Wrapper
 from textassay.runtime.errors import (
     BudgetReached,
     CapabilityError,
@@ -134,10 +134,6 @@ def prompt_tokens(request: AnyRequest) -> int:
     """Return about how many tokens the prompt of a request has: its text and its images."""
     tokens = estimate_tokens(request.text)
     return tokens + IMAGE_TOKENS * len(request.images) if request.images else tokens
-
-
-MIN_CACHED_TOKENS = 1024
-"""Shortest prefix that most providers keep, in tokens."""
 
 
 def is_worth_caching(call: Call) -> bool:

@@ -69,6 +69,9 @@ class Posting(NamedTuple):
         return None if request.max_tokens is None else request.max_tokens + self.allowance
 
 
+MIN_CACHED_TOKENS = 1024
+"""Shortest prefix that most providers keep, in tokens."""
+
 PLAIN = Posting()
 """The posting of a request of which nothing else is known."""
 
