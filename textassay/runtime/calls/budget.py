@@ -11,6 +11,7 @@ inside of retry, for each attempt may be billed, and inside of caches, whose ans
 from __future__ import annotations
 
 import asyncio
+import math
 import string
 from collections import OrderedDict
 from collections.abc import Callable
@@ -269,11 +270,12 @@ class Budget:
         Raises:
             ConfigurationError: The cap is not a positive number.
         """
-        if max_cost is not None and not 0 < max_cost < float("inf"):
+        if max_cost is not None and not 0 < max_cost < math.inf:
             raise ConfigurationError(
                 f"max_cost= must be a positive number of US dollars, not {max_cost!r}"
             )
-        self.max_cost = max_cost
+        self.max_cost = math.inf if max_cost is None else max_cost
+        """The cap in US dollars, infinite if there is none."""
         self.spent = 0.0
         """US dollars spent so far, as far as prices are known."""
         self.reserved = 0.0
@@ -292,8 +294,13 @@ class Budget:
         Args:
             on_shortage: Called when a request begins to wait.
         """
-        if self.max_cost is not None:
+        if self.is_capped:
             self.max_cost, self._may_grow, self._on_shortage = 0.0, True, on_shortage
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether there is a cap."""
+        return self.max_cost < math.inf
 
     @property
     def needed(self) -> float:
@@ -307,7 +314,7 @@ class Budget:
 
     def return_unspent(self) -> float:
         """Take from the cap what is neither spent nor reserved, and return it, in US dollars."""
-        if self.max_cost is None:
+        if not self.is_capped:
             return 0.0
         unspent = max(0.0, self.max_cost - self.spent - self.reserved)
         self.max_cost -= unspent
@@ -315,9 +322,8 @@ class Budget:
 
     def grow(self, amount: float) -> None:
         """Add US dollars to the cap."""
-        if self.max_cost is not None:
-            self.max_cost += amount
-            self._wake()
+        self.max_cost += amount
+        self._wake()
 
     def end_lease(self) -> None:
         """Refuse from now on what does not fit, as nothing will be added."""
@@ -332,8 +338,6 @@ class Budget:
         return Reservation(self, cost)
 
     def _remaining(self, reserved: float, cost: float) -> bool:
-        if self.max_cost is None:
-            return True
         return not self._refused and self.spent + reserved + cost <= self.max_cost * (1 + ROUNDING)
 
     def _refuse(self, cost: float) -> BudgetReached:
@@ -416,7 +420,7 @@ class BudgetedModel(Wrapper):
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer within the budget."""
         # Without a cap nothing is reserved and nobody waits; costs are still counted.
-        if self.budget.max_cost is None:
+        if not self.budget.is_capped:
             try:
                 answer = self._add_cost(await ask(call))
             except (ModelError, CapabilityError) as error:
