@@ -160,6 +160,7 @@ SHOWN_WARNINGS = (
     "textassay.agents.ask",
     "textassay.runtime.calls.adaptation",
     "textassay.runtime.calls.endpoints",
+    "textassay.runtime.calls.traits",
     "textassay.runtime.batches.batch",
     "textassay.evaluation.opening",
 )
