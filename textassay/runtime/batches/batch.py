@@ -127,7 +127,7 @@ class BatchBook:
                     "key": key,
                     "kind": type(call.request).__name__,
                     "request": call.request.model_dump(),
-                    "posting": call.posting,
+                    "posting": call.posting._asdict(),
                 }
             )
             for key, call in calls
@@ -148,7 +148,11 @@ class BatchBook:
     def requests(self, tag: str) -> Iterator[tuple[str, Call]]:
         """Iterate over the requests of a batch and their cache keys."""
         for row in read_rows(self._requests(tag)):
-            yield row["key"], Call(KINDS[row["kind"]](**row["request"]), Posting(*row["posting"]))
+            posting: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in row["posting"].items()
+            }
+            yield row["key"], Call(KINDS[row["kind"]](**row["request"]), Posting(**posting))
 
     def input(self, tag: str) -> Path:
         """Return the file that the provider takes."""
