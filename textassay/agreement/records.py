@@ -68,6 +68,19 @@ class RecordedScores(Recorded):
         super().__init__()
         self.texts: dict[str, str] = {}
         """Digest of the judged text by id, as far as it is recorded; see `text_digest`."""
+        self.samples: dict[str, dict[str, tuple[float, ...]]] = {}
+        """Ratings that a score is the mean of, by aspect and id, if a text was judged often."""
+
+    def add_samples(self, aspect: str, id_: str, evidence: Iterable[Any]) -> None:
+        """Keep the ratings of samples that the evidence of a score has, if it has any."""
+        own = self.samples.setdefault(aspect, {})
+        own.pop(id_, None)  # a later line of the same text replaces the earlier one
+        for piece in evidence:
+            ratings = piece.get("ratings") if isinstance(piece, Mapping) else None
+            if isinstance(ratings, list | tuple) and all(
+                isinstance(one, int | float) and math.isfinite(one) for one in ratings
+            ):
+                own[id_] = tuple(map(float, ratings))
 
 
 def texts_of(scores: object) -> Mapping[str, str]:
@@ -123,7 +136,9 @@ def read_judge(path: str | Path | Examples, labels: LabelReader | None = None) -
         scores.setdefault(row.aspect, {})[row.id] = row.value
         if row.text:
             scores.texts[row.id] = row.text
-        _add_criteria(scores, row.id, row.fields.get("evidence") or ())
+        evidence = row.fields.get("evidence") or ()
+        _add_criteria(scores, row.id, evidence)
+        scores.add_samples(row.aspect, row.id, evidence)
         own = signatures.setdefault(row.aspect, {})
         own.pop(row.id, None)
         if row.value is not None:
@@ -347,6 +362,7 @@ def as_recorded(
         if score.text_digest:
             columns.texts[score.id] = score.text_digest
         _add_criteria(columns, score.id, score.evidence)
+        columns.add_samples(score.aspect, score.id, score.evidence)
         if level_features and score.how == "decision":
             _add_level_features(columns, score.aspect, score.id, score.evidence, score.scale)
     return columns
@@ -589,7 +605,8 @@ class People:
         other_texts: Ids of rows that were left out, since another text was judged under them.
         annotators: Single ratings of each row by aspect, length n.
         paired: Whether each row is a pair of texts, length n.
-        subsets: What each row has in the field that the data are divided by, length n.
+        by: The field that the data are divided by; `None` if they are not.
+        subsets: What each row has in that field, length n.
         aspects: All human aspects.
     """
 
@@ -604,7 +621,7 @@ class People:
         self.annotators: list[Annotators] = []
         self.paired: list[bool] = []
         self.subsets: list[str | None] = []
-        self._by = by
+        self.by = by
         self._examples: list[str] = []  # id of each row's example, of which criteria are rows, too
         self._human: list[Human] = []
         self._probabilities: list[float | None] = []
@@ -674,7 +691,7 @@ class People:
         self._human.append(human)
         self.annotators.append(annotators)
         self.paired.append(example.meta.get(OTHER_OUTPUT) is not None)
-        self.subsets.append(_subset(example, self._by))
+        self.subsets.append(_subset(example, self.by))
         drawn = example.meta.get(SAMPLING_PROBABILITY)
         self._probabilities.append(check_probability(example.id, drawn))
 
@@ -757,6 +774,26 @@ class People:
                         f"level {level!r} needs the field {level!r} in the data; example {id_!r}"
                         " has none"
                     )
+
+
+MAX_SUBSETS = 100
+"""Most values of a field that data are divided by: of ids or sources no table can be read."""
+
+
+def subset_names(*sides: People) -> list[str]:
+    """Return the values of the field that data are divided by, in order of the alphabet."""
+    names = sorted({one for people in sides for one in people.subsets if one is not None})
+    by = sides[0].by
+    if not names:
+        raise ConfigurationError(
+            f"by={by!r} divides the data by a field, and no example has a field of that name"
+        )
+    if len(names) > MAX_SUBSETS:
+        raise ConfigurationError(
+            f"by={by!r} would divide the data into {len(names)} subsets, and at most {MAX_SUBSETS}"
+            " can be read"
+        )
+    return names
 
 
 def _subset(example: Example, by: str | None) -> str | None:

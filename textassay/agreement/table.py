@@ -29,14 +29,23 @@ from textassay.agreement.records import (
     HasScores,
     People,
     Recorded,
+    RecordedScores,
     as_recorded,
     is_of_criteria,
     pair_names,
     read_labels,
     read_with_labels,
     refuse_other_data,
+    subset_names,
     text_notes,
     texts_of,
+)
+from textassay.agreement.samples import (
+    DRAWS,
+    SampleAgreement,
+    choices_by_samples,
+    correlations_by_samples,
+    draw_scores,
 )
 from textassay.agreement.significance import Agreement, correlate
 from textassay.runtime.data.dataset import Examples
@@ -50,7 +59,7 @@ from textassay.runtime.labels import (
     nearest_label,
     slug,
 )
-from textassay.table import Cell, Column, Displayed, Estimate, Note, Table, stack_tables
+from textassay.table import Cell, Column, Displayed, Estimate, Note, Table, stack_subsets
 
 _PAIR = Column("score", "score"), Column("human", "human")
 _COUNTS = (
@@ -99,9 +108,12 @@ _CHOICES = (
     Column("choice", "choice", "interval"), Column("constant", "best constant", "number"),
     Column("strict", "strict", "interval"), Column("tied", "tied", "share", 1),
 )  # fmt: skip
+_SAMPLES = (
+    *_PAIR, Column("measure", "measure"), Column("samples", "samples", "count"),
+    Column("n", "n", "count"), Column("value", "value", "interval"),
+    Column("gain", "gain", "interval"),
+)  # fmt: skip
 _AGREEMENT = "agreement with people"
-MAX_SUBSETS = 100
-"""Most values of a field that data are divided by: of ids or sources no table can be read."""
 _CONSTANT = "best constant: what a judge that always gives the same {} reaches"
 
 
@@ -143,6 +155,13 @@ class ChoiceRow(_AgreementRow):
 
 
 @dataclass(frozen=True, slots=True)
+class SampleRow(_AgreementRow):
+    """One measure of agreement of a score at one number of samples per text."""
+
+    agreement: SampleAgreement
+
+
+@dataclass(frozen=True, slots=True)
 class AgreementTable(Displayed):
     """Agreement of all scores that pair with a human aspect.
 
@@ -156,6 +175,7 @@ class AgreementTable(Displayed):
         sets: Agreement of sets of labels, one row per pairing of sets.
         choices: How often a score puts first what people find best, one row per pairing; of pairs
             of texts, and of groups if their level was asked for.
+        samples: The same measures at several numbers of samples per text, if asked for.
         by: The field that the data were divided by; empty if they were not.
         subsets: The same of the rows with each value of that field.
     """
@@ -168,20 +188,22 @@ class AgreementTable(Displayed):
     other_texts: tuple[str, ...] = ()
     without_text: int = 0
     choices: tuple[ChoiceRow, ...] = ()
+    samples: tuple[SampleRow, ...] = ()
     by: str = ""
     subsets: Mapping[str, AgreementTable] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return `{"rows": [...]}` as JSON values.
 
-        With `labels`, `sets`, `choices`, `raters` and `subsets` if there are any, and
+        With `labels`, `sets`, `choices`, `samples`, `raters` and `subsets` if there are any, and
         `other_texts`, the number of rows that were left out; rows of labels have their measures,
         too.
         """
         rows = _flat_rows((row.as_dict() for row in self.rows), self.labels)
         parts = {
             "labels": self.labels or None, "sets": self.sets or None,
-            "choices": self.choices or None, "raters": self.raters,
+            "choices": self.choices or None, "samples": self.samples or None,
+            "raters": self.raters,
         }  # fmt: skip
         left_out = {"other_texts": len(self.other_texts)} if self.other_texts else {}
         found: dict[str, Any] = {"rows": rows, **left_out} | {
@@ -200,25 +222,10 @@ class AgreementTable(Displayed):
 
     def _tables_of_subsets(self) -> list[Table]:
         """Return each table with the rows of all subsets; confusion matrices are in JSON alone."""
-        column = Column("subset", self.by)
-        parts = [(name, table) for name, one in self.subsets.items() for table in one._tables()]
-        parts = [(n, table) for n, table in parts if "human" in (c.name for c in table.columns)]
-        known = {one for row in self.rows + self.labels for one in (row.aspect, row.human)}
-        known |= {one for row in self.choices + self.sets for one in (row.aspect, row.human)}
-        return stack_tables(
-            replace(
-                table.with_column(column, [name] * len(table.rows), after="human"),
-                title=f"{table.title}, by {self.by}",
-                # what is said of no score in particular is the same for all subsets
-                notes=tuple(
-                    note._replace(text=f"{name}: {note.text}")
-                    if table.title == _AGREEMENT or note.text.partition(": ")[0] in known
-                    else note
-                    for note in table.notes
-                ),
-            )
-            for name, table in parts
-        )
+        rows = (*self.rows, *self.labels, *self.choices, *self.sets)
+        names = {name for row in rows for name in (row.aspect, row.human)}
+        parts = {name: one._tables() for name, one in self.subsets.items()}
+        return stack_subsets(self.by, parts, after="human", names=names)
 
     def _tables(self) -> list[Table]:
         rows = [
@@ -229,6 +236,7 @@ class AgreementTable(Displayed):
         notes = tuple(self._notes())
         tables = [Table(_COLUMNS, rows, notes, _AGREEMENT)] if rows or notes else []
         tables += [_choice_table(self.choices)] if self.choices else []
+        tables += [_sample_table(self.samples)] if self.samples else []
         tables += [table for row in self.labels for table in label_tables(row)]
         tables += [_set_table(row) for row in self.sets]
         if self.raters is not None:
@@ -322,6 +330,20 @@ def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
         if own.note:
             notes.append(Note(f"{row.aspect}: {own.note}"))
     return Table(_CHOICES, lines, tuple(notes), "choices within groups")
+
+
+def _sample_table(rows: Sequence[SampleRow]) -> Table:
+    """Return measures of agreement by number of samples."""
+    lines: list[tuple[Cell, ...]] = [
+        (row.aspect, row.human, own.measure, own.samples, own.n, own.value, own.gain)
+        for row in rows
+        for own in (row.agreement,)
+    ]
+    note = Note(
+        f"samples: mean of {DRAWS} draws of so many of each text's recorded ratings; gain: over"
+        f" {min(row.agreement.samples for row in rows)} of them"
+    )
+    return Table(_SAMPLES, lines, (note,), "agreement by number of samples")
 
 
 def _with_ends(agreement: Agreement, name: Coefficient) -> Estimate:
@@ -507,6 +529,7 @@ def agreement_table(
     labels: Mapping[str, LabelScale] | None = None,
     threshold: float | Literal["auto"] | None = None,
     by: str | None = None,
+    samples: Sequence[int] = (),
 ) -> AgreementTable:
     """Measure how recorded scores agree with people.
 
@@ -529,6 +552,10 @@ def agreement_table(
             on one half of the sources and measures it on the other, see `agreement_at`.
         by: Field of the data, such as `subset` or `system`, by whose values the rows are divided:
             `subsets` has the agreement of each part.
+        samples: Numbers of samples per text, such as 1, 3 and 8, whose agreement is measured too:
+            that of the mean of so many ratings that are drawn from those of a run with as many
+            samples or more. Correlations at level `dataset`, choices of pairs and at level
+            `group`.
 
     Raises:
         UnknownName: There is no such level, score or human aspect.
@@ -565,6 +592,7 @@ def agreement_table(
     levels = _levels_of_correlations(levels, people)
     by_group = "group" in levels
     people.check_levels(levels)
+    counts = _check_samples(samples, scores)
     work = _Joined(scores, people, pairs, labels, bootstrap, seed)
     of_labels = tuple(work.label_rows(threshold))
     if threshold is not None and all(row.threshold is None for row in of_labels):
@@ -582,6 +610,7 @@ def agreement_table(
         labels=of_labels,
         sets=tuple(work.set_rows()),
         choices=tuple(work.choice_rows(by_group=by_group)),
+        samples=tuple(work.sample_rows(counts, levels)),
     )
     if by is None:
         return whole
@@ -589,7 +618,7 @@ def agreement_table(
         raise ConfigurationError(
             f"by={by!r} takes a threshold that is the same in all subsets; give it as a number"
         )
-    subsets = {name: replace(work, people=people.only(name)) for name in _subset_names(people, by)}
+    subsets = {name: replace(work, people=people.only(name)) for name in subset_names(people)}
     return replace(
         whole,
         by=by,
@@ -601,10 +630,30 @@ def agreement_table(
                 labels=tuple(part.label_rows(threshold)),
                 sets=tuple(part.set_rows()),
                 choices=tuple(part.choice_rows(by_group=by_group)),
+                samples=tuple(part.sample_rows(counts, levels)),
             )
             for name, part in subsets.items()
         },
     )
+
+
+def _check_samples(counts: Sequence[int], scores: Recorded) -> Sequence[int]:
+    """Return numbers of samples in ascending order; raise if no text has so many."""
+    if not counts:
+        return ()
+    recorded = scores.samples.values() if isinstance(scores, RecordedScores) else ()
+    most = max((len(own) for of_aspect in recorded for own in of_aspect.values()), default=0)
+    if not most:
+        raise ConfigurationError(
+            "the scores have no ratings of several samples, which a run keeps that asks for more"
+            " than one (n=8); leave out samples="
+        )
+    if not 1 <= min(counts) <= max(counts) <= most:
+        raise ConfigurationError(
+            f"samples= takes numbers from 1 to {most}, the most ratings that a text has, not"
+            f" {', '.join(map(str, counts))}"
+        )
+    return sorted(set(counts))
 
 
 def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence[Level]:
@@ -615,21 +664,6 @@ def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence
     if people.has_groups or not people.paired or not all(people.paired):
         return levels
     return [level for level in levels if level != "group"]
-
-
-def _subset_names(people: People, by: str) -> list[str]:
-    """Return the values of a field, in order of the alphabet."""
-    names = sorted({one for one in people.subsets if one is not None})
-    if not names:
-        raise ConfigurationError(
-            f"by={by!r} divides the data by a field, and no example has a field of that name"
-        )
-    if len(names) > MAX_SUBSETS:
-        raise ConfigurationError(
-            f"by={by!r} would divide the data into {len(names)} subsets, and at most {MAX_SUBSETS}"
-            " can be read"
-        )
-    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -700,6 +734,31 @@ class _Joined:
                 )  # fmt: skip
                 if found.n or found.unscored:
                     yield ChoiceRow(score, human, found)
+
+    def sample_rows(self, counts: Sequence[int], levels: Sequence[Level]) -> Iterator[SampleRow]:
+        """Yield correlations and choices at several numbers of samples per text."""
+        if not counts or not isinstance(self.scores, RecordedScores):
+            return
+        people = self.people
+        for score, human in self.pairs:
+            own = self.scores.samples.get(score)
+            if not own or self._scale(score, human).is_nominal:
+                continue
+            samples = [own.get(id_, ()) for id_ in people.ids]
+            rated, groups = people.ratings(human), people.groups_of(human)
+            found: list[SampleAgreement] = []
+            if "dataset" in levels:
+                found += correlations_by_samples(
+                    samples, rated, counts, groups=groups, bootstrap=self.bootstrap, seed=self.seed
+                )
+            drawn = draw_scores(samples, counts, self.seed)
+            for one in alternatives(people.paired, groups, by_group="group" in levels):
+                columns = [[one.column(scores) for scores in draws] for draws in drawn]
+                found += choices_by_samples(
+                    columns, one.column(rated), counts, one.groups,
+                    units=one.units if one.sided else None,
+                )  # fmt: skip
+            yield from (SampleRow(score, human, each) for each in found)
 
     def set_rows(self) -> Iterator[SetRow]:
         """Yield the agreement of sets whose labels all pair with labels of one human aspect."""

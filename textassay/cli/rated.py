@@ -38,8 +38,8 @@ class RatedInput:
 
     The data are DATA, or those of the run with its field map. `given` are flags: `config`, `field`
     and `missing`, which say how the data are read, `ratings`, files that are joined to the data,
-    and `task`, which names labels. `picked` says how the rated rows were, where that matters, and
-    `scale` what the human ratings' scales are.
+    and `task`, which names labels. `picked` says how the rated rows were, where that matters,
+    `scale` what the human ratings' scales are, and `by` which field divides the data.
     """
 
     def __init__(
@@ -51,12 +51,13 @@ class RatedInput:
         *,
         picked: str | None = None,
         scale: Iterable[str] | None = None,
+        by: str | None = None,
     ) -> None:
         flags, _ = with_config(given)
         self.scores, self.data, self.aspect_map = scores, data, tuple(aspect_map or ())
         self._scales = read_scales(scale or ())
         self._given = given
-        self._picked, self._reading = picked, data_options(flags)
+        self._picked, self._by, self._reading = picked, by, data_options(flags)
         self._ratings, self._task = tuple(flags.get("ratings") or ()), flags.get("task")
         self._run = _recorded_request(scores) if (scores / MANIFEST).is_file() else None
 
@@ -90,7 +91,7 @@ class RatedInput:
         """The human ratings."""
         from textassay.agreement.records import People
 
-        return People(self._read[1])
+        return People(self._read[1], by=self._by)
 
     @property
     def left_out(self) -> dict[str, int]:

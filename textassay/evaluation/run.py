@@ -230,6 +230,7 @@ class Run(Displayed):
         confidence: float = 0.95,
         weight: Weight = "sources",
         seed: int = 0,
+        by: str | None = None,
     ) -> RunComparison:
         """Compare this run (a) with another one (b): differences `a - b` by aspect.
 
@@ -246,6 +247,8 @@ class Run(Displayed):
             weight: What the means are over: `sources`, each counting the same however many texts it
                 has, or `texts`.
             seed: Seed of sign flips and bootstrap.
+            by: Field of the data, such as `topic`, by whose values the texts are divided:
+                `subsets` of the result has the comparison of each part.
 
         Raises:
             UnknownName: An aspect is not in both runs.
@@ -256,11 +259,11 @@ class Run(Displayed):
         from textassay.estimation.run_comparison import compare_sides
 
         second = other if isinstance(other, Run) else Run(other)
-        a, b = (run._side(human, fields) for run in (self, second))
+        a, b = (run._side(human, fields, by) for run in (self, second))
         return compare_sides(
             a, b, unpaired=a.people is not None and b.people is not None,
             aspects=[aspects] if isinstance(aspects, str) else aspects, confidence=confidence,
-            seed=seed, weight=weight,
+            seed=seed, weight=weight, by=by,
         )  # fmt: skip
 
     def changes(self, other: Run | str | Path) -> Changes:
@@ -326,7 +329,9 @@ class Run(Displayed):
                 keep_rows(folder.path, self._examples)
             yield folder.path
 
-    def _side(self, human: Any = None, fields: Mapping[str, str] | None = None) -> RunSide:
+    def _side(
+        self, human: Any = None, fields: Mapping[str, str] | None = None, by: str | None = None
+    ) -> RunSide:
         """Return the scores and their data for a comparison."""
         from textassay.agreement.records import People, as_recorded
         from textassay.estimation.columns import judged_scores
@@ -334,9 +339,10 @@ class Run(Displayed):
 
         people = None
         if human is not None:
-            people = People(Examples(human, fields=fields, needs_output=False, labels=self.labels))
+            data = Examples(human, fields=fields, needs_output=False, labels=self.labels)
+            people = People(data, by=by)
         elif self._knows_data:
-            people = People(self._open_data())
+            people = People(self._open_data(), by=by)
         judged = judged_scores(self, self.labels)
         return RunSide(
             judged, as_recorded(self), people, self.labels, lower_is_better(self._manifest)
