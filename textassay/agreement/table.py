@@ -23,6 +23,7 @@ from textassay.agreement.labels import (
     agreement_at,
     label_agreement,
     set_agreement,
+    with_auc,
 )
 from textassay.agreement.raters import MEASUREMENTS, PairAgreement, RaterAgreement, rater_agreement
 from textassay.agreement.records import (
@@ -86,6 +87,7 @@ _MEASURES = {
     "macro_f1": "mean F1", "mcc": "MCC", "kappa": "Cohen's kappa",
     "kappa_linear": "kappa, linear weights", "kappa_quadratic": "kappa, quadratic weights",
     "ac1": "Gwet's AC1", "alpha_nominal": "alpha (nominal)", "alpha_ordinal": "alpha (ordinal)",
+    "auc": "AUC",
 }  # fmt: skip
 _SETS = {
     "exact": "equal sets", "jaccard": "Jaccard index", "macro_f1": "mean F1 of the labels",
@@ -407,7 +409,10 @@ def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
     if row.between:
         texts.append(
             f"{row.aspect}: {row.between} scores are left out, since they lie halfway between two"
-            " labels"
+            " labels (AUC has them)"
+            if "auc" in own.measures
+            else f"{row.aspect}: {row.between} scores are left out, since they lie halfway between"
+            " two labels"
         )
     lines = list(_lines(row.aspect, row.human, own, names))
     measures = Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of labels")
@@ -683,6 +688,10 @@ class _Joined:
     def _scale(self, score: str, human: str) -> LabelScale:
         return self.labels.get(score) or self.people.yes_no_words(human)
 
+    def _options(self, human: str) -> dict[str, Any]:
+        groups = self.people.groups_of(human)
+        return {"groups": groups, "bootstrap": self.bootstrap, "seed": self.seed}
+
     def rows(self, levels: Sequence[Level]) -> Iterator[TableRow]:
         """Yield correlations at each level; labels without an order have none."""
         people = self.people
@@ -702,18 +711,17 @@ class _Joined:
             given = self.people.labels(human, scale)
             if given is None:
                 continue
-            common: dict[str, Any] = {
-                "labels": scale.names, "groups": self.people.groups_of(human),
-                "bootstrap": self.bootstrap, "seed": self.seed,
-            }  # fmt: skip
+            names, common = scale.names, self._options(human)
             uncut = len(scale.names) == 2 and not are_labels(judged, scale)
             if threshold is not None and uncut:
                 at = None if threshold == "auto" else threshold
-                found, cut = agreement_at(judged, given, threshold=at, **common)
+                found, cut = agreement_at(judged, given, threshold=at, labels=names, **common)
                 yield LabelRow(score, human, found, threshold=cut)
             elif score in self.labels or are_labels(judged, YES_NO):
                 votes = [nearest_label(value) for value in judged]
-                found = label_agreement(votes, given, ordered=scale.ordered, **common)
+                found = label_agreement(votes, given, labels=names, ordered=scale.ordered, **common)
+                if uncut:
+                    found = with_auc(found, judged, given, **common)
                 between = sum(value is not None for value in judged) - sum(
                     vote is not None for vote in votes
                 )

@@ -257,7 +257,7 @@ def agreement(
 
 
 def _numbers(typed: list[str] | None) -> list[int]:
-    names = flags.split_names(typed) or []
+    names = flags.split_names(typed) or ()
     if not all(name.isascii() and name.isdigit() for name in names):
         raise ConfigurationError(f"--samples takes numbers such as 1,3,8, not {', '.join(names)}")
     return [int(name) for name in names]
