@@ -614,7 +614,7 @@ def with_auc(
     if bootstrap and too_few_groups(pairs) is None:
         rng, rows = np.random.default_rng(seed), np.bincount(sources).astype(float)
         wrong = np.repeat(_misplaced(*counts), np.diff([*levels, len(yes)]), axis=1)
-        by_source = np.bincount(sources, weights=np.where(yes, *wrong))
+        by_source = np.bincount(sources, weights=np.where(yes, *wrong)).astype(float)
         size = _rows_per_observation(rows, by_source)
         parts: list[tuple[Floats, Floats]] = []
         step = max(1, _NUMBERS_AT_ONCE // len(yes))

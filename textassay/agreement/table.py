@@ -6,6 +6,7 @@ measures of labels. Knows scores by id and examples; nothing of runs, methods or
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -607,7 +608,7 @@ def agreement_table(
             f" threshold="
         )
     whole = AgreementTable(
-        rows=tuple(work.rows(levels)),
+        rows=tuple(work.rows(levels, of_labels)),
         unknown_ids=len(scored.difference(people.ids).difference(people.other_texts)),
         other_texts=people.other_texts,
         without_text=people.count_without_text(texts_of(scores)),
@@ -623,23 +624,23 @@ def agreement_table(
         raise ConfigurationError(
             f"by={by!r} takes a threshold that is the same in all subsets; give it as a number"
         )
-    subsets = {name: replace(work, people=people.only(name)) for name in subset_names(people)}
-    return replace(
-        whole,
-        by=by,
-        subsets={
-            name: AgreementTable(
-                rows=tuple(part.rows(levels)),
-                unknown_ids=0,
-                raters=part.rater_rows() if raters and any(part.people.annotators) else None,
-                labels=tuple(part.label_rows(threshold)),
-                sets=tuple(part.set_rows()),
-                choices=tuple(part.choice_rows(by_group=by_group)),
-                samples=tuple(part.sample_rows(counts, levels)),
-            )
-            for name, part in subsets.items()
-        },
-    )
+
+    def measure(part: _Joined) -> AgreementTable:
+        of_labels = tuple(part.label_rows(threshold))
+        return AgreementTable(
+            rows=tuple(part.rows(levels, of_labels)),
+            unknown_ids=0,
+            raters=part.rater_rows() if raters and any(part.people.annotators) else None,
+            labels=of_labels,
+            sets=tuple(part.set_rows()),
+            choices=tuple(part.choice_rows(by_group=by_group)),
+            samples=tuple(part.sample_rows(counts, levels)),
+        )
+
+    subsets = {
+        name: measure(replace(work, people=people.only(name))) for name in subset_names(people)
+    }
+    return replace(whole, by=by, subsets=subsets)
 
 
 def _check_samples(counts: Sequence[int], scores: Recorded) -> Sequence[int]:
@@ -659,6 +660,13 @@ def _check_samples(counts: Sequence[int], scores: Recorded) -> Sequence[int]:
             f" {', '.join(map(str, counts))}"
         )
     return sorted(set(counts))
+
+
+def _is_mcc(found: Agreement, labels: LabelAgreement) -> bool:
+    """Return whether correlations are the MCC of two labels: both sides are 0 and 1."""
+    mcc = labels.measures["mcc"].value
+    is_same = len(labels.labels) == 2 and found.level == "dataset" and found.n == labels.n
+    return is_same and None not in (mcc, found.pearson) and math.isclose(mcc, found.pearson)
 
 
 def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence[Level]:
@@ -692,8 +700,12 @@ class _Joined:
         groups = self.people.groups_of(human)
         return {"groups": groups, "bootstrap": self.bootstrap, "seed": self.seed}
 
-    def rows(self, levels: Sequence[Level]) -> Iterator[TableRow]:
-        """Yield correlations at each level; labels without an order have none."""
+    def rows(self, levels: Sequence[Level], labels: Iterable[LabelRow]) -> Iterator[TableRow]:
+        """Yield correlations at each level; labels without an order have none.
+
+        Of two labels all coefficients are the MCC, and have its interval.
+        """
+        of_labels = {(row.aspect, row.human): row.agreement for row in labels}
         people = self.people
         systems = people.systems if any(one is not None for one in people.systems) else None
         for score, human in self.pairs:
@@ -702,6 +714,10 @@ class _Joined:
                     self._judged(score), people.ratings(human), groups=people.groups_of(human),
                     systems=systems, level=level, bootstrap=self.bootstrap, seed=self.seed,
                 )  # fmt: skip
+                own = of_labels.get((score, human))
+                if own is not None and found.ci is not None and _is_mcc(found, own):
+                    mcc = own.measures["mcc"].ci
+                    found = replace(found, ci=dict.fromkeys(COEFFICIENTS, mcc), note=own.note)
                 yield TableRow(score, human, found)
 
     def label_rows(self, threshold: float | Literal["auto"] | None) -> Iterator[LabelRow]:
