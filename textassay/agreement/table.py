@@ -665,8 +665,9 @@ def _check_samples(counts: Sequence[int], scores: Recorded) -> Sequence[int]:
 def _is_mcc(found: Agreement, labels: LabelAgreement) -> bool:
     """Return whether correlations are the MCC of two labels: both sides are 0 and 1."""
     mcc = labels.measures["mcc"].value
-    is_same = len(labels.labels) == 2 and found.level == "dataset" and found.n == labels.n
-    return is_same and None not in (mcc, found.pearson) and math.isclose(mcc, found.pearson)
+    if mcc is None or found.pearson is None or found.level != "dataset":
+        return False
+    return found.n == labels.n and len(labels.labels) == 2 and math.isclose(mcc, found.pearson)
 
 
 def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence[Level]:
