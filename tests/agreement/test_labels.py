@@ -11,6 +11,7 @@ from benchmarks.coverage_labels import KINDS, draw, try_once
 from tests.benchmark_data import FOLDER, benchmark
 from tests.cli.harness import document, write_lines
 from textassay import agreement
+from textassay.agreement.joined import People
 from textassay.agreement.labels import (
     agreement_at,
     best_threshold,
@@ -19,7 +20,6 @@ from textassay.agreement.labels import (
     set_agreement,
     span_of,
 )
-from textassay.agreement.records import People
 from textassay.estimation.compare import label_difference
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, labels_given

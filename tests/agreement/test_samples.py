@@ -11,7 +11,7 @@ from tests.benchmark_data import FOLDER, benchmark
 from tests.cli.harness import document, textassay, write_lines
 from textassay import agreement
 from textassay.agreement.choice import choice_agreement
-from textassay.agreement.records import RecordedScores
+from textassay.agreement.records import RecordedRow, RecordedScores
 from textassay.agreement.samples import choices_by_samples, correlations_by_samples, draw_scores
 
 ratings = st.lists(st.integers(1, 5).map(float), max_size=6)
@@ -127,10 +127,10 @@ def test_scores_without_samples_are_refused_and_a_later_line_replaces_its_sample
         agreement.agreement_table(values, files[1], samples=[1])
     scores = RecordedScores()
     for evidence in ([], [{"text": "a", "ratings": "12"}], ["a"]):
-        scores.add_samples("good", "t0", [{"text": "a", "ratings": [1, 2]}])
-        assert scores.samples["good"] == {"t0": (1.0, 2.0)}
-        scores.add_samples("good", "t0", evidence)
-        assert scores.samples["good"] == {}
+        for one in ([{"text": "a", "ratings": [1, 2]}], evidence):
+            scores.add(RecordedRow("good", "t0", 1.5, {"evidence": one}))
+            kept = {} if one is evidence else {"t0": (1.0, 2.0)}
+            assert scores.samples["good"] == kept
 
 
 def test_one_three_and_eight_samples_of_rewardbench_2_are_as_enumerated(tmp_path):

@@ -16,6 +16,13 @@ import numpy as np
 
 from textassay.agreement.choice import ChoiceAgreement, alternatives, choice_agreement
 from textassay.agreement.correlation import COEFFICIENTS, LEVELS, Coefficient, Level
+from textassay.agreement.joined import (
+    People,
+    join,
+    join_notes,
+    read_with_labels,
+    subset_names,
+)
 from textassay.agreement.labels import (
     LabelAgreement,
     Measure,
@@ -29,17 +36,11 @@ from textassay.agreement.labels import (
 from textassay.agreement.raters import MEASUREMENTS, PairAgreement, RaterAgreement, rater_agreement
 from textassay.agreement.records import (
     HasScores,
-    People,
     Recorded,
     RecordedScores,
-    as_recorded,
     is_of_criteria,
-    pair_names,
+    read_judge,
     read_labels,
-    read_with_labels,
-    refuse_other_data,
-    subset_names,
-    text_notes,
     texts_of,
 )
 from textassay.agreement.samples import (
@@ -256,10 +257,7 @@ class AgreementTable(Displayed):
 
     def _notes(self) -> Iterator[Note]:
         """Yield what is left out, what `2 (-1)` groups mean, and why intervals are missing."""
-        yield from text_notes(self.other_texts, self.without_text)
-        if self.unknown_ids:
-            text = f"{self.unknown_ids} scored ids are not in the data and were left out"
-            yield Note(text, warning=True)
+        yield from join_notes(self.other_texts, self.without_text, self.unknown_ids)
         skipped = [row.agreement for row in self.rows if row.agreement.groups_skipped]
         if skipped:
             first = skipped[0]
@@ -574,12 +572,12 @@ def agreement_table(
         if level not in LEVELS:
             raise UnknownName("level", str(level), LEVELS)
     if labels is None:
-        labels = read_labels(scores) if isinstance(scores, str | Path) else {}
+        labels = read_labels(scores)
     if not isinstance(aspect_map, Mapping):
         aspect_map = tuple(aspect_map)  # it is read twice
     source = scores
     scores, opened, labels = read_with_labels(
-        lambda reader: as_recorded(source, reader),
+        lambda reader: read_judge(source, reader),
         # an example without a text still has an id and ratings, and nothing else is looked at here
         lambda reader: (
             examples
@@ -589,17 +587,14 @@ def agreement_table(
         labels,
         aspect_map,
     )
-    people = People(opened, criteria=True, by=by).of_texts(texts_of(scores))
-    scored = {id_ for name, values in scores.items() if not is_of_criteria(name) for id_ in values}
-    # checked before pairing: files of other data usually share names of aspects but no id
-    refuse_other_data(scored, people)
-    pairs = pair_names(scores, people.aspects, aspect_map)
+    joined = join(scores, texts_of(scores), People(opened, criteria=True, by=by), aspect_map)
+    people, pairs = joined.people, joined.pairs
     # before any coefficient, so that a missing field names the example and not a row number
     levels = _levels_of_correlations(levels, people)
     by_group = "group" in levels
     people.check_levels(levels)
     counts = _check_samples(samples, scores)
-    work = _Joined(scores, people, pairs, labels, bootstrap, seed)
+    work = _Measured(scores, people, pairs, labels, bootstrap, seed)
     of_labels = tuple(work.label_rows(threshold))
     if threshold is not None and all(row.threshold is None for row in of_labels):
         raise ConfigurationError(
@@ -609,9 +604,9 @@ def agreement_table(
         )
     whole = AgreementTable(
         rows=tuple(work.rows(levels, of_labels)),
-        unknown_ids=len(scored.difference(people.ids).difference(people.other_texts)),
+        unknown_ids=joined.unknown,
         other_texts=people.other_texts,
-        without_text=people.count_without_text(texts_of(scores)),
+        without_text=joined.without_text,
         raters=work.rater_rows() if raters else None,
         labels=of_labels,
         sets=tuple(work.set_rows()),
@@ -625,7 +620,7 @@ def agreement_table(
             f"by={by!r} takes a threshold that is the same in all subsets; give it as a number"
         )
 
-    def measure(part: _Joined) -> AgreementTable:
+    def measure(part: _Measured) -> AgreementTable:
         of_labels = tuple(part.label_rows(threshold))
         return AgreementTable(
             rows=tuple(part.rows(levels, of_labels)),
@@ -681,8 +676,8 @@ def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class _Joined:
-    """Scores beside people's ratings, and which of them are held against each other."""
+class _Measured:
+    """Scores beside people's ratings, from which the rows of all tables are made."""
 
     scores: Recorded
     people: People

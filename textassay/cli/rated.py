@@ -23,7 +23,7 @@ from textassay.runtime.storage.kept_rows import kept_rows
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 if TYPE_CHECKING:
-    from textassay.agreement.records import People
+    from textassay.agreement.joined import People
     from textassay.estimation.columns import Columns, Judged
     from textassay.estimation.maps import Scales
     from textassay.estimation.run_comparison import RunSide
@@ -64,7 +64,8 @@ class RatedInput:
     @cached_property
     def declared(self) -> LabelSets:
         """Labels by name of the score: those of the run's aspects, and of the task."""
-        from textassay.agreement.records import labels_of_task, read_labels, refuse_other_labels
+        from textassay.agreement.joined import labels_of_task
+        from textassay.agreement.records import read_labels, refuse_other_labels
         from textassay.methods.library import tasks
 
         labels = read_labels(self.scores)
@@ -89,7 +90,7 @@ class RatedInput:
     @cached_property
     def people(self) -> People:
         """The human ratings."""
-        from textassay.agreement.records import People
+        from textassay.agreement.joined import People
 
         return People(self._read[1], by=self._by)
 
@@ -139,7 +140,7 @@ class RatedInput:
 
     @cached_property
     def _read(self) -> tuple[dict[str, Judged], Examples, LabelSets]:
-        from textassay.agreement.records import read_with_labels
+        from textassay.agreement.joined import read_with_labels
         from textassay.estimation.columns import read_judged
 
         if self._picked == RANDOM:
@@ -180,7 +181,7 @@ class RatedInput:
         Labels are by default those that are declared.
         """
         if labels is None:
-            from textassay.agreement.records import labels_of_people
+            from textassay.agreement.joined import labels_of_people
 
             labels = LabelReader(labels_of_people(self.declared, self.aspect_map))
         run, data, reading = self._run, self.data, self._reading
@@ -299,7 +300,7 @@ def _of_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -> I
         else:
             other.append(row.id)
     if other:
-        from textassay.agreement.records import some_ids
+        from textassay.agreement.joined import some_ids
 
         warn(
             f"{len(other)} rows of {path} have other texts than the data under the same ids"

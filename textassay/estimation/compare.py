@@ -34,14 +34,9 @@ from scipy.special import stdtr
 from textassay.agreement.choice import alternatives, compare_choices
 from textassay.agreement.correlation import COEFFICIENTS, Codes, Floats, Level
 from textassay.agreement.intervals import t_quantile
+from textassay.agreement.joined import People, some_ids
 from textassay.agreement.labels import compare_labels
-from textassay.agreement.records import (
-    People,
-    Recorded,
-    refuse_other_labels,
-    refuse_several_judges,
-    some_ids,
-)
+from textassay.agreement.records import Recorded, refuse_other_labels, refuse_several_judges
 from textassay.agreement.significance import Difference
 from textassay.agreement.significance import compare as compare_agreement
 from textassay.agreement.table import measure_name

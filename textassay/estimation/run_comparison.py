@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from textassay.agreement.records import People, Recorded, subset_names
+from textassay.agreement.joined import People, subset_names
+from textassay.agreement.records import Recorded
 from textassay.estimation.columns import Judged, texts_judged
 from textassay.estimation.compare import (
     CompareRow,

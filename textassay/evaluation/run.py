@@ -12,6 +12,7 @@ from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import request_from_manifest
 from textassay.evaluation.sources import check_present, open_examples
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Score, Usage
@@ -333,8 +334,9 @@ class Run(Displayed):
         self, human: Any = None, fields: Mapping[str, str] | None = None, by: str | None = None
     ) -> RunSide:
         """Return the scores and their data for a comparison."""
-        from textassay.agreement.records import People, as_recorded
-        from textassay.estimation.columns import judged_scores
+        from textassay.agreement.joined import People
+        from textassay.agreement.records import read_scores
+        from textassay.estimation.columns import read_judged
         from textassay.estimation.run_comparison import RunSide, lower_is_better
 
         people = None
@@ -343,9 +345,9 @@ class Run(Displayed):
             people = People(data, by=by)
         elif self._knows_data:
             people = People(self._open_data(), by=by)
-        judged = judged_scores(self, self.labels)
+        judged = read_judged(self, LabelReader(self.labels))
         return RunSide(
-            judged, as_recorded(self), people, self.labels, lower_is_better(self._manifest)
+            judged, read_scores(self), people, self.labels, lower_is_better(self._manifest)
         )
 
     @property

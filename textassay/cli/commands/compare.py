@@ -229,7 +229,8 @@ def agreement(
         textassay agreement runs/first data.jsonl --level dataset,group,system --json
         textassay agreement runs/first rated.csv --field item=id --field coh=human.coherence
     """
-    from textassay.agreement.records import read_judge, read_with_labels
+    from textassay.agreement.joined import read_with_labels
+    from textassay.agreement.records import read_judge
     from textassay.agreement.table import agreement_table
 
     rated = RatedInput(scores, data, given, aspect_map)
