@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.agreement.records import People
+from textassay.agreement.joined import People
 from textassay.estimation.columns import Judged, read_judged, with_labels
 from textassay.estimation.compare import CompareRow, GateVerdict, compare_runs
 from textassay.estimation.means import mean_over_groups

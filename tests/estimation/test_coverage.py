@@ -13,6 +13,7 @@ from tests.cli.harness import textassay
 from tests.estimation.columns import SCALES, columns_of
 from textassay.estimation.alt_test import alt_test
 from textassay.estimation.compare import paired_difference, sign_flip_p
+from textassay.estimation.estimate import estimate_means
 
 DRAWS = 200
 SUMMEVAL = FOLDER / "alttest" / "summeval.jsonl.gz"
@@ -211,6 +212,30 @@ def test_ratings_that_are_no_random_draw_are_noticed_by_the_scores(how, least, m
         x = np.clip(np.round(3.5 + quality - 1.5 * groups / 150), 1, 5)
         found = row_of(x, y, groups, picked(rng, how, groups, x, y))
         alarms += any("a random draw would" in warning for warning in found.warnings)
+    assert least <= alarms / 60 <= most
+
+
+@pytest.mark.parametrize(("skips", "least", "most"), [("any", 0, 0.06), ("bad", 0.9, 1)])
+def test_raters_who_skip_bad_texts_are_noticed_by_the_number_of_ratings(skips, least, most):
+    """The mean of the given ratings is .2 too high, and its interval holds only this mean."""
+    alarms = 0
+    for draw in range(60):
+        rng = np.random.default_rng(draw)
+        groups = np.repeat(np.arange(60), 4)
+        quality = 0.6 * rng.normal(size=60)[groups] + 0.6 * rng.normal(size=240)
+        noise = 0.7 * rng.normal(size=(240, 3))
+        raters = np.clip(np.round(3.5 + quality[:, None] + noise), 1, 5)
+        skipped = rng.random(raters.shape) < np.where(raters <= 2, 0.55, 0.0)
+        if skips == "any":
+            skipped = rng.random(raters.shape) < 0.2
+        raters[skipped] = np.nan
+        kept = ~np.isnan(raters).all(axis=1)
+        y = np.full(240, np.nan)
+        y[kept] = np.nanmean(raters[kept], axis=1)
+        x = np.clip(np.round(3.5 + quality), 1, 5)
+        columns = columns_of(x, y, groups, raters=raters)
+        [found] = estimate_means(columns, scales=SCALES).rows
+        alarms += any("fewer single ratings have lower ones" in one for one in found.warnings)
     assert least <= alarms / 60 <= most
 
 

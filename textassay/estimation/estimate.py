@@ -35,6 +35,7 @@ from textassay.estimation.means import (
     correct_mean,
     difference_table,
     group_means,
+    number_against_rating,
     of_one_size,
     paired_ranks,
     rank_range,
@@ -420,6 +421,14 @@ class _Work:
         _, y, groups = part.pairs
         if part.probabilities is None:
             yield from self._not_at_random(part)
+        found = number_against_rating(part.raters, part.groups)
+        if found is not None and found[1] < UNLIKE:
+            fewer = "lower" if found[0] > 0 else "higher"
+            yield (
+                f"texts with fewer single ratings have {fewer} ones (r {found[0]:.2f}, p"
+                f" {found[1]:.4f}), so raters may have skipped such texts: the means are those of"
+                " the ratings that were given; have every rater rate every text"
+            )
         if labels.shares is None:
             return
         if self.over == "texts":

@@ -32,8 +32,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from scipy.special import stdtr
 
-from textassay.agreement.correlation import Codes, Floats
+from textassay.agreement.correlation import Codes, Floats, pearson
 from textassay.agreement.intervals import effective_number, t_quantile
+from textassay.agreement.significance import two_sided
 from textassay.learning.splits import Mask
 from textassay.runtime.errors import UnknownName
 from textassay.table import Column, Estimate, Table
@@ -560,6 +561,35 @@ def _unseen(rate: Linearized) -> float:
     successes = rate.value * n + 0.5
     least = successes * (n + 1 - successes) / ((n + 1) ** 2 * (n + 2))
     return least if math.isnan(seen) else max(0.0, least - seen)
+
+
+_FEWEST_TO_CORRELATE = 4
+"""Sources of which a correlation has a p-value that can be small."""
+
+
+def number_against_rating(raters: Floats, groups: Codes) -> tuple[float, float] | None:
+    """Correlate how many raters rated a text with its mean rating, over means of sources.
+
+    Args:
+        raters: Single ratings, shape (n, raters), NaN in the gaps.
+        groups: Code of each row's source, shape (n,).
+
+    Returns:
+        Pearson's r and its two-sided p-value; `None` if all texts have as many ratings, if all mean
+        ratings are equal, or with fewer than four sources.
+    """
+    counts = (~np.isnan(raters)).sum(axis=1)
+    rated = counts > 0
+    counts, codes = counts[rated], np.unique(groups[rated], return_inverse=True)[1]
+    sizes = np.bincount(codes)
+    if len(sizes) < _FEWEST_TO_CORRELATE:
+        return None
+    means = np.nanmean(raters[rated], axis=1)
+    r = pearson(*(np.bincount(codes, weights=side) / sizes for side in (counts, means)))
+    if r is None or abs(r) == 1:
+        return None
+    df = len(sizes) - 2
+    return r, two_sided(r * math.sqrt(df / (1 - r * r)), df)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from textassay.agreement.records import People, read_scores
+from textassay.agreement.joined import People
+from textassay.agreement.records import read_scores
 from textassay.estimation.alt_test import AnnotatorTest, annotator_test
 from textassay.estimation.calibration import AspectCalibration, Calibration
 from textassay.estimation.calibration import load as load_calibration

@@ -21,7 +21,8 @@ import numpy as np
 from scipy import stats
 
 from textassay.agreement.correlation import Floats
-from textassay.agreement.records import People, refuse_other_labels
+from textassay.agreement.joined import People
+from textassay.agreement.records import refuse_other_labels
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import sources_by_id, text_digest
 from textassay.runtime.errors import DataError, RunFolderError

@@ -26,16 +26,14 @@ from pydantic import ValidationError
 
 from textassay.agents.prompt_template import Task
 from textassay.agreement.records import (
-    HasScores,
     Recorded,
-    as_recorded,
+    ScoreSource,
     level_feature_names,
     read_labels,
     read_scores,
     texts_of,
 )
 from textassay.learning.aggregators import Aggregator
-from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Aspect, AspectTree, Example, Message
@@ -44,8 +42,6 @@ from textassay.table import Column, Displayed, Table
 
 FORMAT = 1
 FILE = "evaluator.json"
-ScoreSource = str | Path | Examples | HasScores
-"""A run folder or a file of scores, as `FILE` or `NAME=FILE`, a data set with metrics, or a run."""
 
 
 class Evaluator(Displayed, Message):
@@ -193,8 +189,6 @@ def read_files(
 def _scores_of(
     source: ScoreSource, aspects: Collection[str] | None, level_features: bool
 ) -> Recorded:
-    if not isinstance(source, str | Path | Examples):
-        return as_recorded(source, level_features=level_features)
     unordered = [name for name, one in read_labels(source).items() if one.is_nominal]
     for name in unordered:
         if aspects is None or name in aspects:
