@@ -87,6 +87,7 @@ class GEval(RatingMethod):
     name = "g-eval"
     prompt = "g_eval"
     labels_prompt = "g_eval_labels"
+    ends_in_rating = True
     max_tokens = 16
     Options = GEvalOptions
     options: GEvalOptions

@@ -99,6 +99,7 @@ class HDEval(RatingMethod):
 
     name = "hd-eval"
     prompt = "hd_eval"
+    ends_in_rating = True
     max_tokens = 32
     structured = False  # a JSON answer would bring its reason first and run out of room
     Options = HDEvalOptions

@@ -55,8 +55,6 @@ REPLACEABLE = (
     "fusion_eval", "decomp_eval", "gptscore", "gptscore_question",
 )  # fmt: skip
 """Prompts that a profile may replace: those that judges are asked with."""
-ASK_FOR_WORDS = ("llm_score", "llm_score_cot", "coascore")
-"""Built-in prompts that want words before the rating, so that no label can come next."""
 _FILES = (".toml", ".json", ".jinja")
 
 AnyOptions = TypeVar("AnyOptions", bound=PromptOptions)
@@ -74,14 +72,6 @@ class _ProfileFile(Profile, defer_build=True):
             raise ValueError(
                 f"prompts: unknown prompt {unknown!r}; those that can be replaced:"
                 f" {', '.join(REPLACEABLE)}"
-            )
-        # checked when the profile is loaded: a label's probability behind the words of a reason
-        # means nothing
-        missing = [name for name in ASK_FOR_WORDS if name not in self.prompts]
-        if self.ratings == "choices" and missing:
-            raise ValueError(
-                'prompts: ratings = "choices" needs prompts that end where the rating comes next;'
-                f" {missing[0]!r} asks for words first, so name a file in its place"
             )
         return self
 
@@ -158,6 +148,29 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
         return load(option, method)
     model = model_or_none(models, role)
     return load(model.name, method) if model is not None and model.name in OF_MODELS else NO_PROFILE
+
+
+def rating_prompt(profile: Profile, name: str, *, ends_in_rating: bool) -> str:
+    """Return the prompt by which a judge with this profile is asked for a rating.
+
+    Args:
+        profile: How the judge is asked.
+        name: Prompt of the method, which the profile may replace.
+        ends_in_rating: Whether that prompt ends right before the rating.
+
+    Raises:
+        ConfigurationError: The profile reads the probabilities of labels right after the prompt,
+            where this one asks for words.
+    """
+    # the probability of a label in the place of a reason would be a score that means nothing
+    if profile.ratings == "choices" and name not in profile.prompts and not ends_in_rating:
+        replace = "name a file in its place in [prompts], or " if name in REPLACEABLE else ""
+        raise ConfigurationError(
+            f"the profile {profile.name!r} reads the probabilities of labels right after the"
+            f" prompt, and {name!r} asks for words first; {replace}use another profile"
+            " (options={'profile': 'none'})"
+        )
+    return profile.prompt(name)
 
 
 def apply_profile(
