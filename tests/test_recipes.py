@@ -60,7 +60,7 @@ def lacks_of_backend(prefix: str) -> list[str]:
         f"textassay/runtime/backends/by_name.py: a form in FORMS that begins {prefix}/": any(
             form.startswith(f"{prefix}/") for form in FORMS
         ),
-        f"textassay/runtime/stack.py: `{prefix}/...` in the docstring of connect": (
+        f"textassay/runtime/api.py: `{prefix}/...` in the docstring of connect": (
             f"`{prefix}/" in (connect.__doc__ or "")
         ),
         f"docs/: a page that names `{prefix}/`": f"{prefix}/" in text("docs/*.md"),

@@ -80,6 +80,9 @@ def missing(method: Any) -> list[str]:
         f"docs/methods.md: the row of `{name}` under {TABLES[0]!r}": row in table,
         f"docs/methods.md: the row of `{name}` under {TABLES[1]!r} (python -m "
         "benchmarks.method_costs)": row in costs,
+        f"docs/decision-models.md: `{name}` in the table under 'Methods'": bool(
+            re.search(rf"(?m)^\| .*`{re.escape(name)}`", text("docs/decision-models.md"))
+        ),
         f"README.md: `{name}` among the methods": f"`{name}`" in text("README.md"),
         "tests/methods/golden_requests.json: its requests (python "
         "tests/methods/test_golden_requests.py)": (
@@ -119,7 +122,7 @@ def test_every_method_in_a_file_is_registered() -> None:
 
 
 def test_one_message_lists_all_that_a_new_method_lacks() -> None:
-    """A class by itself: seven places remain, each named."""
+    """A class by itself: each place that remains is named."""
 
     class Nothing(PromptMethod):
         name = "nothing"
@@ -128,7 +131,7 @@ def test_one_message_lists_all_that_a_new_method_lacks() -> None:
 
     files = {what.partition(":")[0] for what in missing(Nothing)}
     assert {Path(file).name for file in files} == {
-        Path(__file__).name, "nothing.jinja", "by_name.py", "methods.md",
+        Path(__file__).name, "nothing.jinja", "by_name.py", "methods.md", "decision-models.md",
         "README.md", "golden_requests.json", "methods",
     }  # fmt: skip
 

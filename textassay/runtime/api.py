@@ -73,9 +73,9 @@ def connect(
 
     Args:
         model: A model's name, or an object of your own with the `Model` protocol. Names are
-            `direct/NAME` (OpenAI-compatible server at `api_base`), `decisions/NAME` and
-            `systemone/NAME` (decision models at `api_base`), `responses/NAME` (the same
-            through its Responses API), `llamacpp/PATH.gguf` or `llamacpp/HF_REPO:FILE`,
+            `direct/NAME` (OpenAI-compatible server at `api_base`), `responses/NAME` (the same
+            through its Responses API), `decisions/NAME` and `systemone/NAME` (decision models at
+            `api_base`), `llamacpp/PATH.gguf` or `llamacpp/HF_REPO:FILE`,
             `transformers/PATH_OR_REPOSITORY[@REVISION]`, `embedded`, `replay/RUN`, a prefix that
             another package brings (entry points `textassay.models`), or a litellm name.
         settings: How it is asked; the parameters below replace single fields of it.
