@@ -2,13 +2,13 @@
 
 The backend that a name stands for, and the wrappers around it in their one order.
 
-    questions -> draws -> meter -> adapt -> cache -> single-flight -> prefix -> health -> retry
-    -> budget -> limit -> keep -> deadline -> mask -> thoughts -> backend
+    questions -> samples -> meter -> adapt -> cache -> single-flight -> prefix -> health -> retry
+    -> budget -> endpoints -> limit -> store -> deadline -> mask -> thoughts -> backend
 
 With batches: ... single-flight -> budget -> batch.
 
-This is the only file that knows all of them. Those that few runs need (batches, dry runs) are
-imported where they are made.
+This is the only file that knows all of them; `docs/architecture.md` has the class and the file of
+each. Those that few runs need (batches, dry runs) are imported where they are made.
 """
 
 from __future__ import annotations
@@ -389,7 +389,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 def with_cache(
     core: Model, store: AnswerStore | None, *, adaptation: Adaptation | None = None
 ) -> Model:
-    """Put single-flight, cache, adaptation, meter and the splitting of draws around a model.
+    """Put single-flight, cache, adaptation, meter and the splitting of samples around a model.
 
     The cache only looks answers up in the store; `core` keeps them there, if it does.
     """
