@@ -332,7 +332,7 @@ class Corrected:
         judge_only: Mean of the judge's scores.
         labels_only: Mean of the ratings.
         corrected: Both together.
-        weight: PPI++'s lambda: 0 leaves the judge out, 1 takes its differences at face value.
+        lambda_: PPI++'s weight of the judge: 0 leaves it out, 1 takes it at face value.
         worth: How many ratings one rating is worth with the judge's help: variance of the ratings
             alone over that of the corrected estimate; `None` if undefined.
     """
@@ -340,7 +340,7 @@ class Corrected:
     judge_only: Linearized
     labels_only: Linearized
     corrected: Linearized
-    weight: float
+    lambda_: float
     worth: float | None
 
 
@@ -376,23 +376,21 @@ def correct_mean(
     # what unrated rows add to the judge's mean: 0, with nothing to correct, if all are rated
     on_rated = weighted_mean(scores[rated], at, of_rated, count)
     gap = judge.minus(on_rated)
-    left = 1.0 - float(share[rated].sum() / share.sum())
+    unrated = 1.0 - float(share[rated].sum() / share.sum())
     # whole sources rated with equal probability are the paper's independent points
     equal = probabilities is None and (weight == "sources" or of_one_size(groups))
     points = _whole_groups(scores, ratings, groups) if equal else None
-    weight_of_judge = _tune_weight(points, labels, gap, left)
+    lambda_ = _tune_weight(points, labels, gap, unrated)
     # PPI++ compares rated with unrated rows, but `gap` compares rated with all rows, which is
     # smaller by the unrated share
-    full = weight_of_judge / left if left > 0 else 0.0
+    factor = lambda_ / unrated if unrated > 0 else 0.0
     corrected = Linearized(
-        labels.value + full * gap.value,
-        labels.influence + full * gap.influence,
+        labels.value + factor * gap.value,
+        labels.influence + factor * gap.influence,
         labels.clusters,
         shares=labels.shares,
     )
-    return Corrected(
-        judge, labels, corrected, weight_of_judge, ratio_of_variances(labels, corrected)
-    )
+    return Corrected(judge, labels, corrected, lambda_, ratio_of_variances(labels, corrected))
 
 
 def ratio_of_variances(labels: Linearized, corrected: Linearized) -> float | None:
@@ -413,10 +411,13 @@ def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
 
 
 def _tune_weight(
-    points: tuple[Floats, Floats, Floats] | None, labels: Linearized, gap: Linearized, left: float
+    points: tuple[Floats, Floats, Floats] | None,
+    labels: Linearized,
+    gap: Linearized,
+    unrated: float,
 ) -> float:
     """Return the weight of the least variance, as PPI++ counts it."""
-    if left <= 0:
+    if unrated <= 0:
         return 0.0
     # independent points have the paper's closed form; otherwise the weight minimizes the linearized
     # variance over sources directly
@@ -424,7 +425,7 @@ def _tune_weight(
         return power_tuned(*points)
     square = float(gap.influence @ gap.influence)
     best = -float(labels.influence @ gap.influence) / square if square > 0 else 0.0
-    return float(np.clip(best * left, 0.0, 1.0))
+    return float(np.clip(best * unrated, 0.0, 1.0))
 
 
 def of_one_size(groups: Codes) -> bool:
