@@ -313,7 +313,7 @@ def import_results(
         textassay import lm-eval samples_xsum_2026-11-01.jsonl --out data.jsonl
     """
     from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.data.exports import read_results
+    from textassay.runtime.data.other_tools import read_results
     from textassay.runtime.storage.files import encode, write_text
 
     imported = read_results(form, file)
