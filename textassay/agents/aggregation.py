@@ -94,7 +94,7 @@ def from_samples(
     Args:
         samples: What the judge wrote.
         ratings: What was read in each of them.
-        evidence: What stands before the ratings in the score's evidence.
+        evidence: Pieces before the ratings in the score's evidence.
         labels: Names of labels without an order, which are voted on; empty for the mean.
         required: Share of the samples that must be usable.
         fields: The score's other fields; they win over those that are made here.

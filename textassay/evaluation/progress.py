@@ -21,7 +21,7 @@ MIN_SAMPLED = 20
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands."""
+    """How far a run has come."""
 
     done: int
     """Examples finished, those of earlier sessions of the run that were passed by included."""

@@ -100,7 +100,7 @@ class ChecklistOptions(PromptOptions):
     output: Literal["aspects", "questions"] = "aspects"
     """One score for each aspect, or the answer to every question for itself: features for `fit`."""
     pattern: str = Field(default="{question}", pattern=r"\{question\}")
-    """How a question stands in prompts of `answers=p-yes`."""
+    """How prompts of `answers=p-yes` show a question."""
     seed: int | None = None
     """Seed of the sampling."""
     parse_retries: int = Field(default=1, ge=0, le=100)

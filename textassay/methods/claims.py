@@ -225,7 +225,7 @@ class ClaimCheck(PromptMethod):
             if self.decides:
                 return TypedVerifier(self.ask(YES_NO_PROMPT), question, self._question_counts)
             return ProbabilityVerifier(self.ask(P_YES_PROMPT), windows, question)
-        # the claim stands where the output does, and is called what it is
+        # the claim takes the place of the output, and is called a claim
         as_claim = self._task.model_copy(update={"output_name": "Claim"})
         ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
         must_quote = options.quotes == "required"

@@ -77,7 +77,7 @@ class GEval(RatingMethod):
     A decision model sends the distribution over the levels itself; its steps are written by the
     model of the role `steps`, or are the task's.
 
-    Deviations: with other profiles texts stand between delimiters, a sentence asks for the steps
+    Deviations: with other profiles texts are between delimiters, a sentence asks for the steps
     alone, fluency is rated on the task's scale, and the steps of `steps=task` are ours but for
     coherence. The mean over labels is renormalized, since other tokens have some probability; of a
     model that thinks, 5 answers are sampled rather than 20. The authors send the prompt as the
@@ -189,5 +189,5 @@ class GEval(RatingMethod):
 
     @property
     def _steps_prompt(self) -> str:
-        # the paper's prompt itself, which ends where the steps would stand
+        # the paper's prompt itself, which ends where the steps would begin
         return self.profile.prompt(self.prompt) if self.profile.printed else STEPS_PROMPT

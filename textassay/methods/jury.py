@@ -135,7 +135,7 @@ class Jury(RatingMethod):
     async def _rate_as_juror(self, example: Example, aspect: Aspect) -> Score:
         """Return one juror's rating under the juror's name."""
         juror = self._names.index(aspect.name)
-        # jurors' aspects are children of the judged one, whose words stand in the prompt
+        # jurors' aspects are children of the judged one, whose words the prompt shows
         judged = next(a for a in self._task.aspects if a.id == aspect.parent)
         score = await self._jurors[juror](example, judged)
         return score.model_copy(update={"aspect": aspect.label, "signature": self.signature})

@@ -362,7 +362,7 @@ def read_call(
 def _find_calls(
     parts: Iterable[Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
-    """Return the calls that stand among the parts of a content (Anthropic, Gemini, Inspect)."""
+    """Return the calls among the parts of a content (Anthropic, Gemini, Inspect)."""
     called = [part for part in parts if _kind(part).endswith(_CALLS)]
     wrappers = ("functionCall", "toolInvocation")
     inner = [next((part[w] for w in wrappers if w in part), part) for part in called]

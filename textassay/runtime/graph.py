@@ -136,7 +136,7 @@ class Node:
     __slots__ = ("agent", "name", "wires")
 
     def __init__(self, name: str, agent: Agent, /, **wires: Wire) -> None:
-        """Describe a node; whether it can run shows once it stands in a graph.
+        """Describe a node; whether it can run is checked by its graph.
 
         Args:
             name: Unique in the graph, without dots, and not `input`.

@@ -3,7 +3,7 @@
 Frozen pydantic models for every word of the design's table.
 
 Knows the shape of data and nothing about where it comes from: no prompts, no files, no models.
-Requests to and responses from a model stand in `model.py`.
+Requests to and responses from a model are in `model.py`.
 """
 
 from __future__ import annotations
@@ -438,7 +438,7 @@ class AspectTree(Message, defer_build=True):
     def _whole(self) -> Self:
         if not self.aspects:
             raise ValueError("an aspect tree needs at least one aspect")
-        # Two passes: a parent may stand behind its children in the tuple.
+        # Two passes: a parent may come after its children in the tuple.
         ids: set[str] = set()
         for aspect in self.aspects:
             if aspect.id in ids:

@@ -320,7 +320,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     @property
     def limiter_state(self) -> LimiterState:
-        """Where the limiters of all endpoints stand together."""
+        """The state of the limiters of all endpoints together."""
         first, *others = (endpoint.limiter.state for endpoint in self._endpoints)
         return sum(others, first)
 

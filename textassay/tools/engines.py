@@ -644,7 +644,7 @@ class PytorchEngine(ToolEngine):
         targets = self._inputs([second for _, second in parts], ("input_ids",))["input_ids"]
         # Each model shifts by its own rule (T5 begins with the padding, BART with the end mark).
         shifted = self.model.prepare_decoder_input_ids_from_labels(labels=targets)
-        # the padding of a text stands behind its tokens, which never see it
+        # the padding of a text follows its tokens, which never see it
         logits = self.model(**inputs, decoder_input_ids=shifted).logits.float()
         logprobs = logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0].cpu().numpy()
         return [logprobs[row, : len(second)] for row, (_, second) in enumerate(parts)]

@@ -1,7 +1,7 @@
 """Surface metrics: what texts show without a model.
 
 Overlap with references as the field's own libraries count it (ROUGE by rouge-score; BLEU, chrF and
-TER by sacrebleu; METEOR by NLTK), which are imported on first use: here stand their settings, what
+TER by sacrebleu; METEOR by NLTK), which are imported on first use: here are their settings, what
 several references mean, and when a number would be meaningless. Then length, repetition,
 readability, and words of the source.
 

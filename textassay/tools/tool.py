@@ -121,7 +121,7 @@ class Abstention(Message, defer_build=True):
     type: str = Field(min_length=1)
     """Short stable name, such as `MissingSource`."""
     message: str
-    """What is missing, and where it would have to stand."""
+    """What is missing, and where it should be."""
 
 
 class TextTool(ABC):

@@ -131,7 +131,7 @@ class Driver:
 
     @property
     def progress(self) -> Progress:
-        """Where the run stands, all workers together."""
+        """The progress of the run, all workers together."""
         living = [w.report.progress for w in self._workers]
         before = 0 if self._queue is None else self._queue.settled_before
         return replace(
@@ -478,7 +478,7 @@ class Followed:
 
     @property
     def progress(self) -> Progress:
-        """Where the run stands."""
+        """The progress of the run."""
         return NO_PROGRESS if self.driver is None else self.driver.progress
 
     @property

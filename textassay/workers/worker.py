@@ -158,7 +158,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a worker has done since its last report, and where it stands."""
+    """What a worker has done since its last report, and how far it has come."""
 
     progress: Progress
     part: LimitShare

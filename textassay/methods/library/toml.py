@@ -41,7 +41,7 @@ def find_file(
         name: Name, or path.
         packaged: The names that there are.
         place: Says where the file of a name lies.
-        others: What else may stand in its place.
+        others: Other values that are allowed.
         suffixes: Endings of paths that need not exist yet, so that the error names the file.
     """
     if name in packaged:

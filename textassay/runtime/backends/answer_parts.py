@@ -3,15 +3,15 @@
 `Usage` counts a prompt with what the provider had cached of it, and an answer with its thought.
 Providers count these parts inside or beside the whole; where they give a total, it tells which.
 
-A thought is taken off, wherever it stands: servers put it into fields of its own, into parts of the
+A thought is taken off, wherever it is: servers put it into fields of its own, into parts of the
 content, or into the text between tags. Text splits by these rules:
 
 - All up to the last closing tag that no opening tag belongs to is thought: some templates open the
   tag themselves, and thoughts may quote the tag that ends them.
-- A closed block is thought wherever it stands.
-- Where only a tag that is never closed stands before the answer, there is no answer: it was cut
+- A closed block is a thought wherever it is.
+- If only a tag that is never closed precedes the answer, there is no answer: it was cut
   while the model thought. Behind an answer, such a tag is a part of it.
-- A tag that stands in the prompt counts only at the beginning or end of a line of the answer:
+- A tag that is in the prompt counts only at the beginning or end of a line of the answer:
   judges quote the texts that they judge.
 """
 
@@ -50,7 +50,7 @@ MAX_TOKENS = 10_000_000
 class _Format:
     """Where one format has its counts; of several places, the first that has one counts.
 
-    A place is a name, behind that of the object that it stands in.
+    A place is a name, preceded by the name of the object that contains it.
     """
 
     prompt: str
@@ -368,7 +368,7 @@ def read_answer(
 
 
 def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
-    """Return where the tokens of an answer stand among those of thought and answer."""
+    """Return the positions of an answer's tokens among the tokens of thought and answer."""
     stripped = answer.strip()
     last = len(tokens) if stripped else 0
     while last and _END_OF_TEXT.fullmatch(tokens[last - 1]):

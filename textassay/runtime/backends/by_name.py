@@ -1,6 +1,6 @@
 """Opens the bare backend of a model's name: `direct/NAME`, `llamacpp/PATH`, ... or litellm.
 
-Only the backend that a name stands for is imported, which is why the imports stand in functions.
+Only the backend that a name stands for is imported, which is why the imports are in functions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How a server is reached: address, headers, query, certificates and proxy, read once.
 
-Secrets stand in environment variables and are looked up here; they never reach a manifest.
+Secrets are in environment variables and are looked up here; they never reach a manifest.
 """
 
 from __future__ import annotations

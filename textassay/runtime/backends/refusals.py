@@ -204,7 +204,7 @@ READ_CHARACTERS = 2000
 
 
 class _Mention(NamedTuple):
-    """The name of a parameter that was sent, where it stands in a message."""
+    """The name of a parameter that was sent, at its place in a message."""
 
     parameter: Parameter
     field: str
@@ -215,7 +215,7 @@ class _Mention(NamedTuple):
     """Where it begins; -1 in the error's own field."""
     end: int
     is_plain: bool
-    """Whether it can only be the name: it is quoted, stands before `=` or `:`, or alone."""
+    """Whether it can only be the name: it is quoted, precedes `=` or `:`, or begins the message."""
     is_word: bool
     """Whether it is an ordinary word, and not quoted."""
 

@@ -233,7 +233,7 @@ class BatchHttp(HttpClient):
         super().__init__(api_base, endpoint, name=name, headers=headers, key=key)
 
     async def get(self, path: str) -> Any:
-        """Return what stands at a path."""
+        """Return the value at a path."""
         return await self.ask("GET", path, b"", _JSON)
 
     async def post(self, path: str, body: bytes) -> Any:

@@ -60,7 +60,7 @@ _NUMBERS = frozenset({int, float})
 _LISTS = frozenset({list, dict})
 _TYPED = frozenset({"messages", "images", "tools", "tools_called"})
 _GIVE_OUTPUT = frozenset({"output", "messages", "source"})
-"""Fields of which one must be there: an answer may stand at the end of messages."""
+"""Fields of which one must be there: an answer may be at the end of messages."""
 _READ_IN_META = frozenset({*IN_META, *RATERS, "raters", SAMPLING_PROBABILITY})
 """Columns that commands read from `meta`, so that nobody need be told of them."""
 _EXPORTED = "\0exported"

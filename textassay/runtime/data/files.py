@@ -29,7 +29,7 @@ from textassay.runtime.data.cells import Decimal, to_json_value
 from textassay.runtime.errors import DataError
 
 Numbered = tuple[int, Any]
-"""A row and where it stands, counted from 1."""
+"""A row and its place, counted from 1."""
 
 
 class RowSource(ABC):

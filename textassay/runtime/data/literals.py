@@ -179,7 +179,7 @@ class _Parser:
         if not is_first and self.text.startswith(",", self.at):
             self.at += 1
             self.skip_space()
-            is_first = True  # a comma may stand before the end
+            is_first = True  # a comma may precede the end
         if self.text.startswith(closing, self.at):
             self.at += 1
             return True

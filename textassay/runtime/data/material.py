@@ -154,7 +154,7 @@ def is_running_text(value: Any) -> bool:
 
 
 def is_shown(value: Any, fields: Mapping[str, Any]) -> bool:
-    """Return whether a value has no text, or only such as stands in what a judge is shown."""
+    """Return whether all text of a value is among the texts that a judge is shown."""
     leaves = list(_leaves(value))
     if not leaves:
         return True

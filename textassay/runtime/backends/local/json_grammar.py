@@ -146,7 +146,7 @@ class _GrammarWriter:
         return name
 
     def visit(self, schema: object, place: str, depth: int) -> str:
-        """Return the expression for a schema that stands at `place`."""
+        """Return the expression for the schema at `place`."""
         if schema is True:
             return self.primitive("value")
         if not isinstance(schema, Mapping):
@@ -212,7 +212,7 @@ class _GrammarWriter:
             or isinstance(required, str)
             or set(required) - set(properties)
         ):
-            raise _Unusable(f"{place}/required must list names that stand in its properties")
+            raise _Unusable(f"{place}/required must list names of its properties")
         if not properties:
             if schema.get("additionalProperties", True) is False:
                 return r'"{" ws "}"' if self.primitive("ws") else ""
