@@ -78,7 +78,7 @@ class CheckFailed(AssertionError):
 
 
 class Inconclusive(AssertionError):
-    """The interval spans the threshold, or there is none: more texts would decide."""
+    """The interval spans the threshold or is missing: more texts would decide."""
 
 
 class JudgeError(TextassayError):

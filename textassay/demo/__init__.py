@@ -15,7 +15,7 @@ def data_file(task: str) -> Path:
     """Return the file with the examples of one of `BUNDLED_TASKS`.
 
     Raises:
-        KeyError: There are none of this task.
+        KeyError: No examples of this task are bundled.
     """
     if task not in BUNDLED_TASKS:
         raise KeyError(task)

@@ -53,7 +53,7 @@ _DIFFERENCES = (
     Column("p_holm", "p (Holm)", "p"),
 )  # fmt: skip
 _SYMMETRIC = 1e-6
-"""Skewness below which there is none."""
+"""Skewness below which a distribution counts as symmetric."""
 _EDGE = 0.95
 _ALPHA = 0.05
 _MOST, _MOST_BY_CHANCE = 0.4, 0.35
@@ -512,7 +512,7 @@ def rogan_gladen(
         clusters,
         shares=shares,
     )
-    # the estimate divides by it: who cannot tell yes from no says nothing about prevalence
+    # the estimate divides by it: a judge that cannot separate yes from no has no prevalence
     if youden.value == 0:
         return None
     share = (positive.value + specificity.value - 1) / youden.value

@@ -149,7 +149,7 @@ class _Describer:
             return signature
         module = inspect.getmodule(type(value))
         if module is not None and module.__name__.startswith("textassay."):
-            # such as `once(rule)`; what it remembers of calls is no part of what it does
+            # such as `once(rule)`; the calls that it remembers are not part of its behavior
             held = getattr(value, "__dict__", {}).items()
             return self.value({k: v for k, v in held if callable(v) or isinstance(v, _SIMPLE)})
         if _is_installed(module):

@@ -1,4 +1,4 @@
-"""What a run can tell about itself while it goes: one frozen snapshot, made on demand."""
+"""The progress of a run while it goes: one frozen snapshot, made on demand."""
 
 from __future__ import annotations
 

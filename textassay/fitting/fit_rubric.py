@@ -202,7 +202,7 @@ class Rubric(Alignment):
                 return await proposer(root, own, **self.demonstrations(root, ids[root.id]))
             except MalformedResponse:
                 # after the first round this is what "nothing else comes to mind" looks like; a
-                # model that cannot make a list at all must be told
+                # model that cannot make a list at all must be reported
                 if not known:
                     raise
                 return None

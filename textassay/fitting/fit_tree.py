@@ -700,7 +700,7 @@ def _rank(
     name: str, train: FeatureTable, fitter: Fitter, nodes: Sequence[Aspect], saliency: str
 ) -> _CriterionRanking:
     # measured even if criteria are ranked by Shapley values: only permutation has the intervals
-    # that tell importance from noise
+    # that distinguish importance from noise
     permutation = importance_over_folds(name, train, fitter)
     values = dict(permutation.ranking())
     if saliency == "shapley":

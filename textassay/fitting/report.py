@@ -422,7 +422,7 @@ class Fit(Displayed):
 
         Raises:
             ConfigurationError: It holds no evaluator, or one that was edited or is newer.
-            RunFolderError: Its report cannot be read, or is none.
+            RunFolderError: Its report cannot be read, or is not a report.
         """
         evaluator, file = load(Path(folder)), Path(folder) / REPORT
         try:

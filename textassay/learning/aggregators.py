@@ -361,8 +361,8 @@ class Aggregator:
         Closed form for sums, TreeSHAP for trees.
 
         Raises:
-            CapabilityError: The aggregator is no sum and no trees; `attribution.sampled_shapley`
-                takes any.
+            CapabilityError: The aggregator is neither a sum nor trees;
+                `attribution.sampled_shapley` takes any.
             DataError: The number of columns is another one than in training.
         """
         rows, empty = self._prepared(features, systems, sources)
@@ -568,7 +568,7 @@ def _bounds(values: Floats) -> tuple[float, float]:
     lowest, highest = float(values.min()), float(values.max())
     lower, median, upper = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
     reach = _REACH * (upper - lower)
-    if reach == 0:  # most values are equal: the others are what tells rows apart, not outliers
+    if reach == 0:  # most values are equal: the others distinguish rows and are not outliers
         return lowest, highest
     return max(lowest, median - reach), min(highest, median + reach)
 

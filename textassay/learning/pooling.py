@@ -2,7 +2,7 @@
 
 Knows arrays and labels of systems and sources, never ratings: what a system's other texts look like
 is known without asking people. A judge errs on single texts more than on a system's mean, so the
-mean tells something that the row's own features do not. Judges also rate all texts about one source
+mean says something that the row's own features do not. Judges also rate all texts about one source
 higher or lower than people do, so how a text compares with the others about its source says more
 than its score alone. Means are shrunk toward those of all rows by empirical Bayes, from the
 variances between and within systems (Gelman and Hill, "Data Analysis Using Regression and

@@ -89,7 +89,7 @@ class ClaimsOptions(PromptOptions):
     `probability`: the mean of the probabilities."""
     gamma: int = Field(default=0, ge=0)
     """Claims below which a text is penalized for saying little, by exp(1 - gamma / claims);
-    FActScore takes 10, and 0 is no penalty."""
+    FActScore takes 10, and 0 switches the penalty off."""
     required: float = Field(default=0.5, gt=0, le=1)
     """Share of the claims that must have a verdict; below it there is no score."""
     window: int = Field(default=400, ge=20)
@@ -319,7 +319,7 @@ class Claims(Message):
     items: tuple[str, ...] = ()
     """Statements that can be understood by themselves, in the order of the output."""
     problem: ScoreError | None = None
-    """Why there are none."""
+    """Why there are no claims."""
     dropped: int = 0
     """Claims beyond the most that were asked for."""
     usage: Usage = NO_USAGE
@@ -336,7 +336,7 @@ class ClaimSplitter:
     Attributes:
         ask: Model and prompt, which is given `count` as well.
         per_sentence: Most claims for each sentence of the output.
-        retries: How often an answer that is no list is asked for again.
+        retries: How often an answer is asked for again that is not a list.
     """
 
     ask: Ask
@@ -344,7 +344,7 @@ class ClaimSplitter:
     retries: int = 1
 
     async def __call__(self, example: Example) -> Claims:
-        """Return the claims; none, with the reason, if the answer is no list or names none."""
+        """Return the claims, or the reason if the answer is not a list or is empty."""
         if not example.output.strip():
             return Claims(problem=EMPTY)
         count = self.per_sentence * len(DEFAULT_SPLITTER.split(example.output))

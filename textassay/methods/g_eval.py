@@ -128,7 +128,7 @@ class GEval(RatingMethod):
         return await self._write(aspect)
 
     async def _ask_for_logprobs(self) -> None:
-        """Find out whether the judge sends log-probabilities, if only asking tells."""
+        """Find out whether the judge sends log-probabilities, if only a request shows it."""
         ask = self.scorer.ask
         if ask.model.capabilities.logprobs is None:
             await ask.answer(

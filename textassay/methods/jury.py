@@ -51,7 +51,7 @@ class Jury(RatingMethod):
     2. The score is the mean or the median of the usable ratings, if at least `required` of the
     jurors gave one.
 
-    Labels are voted on, as in the paper; a tie is no score. Two jurors cannot outvote each other,
+    Labels are voted on, as in the paper; a tie has no score. Two jurors cannot outvote each other,
     so a vote needs three.
 
     A plain mean agrees better with people than its best juror asked as often where no juror leads

@@ -286,7 +286,7 @@ def _find_images(item: Mapping[str, Any]) -> list[Any]:
         if isinstance(one, Mapping):
             named = next((one[name] for name in ("name", "filename", "url") if one.get(name)), None)
         raise ValueError(
-            f"has the attachment {short_repr(named or one)}, which is no image and would not be"
+            f"has the attachment {short_repr(named or one)}, which is not an image and would not be"
             " shown; put its text into the message, or remove it"
         )
     return attached

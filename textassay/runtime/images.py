@@ -73,7 +73,7 @@ class Image(BaseModel):
 
     @property
     def key(self) -> str:
-        """What tells it from others: the digest of its bytes, or its address."""
+        """Its identity: the digest of its bytes, or its address."""
         return self.digest or self.place
 
     @property
@@ -287,7 +287,7 @@ def _read(path: Path) -> tuple[str, str, str]:
     """Read a file, keep its content for requests; return its digest, its type and that content."""
     size = path.stat().st_size
     if not path.is_file():  # a pipe would be waited for
-        raise ValueError(f"names the image {path}, which is no file")
+        raise ValueError(f"names the image {path}, which is not a file")
     if size > MAX_IMAGE_BYTES:
         raise ValueError(_too_large(f"the image {path}", size))
     content = path.read_bytes()

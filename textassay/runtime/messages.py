@@ -256,7 +256,7 @@ def with_material(
         if marks and isinstance(source, str | None):
             source = complete["source"] = f"{marks}\n\n{source}" if source else marks
         complete["images"] = tuple(images.images)
-    # what is no text is refused with its field's name
+    # a value that is not a text is refused with its field's name
     if messages and isinstance(source, str | None) and not has_conversation(source, messages):
         judged = output if isinstance(output, str) else ""
         text = conversation_text(messages, judged, **options)
@@ -276,7 +276,7 @@ def content_id(fields: Mapping[str, Any]) -> str:
 
 
 def _refuse_unlistable(labels: Iterable[str]) -> None:
-    """Refuse labels that could not be told apart where several may apply."""
+    """Refuse labels that could not be distinguished where several may apply."""
     by_name: dict[str, str] = {}
     for label in labels:
         if ";" in label:

@@ -289,7 +289,7 @@ LENGTH = (
     Edit("restated", _LENGTH, of_text(_restated), "everything said twice", gain_only=True),
     Edit(
         "truncated", _LENGTH,
-        # a third of two sentences is none
+        # a third of two sentences is less than one
         of_sentences(lambda own, _: " ".join(own[: len(own) - len(own) // 3]), least=3),
         "the last third cut off",
         seen_by=frozenset({"content", "overall"}), ignored_by=frozenset({"facts"}),

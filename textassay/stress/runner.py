@@ -69,7 +69,7 @@ class StressPlan:
     # `stress` is filled in here
     request: RunRequest
     tests: tuple[str, ...] | None = None  # names of tests and families; `None` for all
-    must_see: tuple[str, ...] = ()  # entries `TEST=ASPECT` for aspects whose names tell nothing
+    must_see: tuple[str, ...] = ()  # entries `TEST=ASPECT` for aspects whose names say nothing
     seed: int = 0  # seed of the edits
     # points that a score may move although it should not; 5 % of the scale if left out
     margin: float | None = None

@@ -64,7 +64,7 @@ class ComparingTool(ModelTool):
             self.needs = ("premise" if against == "source" else against,)
 
     async def measure(self, example: Example) -> Measurement | Abstention:
-        """Compare the output with every target, or say that there is none."""
+        """Compare the output with every target; without any, abstain."""
         texts, against = self._targets(example)
         if texts:
             return await self.compare(await self.runner.open(), example.output, texts, against)
@@ -497,7 +497,7 @@ class Bleurt(ComparingTool):
         )
         rows = [row for plan in plans for row in plan]
         answers = await self.ask_grouped(engine, rows)
-        # Any classifier loads; only its number of outputs shows that it is no regressor.
+        # Any classifier loads; only its number of outputs shows that it is not a regressor.
         if (outputs := answers[0][0].size) != 1:
             raise ConfigurationError(
                 f"{engine.label} is not a regressor: it has {outputs} outputs, BLEURT has one"

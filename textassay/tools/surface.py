@@ -485,7 +485,7 @@ class NgramShare(Computed):
 
     def compute(self, example: Example) -> Measurement | Abstention:
         """Cut the output into n-grams."""
-        # Case is no difference: a loop that begins a sentence is a loop.
+        # Ignore case, so that a repeated phrase also counts at the start of a sentence.
         grams = list(ngrams(casefold_words(example.output), self.n))
         if not grams:
             return too_short(self.name, self.n)

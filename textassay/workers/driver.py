@@ -116,7 +116,7 @@ class Driver:
         """Those that cannot take part, and whose places stay taken."""
         self._warned: set[str] = set()
         self._left_out: list[str] = []
-        """What is to be told of them."""
+        """What to report of them."""
         self._gone: list[Progress] = []
         self._gone_spent = 0.0
         self._budget = SharedBudget(job.request.settings.max_cost)

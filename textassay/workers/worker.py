@@ -102,7 +102,7 @@ class Instructions:
     return_unspent: bool = False
     """Whether to return what it was granted and needs for nothing in flight."""
     is_last_grant: bool = False
-    """Whether there is no more money to be had."""
+    """Whether the budget has no more to give."""
     report_at: int = 1
     """Number of scores to report at once, without waiting for more."""
     finish: bool = False
@@ -136,7 +136,7 @@ class Failed:
         return cls(family, str(error) or type(error).__name__, notes, unknown)
 
     def error(self) -> Exception:
-        """Return an error of the same family, or a `RuntimeError` for one that is none of ours."""
+        """Return an error of the same family, or a `RuntimeError` for a foreign one."""
         if self.unknown is not None:
             kind, name, known, where = self.unknown
             error: Exception = UnknownName(kind, name, known, where=where)

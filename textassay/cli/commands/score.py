@@ -197,7 +197,7 @@ def build_command(
     if not typed.get("data"):
         raise ConfigurationError(f"{command} needs DATA, a file of examples")
     method, is_dry = typed.get("method"), bool(typed.get("dry_run"))
-    # what is misspelled is told before what is missing
+    # a misspelled name is reported before a missing one
     if method and not Path(method).is_dir():
         find(method)
     models = with_default_model(typed.get("model") or {}, method)

@@ -180,7 +180,7 @@ def apply_profile(
 
     Raises:
         UnknownName: There is no such profile.
-        ConfigurationError: The profile's file cannot be used, or its options are none of the
+        ConfigurationError: The profile's file cannot be used, or its options are not the
             method's.
     """
     profile = resolve(options.profile, models, role, method)

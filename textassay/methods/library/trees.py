@@ -28,7 +28,7 @@ A checklist is a tree whose leaves are yes/no questions, published by name or fr
     question = "Does the summary present information in a logical order?"
     higher_is_better = true    # false if "yes" is the bad answer
 
-A digest over all of its words tells one state of a checklist from another.
+A digest of all words distinguishes one state of a checklist from another.
 """
 
 from __future__ import annotations

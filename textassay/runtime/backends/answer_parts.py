@@ -60,7 +60,7 @@ class _Format:
     cached: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     beside: Literal["nothing", "cache", "reasoning"] = "nothing"
-    """What is counted beside prompt and completion, if no total tells."""
+    """Counts beside prompt and completion, where no total says what they include."""
 
     @cached_property
     def parts(self) -> frozenset[str]:
@@ -159,7 +159,7 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
 
 
 def _counts_in(payload: Any) -> Mapping[str, Any]:
-    """Return the counts by place; parts of 0, which tell nothing, are left out."""
+    """Return the counts by place; parts of 0, which say nothing, are left out."""
     if is_object(payload):
         for name in ("usage", "usageMetadata"):
             counts = payload.get(name)
@@ -226,7 +226,7 @@ _END_OF_TEXT = lazy_pattern(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of
 
 def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:
     """Return the thought in a text, `None` if there is none, and the answer without it."""
-    # nearly every answer ends here, so this is no loop
+    # nearly every answer ends here, so this is not a loop
     signs = "hink" in text or "HINK" in text or "hought" in text
     if not (signs or "<|channel|>" in text or "assistantfinal" in text):
         return None, text
@@ -346,7 +346,7 @@ def read_answer(
 ) -> ParsedAnswer | None:
     """Return what an answer says without its thought, or `None` if it has no text.
 
-    A blank text without a token is none: servers send it in place of an answer that failed.
+    A blank text without a token does not count: servers send it in place of a failed answer.
     """
     inside, answer = split_thought(text, request) if text else (None, "")
     has_thought = thought is not None or inside is not None
@@ -383,7 +383,7 @@ def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
             return slice(first, last)
         if len(joined) >= len(stripped):
             break
-    # Tokens that are parts of characters do not join to the text: then the tag tells.
+    # Tokens that are parts of characters do not join to the text: then the tag decides.
     return _behind_tag(tokens, last) if stripped else slice(0, 0)
 
 

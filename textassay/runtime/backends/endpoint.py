@@ -179,7 +179,7 @@ class ServerAddress(NamedTuple):
     """Without user, password, query and fragment."""
     query: Mapping[str, str]
     login: Mapping[str, str]
-    """The header that user and password are sent as; empty if there are none."""
+    """The header that user and password are sent as; empty if neither is given."""
     secrets: tuple[str, ...]
     """What must never be shown: the password in each of its forms, or else the user."""
 

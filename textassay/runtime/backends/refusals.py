@@ -221,7 +221,7 @@ class _Mention(NamedTuple):
 
 
 def read_refusal(status: int, body: bytes | str, sent: Mapping[str, Any]) -> Refusal | None:
-    """Return which parameter of a body a server refuses; `None` if its error is no refusal.
+    """Return which parameter of a body a server refuses; `None` if its error is not a refusal.
 
     Only what was sent can be refused, and of a number or a level the server takes another one.
     """

@@ -291,7 +291,7 @@ class _RetryState:
         self.failed += 1
         if isinstance(error, ModelError) and error.usage is not None:
             self.usage += error.usage
-            error.usage = None  # counted: what is raised in the end tells the sum
+            error.usage = None  # counted: the error that is raised in the end has the sum
         if self.model.on_failure is not None and isinstance(error, ModelError):
             self.model.on_failure(error)
 

@@ -106,8 +106,7 @@ def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
 _BATCH = 256
 """Rows of a columnar file that are in memory as Python objects at a time."""
 MAX_LINE = 64 * 2**20
-"""Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
-attack."""
+"""Bytes of a line, unpacked; a longer one is a mistake or an attack."""
 _BOM = b"\xef\xbb\xbf"
 
 

@@ -26,7 +26,7 @@ MAX_DEPTH = 100
 
 
 class LiteralError(ValueError):
-    """A text that is no literal.
+    """A text that is not a literal.
 
     Attributes:
         at: The first character that does not fit.

@@ -338,7 +338,7 @@ def unread_names(messages: Any) -> set[str]:
 
 
 def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMessage, ...] | None:
-    """Return the messages of an output that is no text: a response of a model, or messages."""
+    """Return the messages of an output that is not a text but a model's response or messages."""
     if isinstance(output, Mapping):
         choices = output.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):

@@ -111,7 +111,7 @@ def holds_answers(folder: Path) -> bool:
 
 
 def require(folder: Path) -> None:
-    """Refuse a folder that is no cache folder, or has a newer format."""
+    """Refuse a folder that is not a cache folder, or has a newer format."""
     if not is_cache_folder(folder):
         raise ConfigurationError(f"{folder} is not a cache folder: it has no {MARKER}")
     try:

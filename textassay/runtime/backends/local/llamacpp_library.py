@@ -117,7 +117,7 @@ def offloads() -> bool:
 
 
 def gpu_in_sight(devices: Path = Path("/dev")) -> bool:
-    """Return whether the machine has an NVIDIA or AMD GPU, as far as the device files tell.
+    """Return whether the machine has an NVIDIA or AMD GPU, as far as the device files show.
 
     A container may hold any one of several GPUs (`nvidia3` alone), and WSL2 has `dxg` instead.
     """
