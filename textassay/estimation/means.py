@@ -173,7 +173,7 @@ def _inverse_transform(t: float, skewness: float, edge: float) -> float:
 
 
 def weight_named(name: str) -> Weight:
-    """Return what a mean is over; raise `UnknownName` for anything else."""
+    """Return a weight by its name; raise `UnknownName` for any other name."""
     for weight in MEANS_OVER:
         if name == weight:
             return weight

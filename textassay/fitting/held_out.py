@@ -619,8 +619,7 @@ def ablation_table(
 ) -> list[Json]:
     """Return agreement on the held-out rows of the whole and of what is left without its parts.
 
-    Layers are taken away if the features are those of a tree, whoever grew it and wherever they
-    were rated.
+    Layers are taken away if the features are the nodes of a tree, wherever it was grown and rated.
     """
     layers = layer_of_each(train.names)
     depth = max(layers.values())

@@ -505,7 +505,7 @@ def _errors(table: FeatureTable, fitter: Fitter, aggregator: str, members: Seque
         }
     )
     predicted = predict_over_folds(aggregator, part, fitter)
-    # a row that no member rated is predicted by nobody: the mean is what is known of it
+    # a row that no member rated has no prediction: the mean is all that is known of it
     predicted = np.where(np.isnan(predicted), np.nanmean(part.human, axis=0), predicted)
     squared = (predicted - part.human) ** 2 / np.nanvar(part.human, axis=0)
     rated = ~np.isnan(squared)

@@ -200,7 +200,7 @@ def _layer(layer: Json) -> Table:
 
 
 def _criteria(criteria: Json) -> Table:
-    """Return what each criterion of the tree means."""
+    """Return the meaning of each criterion of the tree."""
     columns = Column("criterion", "criterion"), Column("definition", "definition")
     rows = [(id_, one["definition"]) for id_, one in criteria.items()]
     return Table(columns, rows, title="criteria, as the judge is shown them")
@@ -494,7 +494,7 @@ class Fit(Displayed):
         self.folder = folder
 
     def __fspath__(self) -> str:
-        """Return the folder, so that whatever takes one takes this."""
+        """Let a `Fit` be passed wherever a path is accepted."""
         if self.folder is None:
             raise ConfigurationError(
                 "this evaluator has no folder: fit with out=FOLDER, or save it first with"

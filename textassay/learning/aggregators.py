@@ -243,7 +243,7 @@ class Aggregator:
         for column, aspect in enumerate(self._fitted()):
             values = aspect.predict(rows)
             predicted[:, column] = np.clip(values, *aspect.limits) if clip else values
-        # the features' means would give all such rows one number that nobody measured
+        # the features' means would give all such rows one number that was not measured
         predicted[empty] = np.nan
         return predicted
 
@@ -258,7 +258,7 @@ class Aggregator:
         *,
         systems: Systems | None = None,
     ) -> list[dict[str, Floats]]:
-        """Return what each member of `auto` predicts, by aspect; for one fitted without weights.
+        """Return the predictions of each member of an `auto` without weights, by aspect.
 
         Args:
             features: Shape (n, features), columns as in training.

@@ -479,7 +479,7 @@ async def write_checklist(
 def as_questions(
     aspect: Aspect, written: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
 ) -> Questions:
-    """Return what a model wrote as questions; lines that ask nothing are left out and noted."""
+    """Return the questions that a model wrote; lines that ask nothing are left out and noted."""
     # a statement cannot be answered with yes or no, and asking it would rate the judge's guess
     asking = [part for part in written if part.definition.rstrip().endswith("?")]
     if not asking:

@@ -566,7 +566,7 @@ class ToolVerifier:
 
 
 def _tool_results(example: Example) -> str | None:
-    """Return what tools answered in a conversation whose source only asks."""
+    """Return the answers of tools in a conversation whose source only asks."""
     results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
     return "\n\n".join(results) or None
 

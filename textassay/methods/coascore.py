@@ -252,7 +252,7 @@ def _from_file(tree: AspectTree, task: Task, path: str) -> dict[str, Decompositi
 
 
 def _draw_aspects(example: Example, aspect: Aspect, seed: int) -> Score:
-    # drawn from the ids: the same ratings whatever the order of the examples, and after resuming
+    # drawn from the ids: the same ratings in any order of the examples, and after resuming
     draw = random.Random(f"{seed}\x1f{example.id}\x1f{aspect.id}")
     low, high = aspect.scale
     points = [point.value for point in points_of(aspect.scale, "number")]

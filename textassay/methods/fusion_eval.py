@@ -291,7 +291,7 @@ class FusionEval(PromptMethod):
         return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
 
     def _corrw_weights(self, direct: GEval | None) -> RatedWeights | None:
-        """Return what yields CorrW's weights, `None` for the other averages."""
+        """Return the node of CorrW's weights, `None` for the other averages."""
         if self.options.fusion != "corrw":
             return None
         assert self.options.ratings is not None  # checked before
@@ -430,7 +430,7 @@ class RatedWeights:
         return self.weights[aspect.id]
 
     def as_json(self) -> str:
-        """Return what was learned, as a file for the run folder."""
+        """Return the learned weights, as a file for the run folder."""
         content: dict[str, Any] = {"format": 1, "ratings": self._path, "digest": self.digest}
         weights = {
             one.aspect: {"rated": one.rated, "correlations": one.correlations}

@@ -186,7 +186,7 @@ class GPTScore(PromptMethod):
         ]
 
     def _scored_texts(self) -> Scored:
-        """Return what is scored."""
+        """Return the text that is scored."""
         options = self.options
         # both ask how likely the text is, which a yes/no question does not measure
         about_texts = options.direction != "default" or bool(options.pmi)

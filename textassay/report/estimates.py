@@ -90,7 +90,7 @@ def decisions(
     pairs: Sequence[Mapping[str, str]],
     calibration: str | Path | None,
 ) -> Decisions:
-    """Return what a reader can decide by."""
+    """Return the sections from which a reader can decide."""
     section = Decisions(stress=_stress(runs))
     several = len(runs) > 1
     # a growing run may have no score yet, which the file's reader refuses; and a file of a million
@@ -182,7 +182,7 @@ class _OneRun:
     def compare_scores(
         self, scores: Mapping[str, Judged], people: People, systems: Sequence[str]
     ) -> list[Table]:
-        """Return the differences of systems on aspects that nobody rated."""
+        """Return the differences of systems on aspects without ratings."""
         if not scores:
             return []
         try:

@@ -544,7 +544,7 @@ def detail(
     *,
     other: Example | None = None,
 ) -> dict[str, Any]:
-    """Return what is shown of one example: its texts, ratings and the evidence of its scores.
+    """Return one example as the page shows it: its texts, ratings and the evidence of its scores.
 
     `other` is what a second run judged under the same id, if that is another text.
     """

@@ -277,13 +277,13 @@ class Viewer:
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers["X-Content-Type-Options"] = "nosniff"
-        # a page elsewhere cannot embed what is served here, whatever its own policy says
+        # a page elsewhere cannot embed what is served here, even if its own policy allows it
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         response.headers["Cache-Control"] = "no-store"
 
 
 def _index_entry(folder: Path, name: str) -> dict[str, Any]:
-    """Return what the index says of a run."""
+    """Return the entry of a run in the index."""
     path = folder / name
     try:
         run = open_run(path)

@@ -130,7 +130,7 @@ number, per million prompt tokens that the provider had cached."""
 def cost_at(
     price: Price, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0
 ) -> float:
-    """Return what tokens cost in US dollars; those that were cached are a part of the prompt's."""
+    """Return the cost of tokens in US dollars; cached tokens are a part of the prompt's."""
     cached = price[2] if len(price) > 2 else price[0]
     full = prompt_tokens - cached_tokens
     return (full * price[0] + cached_tokens * cached + completion_tokens * price[1]) / 1e6
@@ -421,7 +421,7 @@ class Aspect(Message):
 
 
 def label_scales(aspects: Iterable[Aspect]) -> dict[str, LabelScale]:
-    """Return what scores mean that are labels, by what the scores call their aspect."""
+    """Return the label scale of each labeled aspect, by the aspect's name in scores."""
     return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}
 
 

@@ -244,7 +244,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         return BatchAbilities(BudgetedModel(queue, self.budget, self.batch_price), dialect)
 
     def dry_run_in_batches(self, rounds: BatchRounds | None) -> Model:
-        """Return what stands in for the model in a dry run, if it is asked through batches."""
+        """Return the substitute of the model in a dry run, if it is asked through batches."""
         from textassay.runtime.backends.scripted import DryRunModel, RoundsModel
         from textassay.runtime.batches.model import BatchAbilities
 
@@ -393,7 +393,7 @@ def with_cache(
 
     The cache only looks answers up in the store; `core` keeps them there, if it does.
     """
-    # Inside of the cache: whoever misses at the same time joins one request, and its answer is
+    # Inside of the cache: callers that miss at the same time join one request, and its answer is
     # stored once.
     inner: Model = SharedModel(core, store)
     if store is not None:
@@ -464,7 +464,7 @@ def with_store(
 
 
 def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
-    """Return what stands in for a model in a dry run."""
+    """Return the substitute of a model in a dry run."""
     from textassay.runtime.backends.scripted import DryRunModel
 
     if not isinstance(model, ConnectedModel):
@@ -475,7 +475,7 @@ def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
 
 
 def usage_ledger(model: Model) -> UsageTotal:
-    """Return what a model from `with_cache` has cost so far."""
+    """Return the usage and cost so far of a model from `with_cache`."""
     while isinstance(model, Wrapper):
         if isinstance(model, MeteredModel):
             return model.total

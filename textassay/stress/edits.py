@@ -130,7 +130,7 @@ def with_output(example: Example, output: str | None) -> Example | None:
 
 
 def source_of(example: Example) -> str:
-    """Return what the example belongs to: its group, or itself."""
+    """Return the group of the example, or its id."""
     return example.id if example.group is None else f"group {example.group}"
 
 

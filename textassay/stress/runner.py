@@ -443,7 +443,7 @@ class StressRun:
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    """Return what a stress run's `stress.json` holds."""
+    """Return the content of a stress run's `stress.json`."""
     result: dict[str, Any] = json.loads((folder / STRESS_FILE).read_bytes())
     return result
 

@@ -697,7 +697,7 @@ class PytorchEngine(ToolEngine):
             return load_bleurt(self.transformers, self.files, dtype=single)
         except ConfigurationError:
             raise
-        except Exception as error:  # whatever a damaged file makes the libraries raise
+        except Exception as error:  # any error that a damaged file makes the libraries raise
             raise unreadable(needs, self._place, error) from error
 
 

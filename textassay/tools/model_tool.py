@@ -112,7 +112,7 @@ class Runner:
 
     Equal inputs share one evaluation, while it is under way and for a while after: the systems of
     one source come after each other and are compared with the same references, so on SummEval seven
-    of eight inputs are repeats. An input that nobody waits for leaves the queue; a failed
+    of eight inputs are repeats. An input for which no caller waits leaves the queue; a failed
     evaluation is not remembered.
     """
 
@@ -128,7 +128,7 @@ class Runner:
         self._queue = WorkQueue[ToolEngine, Encoding, Array](
             key.open, LengthOrder(batch_tokens=key.batch_tokens), name=key.model
         )
-        finalize(self, self._queue.stop).atexit = False  # for tools that nobody closed
+        finalize(self, self._queue.stop).atexit = False  # for tools that were not closed
 
     async def release(self) -> None:
         """Count one user less, and free the model when none is left."""
@@ -210,7 +210,7 @@ class Runner:
                 if not shared.waiting and not shared.future.done():
                     abandoned.append(shared.future)
                     if self._known.get(encoding) is shared:
-                        # whoever comes now must not join what is canceled
+                        # a new caller must not join a canceled evaluation
                         del self._known[encoding]
         for future in abandoned:  # outside of the lock: it calls `_remember`
             future.cancel()

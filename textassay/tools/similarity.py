@@ -90,7 +90,7 @@ class ComparingTool(ModelTool):
         return (text,) if text else (), "source"
 
     def no_tokens(self) -> Abstention:
-        """Return what a tool says of a text without any token of the model."""
+        """Return the abstention from a text without any token of the model."""
         return Abstention(
             type="NoTokens",
             message=f"{self.name}: the model's vocabulary has no word of one of the texts",

@@ -519,7 +519,7 @@ class Repetition(NgramShare):
 
 
 def too_short(name: str, n: int) -> Abstention:
-    """Return what a tool says of an output with fewer than `n` words."""
+    """Return the abstention from an output with fewer than `n` words."""
     return Abstention(
         type="OutputTooShort",
         message=f"{name} needs at least {n} word(s), and the output has fewer",

@@ -228,7 +228,7 @@ def _score(tool: Tool, example: Example, **fields: Any) -> Score:
 
 
 def premise(example: Example) -> str | None:
-    """Return what the output was made from.
+    """Return the texts that the output was made from.
 
     The context (a fact), then the source (a conversation, an article).
 

@@ -56,7 +56,7 @@ async def ray_workers(
 
 
 def _ray(*, client: bool) -> Any:
-    # read by Ray as it is imported: nothing of a run is to be reported to anybody
+    # read by Ray as it is imported: nothing of a run may be reported to others
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # today's behavior, chosen: without it, Ray warns that it will change
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -274,7 +274,7 @@ class RayWorkers:
 
 
 def _retrieve(answer: asyncio.Future[Any]) -> None:
-    """Take the error of a call that nobody waits for any more, which asyncio would log."""
+    """Take the error of a call for which no task waits any more, which asyncio would log."""
     if not answer.cancelled():
         answer.exception()
 

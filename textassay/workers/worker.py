@@ -127,7 +127,7 @@ class Failed:
 
     @classmethod
     def of(cls, error: BaseException) -> Failed:
-        """Return what another process is to know of an error."""
+        """Return the facts of an error that another process needs."""
         family = next((kind for kind in type(error).__mro__ if kind in FAMILIES), RuntimeError)
         unknown = None
         if type(error) is UnknownName:
@@ -257,7 +257,7 @@ class Recording:
         await self._wrapped.put_all(answers)
 
     def drain(self) -> Rows:
-        """Return what was put since the last call."""
+        """Return the items that were put since the last call."""
         rows, self._rows = self._rows, []
         return rows
 

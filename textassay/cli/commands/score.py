@@ -363,7 +363,7 @@ def _open_command(command: ScoreCommand) -> AbstractAsyncContextManager[Session]
 def load_adjustment(
     folder: str | None,
 ) -> Callable[[Method | Opened], Callable[[Score], Score]] | None:
-    """Return what checks a calibration against a method, then applies it to each score."""
+    """Return the function that checks a calibration against a method and returns its map."""
     if folder is None:
         return None
     from textassay.estimation.calibration import load

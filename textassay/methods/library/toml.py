@@ -62,7 +62,7 @@ class FileContent(NamedTuple):
 
 
 def read_toml(path: Path) -> FileContent:
-    """Return what the file says."""
+    """Return the content of the file."""
     try:
         # bytes, so that digest and content come from one reading of the file
         raw = path.read_bytes()

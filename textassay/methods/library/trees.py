@@ -134,7 +134,7 @@ def for_aspects(
     if file is None:
         return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
     if task.aspects == task.family or not task.family:
-        # nobody chose some of the aspects, so the file says what is judged
+        # the caller did not choose among the aspects, so the file says which are judged
         return dict(known), roots
     for aspect in chosen:
         if slug(aspect.name) not in known:

@@ -114,7 +114,7 @@ _FORMATS = (
 
 
 def read_usage(payload: Any, price: Price | None) -> Usage:
-    """Return what an answer cost.
+    """Return the usage and cost of an answer.
 
     If the server reports no token counts, or impossible ones, they are 0 and the cost is unknown.
     """

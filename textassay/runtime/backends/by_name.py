@@ -254,7 +254,7 @@ def _provider_of(name: str) -> str:
 
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
-    """Return what an answer must not show: the key, and what settings take from variables."""
+    """Return the secrets that an answer must not show: the key, and values of variables."""
     named = [settings.api_key_env or ""]
     for text in (*settings.headers.values(), *settings.query.values(), settings.proxy or ""):
         named += VARIABLE.findall(text)

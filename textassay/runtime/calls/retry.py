@@ -98,7 +98,7 @@ class _Attempt:
         self._task.cancel()
 
     def absorb(self) -> bool:
-        """Take the cancellation by `expire` back; return whether nobody else canceled the task."""
+        """Take the cancellation by `expire` back; return whether it was the only cancellation."""
         return self._task.uncancel() <= self._cancelling
 
 
@@ -296,7 +296,7 @@ class _RetryState:
             self.model.on_failure(error)
 
     def usage_with(self, error: ModelError | BudgetReached) -> Usage | None:
-        """Return what all failed attempts cost, the one that ended in `error` included."""
+        """Return the cost of all failed attempts, the one that ended in `error` included."""
         if error.usage is not None:
             return self.usage + error.usage
         return None if self.usage is NO_USAGE else self.usage
@@ -453,7 +453,7 @@ class HealthModel(Wrapper):
     def _outage_over(self, task: asyncio.Task[bool]) -> None:
         self.health.outage = None
         if not task.cancelled():
-            task.exception()  # all who wait have it; if they were cancelled, nobody wants it
+            task.exception()  # all waiting tasks have it; if they were canceled, it is not needed
 
     async def _probe_until_up(self, error: ModelError, call: Call) -> bool:
         """Return whether the server was down, once it is up."""

@@ -121,7 +121,7 @@ class FieldError(ValueError):
 def cell_from_text(
     key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal | None
 ) -> Any:
-    """Return what a cell of a flat table says."""
+    """Return the value of a cell of a flat table."""
     # An empty output is an output (and is judged as such); every other empty cell is a missing
     # value.
     if name == "output" or name.startswith("meta."):

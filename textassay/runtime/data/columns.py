@@ -464,7 +464,7 @@ class FieldReader:
         }
 
     def rater_names(self, aspect: str) -> tuple[str, ...]:
-        """Return what the columns of an aspect's raters are called, in order of the raters."""
+        """Return the names of the columns of an aspect's raters, in order of the raters."""
         names = self._columns.get(aspect, {})
         return tuple(name.removeprefix(f"annotators.{aspect}.") for name in names)
 

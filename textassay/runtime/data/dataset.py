@@ -1,6 +1,6 @@
 """Data sets: examples from files, tables and iterables, validated before any model is called.
 
-What is judged of a conversation is all of it, each turn of the assistant or each call of a tool.
+Of a conversation all is judged, each turn of the assistant or each call of a tool.
 Turns and calls of one conversation are not independent, so they share a `group`; systems are paired
 within groups.
 
@@ -610,7 +610,7 @@ def _images(example: Example, texts: Sequence[str]) -> tuple[Image, ...]:
 def _passages(
     messages: Sequence[ConversationMessage], pieces: Sequence[Piece], turn: int
 ) -> tuple[Passage, ...]:
-    """Return what was retrieved for a turn."""
+    """Return the passages that were retrieved for a turn."""
     own = dict.fromkeys(piece.message for piece in pieces if piece.turn == turn)
     return tuple(passage for at in own for passage in messages[at].passages)
 

@@ -56,7 +56,7 @@ class RowSource(ABC):
         return None
 
     def error(self, number: int, problem: object) -> DataError:
-        """Return what is wrong with a row, which may be one of its fields."""
+        """Return the problem of a row, which may be in one of its fields."""
         joint = ", " if str(problem).startswith("field") else ": "
         return DataError(f"{self.name}, {self.unit} {number}{joint}{problem}")
 

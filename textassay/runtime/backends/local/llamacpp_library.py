@@ -1,7 +1,7 @@
 """The one file that imports llama_cpp: the shared library, its log, and loaded model files.
 
 llama.cpp says why a file was refused only in its log, so the log is caught here, per thread, and
-handed to whoever raises the error. Nothing is printed: llama.cpp's own output on standard error is
+added to the error that is raised. Nothing is printed: llama.cpp's own output on standard error is
 switched off for the process.
 
 Any thread may tokenize and spell with loaded weights (llama.h: "The API is thread-safe"); loading
