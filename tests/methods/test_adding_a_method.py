@@ -17,7 +17,7 @@ from textassay.agents.prompt_template import IN_SENTENCES
 from textassay.cli.flags import read_models, read_set
 from textassay.methods import METHODS, PromptMethod, build
 from textassay.methods.by_name import TOOLS
-from textassay.methods.method import CheckedOptions
+from textassay.methods.method import CheckedOptions, PromptOptions, RatingOptions
 from textassay.runtime.model import Capabilities
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +44,14 @@ def undocumented(options: type[CheckedOptions]) -> list[str]:
         )
     )
     return sorted(set(options.model_fields) - described)
+
+
+def unlisted(method: Any) -> list[str]:
+    """Return the options of a method's own that its section of docs/methods.md does not name."""
+    shared = {*RatingOptions.model_fields, *PromptOptions.model_fields}
+    section = text("docs/methods.md").partition(f"\n## `{method.name}`\n")[2].partition("\n## ")[0]
+    own = sorted(set(method.Options.model_fields) - shared)
+    return [name for name in own if f"`{name}`" not in section and f"{name}=" not in section]
 
 
 def knows_sentences(name: str, known: Collection[str] = IN_SENTENCES) -> bool:
@@ -77,6 +85,7 @@ def missing(method: Any) -> list[str]:
         f"docs/methods.md: a section that names `{name}`": bool(
             re.search(rf"(?m)^#+ .*`{re.escape(name)}`", docs)
         ),
+        f"docs/methods.md: the options {unlisted(method)} in that section": not unlisted(method),
         f"docs/methods.md: the row of `{name}` under {TABLES[0]!r}": row in table,
         f"docs/methods.md: the row of `{name}` under {TABLES[1]!r} (python -m "
         "benchmarks.method_costs)": row in costs,
