@@ -189,7 +189,7 @@ class Average:
         if (error := broken_part(parts)) is not None:
             return Score.unscored(error.type, error.message, outcome="error", **about)
         weighted = [
-            (_mapped(part, aspect), weight)
+            (_map_value(part, aspect), weight)
             for part, weight in zip(parts, weights or [1.0] * len(parts), strict=True)
             if isinstance(part, Score) and part.value is not None
         ]
@@ -249,7 +249,7 @@ def answer_evidence(
     return {key: value for key, value in evidence.items() if key not in without}
 
 
-def _mapped(part: Score, aspect: Aspect) -> float:
+def _map_value(part: Score, aspect: Aspect) -> float:
     if part.unit_value is None:
         raise ConfigurationError(
             f"{part.aspect!r} has no scale, so it cannot be averaged with others"

@@ -196,7 +196,7 @@ class Rubric(Alignment):
             return kept.proposed
         proposer = self.decomposer(self._models)
 
-        async def proposed(root: Aspect) -> Decomposition | None:
+        async def propose(root: Aspect) -> Decomposition | None:
             own = [node for node in known if node.parent == root.id]
             try:
                 return await proposer(root, own, **self.demonstrations(root, ids[root.id]))
@@ -207,7 +207,7 @@ class Rubric(Alignment):
                     raise
                 return None
 
-        answers = await gather([proposed(root) for root in self.roots])
+        answers = await gather([propose(root) for root in self.roots])
         found = [one for one in answers if one is not None]
         write_json(file, _Round(shown=ids, proposed=found).model_dump(mode="json"))
         return found

@@ -218,7 +218,7 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
                 continue
             label = f"{name}: {row['feature']}" if "feature" in row else name
             if "chosen" in row:
-                label = f"{name}: {_listed(list(row['chosen']))}"
+                label = f"{name}: {_list_names(list(row['chosen']))}"
             figures = (_interval(row[c], row["ci"][c]) for c in COEFFICIENTS)
             better = _better(one["evaluator_minus"].get(name), one["resamples"])
             rows.append((label, *figures, better))
@@ -272,7 +272,7 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
     yield Note(f"{aspect}: {one['n']} ratings are few to learn weights from: {words}")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     """Return the first three names, and how many more there are."""
     more = len(names) - _NAMES
     return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")

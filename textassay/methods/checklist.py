@@ -241,7 +241,7 @@ class Checklist(PromptMethod):
                 return [
                     Node("batches", self._batches, questions=questions),
                     Node("answers", joint, example=example, questions=each("batches")),
-                    Node(output, self._checked, example=example, batches="batches",
+                    Node(output, self._check_quotations, example=example, batches="batches",
                          answers="answers"),
                 ]  # fmt: skip
             return [
@@ -281,7 +281,7 @@ class Checklist(PromptMethod):
             groups.setdefault(key, []).append(question)
         return [tuple(group) for group in groups.values()]
 
-    async def _checked(
+    async def _check_quotations(
         self,
         example: Example,
         batches: list[tuple[Aspect, ...]],

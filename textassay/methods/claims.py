@@ -619,7 +619,7 @@ class SupportedFraction:
             return Score.unscored(
                 problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
             )
-        parts = [self._counted(verdict) for verdict in verdicts]
+        parts = [self._count_verdict(verdict) for verdict in verdicts]
         score = await Average(signature, self.required)(example, aspect, parts)
         evidence = tuple(
             answer_evidence(verdict, claim, _KEPT)
@@ -636,7 +636,7 @@ class SupportedFraction:
             update["value"] = value if aspect.higher_is_better else 1.0 - value
         return score.model_copy(update=update)
 
-    def _counted(self, verdict: Score | Failure) -> Score | Failure:
+    def _count_verdict(self, verdict: Score | Failure) -> Score | Failure:
         if isinstance(verdict, Failure) or verdict.value is None or self.support != "fraction":
             return verdict
         return verdict.model_copy(update={"value": float(verdict.value > SUPPORTED)})

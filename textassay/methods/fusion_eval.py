@@ -420,7 +420,7 @@ class RatedWeights:
                     f" Choose aspects with aspects=, or add the ratings (field 'human')"
                 )
         self._human = {aspect.id: names[aspect.name.casefold()] for aspect in self._aspects}
-        self._learn = once(self._learned)
+        self._learn = once(self._learn_weights)
         self.weights: dict[str, ScorerWeights] = {}
 
     async def __call__(self, aspect: Aspect) -> ScorerWeights:
@@ -438,7 +438,7 @@ class RatedWeights:
         }
         return json.dumps({**content, "aspects": weights}, indent=2, ensure_ascii=False) + "\n"
 
-    async def _learned(self) -> None:
+    async def _learn_weights(self) -> None:
         names = self._human.values()
         rated = [
             example

@@ -74,7 +74,7 @@ class GPTScoreOptions(PromptOptions):
 
     @field_validator("combine", mode="before")
     @classmethod
-    def _separated(cls, given: Any) -> Any:
+    def _split_names(cls, given: Any) -> Any:
         if not isinstance(given, str):
             return given
         return [name.strip() for name in given.split(",") if name.strip()]

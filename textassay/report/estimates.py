@@ -150,9 +150,9 @@ class _OneRun:
                 self.section.reasons.append(f"{what} of {columns.score}{by}: {error}")
                 continue
             first = replace(first, notes=(*columns.notes(), *first.notes))
-            yield from map(self._named, (first, *others))
+            yield from map(self._with_letter, (first, *others))
 
-    def _named(self, table: Table) -> Table:
+    def _with_letter(self, table: Table) -> Table:
         """Return a table with the letter of the run, if there are two."""
         if not self.is_one_of_two:
             return table
@@ -204,7 +204,7 @@ class _OneRun:
             "the judge's scores alone: without ratings by people nothing shows that they would"
             " agree"
         )
-        return [replace(self._named(table), notes=(note,))]
+        return [replace(self._with_letter(table), notes=(note,))]
 
 
 def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:

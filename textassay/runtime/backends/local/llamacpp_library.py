@@ -288,7 +288,7 @@ class Weights(Vocabulary):
             attributes & self._lib.LLAMA_TOKEN_ATTR_RSTRIP
         )
 
-    def _encoded(self, text: str) -> Ids:
+    def _encode_valid(self, text: str) -> Ids:
         data = text.encode()
         # No token stands for less than a byte; the rest is for a space that is put in front.
         room = len(data) + 16

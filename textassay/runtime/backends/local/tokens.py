@@ -74,7 +74,7 @@ class Vocabulary(ABC):
         """Return the bytes a token stands for; special ones give their name, or nothing."""
 
     @abstractmethod
-    def _encoded(self, text: str) -> Ids:
+    def _encode_valid(self, text: str) -> Ids:
         """Return the ids of a text that is valid Unicode."""
 
     def encode(self, text: str) -> Ids:
@@ -85,7 +85,7 @@ class Vocabulary(ABC):
             raise RequestRefused(
                 f"the text is not valid Unicode: {error.reason} at character {error.start}"
             ) from error
-        return self._encoded(text)
+        return self._encode_valid(text)
 
     def text(self, token: int) -> str:
         """Return a token as text; bytes that are no whole character come out as U+FFFD."""
