@@ -55,7 +55,7 @@ _MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
 INCONCLUSIVE = 4
 """Status of a gate whose interval spans the limit."""
 GATE_STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
-"""Part of the interface: CI distinguishes a regression from too few texts."""
+"""Part of the interface: CI tells a regression from too few texts."""
 
 
 class Stopped(Exception):
@@ -105,7 +105,7 @@ def exits() -> Iterator[None]:
     except TextassayError as error:
         _explain("error", error)
         raise typer.Exit(BAD_REQUEST) from None
-    # a reader that closed the pipe is not an error of ours, and typer handles it
+    # a reader that closed the pipe is no fault of ours, and typer knows what to do
     except (typer.Exit, OSError):
         raise
     # a fault in our code or in a method's: it must not look like a run that finished

@@ -33,7 +33,7 @@ class AgentJudgeOptions(PromptOptions):
     seed: int | None = None
     """Seed of the sampling."""
     parse_retries: int = Field(default=1, ge=0, le=100)
-    """How often in a row an answer is asked for again that is not an action."""
+    """How often in a row an answer that is no action is asked for again."""
     max_tokens: int = Field(default=1024, ge=1)
     """Longest answer of one step in tokens."""
 

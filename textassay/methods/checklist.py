@@ -100,7 +100,7 @@ class ChecklistOptions(PromptOptions):
     output: Literal["aspects", "questions"] = "aspects"
     """One score for each aspect, or the answer to every question for itself: features for `fit`."""
     pattern: str = Field(default="{question}", pattern=r"\{question\}")
-    """How prompts of `answers=p-yes` show a question."""
+    """How a question stands in prompts of `answers=p-yes`."""
     seed: int | None = None
     """Seed of the sampling."""
     parse_retries: int = Field(default=1, ge=0, le=100)
@@ -241,7 +241,7 @@ class Checklist(PromptMethod):
                 return [
                     Node("batches", self._batches, questions=questions),
                     Node("answers", joint, example=example, questions=each("batches")),
-                    Node(output, self._check_quotations, example=example, batches="batches",
+                    Node(output, self._checked, example=example, batches="batches",
                          answers="answers"),
                 ]  # fmt: skip
             return [
@@ -281,7 +281,7 @@ class Checklist(PromptMethod):
             groups.setdefault(key, []).append(question)
         return [tuple(group) for group in groups.values()]
 
-    async def _check_quotations(
+    async def _checked(
         self,
         example: Example,
         batches: list[tuple[Aspect, ...]],
@@ -479,7 +479,7 @@ async def write_checklist(
 def as_questions(
     aspect: Aspect, written: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
 ) -> Questions:
-    """Return the questions that a model wrote; lines that ask nothing are left out and noted."""
+    """Return what a model wrote as questions; lines that ask nothing are left out and noted."""
     # a statement cannot be answered with yes or no, and asking it would rate the judge's guess
     asking = [part for part in written if part.definition.rstrip().endswith("?")]
     if not asking:

@@ -89,7 +89,7 @@ class ClaimsOptions(PromptOptions):
     `probability`: the mean of the probabilities."""
     gamma: int = Field(default=0, ge=0)
     """Claims below which a text is penalized for saying little, by exp(1 - gamma / claims);
-    FActScore takes 10, and 0 switches the penalty off."""
+    FActScore takes 10, and 0 is no penalty."""
     required: float = Field(default=0.5, gt=0, le=1)
     """Share of the claims that must have a verdict; below it there is no score."""
     window: int = Field(default=400, ge=20)
@@ -225,7 +225,7 @@ class ClaimCheck(PromptMethod):
             if self.decides:
                 return TypedVerifier(self.ask(YES_NO_PROMPT), question, self._question_counts)
             return ProbabilityVerifier(self.ask(P_YES_PROMPT), windows, question)
-        # the claim takes the place of the output, and is called a claim
+        # the claim stands where the output does, and is called what it is
         as_claim = self._task.model_copy(update={"output_name": "Claim"})
         ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
         must_quote = options.quotes == "required"
@@ -319,7 +319,7 @@ class Claims(Message):
     items: tuple[str, ...] = ()
     """Statements that can be understood by themselves, in the order of the output."""
     problem: ScoreError | None = None
-    """Why there are no claims."""
+    """Why there are none."""
     dropped: int = 0
     """Claims beyond the most that were asked for."""
     usage: Usage = NO_USAGE
@@ -336,7 +336,7 @@ class ClaimSplitter:
     Attributes:
         ask: Model and prompt, which is given `count` as well.
         per_sentence: Most claims for each sentence of the output.
-        retries: How often an answer is asked for again that is not a list.
+        retries: How often an answer that is no list is asked for again.
     """
 
     ask: Ask
@@ -344,7 +344,7 @@ class ClaimSplitter:
     retries: int = 1
 
     async def __call__(self, example: Example) -> Claims:
-        """Return the claims, or the reason if the answer is not a list or is empty."""
+        """Return the claims; none, with the reason, if the answer is no list or names none."""
         if not example.output.strip():
             return Claims(problem=EMPTY)
         count = self.per_sentence * len(DEFAULT_SPLITTER.split(example.output))
@@ -566,7 +566,7 @@ class ToolVerifier:
 
 
 def _tool_results(example: Example) -> str | None:
-    """Return the answers of tools in a conversation whose source only asks."""
+    """Return what tools answered in a conversation whose source only asks."""
     results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
     return "\n\n".join(results) or None
 
@@ -619,7 +619,7 @@ class SupportedFraction:
             return Score.unscored(
                 problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
             )
-        parts = [self._count_verdict(verdict) for verdict in verdicts]
+        parts = [self._counted(verdict) for verdict in verdicts]
         score = await Average(signature, self.required)(example, aspect, parts)
         evidence = tuple(
             answer_evidence(verdict, claim, _KEPT)
@@ -636,7 +636,7 @@ class SupportedFraction:
             update["value"] = value if aspect.higher_is_better else 1.0 - value
         return score.model_copy(update=update)
 
-    def _count_verdict(self, verdict: Score | Failure) -> Score | Failure:
+    def _counted(self, verdict: Score | Failure) -> Score | Failure:
         if isinstance(verdict, Failure) or verdict.value is None or self.support != "fraction":
             return verdict
         return verdict.model_copy(update={"value": float(verdict.value > SUPPORTED)})

@@ -149,7 +149,7 @@ class GEval(RatingMethod):
 
     @property
     def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """Signature of the judge; it does not depend on whether log-probabilities are available."""
+        """Signature of the judge; the same whatever is found out about its log-probabilities."""
         return self.scorer.signature
 
     @property

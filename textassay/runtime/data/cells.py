@@ -121,7 +121,7 @@ class FieldError(ValueError):
 def cell_from_text(
     key: str, name: str, text: str, is_label: Callable[[str], bool], decimal: Decimal | None
 ) -> Any:
-    """Return the value of a cell of a flat table."""
+    """Return what a cell of a flat table says."""
     # An empty output is an output (and is judged as such); every other empty cell is a missing
     # value.
     if name == "output" or name.startswith("meta."):
@@ -153,7 +153,7 @@ def cell_from_text(
 
 def number_in(key: str, text: str, decimal: Decimal | None) -> float:
     """Return the number that a cell holds as text."""
-    # "1.234,5" stays unchanged, which is not a number
+    # "1.234,5" stays as it is, which is no number
     plain = text.replace(",", ".") if decimal == "," and "." not in text else text
     try:
         # Python reads "1_000" as a number; in data it is a code.
@@ -179,7 +179,7 @@ def advice(text: str) -> str:
 
 
 def finite(text: str) -> float | None:
-    """Return a text as a finite number; `None` if it is not one."""
+    """Return the finite number that a text is; `None` if it is none."""
     try:
         number = float(text)
     except ValueError:

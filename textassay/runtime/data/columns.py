@@ -60,9 +60,9 @@ _NUMBERS = frozenset({int, float})
 _LISTS = frozenset({list, dict})
 _TYPED = frozenset({"messages", "images", "tools", "tools_called"})
 _GIVE_OUTPUT = frozenset({"output", "messages", "source"})
-"""Fields of which one must be there: an answer may be at the end of messages."""
+"""Fields of which one must be there: an answer may stand at the end of messages."""
 _READ_IN_META = frozenset({*IN_META, *RATERS, "raters", SAMPLING_PROBABILITY})
-"""Columns that commands read from `meta`, so that no notice names them."""
+"""Columns that commands read from `meta`, so that nobody need be told of them."""
 _EXPORTED = "\0exported"
 """Marks the keys of a row that was put into our names."""
 
@@ -257,7 +257,7 @@ class FieldReader:
         return _validate(fields, layout, self._labels)
 
     def _is_rating(self, text: str) -> bool:
-        """Return whether a cell of a comparison is not a number."""
+        """Return whether a cell of a comparison is no number."""
         return finite(text.replace(",", ".")) is None or self._labels.are_known(text)
 
     def _read_preferences(self, fields: dict[str, Any], layout: _ColumnLayout) -> None:
@@ -464,7 +464,7 @@ class FieldReader:
         }
 
     def rater_names(self, aspect: str) -> tuple[str, ...]:
-        """Return the names of the columns of an aspect's raters, in order of the raters."""
+        """Return what the columns of an aspect's raters are called, in order of the raters."""
         names = self._columns.get(aspect, {})
         return tuple(name.removeprefix(f"annotators.{aspect}.") for name in names)
 
@@ -503,7 +503,7 @@ def _add_parts(fields: dict[str, Any], layout: _ColumnLayout, row: Mapping[str, 
     ours: set[str] = set()
     for key, name, part in layout.parts:
         value = row[key]
-        # A null in a column of ratings is a missing rating; in `meta` it is kept unchanged.
+        # A null in a column of ratings says that there is none; in `meta` it is kept as it is.
         if value is None and name != "meta":
             continue
         parts = fields.get(name)

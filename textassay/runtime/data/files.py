@@ -29,7 +29,7 @@ from textassay.runtime.data.cells import Decimal, to_json_value
 from textassay.runtime.errors import DataError
 
 Numbered = tuple[int, Any]
-"""A row and its place, counted from 1."""
+"""A row and where it stands, counted from 1."""
 
 
 class RowSource(ABC):
@@ -56,7 +56,7 @@ class RowSource(ABC):
         return None
 
     def error(self, number: int, problem: object) -> DataError:
-        """Return the problem of a row, which may be in one of its fields."""
+        """Return what is wrong with a row, which may be one of its fields."""
         joint = ", " if str(problem).startswith("field") else ": "
         return DataError(f"{self.name}, {self.unit} {number}{joint}{problem}")
 
@@ -106,7 +106,8 @@ def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
 _BATCH = 256
 """Rows of a columnar file that are in memory as Python objects at a time."""
 MAX_LINE = 64 * 2**20
-"""Bytes of a line, unpacked; a longer one is a mistake or an attack."""
+"""Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
+attack."""
 _BOM = b"\xef\xbb\xbf"
 
 

@@ -123,7 +123,7 @@ class _BytesInRows(diskcache.Disk):  # type: ignore[misc]  # diskcache has no ty
         return super().store(value, read, key)
 
     def remove(self, file_path: Any) -> None:
-        """Refuse: no value has a file of its own, and a foreign row could name any file."""
+        """Refuse: no value has a file of its own, and a row of somebody else could name any."""
         file = Path(self._directory) / DATABASE
         raise unusable(
             file, f"it contains a value in the file {file_path!r}, which textassay never writes"
@@ -217,7 +217,7 @@ class _Logs:
         self._lock = log_lock(folder, owner)
 
     def open(self) -> None:
-        """Hold them; under the folder's lock, so that no process takes them for abandoned."""
+        """Hold them; under the folder's lock, as nobody else may take them for abandoned."""
         self._lock.acquire(blocking=False)
 
     def append(self, answers: Mapping[str, bytes]) -> None:
@@ -331,7 +331,7 @@ class _Commits:
                     self._at_once.clear()
             self._writer.write(self._in_work)
             log.unlink(missing_ok=True)
-        except Exception as error:  # no caller would learn of it
+        except Exception as error:  # nobody else would learn of it
             self._failure = self._failure or self._storage_error(error)
             return
         with self._lock:

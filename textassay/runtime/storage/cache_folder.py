@@ -80,7 +80,7 @@ class Verification(NamedTuple):
 
 
 def checksum(key: str, value: bytes) -> int:
-    """Return the checksum that is stored beside a value, to notice a changed key or value."""
+    """Return what is stored beside a value, so that a changed key or value is noticed."""
     return zlib.crc32(value, zlib.crc32(key.encode()))
 
 
@@ -111,7 +111,7 @@ def holds_answers(folder: Path) -> bool:
 
 
 def require(folder: Path) -> None:
-    """Refuse a folder that is not a cache folder, or has a newer format."""
+    """Refuse a folder that is no cache folder, or has a newer format."""
     if not is_cache_folder(folder):
         raise ConfigurationError(f"{folder} is not a cache folder: it has no {MARKER}")
     try:
@@ -199,7 +199,7 @@ def log_owner(entry: Path) -> str:
 
 
 def log_lock(folder: Path, owner: str) -> filelock.BaseFileLock:
-    """Return the lock of the owner of logs; another process that gets it may collect them."""
+    """Return the lock that the owner of logs holds; whoever else gets it may collect them."""
     return filelock.FileLock(folder / f"{LOG}{owner}.lock", thread_local=False)
 
 
@@ -324,7 +324,7 @@ def read_answers(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def info(folder: str | Path) -> StoreInfo:
-    """Return the figures of a cache folder, also while it is in use."""
+    """Return what a cache folder holds, also while it is in use."""
     folder = Path(folder)
     require(folder)
     entries = sum(len(read_log(file)[0]) for file in logs(folder))
@@ -416,7 +416,7 @@ def _undecodable(key: str, value: bytes, decode: Callable[[bytes], object]) -> s
 
 
 def _problem(key: Any, raw: Any, mode: Any, filename: Any, tag: Any, value: Any) -> str:
-    """Return the problem of a row; empty if it is sound."""
+    """Return what is wrong with a row, empty if nothing is."""
     if raw != 1 or type(key) is not str:
         return "a key that is not text, which textassay never writes"
     if mode != RAW or filename is not None or type(value) is not bytes:

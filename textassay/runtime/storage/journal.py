@@ -114,7 +114,7 @@ class Journal(AsyncResource):
         try:
             os.ftruncate(self._descriptor, self._size)
         except OSError as error:
-            # the next row would follow rows of which no caller knows
+            # what is written next would follow rows that nobody was told of
             self._left = reason
             reason.add_note(f"and rows that failed are left at the end of the file: {error}")
 

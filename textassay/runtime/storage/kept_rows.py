@@ -1,6 +1,6 @@
 """The judged rows of a run whose data came from memory, beside its scores: `rows.jsonl`.
 
-An ordinary data set, so that it is read like any other data of a run.
+An ordinary data set, so that whoever reads a run's data reads them the same way.
 """
 
 from __future__ import annotations

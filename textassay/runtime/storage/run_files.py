@@ -108,7 +108,7 @@ def read_journal_lines(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]
 
 
 def summarize_journal(folder: Path) -> RunSummary:
-    """Return the totals of a run's scores."""
+    """Return what the scores of a run amount to."""
     tally, path = RunSummary(), folder / SCORES
     for number, line in lines_of(path):
         tally.add(parse_score(path, number, line))

@@ -183,7 +183,7 @@ class RunFolder(AsyncResource):
                 )
 
     def summary(self) -> dict[str, Any]:
-        """Return the summary of the run so far, as `write_summary` writes it.
+        """Return what the run amounts to so far, as `write_summary` writes it.
 
         Beside what `RunSummary` counts that is when the first session began (`started`, UTC) and
         the `seconds` of all sessions whose summary was written.
@@ -238,7 +238,7 @@ class RunFolder(AsyncResource):
                 (self.path / name).unlink(missing_ok=True)
             if self._made:
                 shutil.rmtree(self.answers, ignore_errors=True)
-            # Removed while it is still held, so that no process can lock a file that is gone soon;
+            # Removed while it is still held, so that nobody can lock a file that is about to go;
             # from then on another process may begin a run here, so what is left must be empty.
             (self.path / LOCK).unlink(missing_ok=True)
             if self._made:
@@ -308,7 +308,7 @@ def refuse_taken(path: Path) -> None:
 
 
 def _entries(path: Path) -> list[Path]:
-    """Return the entries of a folder; no entries if it does not exist, or is removed meanwhile."""
+    """Return what is in a folder; nothing if there is none, or if it is removed meanwhile."""
     try:
         return list(path.iterdir())
     except (FileNotFoundError, NotADirectoryError):  # the latter if a folder above it is a file
