@@ -258,11 +258,7 @@ def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
             if question.labels:
                 ends = " or ".join(_choices(question))
                 ends += " (several: a; b)" if question.kind == "several" else ""
-            shown = {
-                "aspect": question.aspect,
-                "definition": _definition_of(question),
-                "scale": ends,
-            }
+            shown = {"aspect": question.aspect, "definition": _define(question), "scale": ends}
             rows.writerow({"id": example.id, **shown, **texts})
     return {"ratings.csv": table.getvalue()}
 
@@ -416,7 +412,7 @@ def _write_label_studio(examples: list[Example], task: Task) -> dict[str, str]:
         name = _quote(question.aspect)
         lines.append(f"  <Header value={name}/>")
         lines.append(f"  <Text name={_quote(question.aspect + '-definition')} "
-                     f"value={_quote(_definition_of(question))}/>")  # fmt: skip
+                     f"value={_quote(_define(question))}/>")  # fmt: skip
         kind = "multiple" if question.kind == "several" else "single"
         lines.append(f'  <Choices name={name} toName="output" choice="{kind}" required="true">')
         lines += [f"    <Choice value={_quote(one)}/>" for one in _choices(question)]
@@ -458,7 +454,7 @@ def _meanings(question: RatingQuestion) -> str:
     return "; ".join(f"{name}: {meaning}" for name, meaning in question.labels if meaning)
 
 
-def _definition_of(question: RatingQuestion) -> str:
+def _define(question: RatingQuestion) -> str:
     """Return an aspect's definition with what its labels mean."""
     meanings = _meanings(question)
     return f"{question.definition} ({meanings})" if meanings else question.definition

@@ -411,13 +411,10 @@ def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
 
 
 def _tune_weight(
-    points: tuple[Floats, Floats, Floats] | None,
-    labels: Linearized,
-    gap: Linearized,
-    unrated: float,
+    points: tuple[Floats, Floats, Floats] | None, labels: Linearized, gap: Linearized, rest: float
 ) -> float:
     """Return the weight of the least variance, as PPI++ counts it."""
-    if unrated <= 0:
+    if rest <= 0:
         return 0.0
     # independent points have the paper's closed form; otherwise the weight minimizes the linearized
     # variance over sources directly
@@ -425,7 +422,7 @@ def _tune_weight(
         return power_tuned(*points)
     square = float(gap.influence @ gap.influence)
     best = -float(labels.influence @ gap.influence) / square if square > 0 else 0.0
-    return float(np.clip(best * unrated, 0.0, 1.0))
+    return float(np.clip(best * rest, 0.0, 1.0))
 
 
 def of_one_size(groups: Codes) -> bool:

@@ -362,7 +362,7 @@ class RatingMethod(PromptMethod):
         *,
         how: RatingReading | None = None,
         variant: str = "",
-        prompt: str | None = None,
+        prompt: str = "",
     ) -> AspectScorer:
         """Return the method's judge, or one with another prompt.
 
@@ -383,8 +383,8 @@ class RatingMethod(PromptMethod):
         if model.capabilities.decide:
             return cls._question_scorer(model, task, options, variant)
         profile = profiles.resolve(options.profile, models, "scorer")
-        own = options.prompt if prompt is None else None
-        ends_in_rating = prompt is None and cls.ends_in_rating
+        own = None if prompt else options.prompt
+        ends_in_rating = cls.ends_in_rating and not prompt
         # several samples are asked for explicitly, and probabilities would make them pointless
         if profile.ratings == "choices" and options.n == 1:
             how = "logprob"

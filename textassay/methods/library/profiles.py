@@ -32,7 +32,7 @@ import hashlib
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from textassay.agents.prompt_template import NO_PROFILE, Profile, Task
 from textassay.methods.library.toml import check_format, problem, read_toml, validate_as
@@ -65,16 +65,6 @@ class _ProfileFile(Profile, defer_build=True):
 
     format: int = Field(default=FORMAT, strict=True, ge=1)
 
-    @model_validator(mode="after")
-    def _complete(self) -> _ProfileFile:
-        unknown = next((name for name in self.prompts if name not in REPLACEABLE), None)
-        if unknown is not None:
-            raise ValueError(
-                f"prompts: unknown prompt {unknown!r}; those that can be replaced:"
-                f" {', '.join(REPLACEABLE)}"
-            )
-        return self
-
 
 def load(profile: str, method: str | None = None) -> Profile:
     """Return a profile.
@@ -98,6 +88,9 @@ def load(profile: str, method: str | None = None) -> Profile:
         if key in content:
             raise problem(path, f"{key}: unknown key")
     read = validate_as(path, content, _ProfileFile)
+    if unknown := read.prompts.keys() - set(REPLACEABLE):
+        known = ", ".join(REPLACEABLE)
+        raise problem(path, f"prompts: unknown prompt {min(unknown)!r}; there are: {known}")
     prompts = {name: str(_beside(folder, path, file)) for name, file in read.prompts.items()}
     name = profile if profile in PROFILES else folder.name
     options, digest = read.options, table.digest
@@ -164,10 +157,10 @@ def rating_prompt(profile: Profile, name: str, *, ends_in_rating: bool) -> str:
     """
     # the probability of a label in the place of a reason would be a score that means nothing
     if profile.ratings == "choices" and name not in profile.prompts and not ends_in_rating:
-        replace = "name a file in its place in [prompts], or " if name in REPLACEABLE else ""
+        instead = "name a file in its place in [prompts], or " if name in REPLACEABLE else ""
         raise ConfigurationError(
             f"the profile {profile.name!r} reads the probabilities of labels right after the"
-            f" prompt, and {name!r} asks for words first; {replace}use another profile"
+            f" prompt, and {name!r} asks for words first; {instead}use another profile"
             " (options={'profile': 'none'})"
         )
     return profile.prompt(name)
