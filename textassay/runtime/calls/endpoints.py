@@ -30,7 +30,7 @@ MAX_REST = 60.0
 """Seconds for which an endpoint is rested: doubled with each failure in a row, up to the
 longest."""
 
-# A rate limit is not a reason to rest (the endpoint's limiter slows down on its own). A timeout is,
+# A rate limit is no reason to rest (the endpoint's limiter slows down by itself). A timeout is,
 # but it is not repeated elsewhere: the provider may be generating, and will bill, the answer.
 _RESTED = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, FatalModelError)
 _ELSEWHERE = (ServerFailed, ConnectionFailed, NothingListening, RateLimited, FatalModelError)

@@ -21,13 +21,13 @@ MIN_SECRET = 8
 """Characters of the shortest secret that is looked for: local servers are given keys such as
 `EMPTY` or `1`, which answers hold by chance."""
 _SECRET_VARIABLE = lazy_pattern(r"(KEY|TOKEN|SECRET|PASSWORD)$")
-# More than `MIN_SECRET`: these variables need not hold keys, and short values of names such as
-# NEXT_TOKEN occur in ordinary answers.
+# More than `MIN_SECRET`: nobody said that these variables hold keys, and short values of names such
+# as NEXT_TOKEN occur in ordinary answers.
 _MIN_FOUND = 12
 
 
 def find_secrets(named: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the texts that must not be shown: secrets in use, and those that litellm may read."""
+    """Return what must not be shown: secrets in use, and variables that litellm may read."""
     secrets = {secret for secret in named if len(secret) >= MIN_SECRET}
     for name, value in environment.items():
         if len(value) >= _MIN_FOUND and _SECRET_VARIABLE.search(name):

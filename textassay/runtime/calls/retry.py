@@ -98,7 +98,7 @@ class _Attempt:
         self._task.cancel()
 
     def absorb(self) -> bool:
-        """Take the cancellation by `expire` back; return whether it was the only cancellation."""
+        """Take the cancellation by `expire` back; return whether nobody else canceled the task."""
         return self._task.uncancel() <= self._cancelling
 
 
@@ -291,12 +291,12 @@ class _RetryState:
         self.failed += 1
         if isinstance(error, ModelError) and error.usage is not None:
             self.usage += error.usage
-            error.usage = None  # counted: the error that is raised in the end has the sum
+            error.usage = None  # counted: what is raised in the end tells the sum
         if self.model.on_failure is not None and isinstance(error, ModelError):
             self.model.on_failure(error)
 
     def usage_with(self, error: ModelError | BudgetReached) -> Usage | None:
-        """Return the cost of all failed attempts, the one that ended in `error` included."""
+        """Return what all failed attempts cost, the one that ended in `error` included."""
         if error.usage is not None:
             return self.usage + error.usage
         return None if self.usage is NO_USAGE else self.usage
@@ -453,7 +453,7 @@ class HealthModel(Wrapper):
     def _outage_over(self, task: asyncio.Task[bool]) -> None:
         self.health.outage = None
         if not task.cancelled():
-            task.exception()  # all waiting tasks have it; if they were canceled, it is not needed
+            task.exception()  # all who wait have it; if they were cancelled, nobody wants it
 
     async def _probe_until_up(self, error: ModelError, call: Call) -> bool:
         """Return whether the server was down, once it is up."""

@@ -103,7 +103,7 @@ class SharedCalls(Generic[R]):
             return result, True
         except BaseException as error:
             closed = isinstance(error, GeneratorExit)
-            # an earlier count belongs to a cancellation that another task has swallowed
+            # a count that was there before is of a cancellation that somebody has swallowed
             if not (closed or (task is not None and task.cancelling() > cancellations)):
                 outcome = _SharedResult(None, error, error.__traceback__)
             raise
