@@ -156,7 +156,7 @@ def _outcome(call: pytest.CallInfo[None], checks: list[GateCheck]) -> str:
 
 
 class _GateSummary:
-    """Collects what all tests found, also those of xdist's workers, and prints it at the end."""
+    """Collects the results of all tests, also of xdist's workers, and prints them at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

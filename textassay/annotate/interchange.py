@@ -134,7 +134,7 @@ def merge_raters(rated: Iterable[ImportedRatings]) -> list[dict[str, Any]]:
     raters: dict[str, int] = {}
     values: dict[str, dict[str, dict[int, ImportedRating]]] = {}
     for one in rated:
-        # numbers hide the names that other tools export, which are often those of persons
+        # numbers hide the names that other tools export, which are often names of persons
         number = raters.setdefault(one.rater, len(raters))
         values.setdefault(one.id, {}).setdefault(one.aspect, {})[number] = one.value
     # one label is written like one of several, so all ratings of the aspect tell

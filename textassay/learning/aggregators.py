@@ -379,7 +379,7 @@ class Aggregator:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` restores bit-equal predictions."""
-        # the means of sources are those of a pool
+        # the means of sources belong to a pool
         sources = (
             {"sources": {"ratios": self._sources.ratios.tolist()}}
             if self._sources and self.pools_sources
@@ -444,7 +444,7 @@ class Aggregator:
         width = len(made.features_)
         made._standardizer = Standardizer.from_dict(content)
         if made._standardizer.shapes != {(width,)}:
-            raise ValueError(f"means, deviations or bounds are not those of {width} features")
+            raise ValueError(f"the saved means, deviations or bounds do not have {width} entries")
         made.new_systems = bool(content.get("new_systems", False))
         known = content.get("systems")
         made._systems = None if known is None else PooledMeans.from_dict(known)

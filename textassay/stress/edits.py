@@ -3,8 +3,8 @@
 - length: more words without more content earn nothing, and a text that is cut off loses.
 - injection: a text that instructs its judge must earn no more than one with a neutral sentence. The
   payloads are templates of well-known kinds, not optimized against any model.
-- position: neither the order of two texts nor that of the scale's ends may change a rating. These
-  tests leave the texts alone and ask in another way: `swap` for methods that compare two texts, for
+- position: neither the order of two texts nor of the scale's ends may change a rating. These tests
+  leave the texts alone and ask in another way: `swap` for methods that compare two texts, for
   others `letters` (asks for letters), `label-order` (lists these from the best to the worst) and
   `scale-order` (shows the scale from high to low), for typed questions `question-order` (from the
   last to the first) and `alone` (each in a request of its own).
@@ -497,7 +497,7 @@ FAMILY_OF: Mapping[str, str] = {
 }
 FAMILIES = tuple(dict.fromkeys(FAMILY_OF.values()))
 MustSee = Mapping[str, frozenset[str]]
-"""Names of aspects by test that must see it besides those that the rules know."""
+"""Names of aspects by test that must see it, besides the ones that the rules know."""
 
 
 def select_tests(names: Iterable[str] | None) -> tuple[str, ...]:
@@ -512,7 +512,7 @@ def select_tests(names: Iterable[str] | None) -> tuple[str, ...]:
     """
     if names is None:
         return TESTS
-    # without the noise floor no shift could be distinguished from a judge that varies by itself
+    # without the noise floor no shift could be distinguished from a judge that varies on its own
     chosen = {REPEAT}
     for name in names:
         if name == "all":

@@ -234,7 +234,7 @@ def highest_rating(request: RunRequest) -> str:
 
 
 class StressRun:
-    """One stress run, of the plan's data and models, or of those that are given."""
+    """One stress run, of the plan's data and models, or of given ones."""
 
     def __init__(
         self,

@@ -172,7 +172,7 @@ class JoinedSessions:
     def measure(
         self, edits: Sequence[Edit], aspects: Sequence[Aspect], must_see: MustSee
     ) -> list[Measured]:
-        """Return the scores of each test and aspect of which something is expected."""
+        """Return the scores of each test and aspect for which a change is expected."""
         rows = []
         for aspect in aspects:
             one = _OneAspect(self, aspect)

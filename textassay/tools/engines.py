@@ -491,7 +491,7 @@ class StaticEngine(ToolEngine):
                 f"{str(files.vectors)!r} contains no table of vectors: expected a matrix called"
                 f" {' or '.join(_TABLES)}"
             )
-        # model2vec may keep a shared row for several tokens, and weigh each token by itself
+        # model2vec may keep a shared row for several tokens, and weigh each token separately
         self._table = table
         rows, weights = tensors.get("mapping"), tensors.get("weights")
         self._rows = None if rows is None else rows.astype(np.intp)

@@ -45,7 +45,7 @@ MAX_BYTES = 64 * 2**20
 
 
 class ModelKey(NamedTuple):
-    """What a tool needs of which model: tools with equal keys share a runner."""
+    """Model and settings of a tool: tools with equal keys share a runner."""
 
     model: str
     """A folder, or a Hub id with a revision."""
@@ -246,7 +246,7 @@ class ModelOptions(TypedDict, total=False):
     batch_tokens: int
     """Most tokens in a batch, padding included; 8,192 by default."""
     splitter: SentenceSplitter
-    """Finds sentences: those that are judged, or where a long text is cut into windows."""
+    """Finds the sentences that are judged, or at which a long text is cut into windows."""
 
 
 class ModelTool(TextTool):

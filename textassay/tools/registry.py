@@ -124,7 +124,7 @@ class ToolDescription(Message):
 
 
 def describe_all() -> tuple[ToolDescription, ...]:
-    """Describe every kind of tool, ours and those of other packages.
+    """Describe every kind of tool, also of other packages.
 
     Imports none of the heavy libraries.
 

@@ -215,7 +215,7 @@ class Embedding(ComparingTool):
     async def _compare_sentences(
         self, engine: ToolEngine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement | Abstention:
-        """Match the output's sentences with those of every target and keep the highest value."""
+        """Match the output's sentences with each target's and keep the highest value."""
         split = [self.splitter.split(text) for text in (output, *texts)]
         vectors = await self._embed(engine, [s for sentences in split for s in sentences])
         mine, *others = [[s for s in sentences if s in vectors] for sentences in split]
@@ -541,4 +541,4 @@ def describe_scale(model: str) -> str:
         return "About 0 to 1, seldom beyond."
     if any(size in low for size in ("bleurt-tiny", "bleurt-base", "bleurt-large")):
         return "About -2 to 1, centered near 0."
-    return "The scale is that of the ratings the checkpoint was trained on."
+    return "The scale is the scale of the ratings on which the checkpoint was trained."

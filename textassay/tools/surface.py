@@ -474,7 +474,7 @@ class Length(Computed):
 
 
 class NgramShare(Computed):
-    """A share of the output's runs of `n` words; a subclass says of which."""
+    """A share of the output's runs of `n` words; a subclass says which runs count."""
 
     scale = (0.0, 1.0)
     n: int

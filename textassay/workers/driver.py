@@ -64,7 +64,7 @@ UNIT = 200
 """Examples that a worker has in hand at most, unless it works on more than half of them at once."""
 
 START_SECONDS = 2.0
-"""Time between two looks for room for further workers."""
+"""Time between two looks for places for further workers."""
 
 STOP_SECONDS = 60.0
 """Time that workers have to finish what they have in work once the run is stopped."""
@@ -257,7 +257,7 @@ class Driver:
     def _next_for(self, worker: AssignedWorker) -> Instructions:
         open_ones = [w for w in self._workers if w.opened is not None]
         number, count = open_ones.index(worker), len(open_ones)
-        # A new worker waits until the others keep to their smaller parts of the limits.
+        # A new worker waits until the others respect their smaller parts of the limits.
         may_ask = worker.was_fed or all(
             not w.was_fed or w.report.part.count >= count for w in self._workers if w is not worker
         )

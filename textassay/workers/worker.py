@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class LimitShare:
-    """The part of the limits that one worker keeps to: the `number`-th of `count`, from 0."""
+    """The part of the limits that one worker respects: the `number`-th of `count`, from 0."""
 
     number: int = 0
     count: int = 1
@@ -123,7 +123,7 @@ class Failed:
     message: str
     notes: tuple[str, ...] = ()
     unknown: tuple[str, str, tuple[str, ...], str] | None = None
-    """What an `UnknownName` is made of: kind, name, those that there are, and where it is named."""
+    """The content of an `UnknownName`: kind, name, known names, and where it is named."""
 
     @classmethod
     def of(cls, error: BaseException) -> Failed:
