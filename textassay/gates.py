@@ -78,7 +78,7 @@ class CheckFailed(AssertionError):
 
 
 class Inconclusive(AssertionError):
-    """The interval spans the threshold, or there is none: more texts would decide."""
+    """The interval spans the threshold or is missing: more texts would decide."""
 
 
 class JudgeError(TextassayError):
@@ -150,7 +150,7 @@ class GateCheck:
 
 
 def _verdict_of(low: float | None, high: float | None, threshold: float) -> GateVerdict:
-    """Return what an interval says of a threshold that the value must reach."""
+    """Return the verdict of an interval on a threshold that the value must reach."""
     # the mean alone decides nothing: with one source it may lie anywhere
     if low is None or high is None:
         return "inconclusive"

@@ -56,7 +56,7 @@ class Judged:
         values: Score by id, `None` if unscored.
         signatures: Signatures that occur, `""` for rows without one.
         scales: Scales that occur; empty if rows have none.
-        labels: Names of the labels whose numbers the values are; empty if they are none.
+        labels: Names of the labels whose numbers the values are; empty if they are not labels.
         texts: Digest of the judged text by id, as far as it is recorded; see `text_digest`.
         shares: Probability of each level by id, where the scores have them as evidence.
     """

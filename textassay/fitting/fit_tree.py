@@ -210,7 +210,7 @@ class Alignment:
         return self.request.growth.as_dict(given=self.tree is not None)
 
     def _plan(self) -> Json:
-        """Return what must not change between two calls, as JSON values.
+        """Return the facts that must not change between two calls, as JSON values.
 
         Another aggregator may: it can make other criteria matter, and then the file of the next
         layer's parts differs.
@@ -580,7 +580,7 @@ def load_tree(option: str, task: Task) -> AspectTree | None:
 
 
 def parts_in(tree: AspectTree, aspects: Sequence[Aspect]) -> list[Decomposition]:
-    """Return what criteria are made of in a tree; those without parts are left out."""
+    """Return the parts of criteria in a tree; those without parts are left out."""
     children = ((aspect, tree.children(aspect.id)) for aspect in aspects)
     return [Decomposition(of=aspect, aspects=parts) for aspect, parts in children if parts]
 
@@ -700,7 +700,7 @@ def _rank(
     name: str, train: FeatureTable, fitter: Fitter, nodes: Sequence[Aspect], saliency: str
 ) -> _CriterionRanking:
     # measured even if criteria are ranked by Shapley values: only permutation has the intervals
-    # that tell importance from noise
+    # that distinguish importance from noise
     permutation = importance_over_folds(name, train, fitter)
     values = dict(permutation.ranking())
     if saliency == "shapley":

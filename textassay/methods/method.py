@@ -64,7 +64,7 @@ class Method(Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Return JSON values that tell in a manifest how the method was set up.
+        """Return JSON values for the manifest that say how the method was set up.
 
         Options and prompts.
         """
@@ -116,7 +116,7 @@ def traits_of(method: object) -> Traits:
 
 
 class TaskMethod:
-    """Base of methods for aspects of one task: what they tell of these."""
+    """Base of methods for aspects of one task: task, aspects and traits."""
 
     _task: Task
 

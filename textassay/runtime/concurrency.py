@@ -44,7 +44,7 @@ class AsyncResource(ABC):
 
 
 async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | None = None) -> R:
-    """Return what `work` returns, which runs in a thread; a cancellation waits for its end.
+    """Run `work` in a thread and return its result; a cancellation waits for its end.
 
     `asyncio.to_thread` leaves a canceled caller without the result, so that it is never closed,
     and drops work that no thread has begun yet, such as closing a file.
@@ -282,7 +282,7 @@ class _ResultQueue(Generic[R]):
         return True
 
     async def wait_for_room(self) -> None:
-        """Take a place that somebody gives back."""
+        """Take a place that was given back."""
         while not self._capacity:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._held_back.append(future)
@@ -341,7 +341,7 @@ class _ResultQueue(Generic[R]):
         return bool(self._ready)
 
     def take(self, most: int) -> list[R]:
-        """Return what is ready, up to a number of results."""
+        """Return the results that are ready, up to a number."""
         batch, self._ready = self._ready[:most], self._ready[most:]
         return batch
 
@@ -453,7 +453,7 @@ def start_gc() -> None:
 
 
 def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes an event loop of uvloop's, if that is installed: a tenth less work a call.
+    """Return uvloop's factory of event loops, if it is installed: a tenth less work a call.
 
     As a library, textassay runs in the loop of its host.
     """

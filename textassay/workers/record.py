@@ -137,7 +137,7 @@ smaller toward the end, where what is granted to one worker is missing to anothe
 class SharedBudget:
     """US dollars that all workers of a run may spend together.
 
-    What a worker was granted counts as spent if the worker is lost: nobody knows what it had in
+    What a worker was granted counts as spent if the worker is lost: it is unknown what it had in
     flight.
     """
 

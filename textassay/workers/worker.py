@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class LimitShare:
-    """The part of the limits that one worker keeps to: the `number`-th of `count`, from 0."""
+    """The part of the limits that one worker respects: the `number`-th of `count`, from 0."""
 
     number: int = 0
     count: int = 1
@@ -102,7 +102,7 @@ class Instructions:
     return_unspent: bool = False
     """Whether to return what it was granted and needs for nothing in flight."""
     is_last_grant: bool = False
-    """Whether there is no more money to be had."""
+    """Whether the budget has no more to give."""
     report_at: int = 1
     """Number of scores to report at once, without waiting for more."""
     finish: bool = False
@@ -123,11 +123,11 @@ class Failed:
     message: str
     notes: tuple[str, ...] = ()
     unknown: tuple[str, str, tuple[str, ...], str] | None = None
-    """What an `UnknownName` is made of: kind, name, those that there are, and where it is named."""
+    """The content of an `UnknownName`: kind, name, known names, and where it is named."""
 
     @classmethod
     def of(cls, error: BaseException) -> Failed:
-        """Return what another process is to know of an error."""
+        """Return the facts of an error that another process needs."""
         family = next((kind for kind in type(error).__mro__ if kind in FAMILIES), RuntimeError)
         unknown = None
         if type(error) is UnknownName:
@@ -136,7 +136,7 @@ class Failed:
         return cls(family, str(error) or type(error).__name__, notes, unknown)
 
     def error(self) -> Exception:
-        """Return an error of the same family, or a `RuntimeError` for one that is none of ours."""
+        """Return an error of the same family, or a `RuntimeError` for a foreign one."""
         if self.unknown is not None:
             kind, name, known, where = self.unknown
             error: Exception = UnknownName(kind, name, known, where=where)
@@ -158,7 +158,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a worker has done since its last report, and where it stands."""
+    """What a worker has done since its last report, and how far it has come."""
 
     progress: Progress
     part: LimitShare
@@ -257,7 +257,7 @@ class Recording:
         await self._wrapped.put_all(answers)
 
     def drain(self) -> Rows:
-        """Return what was put since the last call."""
+        """Return the items that were put since the last call."""
         rows, self._rows = self._rows, []
         return rows
 

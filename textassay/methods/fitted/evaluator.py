@@ -241,7 +241,7 @@ def read_row(
 ) -> list[float]:
     """Return an example's features in order, NaN if it has none.
 
-    A score of another text with the same id is none of the example's.
+    A score of another text with the same id does not belong to the example.
     """
     metrics, id_ = example.metrics, example.id
     texts = scores.texts if isinstance(scores, FeatureScores) else {}
@@ -277,5 +277,5 @@ def _stem(source: ScoreSource) -> str | None:
     name = path.name
     for ending in (".gz", ".jsonl", ".json"):
         name = name.removesuffix(ending)
-    # every run's file is called scores.jsonl; its folder tells runs apart
+    # every run's file is called scores.jsonl; its folder distinguishes runs
     return path.parent.name if name == "scores" else name
