@@ -23,7 +23,7 @@ from textassay.runtime.batches.batch import (
     BatchUnfinished,
     PollPolicy,
 )
-from textassay.runtime.batches.dialect import FileUnread
+from textassay.runtime.batches.dialect import BatchRecord, FileUnread
 from textassay.runtime.batches.model import BatchQueue, open_dialect
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.calls.cache import encode_answer
@@ -464,6 +464,25 @@ async def test_a_damaged_journal_leaves_no_thread(tmp_path):
     with pytest.raises(DataError, match=r"batches\.jsonl"):
         BatchBook(tmp_path)
     assert threading.active_count() == before
+
+
+async def test_a_batch_is_written_down_while_others_are_collected(tmp_path):
+    """The folder of their files stays until the run is left: nothing is about to be put there."""
+    book = BatchBook(tmp_path)
+    (request,) = asked(1)
+    for tag in map(str, range(10)):
+        record = BatchRecord(
+            tag, model="m", group="chat", requests=1, since=0.0, attempt=1, known=frozenset()
+        )
+        written = asyncio.create_task(book.prepare(record, [("key", request)], [b"{}"]))
+        while not written.done():
+            book.forget("another")
+            await asyncio.sleep(0)
+        await written
+        book.forget(tag)
+        assert (tmp_path / "batches").is_dir()
+    await book.aclose()
+    assert not (tmp_path / "batches").exists()
 
 
 @pytest.mark.parametrize("known", ["at once", "after a look"])
