@@ -7,7 +7,7 @@ single features: a row has what each fold chose, and another one the feature tha
 rows, by itself under its own name.
 
 Cross-fitted predictions of few rows agree less with people than those of the evaluator would
-(Bates, Hastie and Tibshirani 2024; `benchmarks/few_ratings.py`): what a fold learned from has what
+(Bates, Hastie and Tibshirani 2024; `benchmarks/coverage/fitting.py`): what a fold learned from has what
 the fold itself lacks. The same of shuffled ratings shows by how much, and no evaluator is called
 worse by such predictions.
 
