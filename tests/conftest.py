@@ -39,8 +39,14 @@ def keep_off_the_network(event: str, arguments: tuple[Any, ...]) -> None:
         raise NetworkTouched(f"a test tried to reach {host!r}")
 
 
-# how long an example takes, or how fast its data are drawn, says how busy the machine is
-settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# how long an example takes, or how fast its data are drawn, says how busy the machine is; hypothesis
+# draws 100 examples by default, and the whole suite has eight minutes
+settings.register_profile(
+    "any load",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=50,
+)
 settings.load_profile("any load")
 
 # xdist runs one worker per core; libraries that take all cores for each of them wait for each

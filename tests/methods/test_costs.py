@@ -32,7 +32,7 @@ HINT = (
     "a dry run assumes other answers than the mock server sends: give requests a dry_run_answer as "
     "long as real answers are, and have examples/mock_replies.py (_as_asked) answer the prompt so"
 )
-SOME = 10
+SOME = 5
 """Examples of a task that the server is asked about."""
 
 
