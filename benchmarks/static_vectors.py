@@ -19,6 +19,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -26,8 +27,8 @@ import numpy as np
 
 import textassay
 from benchmarks.embedded_judge import trivial
-from benchmarks.learning_data import SETS, Wanted, read
-from benchmarks.learning_recorded import learnt, measured, told
+from benchmarks.learning.recorded import SETS, Wanted, read
+from benchmarks.learning.ways import learned, measured
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example
 from textassay.tools.similarity import SentenceMeasure
@@ -96,20 +97,19 @@ def main() -> None:
     for label, aggregator, plain in COMPARISONS:
         first = None
         for added in ((), ("static/",)):
-            prefixes = (*plain.prefixes, *added)
-            wanted = Wanted(
-                plain.name, plain.path, prefixes, plain.aspects, plain.needed,
-                str(given.features.resolve()),
-            )  # fmt: skip
+            wanted = replace(
+                plain, prefixes=(*plain.prefixes, *added), joined=str(given.features.resolve())
+            )
             recorded = read(folder, wanted)
-            began = time.perf_counter()
-            values = measured(recorded, learnt(recorded, aggregator), 0.5, given.seeds)
-            seconds = (time.perf_counter() - began) / given.seeds
-            if first is None:
-                rows, features = recorded.features.shape
-                print(f"{label}: {aggregator}, {rows} rows, {features} features and static ones")
-            print(told(recorded, "with static" if added else "without", values, first, seconds))
-            first = values if first is None else first
+            values = measured(recorded, learned(recorded, aggregator), 0.5, given.seeds)
+            r, rho = values.mean(axis=(0, 1))
+            line = f"{label}, {aggregator}, {'with' if added else 'without'}: {r:.3f}/{rho:.3f}"
+            by_seed = values[:, :, 0].mean(axis=1)
+            if first is not None:
+                more = by_seed - first
+                line += f"  {more.mean():+.3f} ({more.min():+.3f} to {more.max():+.3f})"
+            print(line, flush=True)
+            first = by_seed
 
 
 if __name__ == "__main__":
