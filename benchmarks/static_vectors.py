@@ -18,19 +18,14 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-
 import textassay
-from benchmarks.embedded_judge import trivial
 from benchmarks.learning.recorded import SETS, Wanted, read
 from benchmarks.learning.ways import learned, measured
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.messages import Example
 from textassay.tools.similarity import SentenceMeasure
 
 JUDGED = SETS["summeval-metrics"]
@@ -45,38 +40,24 @@ COMPARISONS = (
 """What static vectors are added to: a label, the aggregator, and the features without them."""
 
 
-async def static_columns(examples: Sequence[Example]) -> dict[str, list[float | None]]:
-    """Return the sentence-wise cosines with the source by measure."""
-    tools = [
-        f"{measure}=embedding?engine=static&per=sentence&against=source&measure={measure}"
-        for measure in get_args(SentenceMeasure)
-    ]
-    run = await textassay.evaluate(examples, method="tools", task="summarization", tools=tools)
-    found: dict[str, dict[str, float | None]] = {}
-    for score in run.scores:
-        found.setdefault(score.aspect, {})[score.id] = score.value
-    return {
-        f"static/{measure}": [values[example.id] for example in examples]
-        for measure, values in found.items()
-    }
+COUNTS = ("length", "novelty", "coverage", "repetition", "readability")
+STATIC = tuple(
+    f"{measure}=embedding?engine=static&per=sentence&against=source&measure={measure}"
+    for measure in get_args(SentenceMeasure)
+)
 
 
 async def feature_rows(data: Path) -> list[dict[str, Any]]:
     """Return counts and static features of every summary, as metrics by id."""
     examples = list(Examples(data))
-    counted = await trivial(examples, "summarization")
-    columns: dict[str, list[float | None]] = {
-        f"counts/{name}": [None if np.isnan(value) else float(value) for value in values]
-        for name, values in counted.items()
-        if not name.startswith("computed/")
-    }
-    began = time.perf_counter()
-    columns |= await static_columns(examples)
-    print(f"static features of {len(examples)} summaries: {time.perf_counter() - began:.1f} s")
-    return [
-        {"id": example.id, "metrics": {name: values[i] for name, values in columns.items()}}
-        for i, example in enumerate(examples)
-    ]
+    metrics: dict[str, dict[str, float | None]] = {example.id: {} for example in examples}
+    for kind, tools in (("counts", COUNTS), ("static", STATIC)):
+        began = time.perf_counter()
+        run = await textassay.evaluate(examples, method="tools", task="summarization", tools=tools)
+        for score in run.scores:
+            metrics[score.id][f"{kind}/{score.aspect}"] = score.value
+        print(f"{kind} of {len(examples)} summaries: {time.perf_counter() - began:.1f} s")
+    return [{"id": id_, "metrics": own} for id_, own in metrics.items()]
 
 
 def main() -> None:
