@@ -53,8 +53,9 @@ def main() -> None:
             if own.draws >= MIN_COUNT and not (is_warned or own.is_alarm):
                 shares.setdefault(one.command, []).append(own.share)
         print(f"{one.command:22}{one.words:56}{'; '.join(texts) or 'none'}", flush=True)
-    for command, own in shares.items():
-        print(f"{command}: {min(own):.1%} to {max(own):.1%}, mean {sum(own) / len(own):.1%}")
+    for command, all_of in shares.items():
+        mean = sum(all_of) / len(all_of)
+        print(f"{command}: {min(all_of):.1%} to {max(all_of):.1%}, mean {mean:.1%}")
     print(f"{time.process_time() - began:.0f} s of CPU time")
 
 

@@ -387,7 +387,7 @@ def designs(data: Path | None) -> Iterator[Design]:
         ("spread", "larger is worse, of texts", heavy | {"falls": 0.4, "weight": "texts"}),
     ):
         for rated in (20, 40, 100):
-            run = partial(uneven_means, rated, top=TOPS[top], **kind)  # type: ignore[arg-type]
+            run = partial(uneven_means, rated, top=TOPS[top], **kind)
             yield Design("estimate", f"{top}, {how}, {rated} sources", run)
     for yes, sensitivity, specificity in PREVALENCES:
         how = f"{yes} yes, sensitivity {sensitivity}, specificity {specificity}"
@@ -433,7 +433,9 @@ def designs(data: Path | None) -> Iterator[Design]:
     for heaviest, sources in ((5, 20), (15, 8), (15, 12), (15, 20), (15, 40), (15, 100)):
         run = partial(strengths, sources, heaviest=heaviest)
         yield Design("rank", f"equal systems, 1 to {heaviest} rounds, {sources} sources", run)
-    for aspect in ASPECTS if data is not None else ():
+    if data is None:
+        return
+    for aspect in ASPECTS:
         recorded = read_summeval(data / "alttest" / "summeval.jsonl.gz", aspect)
         yield Design("estimate, SummEval", aspect, partial(recorded_means, recorded))
         yield Design("calibrate, SummEval", f"90 %, {aspect}", partial(recorded_texts, recorded),

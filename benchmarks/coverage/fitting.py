@@ -82,7 +82,8 @@ def by_row(sources: int, texts: int) -> Measure:
             rows, features=("a", "b"), aggregator="avg", split="row", train_fraction=0.5, seed=seed
         ).report
         evaluator = report["held_out"]["aspects"]["q"]["agreement"]["evaluator"]
-        return {"pearson": Interval(*evaluator["ci"]["pearson"], truth)}
+        low, high = evaluator["ci"]["pearson"]
+        return {"pearson": Interval(low, high, truth)}
 
     return measure
 
