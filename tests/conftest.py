@@ -53,6 +53,9 @@ settings.load_profile("any load")
 # other.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
+# where a test asks for two threads all the same, they sleep instead of spinning on a core that the
+# other worker needs: a forest took up to sixty times as long
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 sys.addaudithook(keep_off_the_network)
 
