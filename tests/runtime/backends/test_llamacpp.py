@@ -336,7 +336,7 @@ async def test_identity_follows_the_file_and_the_options(made):
     f16, q8 = made(Shape(dtype="f16")), made(Shape(dtype="q8_0"))
     async with (
         local(f16) as one,
-        local(f16, threads=1) as other,
+        local(f16, threads=2) as other,
         local(q8) as smaller,
         local(f16, n_ctx=512) as short,
     ):
