@@ -39,8 +39,8 @@ def keep_off_the_network(event: str, arguments: tuple[Any, ...]) -> None:
         raise NetworkTouched(f"a test tried to reach {host!r}")
 
 
-# how long an example takes, or how fast its data are drawn, says how busy the machine is; hypothesis
-# draws 100 examples by default, and the whole suite has eight minutes
+# how long an example takes, or how fast its data are drawn, says how busy the machine is; the whole
+# suite has eight minutes, and hypothesis would draw 100 examples
 settings.register_profile(
     "any load",
     deadline=None,
