@@ -27,7 +27,7 @@ ON_A_LOCAL_MODEL = {
 }
 """With flags that keep answers short. The others have a model write lists, which one with random
 weights never ends."""
-LIMIT = 8
+LIMIT = 4
 """Examples of a task that are judged; `benchmarks.every_method` judges all of people's."""
 OF_SINGLE_OUTPUTS = [name for name in METHODS if name != "pairwise"]
 BY_CHOICES = [name for name in OF_SINGLE_OUTPUTS if name not in refused_by_choices()]
@@ -64,7 +64,7 @@ def test_over_the_bundled_examples_on_the_server(server, tmp_path, method):
         assert all(f"method:{method}|model:direct/mock|" in row["signature"] for row in rows)
 
 
-SOME = 8
+SOME = 4
 ALL = {"summarization": 1600, "dialogue": 360}
 
 
