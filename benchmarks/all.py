@@ -27,7 +27,7 @@ EACH: dict[str, tuple[str, ...]] = {
     "decisions": (),
     "prompt_caching": (),
     "report_large": (),
-    "coverage": (),
+    "coverage": ("--draws", "200"),
     "memory": ("--samples", "1000000"),
 }
 """Arguments by benchmark: as long as the noise of a machine asks for."""

@@ -467,7 +467,7 @@ async def test_a_damaged_journal_leaves_no_thread(tmp_path):
 
 
 async def test_a_batch_is_written_down_while_others_are_collected(tmp_path):
-    """The folder of their files stays until the run is left: nothing is about to be put there."""
+    """The folder of their files stays until the run is left: another may be about to use it."""
     book = BatchBook(tmp_path)
     (request,) = asked(1)
     for tag in map(str, range(10)):
