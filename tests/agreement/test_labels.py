@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.coverage_labels import KINDS, draw, try_once
+from benchmarks.coverage.labels import KINDS, World, intervals
+from benchmarks.coverage.tally import tally
 from tests.benchmark_data import FOLDER, benchmark
 from tests.cli.harness import document, write_lines
 from textassay import agreement
@@ -150,18 +151,11 @@ def test_errors_that_come_together_make_the_interval_wider():
     [(8, 8, 1, 0.2), (15, 8, 3, 0.2), (30, 8, 1, 0.0), (30, 1, 10, 0.0), (100, 1, 30, 0.0)],
 )
 def test_intervals_hold_for_few_errors(sources, size, errors, spread):
-    """More of it, and the widths: `benchmarks/coverage_labels.py`."""
-    wrong = errors / (sources * size)
-    rng = np.random.default_rng(1)
-    truth = values(agreement.label_agreement(*draw(40_000, size, wrong, spread, rng)[:2]))
-    held = dict.fromkeys(("accuracy", "tpr", "tnr", "kappa"), 0)
-    for number in range(100):
-        judge, human, groups = draw(sources, size, wrong, spread, rng)
-        found = agreement.label_agreement(judge, human, groups=groups, bootstrap=300, seed=number)
-        for name in held:
-            span = found.measures[name].ci
-            held[name] += span is None or span[0] <= truth[name] <= span[1]
-    assert min(held.values()) >= 88, held
+    """More of it, and the widths: `python -m benchmarks.coverage labels`."""
+    world = World(sources, size, errors / (sources * size), spread)
+    found = tally(intervals("labels", world), 100)
+    for name in ("accuracy", "tpr", "tnr", "kappa"):
+        assert found[name].draws - found[name].held <= 12, name
 
 
 @pytest.mark.parametrize(
@@ -326,25 +320,18 @@ def test_masi_weighs_what_sets_share():
 @pytest.mark.parametrize(
     ("kind", "world"),
     [
-        ("difference", (30, 8, 10 / 240, 0.2)),
-        ("sets", (15, 8, 3 / 120, 0.2)),
-        ("threshold", (30, 8, 10 / 240, 0.2)),
-        ("categories", (30, 1, 3 / 30, 0.0)),
-        ("brier", (15, 8, 3 / 120, 0.2)),
+        ("labels, difference", World(30, 8, 10 / 240, 0.2)),
+        ("labels, sets", World(15, 8, 3 / 120, 0.2)),
+        ("labels, threshold", World(30, 8, 10 / 240, 0.2)),
+        ("labels of four", World(30, 1, 3 / 30, 0.0)),
+        ("labels, brier", World(15, 8, 3 / 120, 0.2)),
     ],
 )
 def test_intervals_hold_what_they_should(kind, world):
-    """More of it: `benchmarks/coverage_labels.py`."""
-    own, rng = KINDS[kind], np.random.default_rng(2)
-    large = own.draw(4_000, *world[1:], rng)
-    truth = {} if kind == "threshold" else own.measure(large, 0, 0)
-    name = own.names[0]
-    held = 0
-    for seed in range(30):
-        found, true = try_once(kind, own.draw(*world, rng), large, truth, seed)
-        low, high = found[name][1]
-        held += low <= true[name][0] <= high
-    assert held >= 25
+    """More of it: `python -m benchmarks.coverage labels`."""
+    found = tally(intervals(kind, world, truth_sources=4_000), 30)[KINDS[kind].names[0]]
+    assert found.draws == 30
+    assert found.held >= 25
 
 
 @given(

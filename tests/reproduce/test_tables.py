@@ -202,7 +202,8 @@ def judge(tmp_path_factory):
     refused = [
         part for key in ("n", "temperature", "plan", "n_aspects") for part in ("--set", f"{key}=")
     ]
-    model = ["--model", f"llamacpp/{path}", "--set", "n_gpu_layers=0", "--set", "truncate=source"]
+    model = ["--model", f"llamacpp/{path}", "--set", "truncate=source"]
+    model += ["--set", "n_gpu_layers=0", "--set", "threads=1"]
     return [*model, "--set", f"profile={CHOICES}", *refused, "--bootstrap", "0"]
 
 

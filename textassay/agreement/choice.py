@@ -11,7 +11,7 @@ counted, and so is one in which people find all texts equally good, which shows 
 
 Intervals are Student's t over groups, or over what groups belong to. Where fewer than ten groups
 are chosen right, or wrong, they hold Jeffreys' interval, too: groups that are all chosen right do
-not show how many others are. `benchmarks/coverage_choices.py` shows their coverage.
+not show how many others are. `benchmarks/coverage/` shows their coverage.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Confidence intervals of a coefficient, and the resamples of groups that they rest on.
 
 Knows paired rows and levels; nothing of examples or files. Coverage is shown by
-`benchmarks/coverage.py`.
+`benchmarks/coverage/`.
 
 - `dataset`: the standard error over resampled groups on Fisher's z scale, with Student's t on
   groups less one. Percentiles of the resamples alone are too narrow with few groups. Over groups of

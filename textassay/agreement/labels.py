@@ -14,7 +14,7 @@ they fall independently, all of a source if they come together. As few errors sh
 the size of a source counts as one more of them. An interval also holds that of the matrix as it is.
 A mean over more than two labels has an interval only if people gave each of them at least 5 times:
 of fewer, some do not occur at all, and the mean is over others than in the next data set. Coverage
-is shown by `benchmarks/coverage_labels.py`.
+is shown by `benchmarks/coverage/`.
 
 Two judges are compared under the same random weighting of the sources, so that what makes a source
 hard for both cancels out. As errors are few, and those of one judge alone fewer, the cells of the

@@ -7,9 +7,9 @@ single features: a row has what each fold chose, and another one the feature tha
 rows, by itself under its own name.
 
 Cross-fitted predictions of few rows agree less with people than those of the evaluator would
-(Bates, Hastie and Tibshirani 2024; `benchmarks/few_ratings.py`): what a fold learned from has what
-the fold itself lacks. The same of shuffled ratings shows by how much, and no evaluator is called
-worse by such predictions.
+(Bates, Hastie and Tibshirani 2024; `benchmarks/coverage/fitting.py`): a fold and the rest of the
+rows share one mean, so that each is high where the other is low. The same of shuffled ratings shows
+by how much, and no evaluator is called worse by such predictions.
 
 A full report adds how much data and how many criteria it takes (HD-Eval, sections 4.2 and 4.3,
 figures 4 and 5), what layers of criteria and learning how to weigh them add (its table 4), rankings

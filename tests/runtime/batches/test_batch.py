@@ -466,6 +466,25 @@ async def test_a_damaged_journal_leaves_no_thread(tmp_path):
     assert threading.active_count() == before
 
 
+async def test_a_batch_is_written_down_while_others_are_collected(tmp_path):
+    """The folder of their files stays until the run is left: another may be about to use it."""
+    book = BatchBook(tmp_path)
+    (request,) = asked(1)
+    for tag in map(str, range(10)):
+        record = BatchRecord(
+            tag, model="m", group="chat", requests=1, since=0.0, attempt=1, known=frozenset()
+        )
+        written = asyncio.create_task(book.prepare(record, [("key", request)], [b"{}"]))
+        while not written.done():
+            book.forget("another")
+            await asyncio.sleep(0)
+        await written
+        book.forget(tag)
+        assert (tmp_path / "batches").is_dir()
+    await book.aclose()
+    assert not (tmp_path / "batches").exists()
+
+
 @pytest.mark.parametrize("known", ["at once", "after a look"])
 async def test_a_batch_larger_than_the_account_allows_is_divided(tmp_path, known):
     """Until its parts find room; whoever asked is answered, and each request is run once."""

@@ -163,7 +163,6 @@ class BatchBook:
         with suppress(OSError):  # they are of no more use, and harmless
             self._requests(tag).unlink(missing_ok=True)
             self.input(tag).unlink(missing_ok=True)
-            (self.run / FOLDER).rmdir()
 
     @property
     def is_free(self) -> bool:
@@ -173,6 +172,9 @@ class BatchBook:
     async def aclose(self) -> None:
         """Close the journal; one without a batch that was submitted is removed."""
         await self._journal.aclose()
+        # not before: another batch may be about to write its files into the folder
+        with suppress(OSError):  # it is absent, or has files of batches that are not collected
+            (self.run / FOLDER).rmdir()
         if self.is_free:
             # nothing locks the folder of a `fit`: another one may have written, too
             self.records = read_records(self.run)
