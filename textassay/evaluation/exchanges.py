@@ -178,7 +178,7 @@ async def _dry_run(
 
     async with open_session(source, request, models=models, dry=True, observe=observe) as session:
         examples, aspects = cast("Examples", session.examples), tuple(session.method.aspects)
-        lacking = traits_of(session.method).lacking
+        needs = traits_of(session.method).needs
         if run is not None:
             for what in describe_later_changes(run, session.method, session.data):
                 _log.warning("%s changed since the run: it may have sent other prompts", what)
@@ -194,7 +194,7 @@ async def _dry_run(
             # what an earlier example asked belongs to it
             exchanges.clear()
             assignment = Assignment(example=example, aspects=aspects)
-            unmet = unmet_needs(assignment, session.method, lacking)
+            unmet = unmet_needs(assignment, session.method, needs)
             remaining = tuple(aspect for aspect in aspects if aspect.label not in unmet)
             if remaining:
                 await session.method.graph.run(Assignment(example=example, aspects=remaining))
