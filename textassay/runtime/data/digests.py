@@ -28,8 +28,9 @@ def text_digest(example: Example) -> str:
         parts.append(other)
     for message in example.messages:
         parts += [message.content, *(f"{call.name} {call.arguments}" for call in message.calls)]
-    text = "\x1f".join([" ".join(part.split()) for part in parts])
-    if not text.strip("\x1f"):
+    # NUL is no white space, so that it stays between the parts
+    text = " ".join(" \0 ".join(parts).split())
+    if not text.strip("\0 "):
         return ""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)

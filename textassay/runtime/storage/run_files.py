@@ -205,7 +205,9 @@ class RunSummary:
         self.pay(UsageTotal.read(fields["usage"]))
 
     def _count(self, example_id: str, aspect: str, value: float | None, kind: _Unscored) -> None:
-        values = self._values.setdefault(aspect, array("d"))
+        values = self._values.get(aspect)
+        if values is None:
+            values = self._values[aspect] = array("d")
         entry: int | _Unscored
         if value is not None:
             entry = len(values)
