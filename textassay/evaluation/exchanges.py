@@ -37,8 +37,7 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.questions import DecisionRequest
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.kept_rows import kept_rows
-from textassay.runtime.storage.run_files import ANSWERS, read_manifest
+from textassay.runtime.storage.run_files import ANSWERS, kept_rows, read_manifest
 
 _log = logging.getLogger(__name__)
 
