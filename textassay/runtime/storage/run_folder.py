@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,10 @@ class RunFolder(AsyncResource):
                 self._journal.close()
         finally:
             self._journal = None
+            if not self.manifest:  # nothing was begun, so no empty folder is left
+                with suppress(OSError):
+                    (self.path / LOCK).unlink()
+                    self.path.rmdir()
             self._lock.release()
 
     async def aclose(self) -> None:
