@@ -314,9 +314,11 @@ async def writing_summary(session: Summarized) -> AsyncIterator[None]:
         # a wrong key, or what a model lacks, is met by the first call; nothing is written then, as
         # a run without a score gives way to the corrected command
         if isinstance(error, FatalModelError | CapabilityError) and not folder.tally.pairs:
+            # what a model lacks, it lacks when a run is resumed as well
+            resume = f", or continue with: textassay resume {folder.path}"
+            can_resume = isinstance(error, FatalModelError)
             error.add_note(
-                "nothing is scored yet: fix this and repeat the command, or continue with: "
-                f"textassay resume {folder.path}"
+                f"nothing is scored yet: fix this and repeat the command{resume * can_resume}"
             )
             raise
         if not isinstance(error, StorageError):
