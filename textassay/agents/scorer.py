@@ -223,7 +223,7 @@ class Scorer:
         prompt = bound.render(example)
         if self.how == "sampled":
             return await self._from_samples(prompt, aspect, about)
-        return await self._from_one(prompt, aspect, constants, about)
+        return await self._from_one(prompt, aspect, about)
 
     async def _either_way(self, example: Example, aspect: Aspect, shown: dict[str, Any]) -> Score:
         """Return the score from log-probabilities, or from samples of a model that sends none."""
@@ -294,9 +294,8 @@ class Scorer:
     def _ask_for_labels(self) -> Ask:
         return replace(self.ask, prompt=self.labels_prompt or self.ask.prompt)
 
-    async def _from_one(
-        self, prompt: Prompt, aspect: Aspect, constants: _Constants, about: dict[str, Any]
-    ) -> Score:
+    async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
+        constants = self._constants(aspect)
         answers = await self.ask.until_usable(
             prompt,
             constants.read,
