@@ -61,7 +61,7 @@ ONLY_THERE = {
     "litellm": "textassay/runtime/backends/litellm.py",
     "llama_cpp": "textassay/runtime/backends/local/llamacpp_library.py",
     "opentelemetry": "textassay/telemetry/tracing.py",
-    "diskcache": "textassay/runtime/storage/answers.py",
+    "diskcache": "textassay/runtime/storage/answer_database.py",
     "ray": "textassay/workers/ray.py",
 }
 ALLOWED_ANYWHERE = {"lazy", "table", "version"}

@@ -367,9 +367,10 @@ async def test_what_workers_refuse_is_refused(mock_server, data, run):
     assert server.counters.requests == 0
 
 
-async def test_a_wrong_key_leaves_no_folder(mock_server, data, run, monkeypatch):
+async def test_a_wrong_key_is_not_in_the_way_of_the_next_run(mock_server, data, run, monkeypatch):
     monkeypatch.setenv("A_KEY", "wrong")
     server = await mock_server(require_key="right")
     with pytest.raises(FatalModelError):
         await judge(data, run, server, Pool(2), api_key_env="A_KEY")
-    assert not run.exists()
+    monkeypatch.setenv("A_KEY", "right")
+    await judge(data, run, server, Pool(2), api_key_env="A_KEY")

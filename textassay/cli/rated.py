@@ -19,8 +19,7 @@ from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, Wi
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
 from textassay.runtime.messages import Example
-from textassay.runtime.storage.kept_rows import kept_rows
-from textassay.runtime.storage.run_files import MANIFEST, read_manifest
+from textassay.runtime.storage.run_files import MANIFEST, kept_rows, read_manifest
 
 if TYPE_CHECKING:
     from textassay.agreement.joined import People

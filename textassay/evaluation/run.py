@@ -17,10 +17,11 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.storage.files import encode
-from textassay.runtime.storage.kept_rows import keep_rows, kept_rows
 from textassay.runtime.storage.run_files import (
     SUMMARY,
     RunSummary,
+    keep_rows,
+    kept_rows,
     latest_scores,
     read_manifest,
     read_summary,

@@ -76,7 +76,7 @@ from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
 from textassay.runtime.model import Json, Model
 from textassay.runtime.stack import usage_ledger, with_store
 from textassay.runtime.storage.files import write_json
-from textassay.runtime.storage.run_folder import RunFolder, lock_run
+from textassay.runtime.storage.run_folder import check_new, lock_run
 
 OF_THE_TREE = ("tree", "depth", "output")
 """Options of HD-Eval that alignment decides itself."""
@@ -274,7 +274,7 @@ class Alignment:
         # the estimate should fail now if the run itself would
         if self.request.out is not None and not (self.request.out / PLAN).exists():
             check_out(self.request.out)
-            RunFolder.check_new(self.request.out)
+            check_new(self.request.out)
         async with AsyncExitStack() as stack:
             connected = await open_models(self.request.models, self.request.settings, stack)
             store = await open_store(self.request.settings, None, stack)

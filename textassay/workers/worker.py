@@ -167,8 +167,6 @@ class Report:
     """Each as its line of `scores.jsonl`."""
     answers: Rows = field(default_factory=list)
     """Answers that came since, among them all that the scores rest on."""
-    is_answered: bool = False
-    """Whether any request was answered so far."""
     warnings: list[tuple[str, str]] = field(default_factory=list)
     """Warnings that were logged since: the logger, and what it said."""
     spent: float = 0.0
@@ -245,16 +243,15 @@ class Recording:
         """Return the value of `key`, or `None`."""
         return await self._wrapped.fetch(key)
 
+    async def fetch_group(self, group: str) -> list[bytes]:
+        """Return the values of all keys `GROUP/...`, in order of their keys."""
+        return await self._wrapped.fetch_group(group)
+
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; the next `drain` returns it."""
         # collected before the first suspension: a score that rests on it must not go before it
         self._rows.append((key, value))
         await self._wrapped.put(key, value)
-
-    async def put_all(self, answers: Mapping[str, bytes]) -> None:
-        """Keep several answers, as `put` does each."""
-        self._rows.extend(answers.items())
-        await self._wrapped.put_all(answers)
 
     def drain(self) -> Rows:
         """Return the items that were put since the last call."""
@@ -297,7 +294,6 @@ class WorkerSession:
         self._report_at = 1
         self._wakeup = asyncio.Event()
         self._warnings = _Warnings()
-        self._is_answered = False
 
     async def open(self, job: Job) -> Opened | Failed:
         """Open the session, without asking anything; return what was opened, or why it was not."""
@@ -366,7 +362,6 @@ class WorkerSession:
             returned=returned,
             needed=0.0 if budget is None else budget.needed,
             is_settling=budget is not None and budget.is_settling,
-            is_answered=self._is_answered,
             warnings=self._warnings.drain(),
             ended=self._ended,
         )
@@ -421,9 +416,8 @@ class WorkerSession:
         """Keep where the session stands, also for reports after its end."""
         if self._session is not None:
             self._last = self._session.engine.progress
-            budget, usage = self._session.budget, self._session.usage
+            budget = self._session.budget
             self._spent = 0.0 if budget is None else budget.spent
-            self._is_answered = bool(usage.calls + usage.cached_calls)
 
 
 def _open_session(session: Session, job: Job) -> Opened:
