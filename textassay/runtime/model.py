@@ -165,12 +165,15 @@ class Response(Message):
     @property
     def is_unfinished(self) -> bool:
         """Whether no sample holds anything of an answer."""
-        return all(sample.is_unfinished for sample in self.samples)
+        return self.is_cut and all(sample.is_unfinished for sample in self.samples)
 
     @property
     def is_cut(self) -> bool:
         """Whether no sample came to its end."""
-        return all(sample.finish_reason == "length" for sample in self.samples)
+        for sample in self.samples:
+            if sample.finish_reason != "length":
+                return False
+        return True
 
 
 class ChoicesRequest(Prompted):
