@@ -159,6 +159,9 @@ def _flags_exist(module: str, arguments: list[str]) -> None:
     """Check that a program, which may take minutes, still has the flags of its command."""
     found = find_spec(module)
     assert found is not None, module
+    if found.submodule_search_locations is not None:
+        found = find_spec(f"{module}.__main__")
+        assert found is not None, module
     assert found.origin is not None, module
     source = Path(found.origin).read_text(encoding="utf-8")
     # programs of one kind share a module that reads their arguments
