@@ -6,13 +6,20 @@ from typing import get_args
 import numpy as np
 import pytest
 import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.coverage.agreement import Uneven, World, correlations, equal_judges
 from benchmarks.coverage.tally import tally
 from tests.benchmark_data import benchmark
 from textassay import agreement
 from textassay.agreement.correlation import Coefficient, kendall, pair_up, pearson, spearman
-from textassay.agreement.intervals import coefficient_interval, draw_counts, resample
+from textassay.agreement.intervals import (
+    coefficient_interval,
+    draw_counts,
+    resample,
+    t_quantile,
+)
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
 LEVELS = ["dataset", "group", "system"]
@@ -22,6 +29,12 @@ NOTHING = dict.fromkeys(COEFFICIENTS)
 
 def coefficients(found):
     return [getattr(found, name) for name in COEFFICIENTS]
+
+
+@given(st.floats(1, 1e4), st.floats(0.5, 0.995))
+def test_quantiles_of_students_t_are_those_of_scipy(df, confidence):
+    expected = scipy.stats.t.ppf((1 + confidence) / 2, df)
+    assert t_quantile(df, confidence) == pytest.approx(expected, rel=1e-8)
 
 
 def test_three_levels_by_hand():

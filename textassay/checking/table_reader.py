@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from textassay.checking import vocabulary
-from textassay.runtime.data.files import MAX_LINE, open_table
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import PAIRS
 
@@ -104,6 +103,8 @@ def read_table(source: Any) -> RawTable:
         name = str(source)
         rows, notes = _read_csv(Path(source))
     else:
+        from textassay.runtime.data.files import open_table
+
         table = open_table(source)
         name = table.name
         rows = [dict(row) if isinstance(row, Mapping) else {} for _, row in table.rows()]
@@ -132,7 +133,7 @@ def _read_csv(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         separator, text = first[4:5], rest
     header = re.sub(r'"[^"]*(?:"|$)', "", text.lstrip("\n").partition("\n")[0])
     separator = separator or max(_SEPARATORS, key=header.count)
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     reader = csv.reader(text.split("\n") if '"' not in text else _lines(text), delimiter=separator)
     names: list[str] | None = None
     rows = []

@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from textassay.cli.console import own_messages
-from textassay.cli.exits import PARAMETERS, exits
-from textassay.cli.flags import expand_groups
+from textassay.cli.exits import COMMAND_PARAMETERS, exits
+from textassay.cli.syntax import expand_groups
 from textassay.runtime.errors import nearest
 from textassay.version import __version__
 
@@ -168,7 +168,7 @@ def command(
 
     def register(function: CommandFunction) -> CommandFunction:
         spread = expand_groups(function)
-        PARAMETERS.update(signature(spread).parameters)
+        COMMAND_PARAMETERS.update(signature(spread).parameters)
 
         @wraps(spread)
         def run(**flags: Any) -> None:

@@ -7,20 +7,19 @@ other flags are ordinary typer parameters. Nothing heavy is imported here: help 
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import tomllib
 from collections.abc import Callable, Container, Iterable, Mapping
-from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
 
 from textassay.cli.console import say
+from textassay.cli.syntax import GroupColumn, argument, option, switch, typed_flags
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import (
@@ -33,9 +32,6 @@ from textassay.runtime.settings import (
     settings_in,
     split_settings,
 )
-
-Given = dict[str, Any]
-"""The flags of a group that were given, by the names of their parameters."""
 
 
 def build_option(model: type[BaseModel], name: str) -> Any:
@@ -56,21 +52,6 @@ def build_option(model: type[BaseModel], name: str) -> Any:
 
 def _first_sentence(text: str) -> str:
     return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
-
-
-def option(metavar: str, text: str, *names: str, panel: str | None = None, **limits: Any) -> Any:
-    """Return a flag that takes a value; it is called as its parameter unless `names` are given."""
-    return typer.Option(*names, metavar=metavar or None, help=text, rich_help_panel=panel, **limits)
-
-
-def switch(name: str, text: str) -> Any:
-    """Return a flag without a value."""
-    return typer.Option(name, help=text)
-
-
-def argument(metavar: str, text: str) -> Any:
-    """Return what is typed without a flag."""
-    return typer.Argument(metavar=metavar, help=text)
 
 
 _EXAMPLES = argument("DATA", "Examples: JSON Lines (.gz), CSV, Parquet or .xlsx.")
@@ -126,7 +107,6 @@ AllowChange = Annotated[
         "--set",
     ),
 ]
-Seed = Annotated[int, option("N", "Random seed.")]
 WeightOption = Annotated[
     str,
     option(
@@ -148,75 +128,6 @@ HumanData = Annotated[
 ]
 ToTable = Annotated[Path, option("FILE", "File to write, .toml or .json.", "--out", "-o")]
 Writers = Annotated[list[str], option("[ROLE=]MODEL", "Model to ask; may repeat.", "--model", "-m")]
-AsJson = Annotated[bool, switch("--json", "Print one JSON document.")]
-
-
-class GroupColumn:
-    """Flags that several commands take together; marks the one parameter that receives them."""
-
-    def __init__(self, **flags: Any) -> None:
-        self.flags = flags
-
-    def parameters(self) -> list[inspect.Parameter]:
-        """Return the flags as the parameters of a function."""
-        return [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                # None rather than the setting's default: only then can a flag that was typed be
-                # told from one that was not, which decides what wins over a config file
-                default=False if get_args(flag)[0] is bool else None,
-                annotation=flag,
-            )
-            for name, flag in self.flags.items()
-        ]
-
-    def only(self, *names: str) -> GroupColumn:
-        """Return a group of some of the flags."""
-        return GroupColumn(**{name: self.flags[name] for name in names})
-
-    def __or__(self, other: GroupColumn) -> GroupColumn:
-        # a flag that is in both groups raises a TypeError here, at import, and not when somebody
-        # types it
-        return GroupColumn(**self.flags, **other.flags)
-
-
-def typed_flags(flags: Mapping[str, Any]) -> Given:
-    """Return the flags that were typed; typer passes `None`, `False` or `[]` for the others."""
-    return {
-        name: value
-        for name, value in flags.items()
-        if value is not None and value is not False and value != []
-    }
-
-
-def expand_groups(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with each parameter annotated with a `GroupColumn` spread into flags."""
-    # annotations are strings under `from __future__ import annotations`; this resolves them
-    hints = get_type_hints(function, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, GroupColumn] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        hint = hints[parameter.name]
-        group = next((mark for mark in get_args(hint)[1:] if isinstance(mark, GroupColumn)), None)
-        if group is None:
-            parameters.append(parameter.replace(annotation=hint))
-        else:
-            groups[parameter.name] = group
-            parameters += group.parameters()
-
-    @wraps(function)
-    def spread(**flags: Any) -> Any:
-        collected = {
-            name: typed_flags({flag: flags.pop(flag) for flag in group.flags})
-            for name, group in groups.items()
-        }
-        return function(**flags, **collected)
-
-    # typer reads the signature and the annotations, each for itself
-    spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    spread.__annotations__ = {item.name: item.annotation for item in parameters}
-    return spread
 
 
 def build_flags(model: type[BaseModel], *names: str) -> GroupColumn:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from textassay.cli.app import SCORING, command
-from textassay.cli.console import Style, results, say
+from textassay.cli.console import results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped, run_async
-from textassay.cli.flags import PROGRESS, AsJson, Given, option
+from textassay.cli.flags import PROGRESS
+from textassay.cli.progress import Style
+from textassay.cli.syntax import AsJson, Given, option
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.storage.files import storage_errors
 from textassay.table import printable

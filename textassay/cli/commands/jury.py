@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables
 from textassay.cli.rated import RatedInput
@@ -18,18 +18,20 @@ from textassay.runtime.errors import UnknownName
 def jurors(
     scores: Annotated[
         Path,
-        flags.argument("SCORES", "Run of a jury with output=jurors, or scores named ASPECT/JUROR."),
+        syntax.argument(
+            "SCORES", "Run of a jury with output=jurors, or scores named ASPECT/JUROR."
+        ),
     ],
     data: flags.RatedData = None,
     *,
     aggregator: Annotated[
         str,
-        flags.option("NAME", "Aggregator of the jury (default: nnls, without negative weights)."),
+        syntax.option("NAME", "Aggregator of the jury (default: nnls, without negative weights)."),
     ] = "nnls",
     confidence: flags.Confidence = 0.95,
-    seed: flags.Seed = 0,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.RATED],
+    seed: syntax.Seed = 0,
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.RATED],
 ) -> None:
     """Show what each juror adds to a jury, what it costs, and which ones to leave out.
 

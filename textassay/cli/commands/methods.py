@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import Stopped, io_errors, run_async
@@ -56,9 +56,11 @@ there is no room left for words."""
 
 @command("methods", panel=MAKING)
 def methods(
-    name: Annotated[str | None, flags.argument("[METHOD]", "Method whose options to show.")] = None,
+    name: Annotated[
+        str | None, syntax.argument("[METHOD]", "Method whose options to show.")
+    ] = None,
     *,
-    as_json: flags.AsJson = False,
+    as_json: syntax.AsJson = False,
 ) -> None:
     """List the methods, or one method's options (which --set takes).
 
@@ -81,9 +83,9 @@ def methods(
 
 @command("tasks", panel=MAKING)
 def tasks(
-    name: Annotated[str | None, flags.argument("[TASK]", "Task, or a TOML file.")] = None,
+    name: Annotated[str | None, syntax.argument("[TASK]", "Task, or a TOML file.")] = None,
     *,
-    as_json: flags.AsJson = False,
+    as_json: syntax.AsJson = False,
 ) -> None:
     """List the built-in tasks, or one task's aspects with their definitions.
 
@@ -109,7 +111,7 @@ def tasks(
 
 
 @command("settings", panel=MAKING)
-def settings(*, as_json: flags.AsJson = False) -> None:
+def settings(*, as_json: syntax.AsJson = False) -> None:
     """List the run-time settings: flags, keys of --set and keys of a config file.
 
     Examples:
@@ -191,10 +193,10 @@ def _shown(value: Any) -> str:
 def graph(
     method: Annotated[
         str,
-        flags.argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator."),
+        syntax.argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator."),
     ],
     *,
-    given: Annotated[flags.Given, flags.JUDGING.only("task")],
+    given: Annotated[syntax.Given, flags.JUDGING.only("task")],
 ) -> None:
     """Print a method's graph in the mermaid format.
 
@@ -229,11 +231,11 @@ def tree(
     model: flags.Writers,
     method: Annotated[
         str,
-        flags.option(
+        syntax.option(
             "METHOD", "hd-eval: criteria; coascore: relevant aspects; checklist: questions."
         ),
     ] = "hd-eval",
-    given: Annotated[flags.Given, flags.SET | flags.JUDGING.only("task", "aspects") | WRITING],
+    given: Annotated[syntax.Given, flags.SET | flags.JUDGING.only("task", "aspects") | WRITING],
 ) -> None:
     """Have a model break a task's aspects into sub-criteria, and save the tree for editing.
 
@@ -294,7 +296,7 @@ def plan(
     *,
     out: flags.ToTable,
     model: flags.Writers,
-    given: Annotated[flags.Given, flags.SET | flags.JUDGING | WRITING],
+    given: Annotated[syntax.Given, flags.SET | flags.JUDGING | WRITING],
 ) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing.
 

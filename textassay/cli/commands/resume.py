@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
@@ -25,11 +25,11 @@ def resume(
     *,
     data: Annotated[
         str | None,
-        flags.option("DATA", "Where the run's data are now, if the file was moved; same content."),
+        syntax.option("DATA", "Where the run's data are now, if the file was moved; same content."),
     ] = None,
-    as_json: flags.AsJson = False,
+    as_json: syntax.AsJson = False,
     given: Annotated[
-        flags.Given, flags.CONFIG | flags.PROGRESS | flags.LOG | flags.WORKERS | flags.RUNTIME
+        syntax.Given, flags.CONFIG | flags.PROGRESS | flags.LOG | flags.WORKERS | flags.RUNTIME
     ],
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
@@ -110,13 +110,15 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
 
 @command("merge", panel=SCORING)
 def merge(
-    run: Annotated[Path, flags.argument("RUN", "Folder that contains shard-1, ...")],
+    run: Annotated[Path, syntax.argument("RUN", "Folder that contains shard-1, ...")],
     *,
     partial: Annotated[
         bool,
-        flags.switch("--partial", "Merge what there is; `textassay resume RUN` completes the run."),
+        syntax.switch(
+            "--partial", "Merge what there is; `textassay resume RUN` completes the run."
+        ),
     ] = False,
-    as_json: flags.AsJson = False,
+    as_json: syntax.AsJson = False,
 ) -> int:
     """Merge RUN/shard-*, made by `score --shard I/N --out RUN/shard-I`, into one run.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import FIRST, LOOKING, command
 from textassay.cli.console import capture_warnings, results, say, warn
 from textassay.cli.exits import run_async
@@ -36,15 +36,17 @@ MAX_THOUGHT = 1000
 @command("show", panel=LOOKING)
 def show(
     run: flags.RunArgument,
-    id_: Annotated[str | None, flags.argument("[ID]", "Example to show with its evidence.")] = None,
+    id_: Annotated[
+        str | None, syntax.argument("[ID]", "Example to show with its evidence.")
+    ] = None,
     *,
     human: flags.HumanData = None,
     aspect_map: flags.AspectPairs = None,
     prompts: Annotated[
-        bool, flags.switch("--prompts", "Print the prompts and answers of the models.")
+        bool, syntax.switch("--prompts", "Print the prompts and answers of the models.")
     ] = False,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.MAPPED],
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:
     """Show a run in the terminal.
 
@@ -185,12 +187,12 @@ _POLITE = 10
 
 @command("view", panel=LOOKING)
 def view(
-    run: Annotated[Path, flags.argument("RUN", "Run folder, or a folder that contains several.")],
+    run: Annotated[Path, syntax.argument("RUN", "Run folder, or a folder that contains several.")],
     *,
     human: flags.HumanData = None,
-    host: Annotated[str, flags.option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, flags.option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
-    given: Annotated[flags.Given, flags.MAPPED],
+    host: Annotated[str, syntax.option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, syntax.option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
+    given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:
     """Serve the page of a run on this machine and follow the run while it grows.
 
@@ -227,16 +229,16 @@ def view(
 def report(
     runs: Annotated[
         list[Path],
-        flags.argument(
+        syntax.argument(
             "RUN...",
             "Run folder. A second one is compared with it. Or a fitted evaluator's folder.",
         ),
     ],
     *,
-    out: Annotated[Path, flags.option("FILE", "File to write.", "--out", "-o")],
+    out: Annotated[Path, syntax.option("FILE", "File to write.", "--out", "-o")],
     format_: Annotated[
         Literal["html", "latex", "csv", "markdown"] | None,
-        flags.option(
+        syntax.option(
             "",
             "Format of a fitted evaluator's tables: by default by the ending of FILE (.tex, .csv,"
             " .md), else html.",
@@ -245,14 +247,16 @@ def report(
     ] = None,
     human: flags.HumanData = None,
     calibration: Annotated[
-        Path | None, flags.option("DIR", "Calibration whose curves and intervals are shown.")
+        Path | None, syntax.option("DIR", "Calibration whose curves and intervals are shown.")
     ] = None,
     aspect_map: flags.AspectPairs = None,
     title: Annotated[
-        str | None, flags.option("TEXT", "Heading; by default the runs' names.")
+        str | None, syntax.option("TEXT", "Heading; by default the runs' names.")
     ] = None,
-    note: Annotated[str, flags.option("TEXT", "What readers should know, below the heading.")] = "",
-    given: Annotated[flags.Given, flags.MAPPED],
+    note: Annotated[
+        str, syntax.option("TEXT", "What readers should know, below the heading.")
+    ] = "",
+    given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence.
 
