@@ -18,9 +18,8 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy import stats
 
-from textassay.agreement.correlation import Floats
+from textassay.agreement.correlation import Floats, average_ranks
 from textassay.agreement.joined import People
 from textassay.agreement.records import refuse_other_labels
 from textassay.runtime.data.dataset import Examples
@@ -436,7 +435,7 @@ def gaps(scores: Floats, human: Floats, unit: PageUnit) -> Floats:
     if unit == "points":
         distances[both] = scores[both] - human[both]
     elif both.any():
-        ranks = stats.rankdata(scores[both]) - stats.rankdata(human[both])
+        ranks = average_ranks(scores[both]) - average_ranks(human[both])
         distances[both] = ranks / int(both.sum())
     return distances
 
