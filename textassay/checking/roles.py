@@ -391,4 +391,4 @@ def _joined(table: RawTable, item: str, who: str, side: str) -> RawTable:
         for one in names:
             joined[f"{side} {name} {one}"] = [of_item.get(one) for of_item in by]
     note = f"one row per rating: {len(names)} in {who!r}, of {len(rows)} texts ({item!r})"
-    return RawTable(table.name, joined, (*table.notes, note))
+    return RawTable(table.name, joined, table.decimal, (*table.notes, note), is_joined=True)

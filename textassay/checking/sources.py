@@ -77,7 +77,9 @@ def read_pairs(
     ):
         return _of_run(Path(data), ratings, judge, human)
     table = by_rater(read_table(data))
-    columns = {name: read_cells(name, cells) for name, cells in table.columns.items()}
+    columns = {
+        name: read_cells(name, cells, table.decimal) for name, cells in table.columns.items()
+    }
     roles = find_roles(table, columns, judge=judge, human=human, group=group)
     path = Path(data) if isinstance(data, str | PathLike) else None
     named = (("--judge", ",".join(judge)), ("--human", ",".join(human)), ("--group", group or ""))
@@ -161,6 +163,9 @@ class _GivenColumns:
 
     def pair(self, groups: Codes, has_groups: bool, systems: Codes) -> JudgedPair:
         """Return numbers, or positions of labels."""
+        for one in (self.judge, *self.people):
+            if one.ambiguous:
+                raise DataError(f"{self.table}, column {one.name!r}: {one.ambiguous}")
         read = self._as_labels() or self._as_numbers()
         raters = np.column_stack(read.raters)
         scores = read.scores

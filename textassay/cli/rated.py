@@ -198,6 +198,8 @@ class RatedInput:
                 "conversation_chars": run.conversation_chars,
             }  # fmt: skip
         examples = Examples(data, needs_output=needs_output, labels=labels, **reading)
+        for note in examples.check().reading:
+            say(note)
         marks = self._reading.get("missing", ())
         return with_ratings(examples, self._ratings, missing=marks, labels=labels)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import FieldError, cell_from_text, json_cell
-from textassay.runtime.data.files import Numbered, RowSource
 from textassay.runtime.data.ratings import RATER, RATERS, LabelReader
+from textassay.runtime.data.separated import Numbered, RowSource
 
 
 def one_row_per_example(
@@ -109,6 +109,11 @@ class ByRater(RowSource):
                 for aspect, by_rater in ratings[id_].items()
             }
             yield number, {**texts, "annotators": annotators}
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Those of the table."""
+        return self._table.notices
 
     def state(self) -> object:
         """Return the state of the table."""

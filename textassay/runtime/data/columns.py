@@ -21,7 +21,6 @@ from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.cells import (
     KEYED,
-    Decimal,
     FieldError,
     advice,
     cell_from_text,
@@ -46,6 +45,7 @@ from textassay.runtime.data.material import (
     refuse_images_as_text,
     unread_names,
 )
+from textassay.runtime.data.numerals import Decimal
 from textassay.runtime.data.other_tools import ExportRow, reader_for
 from textassay.runtime.data.preferences import PreferenceReader
 from textassay.runtime.data.ratings import RATERS, SAMPLING_PROBABILITY, LabelReader
@@ -179,6 +179,8 @@ class FieldReader:
         self._needs_output, self._chars = needs_output, conversation_chars
         self._labels, self._folder = labels or LabelReader(), folder
         self._preferences = PreferenceReader()
+        # whether the numbers of a column are percentages, which are read as shares
+        self._percent: dict[str, bool] = {}
         self._layouts: dict[tuple[str, ...], _ColumnLayout] = {}
         # Columns of single raters by aspect, in order of appearance: a rater keeps the place of the
         # first row in rows with other keys.
@@ -219,7 +221,7 @@ class FieldReader:
         if decimal:
             is_label = self._is_rating if layout.is_pair else self._labels.are_known
             row = {
-                key: cell_from_text(key, name, value, is_label, decimal)
+                key: self._cell(key, name, value, is_label, decimal)
                 if isinstance(value := row[key], str)
                 else value
                 for key, name in layout.meanings
@@ -285,6 +287,23 @@ class FieldReader:
                 else read(name, value, sides)
                 for name, value in ratings.items()
             }
+
+    def _cell(
+        self,
+        key: str,
+        name: str,
+        text: str,
+        is_label: Callable[[str], bool],
+        decimal: Decimal,
+    ) -> Any:
+        value = cell_from_text(key, name, text, is_label, decimal)
+        if name in ("human.", "metrics.") and type(value) is float:
+            is_percent = text.rstrip().endswith("%")
+            if self._percent.setdefault(key, is_percent) is not is_percent:
+                raise FieldError(
+                    key, f"is {text.strip()!r}, and other rows are {'not ' * is_percent}in percent"
+                )
+        return value
 
     def _unless_missing(self, value: Any, name: str) -> Any:
         """Return a value, or `None` for a mark of a missing one: what is judged is never one."""
