@@ -26,7 +26,7 @@ def refused(data, run, *flags, method="llm-score"):
         ("\n\n", r"contains no examples"),
         ('{"output": "x"}\n{"output": 3}', r"line 2, field 'output': should be text, not 3"),
         ('{"output": "x", "human": {"tone": NaN}}', r"field 'human.tone': nan is not a finite"),
-        (b'\xff\xfe{"output": "x"}', r"line 1: is not UTF-8"),
+        (b'\xff\xfe{"output": "x"}', r"broken UTF-16 after line 0"),
     ],
 )
 def test_unusable_data_name_file_line_and_field(tmp_path, run, content, message):

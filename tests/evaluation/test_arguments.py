@@ -80,7 +80,7 @@ async def test_settings_beside_a_connected_model_are_refused(mock_server):
         with pytest.raises(ConfigurationError, match=words):
             await evaluate(ROWS, **wanted, model=model, settings=Settings(max_cost=0.0001, rpm=1))
         assert server.counters.requests == 0
-        run = await evaluate(ROWS, **wanted, model=model, settings=Settings(no_cache=True))
+        run = await evaluate(ROWS, **wanted, model=model, settings=Settings(cache=False))
     assert len(run.scores) == 3
 
 

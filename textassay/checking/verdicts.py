@@ -270,7 +270,7 @@ class _Assessment:
     def _uses(self) -> dict[Use, UseVerdict]:
         if (verdict := self._of_all()) is not None:
             return dict.fromkeys(USES, verdict)
-        found = {
+        found: dict[Use, UseVerdict] = {
             "compare": self._compare(),
             "means": self._means(),
             "gate": self._gate(),
@@ -280,7 +280,7 @@ class _Assessment:
             found = {use: self._of_few(use, one) for use, one in found.items()}
         share = self.all.unscored / (self.all.unscored + len(self.x))
         if share > MAX_UNSCORED:
-            for use in ("means", "gate", "texts"):
+            for use in USES[1:]:
                 if found[use].answer in ("yes", "corrected"):
                     found[use] = UseVerdict(
                         "unknown",

@@ -47,7 +47,7 @@ _QUOTED = rf"“[^”]*”?|(?<![^\s(])(?:{_TEXT})"
 _PARAMETER = lazy_pattern(
     rf"{_QUOTED}|(?<![^\s(])(?<!--set )(\w+)=(?!=)(True\b|{_TEXT}|\((?:{_PART})*\)|{_TABLE})?"
 )
-"""A parameter as messages name it: `no_cache=True`, `price=(IN, OUT)`, `fields={NAME: "meta"}`."""
+"""A parameter as messages name it: `batch=True`, `price=(IN, OUT)`, `fields={NAME: "meta"}`."""
 _MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
 """Settings whose values may hold a password by mistake, so that no message repeats them."""
 INCONCLUSIVE = 4

@@ -23,6 +23,7 @@ from textassay.cli.syntax import GroupColumn, argument, option, switch, typed_fl
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import (
+    CACHE,
     FLAGGED,
     LOADED,
     SETTABLE,
@@ -165,7 +166,10 @@ def _word(annotation: Any) -> Any:
     return str
 
 
-RUNTIME = build_flags(Settings, *FLAGGED)
+NO_CACHE = GroupColumn(
+    no_cache=Annotated[bool, option("", "Keep no answers on disk.", "--no-cache", panel=CACHE)]
+)
+RUNTIME = build_flags(Settings, *FLAGGED) | NO_CACHE
 """How models are asked: every setting that has a flag."""
 
 PROGRESS = GroupColumn(
@@ -313,7 +317,8 @@ SCORE = (
 )  # fmt: skip
 """How texts are scored: the flags of `score` that are no arguments of its own."""
 CONFIG_KEYS = (
-    "data", "method", "model", "out", "calibration", *SCORE.flags, "fields",
+    "data", "method", "model", "out", "calibration", "fields",
+    *(name for name in SCORE.flags if name not in NO_CACHE.flags),
 )  # fmt: skip
 """Keys that a file of `--config` may have: one file serves a run and what is made of it."""
 
@@ -593,7 +598,10 @@ def with_config(
         _say_own(role, own, typed)
     # what is typed wins, in whichever form it and the file have it
     general = {name: value for name, value in configured.items() if name not in chosen}
-    flags = overlay(read_flags(typed), general)
+    no_cache = typed.pop("no_cache", False)
+    if no_cache and "cache" in typed:
+        raise ConfigurationError("--cache and --no-cache exclude each other")
+    flags = overlay(read_flags(typed), general) | ({"cache": False} if no_cache else {})
     return _with_described_models(flags, configured.get("model", {})), {**in_file, **chosen}
 
 
