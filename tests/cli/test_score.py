@@ -160,13 +160,13 @@ def test_without_cache_and_progress_nothing_but_the_scores_is_left(server, data,
 
 
 def test_a_file_of_flags_is_read_and_the_command_line_wins(server, data, run, tmp_path):
-    """`--config` takes every flag and `set`; what is given as a flag replaces it."""
+    """`--config` takes every setting by its name; what is given as a flag replaces it."""
     config = tmp_path / "flags.toml"
     config.write_text(
         f"data = {json.dumps(str(data))}\nout = {json.dumps(str(tmp_path / 'other'))}\n"
         f'method = "llm-score"\nmodel = "direct/mock"\napi-base = "{server.url}"\n'
         'aspects = "coherence,fluency"\nlimit = 5\nn = 3\nprice = [1, 2]\nprogress = "none"\n'
-        "[set]\nattempts = 2\nparse_retries = 0\n"
+        "attempts = 2\n[options]\nparse_retries = 0\n"
     )
     typed = ("--out", run, "--limit", 2, "--set", "parse_retries=4")
     assert textassay("score", "--config", config, *typed).ok().err == ""
@@ -187,8 +187,8 @@ def test_what_is_typed_wins_in_whichever_form_a_file_has_it(server, data, run, t
     asked = ("--config", config, "--limit", 1)
     for content, more, expected in (
         ("n = 2", ("--set", "n=5"), 5),
-        ("[set]\nn = 2", ("-n", "4"), 4),
-        ("[set]\nn = 2", ("--set", "n=3"), 3),
+        ("[options]\nn = 2", ("-n", "4"), 4),
+        ("[options]\nn = 2", ("--set", "n=3"), 3),
     ):
         config.write_text(content)
         shutil.rmtree(run, ignore_errors=True)
@@ -196,7 +196,7 @@ def test_what_is_typed_wins_in_whichever_form_a_file_has_it(server, data, run, t
         assert read_json(run / "manifest.json")["method"]["options"]["n"] == expected
     for content, more, told in (
         ("", ("-n", "4", "--set", "n=5"), "n is given twice, by its flag and by --set n="),
-        ("n = 2\n[set]\nn = 3", (), "gives n twice"),
+        ("n = 2\n[options]\nn = 3", (), "gives n twice"),
     ):
         config.write_text(content)
         score(data, run, server, *asked, "--dry-run", *more).ends(2, told)

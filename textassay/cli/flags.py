@@ -26,6 +26,7 @@ from textassay.runtime.settings import (
     CACHE,
     FLAGGED,
     LOADED,
+    LOADING,
     SETTABLE,
     EndpointSettings,
     Settings,
@@ -211,7 +212,7 @@ SET = GroupColumn(
 CONFIG = GroupColumn(
     config=Annotated[
         Path | None,
-        option("FILE", "TOML file of flags and tables; the command line wins.", "--config"),
+        option("FILE", "TOML file of settings and tables; the command line wins.", "--config"),
     ]
 )
 
@@ -318,7 +319,7 @@ SCORE = (
 """How texts are scored: the flags of `score` that are no arguments of its own."""
 CONFIG_KEYS = (
     "data", "method", "model", "out", "calibration", "fields",
-    *(name for name in SCORE.flags if name not in NO_CACHE.flags),
+    *(name for name in SCORE.flags if name not in (NO_CACHE | SET).flags),
 )  # fmt: skip
 """Keys that a file of `--config` may have: one file serves a run and what is made of it."""
 
@@ -442,11 +443,10 @@ def read_price(typed_flags: str | Iterable[float]) -> tuple[float, ...]:
 
 
 def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
-    """Read a TOML file whose keys are the names of flags, with tables `set` and `fields`.
+    """Read a TOML file whose keys are the names of settings, as Python has them.
 
-    How the server is reached (headers, certificates, proxy, ...) may be given beside the flags.
-
-    Lists may be lists, `model` a table by role, `tools` tables by the tool's name, and `models`
+    The tables `options` and `fields` are options of the method and the field map. Lists may be
+    lists, `model` a table by role, `tools` tables by the tool's name, and `models`
     tables, each with the settings of one model, by its role or by the name that `--model` takes.
     """
     if path is None:
@@ -457,18 +457,23 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
         raise ConfigurationError(f"--config {path}: {error}") from error
     # the file may spell flags as the command line does
     flat = {key.replace("-", "_"): value for key, value in content.items()}
-    others = {"models", "endpoints", *EndpointSettings.model_fields}
-    allowed = sorted({*known, *others} - {"config", "field"})
+    others = {"models", "endpoints", "options", *EndpointSettings.model_fields, *SETTABLE, *LOADING}
+    allowed = sorted({*known, *others} - {"config", "field", "set"})
     for key in flat:
-        if key in allowed:
-            continue
-        if key in (*SETTABLE, *LOADED):
-            raise ConfigurationError(f"--config {path}: {key!r} belongs below [set]")
-        raise UnknownName("key", key, allowed, where=str(path))
-    for key in ("set", "fields"):
+        if key not in allowed:
+            table = next((name for name, own in LOADING.items() if key in own.model_fields), None)
+            if table is not None:
+                raise ConfigurationError(f"--config {path}: {key!r} belongs below [{table}]")
+            raise UnknownName("key", key, allowed, where=str(path))
+    for key in ("options", "fields", *LOADING):
         if not isinstance(flat.get(key, {}), dict):
             raise ConfigurationError(
                 f"--config {path}: {key!r} must be a table of settings, not {flat[key]!r}"
+            )
+    for key in flat.get("options", {}):
+        if key in (*SETTABLE, *LOADING, *LOADED, *FLAGGED):
+            raise ConfigurationError(
+                f"--config {path}: {key!r} is no option of a method; write it above [options]"
             )
     if not isinstance(flat.get("endpoints", []), list):
         raise ConfigurationError(
@@ -565,11 +570,16 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 
 def read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags with their values read; those that were not given are left out."""
-    return {
+    read = {
         key: split_names(value) if key in LISTS
         else READERS[key](value) if key in READERS else value
         for key, value in typed_flags(flags).items()
     }  # fmt: skip
+    if read.pop("no_cache", False):
+        if "cache" in read:
+            raise ConfigurationError("--cache and --no-cache exclude each other")
+        read["cache"] = False
+    return read
 
 
 def with_config(
@@ -589,8 +599,10 @@ def with_config(
         )
     if mapped:
         configured["fields"] = {**configured.get("fields", {}), **mapped}
-    in_file, chosen = configured.pop("set", {}), read_set(pairs_set or ())
-    _check_given_once(in_file, configured, f"{path} gives {{0}} twice, in [set] and outside it")
+    in_file, chosen = configured.pop("options", {}), read_set(pairs_set or ())
+    _check_given_once(in_file, configured, f"{path} gives {{0}} twice, in [options] and outside it")
+    for table in LOADING:
+        in_file |= configured.pop(table, {})
     _check_given_once(
         chosen, typed_flags(typed), "{0} is given twice, by its flag and by --set {0}="
     )
@@ -598,10 +610,7 @@ def with_config(
         _say_own(role, own, typed)
     # what is typed wins, in whichever form it and the file have it
     general = {name: value for name, value in configured.items() if name not in chosen}
-    no_cache = typed.pop("no_cache", False)
-    if no_cache and "cache" in typed:
-        raise ConfigurationError("--cache and --no-cache exclude each other")
-    flags = overlay(read_flags(typed), general) | ({"cache": False} if no_cache else {})
+    flags = overlay(read_flags(typed), general)
     return _with_described_models(flags, configured.get("model", {})), {**in_file, **chosen}
 
 

@@ -12,7 +12,7 @@ from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
 from textassay.evaluation.request import request_from_manifest, with_kept_rows
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.settings import settings_in, split_settings
+from textassay.runtime.settings import settings_in
 
 if TYPE_CHECKING:
     from textassay.cli.commands.score import ScoreCommand
@@ -69,9 +69,8 @@ def _flags_to_resume(typed: Mapping[str, Any]) -> dict[str, Any]:
     """
     now = flags.read_flags({name: value for name, value in typed.items() if name != "config"})
     configured = flags.config_file(typed.get("config"), flags.CONFIG_KEYS)
-    runtime, _ = split_settings(configured.get("set", {}))
     described = {"model": configured.get("model", {})}  # by the tables, as they were called
-    return {**described, **settings_in({**configured, **runtime}), **now}
+    return {**described, **settings_in(configured), **now}
 
 
 def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
