@@ -24,11 +24,10 @@ COMMANDS = {
     "annotate": "annotate",
     "resume": "resume", "merge": "resume", "fit": "fit", "tools": "score", "demo": "demo",
     "agreement": "compare", "alt-test": "compare", "calibrate": "estimate",
-    "estimate": "estimate", "label-plan": "estimate", "rank": "compare", "jurors": "jury",
+    "estimate": "estimate", "label-plan": "estimate", "rank": "compare",
     "stress": "stress", "view": "show", "show": "show", "ratings": "annotate",
     "import": "annotate", "export": "export", "skill": "skill",
-    "tree": "methods", "plan": "methods", "methods": "methods", "tasks": "methods",
-    "settings": "methods", "graph": "methods", "doctor": "doctor", "cache": "cache",
+    "list": "methods", "draft": "methods", "graph": "methods", "doctor": "doctor", "cache": "cache",
 }  # fmt: skip
 """Commands and groups as they are typed, each with its module of `textassay.cli.commands`, which
 registers it when it is imported. The first five are those that the help shows first."""

@@ -203,7 +203,7 @@ SET = GroupColumn(
         option(
             "KEY=VALUE",
             "Set a method option or a further run-time setting (timeout, attempts, ...); may"
-            " repeat. `textassay settings` lists them.",
+            " repeat. `textassay list settings` lists them.",
             "--set",
         ),
     ]

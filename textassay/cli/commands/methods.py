@@ -1,4 +1,4 @@
-"""`textassay methods|tasks|settings|graph|tree|plan`: what there is, and what a model drafts.
+"""`textassay list`, `graph` and `draft`: what there is, and what a model writes.
 
 A tree or a plan is written to a new file, for people to edit.
 """
@@ -23,7 +23,7 @@ import typer
 from pydantic import BaseModel
 
 from textassay.cli import flags, syntax
-from textassay.cli.app import MAKING, command
+from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import results, say
 from textassay.cli.exits import Stopped, io_errors, run_async
 from textassay.runtime.errors import (
@@ -54,7 +54,11 @@ _TABLE_WIDTH, _SHORT = 100, 2
 there is no room left for words."""
 
 
-@command("methods", panel=MAKING)
+group("list", "List methods, tasks and settings.", panel=MAKING)
+group("draft", "Have a model write a tree of criteria or a plan, for people to edit.", panel=MAKING)
+
+
+@command("methods", group="list")
 def methods(
     name: Annotated[
         str | None, syntax.argument("[METHOD]", "Method whose options to show.")
@@ -65,8 +69,8 @@ def methods(
     """List the methods, or one method's options (which --set takes).
 
     Examples:
-        textassay methods
-        textassay methods g-eval
+        textassay list methods
+        textassay list methods g-eval
     """
     from textassay.methods.by_name import find, method_names
 
@@ -81,7 +85,7 @@ def methods(
         _show([{"option": key, **row} for key, row in _fields(find(name).Options)], as_json)
 
 
-@command("tasks", panel=MAKING)
+@command("tasks", group="list")
 def tasks(
     name: Annotated[str | None, syntax.argument("[TASK]", "Task, or a TOML file.")] = None,
     *,
@@ -90,8 +94,8 @@ def tasks(
     """List the built-in tasks, or one task's aspects with their definitions.
 
     Examples:
-        textassay tasks
-        textassay tasks summarization
+        textassay list tasks
+        textassay list tasks summarization
     """
     from textassay.methods.library import tasks as library
     from textassay.prompts import TASKS
@@ -110,13 +114,13 @@ def tasks(
         typer.echo(f"\nagreement with people: {task.measured}")
 
 
-@command("settings", panel=MAKING)
+@command("settings", group="list")
 def settings(*, as_json: syntax.AsJson = False) -> None:
     """List the run-time settings: flags, keys of --set and keys of a config file.
 
     Examples:
-        textassay settings
-        textassay settings --json
+        textassay list settings
+        textassay list settings --json
     """
     own = [
         {"setting": key, "given by": _way(key), **row}
@@ -224,7 +228,7 @@ WRITING = flags.RUNTIME.only("api_base", "api_key_env", "max_cost", "price", "ca
 """How the model that writes is asked."""
 
 
-@command("tree", panel=MAKING)
+@command("tree", group="draft")
 def tree(
     *,
     out: flags.ToTable,
@@ -240,7 +244,7 @@ def tree(
     """Have a model break a task's aspects into sub-criteria, and save the tree for editing.
 
     Examples:
-        textassay tree -t summarization -m openai/gpt-4.1 -o criteria.toml
+        textassay draft tree -t summarization -m openai/gpt-4.1 -o criteria.toml
     """
     typed, options, settings = flags.model_settings({**given, "model": model})
     run_async(_write_tree(method, out, typed, options, settings))
@@ -291,7 +295,7 @@ def _outline(tree: AspectTree) -> str:
     return "\n".join(below(None, ""))
 
 
-@command("plan", panel=MAKING)
+@command("plan", group="draft")
 def plan(
     *,
     out: flags.ToTable,
@@ -301,7 +305,7 @@ def plan(
     """Have a model write the plan of fusion-eval, and save it for editing.
 
     Examples:
-        textassay plan -t dialogue --tools rouge,nli -m openai/gpt-4.1 -o plan.toml
+        textassay draft plan -t dialogue --tools rouge,nli -m openai/gpt-4.1 -o plan.toml
         textassay score data.jsonl --method fusion-eval --set plan=plan.toml -m openai/gpt-4.1
             -o runs/fused
     """

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -16,7 +17,7 @@ import typer
 
 from textassay.cli import flags, syntax
 from textassay.cli.app import FIRST, LOOKING, command
-from textassay.cli.console import capture_warnings, results, say, warn
+from textassay.cli.console import capture_warnings, print_tables, results, say, warn
 from textassay.cli.exits import run_async
 from textassay.cli.rated import open_examples
 from textassay.listening import is_loopback
@@ -45,18 +46,27 @@ def show(
     prompts: Annotated[
         bool, syntax.switch("--prompts", "Print the prompts and answers of the models.")
     ] = False,
+    jurors: Annotated[
+        bool,
+        syntax.switch("--jurors", "Print what each juror of a jury adds to it, and costs."),
+    ] = False,
     as_json: syntax.AsJson = False,
     given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:
     """Show a run in the terminal.
 
-    Prints a summary and the largest disagreements with people, or the evidence of one example.
+    Prints a summary and the largest disagreements with people, or the evidence of one example, or
+    which jurors of a run with output=jurors (or of scores named ASPECT/JUROR) to leave out.
 
     Examples:
         textassay show runs/first
         textassay show runs/first doc-17-M3
         textassay show runs/first doc-17-M3 --prompts
+        textassay show runs/jury --human rated.jsonl --jurors
     """
+    if jurors:
+        _show_jurors(run, human, given, as_json=as_json)
+        return
     if prompts:
         ids = None if id_ is None else [id_]
         with capture_warnings("textassay.evaluation.exchanges"):
@@ -313,3 +323,43 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
     with storage_errors(f"{out} cannot be written"):
         write_text(out, text)
     say(f"wrote {out}")
+
+
+def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_json: bool) -> None:
+    """Print what each juror adds to a jury without negative weights."""
+    from textassay.agreement.intervals import CONFIDENCE
+    from textassay.cli.rated import RatedInput
+    from textassay.fitting.importance import agreement_of_mean, worth_table, worths
+    from textassay.fitting.learn import Fitter, rating_scales, read_table
+    from textassay.methods.fitted.evaluator import read_files
+    from textassay.runtime.data.ratings import LabelReader
+
+    source = RatedInput(scores, human, given)
+    own = source.source(LabelReader(source.declared))
+    files = read_files((own,), level_features=False)
+    rated = read_table(source.examples(needs_output=False), scores=files)
+    fitter = Fitter(rating_scales(rated, {}), seed=0, threads=1)
+    costs = _juror_costs(scores, rated.aspects)
+    found = worths(rated, fitter, aggregator="nnls", costs=costs, confidence=CONFIDENCE)
+    mean = agreement_of_mean(rated)
+    document = {"rows": [one.as_dict() for one in found], "mean": mean}
+    print_tables([worth_table(found, mean)], document, as_json=as_json)
+
+
+def _juror_costs(scores: Path, aspects: Sequence[str]) -> dict[str, float | None]:
+    """Return each juror's dollars per text, from the usage of a run; empty for other files."""
+    from textassay.fitting.importance import juror_of
+    from textassay.runtime.storage.run_files import MANIFEST, latest_scores
+
+    if not (scores / MANIFEST).is_file():
+        return {}
+    paid: dict[str, list[float | None]] = defaultdict(list)
+    texts: dict[str, set[str]] = defaultdict(set)
+    for score in latest_scores(scores):
+        juror = juror_of(score.aspect, aspects)
+        paid[juror].append(score.usage.cost)
+        texts[juror].add(score.id)
+    return {
+        juror: None if None in costs else sum(filter(None, costs)) / len(texts[juror])
+        for juror, costs in paid.items()
+    }
