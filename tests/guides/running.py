@@ -26,7 +26,7 @@ from textassay.runtime.messages import Example
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-ASKS = ("score", "doctor", "stress", "fit", "plan", "tree", "resume")
+ASKS = ("score", "doctor", "stress", "fit", "draft", "resume")
 """Commands that ask a model, which here is at an address of its own."""
 LONG = (
     "demo", "annotate", "view", "--processes", "--cluster", "rubric",

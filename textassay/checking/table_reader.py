@@ -34,7 +34,6 @@ _LONGEST_WORD = 60
 """Characters beyond which a cell is a text and no category."""
 _MISSING, _UNSCORED = vocabulary.words("missing") | {""}, vocabulary.words("unscored")
 _YES, _NO = vocabulary.words("yes"), vocabulary.words("no")
-_PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _WITH_UNIT = re.compile(
     r"(?P<value>[+-]?\d+(?:\.\d+)?)\s*"
     r"(?:(?:/|out of|of|von|sur|de|su)\s*(?P<top>\d+(?:\.\d+)?)"
@@ -127,7 +126,7 @@ def _suffix(path: Path) -> str:
 
 def _refuse_header(name: str, names: Sequence[str]) -> None:
     given = [name.casefold() for name in names]
-    if given and all(_PLAIN.fullmatch(name) or name in _YES | _NO for name in given):
+    if given and all(read_numeral(name, ",") or name in _YES | _NO for name in given):
         raise DataError(
             f"{name}: the first row ({', '.join(names[:6])}) holds values and no names; write the"
             " names of the columns above it, such as judge and human"

@@ -112,7 +112,7 @@ class ModelRequest(DescribedMessage, defer_build=True):
     """How texts are judged by models: of runs, and of fits that ask a model."""
 
     task: Annotated[str | None, Flag(JUDGING, "TASK", "-t")] = None
-    """Task that defines the aspects: one of `textassay list tasks`, such as summarization, or a TOML
+    """Task that defines the aspects, such as summarization (see `textassay list tasks`), or a TOML
     file."""
     options: dict[str, Any] = {}
     """Options of the method."""

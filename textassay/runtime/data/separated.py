@@ -7,6 +7,7 @@ little, since `textassay check` reads its tables with it.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.data.numerals import Decimal, read_numeral
@@ -74,12 +75,6 @@ MAX_LINE = 64 * 2**20
 """Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
 attack."""
 _BOM = b"\xef\xbb\xbf"
-_UTF16 = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-"""Byte order marks of UTF-16, which Excel writes as Unicode Text, and PowerShell by default."""
-
-
-class _Lines(Protocol):
-    def readline(self, size: int = -1, /) -> bytes: ...
 
 
 class _Utf16Lines:
@@ -93,15 +88,17 @@ class _Utf16Lines:
         return self._text.readline(size).encode("utf-8", "surrogatepass")
 
 
-def _recode(file: IO[bytes]) -> _Lines:
+def _recode(file: IO[bytes]) -> IO[bytes] | _Utf16Lines:
     """Return a file in UTF-16, which may lack a byte order mark, as one in UTF-8."""
     head = file.read(2)
     file.seek(0)
-    # texts in UTF-8 have no NUL, and the first character of a table is seldom beyond Latin-1
-    encoding = _UTF16.get(head) or {b"\0": "utf-16-be"}.get(head[:1])
-    if encoding is None and head[1:] == b"\0":
-        encoding = "utf-16-le"
-    return file if encoding is None else _Utf16Lines(file, encoding)
+    # Excel writes it as Unicode Text, PowerShell by default. Texts in UTF-8 have no NUL, and the
+    # first character of a table is seldom beyond Latin-1.
+    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return _Utf16Lines(file, "utf-16")
+    if b"\0" in head:
+        return _Utf16Lines(file, "utf-16-be" if head[:1] == b"\0" else "utf-16-le")
+    return file
 
 
 class TableFile(RowSource):
