@@ -52,7 +52,7 @@ TWO_MODELS = (
     " (--model juror=direct/mock --model juror=direct/other for a jury)"
 )
 NO_PRICE = "the price of 'direct/mock' is not known; give it with --price IN,OUT"
-PRICE = "--price takes IN,OUT[,CACHED]"
+PRICE = "--price takes IN,OUT[,CACHED[,WRITTEN]]"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ PRICE = "--price takes IN,OUT[,CACHED]"
         ("--max-cost 1", NO_PRICE),
         ("--max-cost -1 --price 1,1", "--max-cost: Input should be greater than 0 (given: -1.0)"),
         ("--price 1", f"{PRICE} in US dollars per million tokens, not '1'"),
-        ("--price 1,2,3,4", PRICE),
+        ("--price 1,2,3,4,5", PRICE),
         ("--price 1,nan", "--price: Input should be a finite number"),
         ("--cache c --no-cache", "--cache and --no-cache exclude each other"),
         ("--cache s3://b/a", "--cache: answers are kept in a folder, not at an address"),

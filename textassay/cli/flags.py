@@ -428,16 +428,17 @@ def read_scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
 
 
 def read_price(typed_flags: str | Iterable[float]) -> tuple[float, ...]:
-    """Read `IN,OUT[,CACHED]`, US dollars per million tokens, or the list of a TOML file."""
+    """Read `IN,OUT[,CACHED[,WRITTEN]]`, US dollars per million tokens, or a TOML list."""
     try:
         parts = tuple(
             map(float, typed_flags.split(",") if isinstance(typed_flags, str) else typed_flags)
         )
     except (TypeError, ValueError):
         parts = ()
-    if len(parts) not in (2, 3):
+    if not 2 <= len(parts) <= 4:
         raise ConfigurationError(
-            f"--price takes IN,OUT[,CACHED] in US dollars per million tokens, not {typed_flags!r}"
+            "--price takes IN,OUT[,CACHED[,WRITTEN]] in US dollars per million tokens, not"
+            f" {typed_flags!r}"
         )
     return parts
 

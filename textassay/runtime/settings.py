@@ -269,12 +269,13 @@ class Settings(EndpointSettings):
     max_cost: Annotated[Positive | None, Flag(LIMITS, "USD")] = None
     """Stop before the run costs more than this (USD); it can be resumed."""
     price: Annotated[
-        Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=2, max_length=3)]
+        Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=2, max_length=4)]
         | None,
-        Flag(LIMITS, "IN,OUT[,CACHED]"),
+        Flag(LIMITS, "IN,OUT[,CACHED[,WRITTEN]]"),
     ] = None
-    """US dollars per million prompt tokens, per million completion tokens and, if they cost less,
-    per million prompt tokens that the provider had cached, for models whose price is not known."""
+    """US dollars per million prompt tokens, per million completion tokens and, if their prices
+    differ, per million prompt tokens that the provider had cached, and that it wrote to its cache;
+    for models whose price is not known."""
     cache: Annotated[Path | Literal[False] | None, Flag(CACHE, "DIR")] = None
     """Folder of cached answers, which runs may share. By default answers are kept in the run
     folder, if there is one; `False` keeps none on disk."""

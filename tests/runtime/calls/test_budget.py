@@ -163,14 +163,16 @@ async def test_without_a_cap_costs_are_only_counted_and_under_one_they_must_be_k
         await model.generate(REQUEST)
 
 
-@pytest.mark.parametrize(("cached_price", "expected"), [((), 210e-6), ((0.1,), 204.6e-6)])
+@pytest.mark.parametrize(
+    ("cached_price", "expected"), [((), 210e-6), ((0.1,), 204.6e-6), ((0.1, 1.25), 205.1e-6)]
+)
 @virtual
 async def test_a_price_tells_the_cost_where_the_backend_does_not(
     cached_price: tuple[float, ...], expected: float
 ) -> None:
-    """Ten tokens in, six of them cached, and twenty out; the estimate if none were counted."""
+    """Ten tokens in, six cached and two written to the cache, and twenty out."""
     answer = costing(None)
-    usage = answer.usage.model_copy(update={"cached_prompt_tokens": 6})
+    usage = answer.usage.model_copy(update={"cached_prompt_tokens": 6, "cache_write_tokens": 2})
     replies = [answer.model_copy(update={"usage": usage}), costing(None, 0, 0)]
     budget = Budget(1.0)
     model = BudgetedModel(ScriptedModel(replies), budget, (*PRICE, *cached_price))

@@ -149,12 +149,17 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
         "calls": 1,
         "prompt_tokens": prompt,
         "completion_tokens": completion,
-        "cost": None if price is None else cost_at(price, prompt, completion, cached),
+        "cost": None
+        if price is None
+        else cost_at(price, prompt, completion, cached, min(written, prompt - cached)),
     }
     if reasoning:
         fields["reasoning_tokens"] = min(reasoning, completion)
     if cached or written:
-        fields |= {"cached_prompt_tokens": cached, "cache_write_tokens": min(written, prompt)}
+        fields |= {
+            "cached_prompt_tokens": cached,
+            "cache_write_tokens": min(written, prompt - cached),
+        }
     return Usage(**fields)
 
 
