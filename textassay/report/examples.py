@@ -23,8 +23,8 @@ from typing import Any, Literal
 import numpy as np
 
 from textassay.agreement.correlation import Floats, number_or_none
+from textassay.report.rendering import visible
 from textassay.report.source import OUTCOMES, DataSource, JoinedPage, Rows, RunSource
-from textassay.report.templates import visible
 from textassay.runtime.conversation import Part, browser_piece, count_left_out, readable_parts
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.images import Image, for_page, size_of

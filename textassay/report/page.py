@@ -34,6 +34,7 @@ from textassay.report.overview import (
     scores,
 )
 from textassay.report.people import RESAMPLES, AspectAgreement, agreements, pairs_of
+from textassay.report.rendering import asset, environment, figure, policy, visible
 from textassay.report.source import (
     DataSource,
     JoinedPage,
@@ -43,7 +44,6 @@ from textassay.report.source import (
     open_runs,
     without_folders,
 )
-from textassay.report.templates import asset, environment, figure, policy, visible
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import labels_of, shares_of
 from textassay.runtime.storage.files import storage_errors, write_text

@@ -27,8 +27,8 @@ from textassay.report.page import (
     render_sections,
 )
 from textassay.report.people import RESAMPLES, pairs_of
+from textassay.report.rendering import asset, environment, policy
 from textassay.report.source import DataSource, RunSource, join, open_data, open_run
-from textassay.report.templates import asset, environment, policy
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import RunFolderError, TextassayError
 from textassay.runtime.storage.files import encode

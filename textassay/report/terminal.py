@@ -10,8 +10,8 @@ from rich.text import Text
 
 from textassay.report.examples import Line, ShownScore, clip, first_rows, show
 from textassay.report.overview import overview, scores
+from textassay.report.rendering import figure, visible
 from textassay.report.source import DataSource, JoinedPage, RunSource
-from textassay.report.templates import figure, visible
 from textassay.table import (
     Alert,
     Cell,
