@@ -28,6 +28,7 @@ References:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -68,8 +69,8 @@ MIN_SYSTEMS, MIN_SYSTEM_GROUPS = 10, 40
 simulated coverage of those given is 96 % here, 91 % with 30 groups, 89 % with 8 systems, and 81 %
 with 15 groups and 6 systems. Here it falls to 93 % if systems differ so little that an interval is
 given for one data set in six."""
-_PRECISE, _MOST_STEPS, _MOST_TERMS = 1e-14, 100, 10_000
-"""Relative precision of a quantile, and turns that reach it with room to spare."""
+_PRECISE = 1e-14
+"""Relative precision of a quantile."""
 _CERTAIN = 1 - 1e-9
 """Coefficients beyond have no place on the z scale."""
 _Z_LIMIT = 1 - 1e-6
@@ -121,13 +122,12 @@ def t_quantile(df: float, confidence: float) -> float:
     As `scipy.special.stdtrit`, whose package takes longer to import than a whole check.
     """
     # Newton's method from 0: the tail probability is convex there, so no step goes too far
-    t, scale = 0.0, math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2))
-    for _ in range(_MOST_STEPS):
-        density = 2 * scale / math.sqrt(df * math.pi) * (1 + t * t / df) ** (-(df + 1) / 2)
+    t, step = 0.0, math.inf
+    scale = 2 * math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
+    while step > _PRECISE * t:
+        density = scale * (1 + t * t / df) ** (-(df + 1) / 2)
         step = (_t_tails(t, df) - (1 - confidence)) / density
         t += step
-        if abs(step) <= _PRECISE * t:
-            break
     return t
 
 
@@ -147,7 +147,7 @@ def _t_tails(t: float, df: float) -> float:
     # Lentz's method, two terms a turn
     c, d = 1.0, 1 / (1 - (a + b) * y / (a + 1))
     value = d
-    for m in range(1, _MOST_TERMS):
+    for m in itertools.count(1):
         for term in (
             m * (b - m) * y / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * y / ((a + 2 * m) * (a + 2 * m + 1)),

@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
+from textassay.agreement.labels import MAX_LABELS
 from textassay.checking import vocabulary
 from textassay.runtime.data.numerals import AmbiguousNumber, Decimal, read_numeral
 from textassay.runtime.data.separated import Csv, RowSource
@@ -28,8 +29,6 @@ TableColumnKind = Literal["number", "words", "text", "empty"]
 _SEPARATED = (".csv", ".tsv", ".txt")
 _MOSTLY = 0.8
 """Share of the filled cells that must be numbers for the others to count as missing."""
-_MAX_WORDS = 50
-"""Most different words of a column of categories, as for labels everywhere in textassay."""
 _LONGEST_WORD = 60
 """Characters beyond which a cell is a text and no category."""
 _MISSING, _UNSCORED = vocabulary.words("missing") | {""}, vocabulary.words("unscored")
@@ -46,7 +45,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _DECIMAL_COMMA = re.compile(r"(?<![\d,])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,])")
-"""A comma that stands before no thousands."""
+"""A comma that separates no thousands."""
 _STARS = re.compile(r"(★+|⭐+|\*+)☆*")
 _NEGATION = re.compile(r"(?:not|nicht|non|no|pas|un|in|im|ir|dis|mis)[\s_-]*(?P<rest>\w.*)")
 
@@ -166,7 +165,7 @@ def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellR
     Args:
         name: The column.
         cells: Its cells.
-        decimal: Decimal mark of the table's numbers; those of the column count more.
+        decimal: Decimal mark of the table's numbers; the column's own count more.
     """
     texts = [_text(cell) for cell in cells]
     # cells repeat: each spelling is read once
@@ -262,7 +261,7 @@ def _words(
         known.discard("none")
     values = [None if text is None else plain.get(text) for text in texts]
     longest = max(map(len, known), default=0)
-    is_label = len(known) <= _MAX_WORDS and longest <= _LONGEST_WORD
+    is_label = len(known) <= MAX_LABELS and longest <= _LONGEST_WORD
     # in a column of names or texts most cells are different
     is_label = is_label and (len(known) <= 3 or 2 * len(known) <= sum(answers.values()))
     kind: TableColumnKind = ("words" if known else "empty") if is_label else "text"

@@ -361,8 +361,8 @@ class _Assessment:
             size = self._size()
             right = order.right
             figures = (
-                f"it orders {percent_interval(right)} of what people's ratings tell apart among"
-                f" {order.systems} systems ({order.pairs} pairs; a constant 50 %)"
+                f"it orders {percent_interval(right)} of the differences that people's ratings show"
+                f" among {order.systems} systems ({order.pairs} pairs; a constant 50 %)"
             )
             if order.reversed:
                 figures += f", {order.reversed} pairs the wrong way round"

@@ -99,7 +99,7 @@ def print_tables(
     as_json: bool,
     notes: Iterable[Note] = (),
 ) -> None:
-    """Print results as tables, those of several aspects as one, or as their JSON document.
+    """Print results as tables, one for all aspects of a kind, or as their JSON document.
 
     Without a document it is made of the rows of the tables, by the names of their columns. Notes
     are part of the document; beside tables they are messages, as warnings always are. Those that

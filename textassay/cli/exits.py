@@ -53,7 +53,7 @@ _MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
 INCONCLUSIVE = 4
 """Status of a gate whose interval spans the limit."""
 GATE_STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
-"""Part of the interface: CI tells a regression from too few texts."""
+"""Part of the interface: CI distinguishes a regression from too few texts."""
 
 
 def parameters() -> set[str]:

@@ -37,7 +37,7 @@ from textassay.runtime.settings import (
 
 
 def build_option(model: type[BaseModel], name: str) -> Any:
-    """Return the option of a field that carries a `Flag`; its help is that of the field."""
+    """Return the option of a field that carries a `Flag`; its help is the field's."""
     field, flag = model.model_fields[name], flag_of(model, name)
     if flag is None:
         raise KeyError(f"{model.__name__}.{name} has no flag")
@@ -586,7 +586,7 @@ def read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
 def with_config(
     flags: Mapping[str, Any], known: Iterable[str] = CONFIG_KEYS
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return flags, laid over those of the file of `--config`, and the pairs of `--set`."""
+    """Return flags, laid over the file of `--config`, and the pairs of `--set`."""
     typed = seat_jury(typed_flags(flags))
     path, pairs_set = typed.pop("config", None), typed.pop("set", None)
     mapped = read_pairs(typed.pop("field", None) or (), "--field")
@@ -641,7 +641,7 @@ def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) 
 
 
 def with_model_tables(flags: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, Any]:
-    """Return flags in which tables that describe the models of a run are those of its roles."""
+    """Return flags whose tables of models are named by the roles of a run."""
     tables, described = flags.get("roles", {}), flags.get("model", {})
     roles = dict(tables)
     for name, own in tables.items():
@@ -676,7 +676,7 @@ def model_settings(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def overlay(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags of the command line laid over those of the file.
+    """Return the flags of the command line laid over the file.
 
     Tools that the file describes are used under their names: those that the command line names, or
     else all.

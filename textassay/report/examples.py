@@ -115,7 +115,7 @@ def evidence_lines(score: Score) -> list[Line]:
 
 
 def group_lines(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
-    """Return lines, of which those of a kind stand together, by their heading."""
+    """Return lines by heading, with lines of one kind together."""
     return [(TITLES[kind], list(own)) for kind, own in groupby(lines, key=lambda line: line.kind)]
 
 

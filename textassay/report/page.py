@@ -4,7 +4,7 @@ It loads nothing and runs only its own script: its Content-Security-Policy forbi
 allows its one script and its one style sheet by their hashes. Equal runs and data give equal bytes.
 
 The first words say what a run shows: who is better, whether the judge agrees with people, what is
-missing. Every sentence follows from an interval or a test that stands in a section below; what no
+missing. Every sentence follows from an interval or a test in a section below; what no
 interval shows is said to be not shown.
 """
 
@@ -340,7 +340,7 @@ def _stand_in(
 
 
 def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
-    """Yield which system is the best of each aspect, as far as tests tell.
+    """Yield which system is the best of each aspect, as far as tests show.
 
     With Holm's adjustment over all pairs, the best is one that no other is shown to be above.
     """

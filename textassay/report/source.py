@@ -288,7 +288,7 @@ def open_run(folder: str | Path, *, name: str | None = None) -> RunSource:
 
 
 def open_runs(folders: list[str | Path]) -> list[RunSource]:
-    """Open runs under names that differ: the last parts of their paths that tell them apart."""
+    """Open runs under names that differ: the last parts of their paths that differ."""
     paths = [Path(folder).resolve() for folder in folders]
     if len(set(paths)) < len(paths):
         raise RunFolderError("the same run is given twice; give two different run folders")

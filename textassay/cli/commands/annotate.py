@@ -146,7 +146,7 @@ async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, r
 
 
 def exposure(host: str, public: str | None) -> str | None:
-    """Return what others on the network can read; `None` if nothing crosses it as it is."""
+    """Return what others on the network can read; `None` if nothing crosses it unencrypted."""
     is_encrypted = public is not None and public.startswith("https://")
     if is_loopback(host) and (is_encrypted or public is None):
         return None
@@ -156,7 +156,7 @@ def exposure(host: str, public: str | None) -> str | None:
             " proxy runs on this machine"
         )
     return (
-        "texts, links and answers are not encrypted on their way; whoever reads a link can rate"
+        "texts, links and answers are not encrypted on their way; anyone who reads a link can rate"
         " with it. Put a TLS proxy in front, and name its address with --public-url"
     )
 

@@ -100,7 +100,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
     settings = settings_to_resume(folder, manifest, request, given)
     if manifest["settings"].get("max_cost") and settings.max_cost is None:
         say(
-            "the cost limit was that of an earlier session; this one has none, unless you give "
+            "the cost limit applied to an earlier session; this one has no limit, unless you give "
             "--max-cost"
         )
     own = {"data": data, "settings": settings, "out": folder, "resume": True}

@@ -192,7 +192,7 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
 
 
 _POLITE = 10
-"""Steps by which the viewer's priority is lower than that of other processes."""
+"""Steps by which the viewer's priority is lower than other processes'."""
 
 
 @command("view", panel=LOOKING)
@@ -216,8 +216,8 @@ def view(
         typer.echo(address)
         if not is_loopback(host):
             warn(
-                "whoever reaches this address reads the texts and scores; there is no password and"
-                " no encryption"
+                "anyone who reaches this address can read the texts and scores; there is no"
+                " password and no encryption"
             )
         say("serving this page until Ctrl-C")
 

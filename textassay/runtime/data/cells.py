@@ -106,7 +106,6 @@ LISTED = frozenset({
 """Fields that may be lists of objects, which flat files hold as text."""
 
 
-_STARTS_WITH_DIGIT = lazy_pattern(r"\s*[+-]?\d")
 _LONGEST_MARK = 20
 """Characters of what an error takes for a mark of a missing value."""
 
@@ -171,7 +170,7 @@ def advice(text: str) -> str:
     """Say what to do about text where a number should be."""
     if len(text) > _LONGEST_MARK or _is_infinite(text):
         return ""
-    if _STARTS_WITH_DIGIT.match(text):
+    if text.lstrip("+- ")[:1].isdigit():
         return "; write the number alone"
     return f"; if it marks a missing value, declare missing=({text!r},)"
 

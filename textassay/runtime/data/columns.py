@@ -60,9 +60,9 @@ _NUMBERS = frozenset({int, float})
 _LISTS = frozenset({list, dict})
 _TYPED = frozenset({"messages", "images", "tools", "tools_called"})
 _GIVE_OUTPUT = frozenset({"output", "messages", "source"})
-"""Fields of which one must be there: an answer may stand at the end of messages."""
+"""Fields of which one must be there: an answer may be at the end of messages."""
 _READ_IN_META = frozenset({*IN_META, *RATERS, "raters", SAMPLING_PROBABILITY})
-"""Columns that commands read from `meta`, so that nobody need be told of them."""
+"""Columns that commands read from `meta`, so that no notice names them."""
 _EXPORTED = "\0exported"
 """Marks the keys of a row that was put into our names."""
 
@@ -86,7 +86,7 @@ class _ColumnLayout:
     """Key in `meta` and the field that it means, which another key is: if its text is not shown
     there, the row is refused."""
     generic: str | None = None
-    """Key of the output if its name, such as `text`, is often that of something else."""
+    """Key of the output if its name, such as `text`, often names something else."""
     has_material: bool = False
     """Whether there are passages, messages, images or tools, which have to be put together."""
     export: Callable[[ExportRow], ExportRow] | None = None
@@ -202,7 +202,7 @@ class FieldReader:
         decimal: Decimal | None = None,
         is_plain: bool = False,
     ) -> Example:
-        """Return what a row stands for; an `Example`, which may be a copy, is checked."""
+        """Return the example of a row; an `Example`, which may be a copy, is checked."""
         if isinstance(row, Example):
             return _check_copy(row)
         # the exact type first: asking an abstract class takes longer than reading a field
@@ -421,7 +421,7 @@ class FieldReader:
         return tuple(claims[field][1] for field in ("output", "system") if field in claims)
 
     def _claims(self, keys: Sequence[str]) -> _ColumnClaims:
-        """Return which column stands for each field.
+        """Return the column of each field.
 
         Several columns may mean one field: the clearest name wins, equals are refused, and losers
         are kept in `meta`, so that nothing of the data is lost. All passages are taken.

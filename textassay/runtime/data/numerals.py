@@ -44,10 +44,10 @@ def read_numeral(text: str, decimal: Decimal = ".") -> Numeral | None:
     Args:
         text: The text, which may have white space around it.
         decimal: Decimal mark of the other numbers. If it is a point, `4,5` is still a number, since
-            no mark of thousands stands before a single digit.
+            a mark of thousands has three digits behind it.
 
     Raises:
-        AmbiguousNumber: A comma stands before three digits, and points are the decimal marks.
+        AmbiguousNumber: A comma has three digits behind it, and points are the decimal marks.
     """
     plain = text.strip().replace("\u2212", "-")
     is_percent = plain.endswith("%")
