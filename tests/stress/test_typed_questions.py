@@ -69,7 +69,7 @@ def favors_the_first_option(request: Any) -> list[dict[str, float]]:
 
 async def verdicts(judge: Any, task: str = "summarization", **fields: Any) -> dict[str, set[str]]:
     """Return the verdicts of each test over the aspects."""
-    request = RunRequest(method="decide", task=task, settings=Settings(no_cache=True), **fields)
+    request = RunRequest(method="decide", task=task, settings=Settings(cache=False), **fields)
     plan = StressPlan(request=request, tests=("position",))
     model = ScriptedModel(decide=judge)
     result = await StressRun(plan, examples=texts(24), models={"": model}).run()
@@ -105,7 +105,7 @@ def leaks_little(request: Any) -> list[dict[str, float]]:
 
 @pytest.mark.parametrize(("judge", "is_said"), [(independent, False), (leaks_little, True)])
 async def test_influence_within_the_margin_is_said_as_well(judge, is_said):
-    request = RunRequest(method="decide", task="summarization", settings=Settings(no_cache=True))
+    request = RunRequest(method="decide", task="summarization", settings=Settings(cache=False))
     plan = StressPlan(request=request, tests=("alone",))
     model = ScriptedModel(decide=judge)
     result = await StressRun(plan, examples=texts(24), models={"": model}).run()
