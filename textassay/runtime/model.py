@@ -170,10 +170,7 @@ class Response(Message):
     @property
     def is_cut(self) -> bool:
         """Whether no sample came to its end."""
-        for sample in self.samples:
-            if sample.finish_reason != "length":
-                return False
-        return True
+        return all(sample.finish_reason == "length" for sample in self.samples)
 
 
 class ChoicesRequest(Prompted):
