@@ -13,9 +13,9 @@ Knows scores and files. The contents of a manifest beyond its format are up to i
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,7 @@ class RunFolder(AsyncResource):
         self._began, self._earlier_seconds = time.monotonic(), 0.0
         self._lock = lock
         self._journal: Journal | None = None
+        self._was_empty = False
 
     @classmethod
     def create(cls, path: str | Path) -> RunFolder:
@@ -76,9 +77,11 @@ class RunFolder(AsyncResource):
         check_new(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
+            was_empty = not any(path.iterdir())
         except OSError as error:
             raise RunFolderError(f"the run folder {path} cannot be created: {error}") from error
         run = cls(path, lock_run(path))
+        run._was_empty = was_empty
         # the ids of a data set differ, so no pair comes twice
         run.tally = RunSummary(remember=False)
         try:
@@ -210,10 +213,8 @@ class RunFolder(AsyncResource):
                 self._journal.close()
         finally:
             self._journal = None
-            if not self.manifest:  # nothing was begun, so no empty folder is left
-                with suppress(OSError):
-                    (self.path / LOCK).unlink()
-                    self.path.rmdir()
+            if self._was_empty and not self.manifest:  # nothing was begun, so nothing is left
+                shutil.rmtree(self.path, ignore_errors=True)
             self._lock.release()
 
     async def aclose(self) -> None:
