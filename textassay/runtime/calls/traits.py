@@ -3,7 +3,7 @@
 Providers differ in the parameters that they take, and models that think take few of them and need
 tokens for their thoughts. No table of names keeps up with them, so what is known of a model, its
 `ModelTraits`, begins with a guess and is learned from what its server refuses. Two functions
-without side effects use it: `fit` returns a call as the model takes it, and `repair` the traits
+that keep no state use it: `fit` returns a call as the model takes it, and `repair` the traits
 that a refusal of a call shows. Knows requests and refusals; knows nothing of how they are written
 on the wire.
 """
