@@ -179,7 +179,7 @@ async def test_the_prompt_tells_criteria_tools_plan_and_scores_in_the_papers_ord
         "You are an evaluation agent.",
         "Coherence (1-3, Any Floating Value): ",
         "Overall (1-5, Any Floating Value): ",
-        "2 assistant evaluators are provided.",
+        "Two assistant evaluators are provided.",
         "1. nli: Entailment. (Range: 0 to 1, higher is better.)",
         "Use these evaluators as supplementary tools for your judgement",
         "- Manual Evaluation for Coherence",

@@ -181,15 +181,14 @@ class Ask:
             "json_schema": json_schema,
             "functions": functions,
         }
-        posting = self._posting(prompt, dry_run_answer)
+        posting, send = self._posting(prompt, dry_run_answer), sender(self.model)
 
-        async def ask(**changed: Any) -> Response:
-            call = Call(Request(**{**fields, **changed}), posting)
-            return cast(Response, await sender(self.model)(call))
+        def ask(request: Request) -> Awaitable[Response]:
+            return cast("Awaitable[Response]", send(Call(request, posting)))
 
         # Only the sampling of the last round counts; the usage of both does.
         for is_last in (False, True):
-            response = await ask()
+            response = await ask(Request(**fields))
             usage += response.usage
             samples, truncated = response.samples[:n], response.truncated_tokens
             while (had := len(samples)) < n:  # some servers return fewer than they are asked for
@@ -197,7 +196,7 @@ class Ask:
                 # twice. At once, as each request may be a batch that takes hours.
                 step = len(response.samples)
                 rest = [
-                    ask(n=min(step, n - start), draw=repeat + start)
+                    ask(Request(**{**fields, "n": min(step, n - start), "draw": repeat + start}))
                     for start in range(had, n, step)
                 ]
                 for response in await gather(rest):

@@ -14,7 +14,7 @@ each. Those that few runs need (batches, dry runs) are imported where they are m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
@@ -29,7 +29,7 @@ from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel, OneSamplePerRequest
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
-from textassay.runtime.calls.call import RefusingModel, Wrapper
+from textassay.runtime.calls.call import Call, RefusingModel, Wrapper, sender
 from textassay.runtime.calls.deciding import DecidingModel, decider
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
@@ -41,7 +41,7 @@ from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Price, UsageTotal
-from textassay.runtime.model import HoldsRecords, InProcessModel, Model
+from textassay.runtime.model import AnyResponse, HoldsRecords, InProcessModel, Model
 from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
@@ -365,6 +365,10 @@ class ConnectedModel(AsyncResource, Wrapper):
             self.wrapped = self.build_stack(store)
         self._is_open = True
         return self
+
+    def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
+        """Ask the stack that is open now, without a coroutine in between."""
+        return sender(self.wrapped)(call)
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
         """Answer typed questions in the way that the model allows; see `DecidingModel`."""

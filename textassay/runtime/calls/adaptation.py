@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Final, cast
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.calls.call import Call, Send, Wrapper, identity_bytes, sender
+from textassay.runtime.calls.call import Call, Send, Wrapper, identity_bytes
 from textassay.runtime.calls.retry import probe_like
 from textassay.runtime.calls.traits import (
     ALLOWANCES,
@@ -342,11 +342,11 @@ def _shape(call: Call) -> tuple[object, ...]:
 
 
 def _shows_thought(response: AnyResponse) -> bool:
+    if response.usage.reasoning_tokens:
+        return True
     if isinstance(response, Response):
-        shown = any(sample.thought for sample in response.samples)
-    else:
-        shown = isinstance(response, ChoicesResponse) and response.follows_thought
-    return shown or bool(response.usage.reasoning_tokens)
+        return bool([sample for sample in response.samples if sample.thought])
+    return isinstance(response, ChoicesResponse) and response.follows_thought
 
 
 MAX_PROBES: Final = 3
@@ -456,14 +456,15 @@ class AdaptingModel(Wrapper):
 class _Attempts:
     """The attempts at one request, each as it was learned from the one before."""
 
+    spent = NO_USAGE
+    """What answers cost that had too few tokens, or no log-probabilities."""
+    _repairs = _least_allowance = _without_logprobs = 0
+    _guess = ""
+    """The parameter that probes found to be refused, until the request is answered without it."""
+
     def __init__(self, model: AdaptingModel, call: Call, ask: Send) -> None:
         self._model, self._adaptation, self._ask = model, model.adaptation, ask
         self._call = self._adaptation.want(call)
-        self.spent = NO_USAGE
-        """What answers cost that had too few tokens, or no log-probabilities."""
-        self._repairs = self._least_allowance = self._without_logprobs = 0
-        self._guess = ""
-        """The parameter that probes found to be refused, until the request is answered without."""
 
     def next(self) -> Call:
         """Return the request as it is sent next."""
@@ -511,12 +512,17 @@ class _Attempts:
             self._guess = ""
             self._adaptation.note_logprobs(sent, answer)
             self._adaptation.note_model(answer.model)
-            if isinstance(answer, Response) and answer.is_unfinished:
+            if (
+                isinstance(answer, Response)
+                and answer.samples[0].finish_reason == "length"
+                and answer.is_unfinished
+            ):
                 self._widen(sent, answer.usage)
                 await self._model.save()
                 return None
             self._adaptation.note_answer(answer)
-            await self._model.save()
+            if self._adaptation.unsaved:
+                await self._model.save()
             if self.spent is NO_USAGE:
                 return answer
             return answer.model_copy(update={"usage": self.spent + answer.usage})
@@ -677,7 +683,7 @@ class OneSamplePerRequest(Wrapper):
         # Not `async`: with a model that takes `n`, this wrapper adds no coroutine of its own.
         if self._splits and isinstance(call.request, Request):
             return self._split(call, call.request)
-        return sender(self.wrapped)(call)
+        return self._ask(call)
 
     async def _split(self, call: Call, request: Request) -> AnyResponse:
         if request.n > MAX_SAMPLES_PER_DRAW:
@@ -690,7 +696,7 @@ class OneSamplePerRequest(Wrapper):
             call.about(request.model_copy(update={"n": 1, "draw": first + index}))
             for index in range(request.n)
         ]
-        ask = sender(self.wrapped)
+        ask = self._ask
         if len(singles) == 1:
             return await ask(singles[0])
         try:

@@ -156,7 +156,7 @@ class Wrapper:
     """Base of everything that stands around a model: override `around`; the rest is forwarded."""
 
     def __init__(self, wrapped: Model) -> None:
-        self.wrapped = wrapped
+        self.wrapped, self._ask = wrapped, sender(wrapped)
 
     @property
     def name(self) -> str:
@@ -193,12 +193,11 @@ class Wrapper:
 
         Returns its coroutine, so that each wrapper adds only one to step through.
         """
-        inner = self.wrapped  # what `sender` does, which takes as long as the rest of this
-        return self.around(call, inner.send if isinstance(inner, Wrapper) else sender(inner))
+        return self.around(call, self._ask)
 
-    async def generate(self, request: Request) -> Response:
+    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
         """Answer a plain request."""
-        return cast(Response, await self.send(Call(request)))
+        return cast("Coroutine[Any, Any, Response]", self.send(Call(request)))
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         """Answer a plain request."""

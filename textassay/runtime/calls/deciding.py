@@ -18,7 +18,7 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
-from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, sender, unwrap
+from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, unwrap
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ContextTooLong, RequestRefused
 from textassay.runtime.messages import NO_USAGE
@@ -201,7 +201,7 @@ class DecidingModel(Wrapper):
         """Answer typed questions here; forward what else is asked."""
         if isinstance(call.request, DecisionRequest):
             return self.decide(call.request)
-        return sender(self.wrapped)(call)
+        return self._ask(call)
 
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
         """Answer in the one way that the model allows."""
@@ -339,7 +339,7 @@ class DecidingModel(Wrapper):
         request = ChoicesRequest(**fields, choices=wording.forms(place))
         scoring(self.wrapped, "choices")
         call = Call(request, wording.posting(place, plain=self._found.is_plain))
-        return cast(ChoicesResponse, await sender(self.wrapped)(call))
+        return cast(ChoicesResponse, await self._ask(call))
 
     async def _by_logprobs(
         self, wording: _QuestionWording, first: Sequence[ChoicesResponse]
@@ -365,7 +365,7 @@ class DecidingModel(Wrapper):
             fields = wording.fields(0, plain=self._found.is_plain)
             request = Request(**fields, temperature=1.0, max_tokens=TOKENS_TO_SHOW)
             posting = wording.posting(0, plain=self._found.is_plain)
-            await sender(self.wrapped)(Call(request, posting))
+            await self._ask(Call(request, posting))
         self._found.samples = SAMPLES_OF_THINKING if self.capabilities.thinks else SAMPLES
 
     async def _by_samples(self, wording: _QuestionWording, *, joint: bool) -> DecisionResponse:
@@ -416,7 +416,7 @@ class DecidingModel(Wrapper):
         """Return all samples that a request asks for, of servers that send fewer at a time, too."""
 
         async def ask(part: Request) -> Response:
-            return cast(Response, await sender(self.wrapped)(Call(part, posting)))
+            return cast(Response, await self._ask(Call(part, posting)))
 
         n, draw = request.n, request.draw
         response = await ask(request)

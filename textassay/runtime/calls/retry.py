@@ -431,7 +431,7 @@ class HealthModel(Wrapper):
         try:
             # With retries, for a single failed probe would turn one refused text into the end of
             # the run.
-            await sender(self.wrapped)(probe_like(call))
+            await self._ask(probe_like(call))
         except ModelError as error:
             _log.debug("the probe failed: %s", type(error).__name__)
             return False

@@ -21,7 +21,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from textassay.runtime.calls.budget import is_worth_caching
 from textassay.runtime.calls.cache import look_up
-from textassay.runtime.calls.call import Call, Send, Wrapper, sender
+from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.messages import CACHED
 from textassay.runtime.model import AnyResponse, Model, Prompted
 from textassay.runtime.storage.answers import AnswerStore
@@ -188,8 +188,7 @@ class PrefixModel(Wrapper):
 
     def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
         """Answer; a request that shares nothing passes by without a coroutine of this wrapper."""
-        ask = sender(self.wrapped)
-        return self.around(call, ask) if is_worth_caching(call) else ask(call)
+        return self.around(call, self._ask) if is_worth_caching(call) else self._ask(call)
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, behind the first request with this prefix."""
