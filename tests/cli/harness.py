@@ -45,8 +45,8 @@ class Outcome:
 
 
 @cache
-def application(commands: int) -> Any:
-    """Return the whole command line of so many commands.
+def application(*commands: Any) -> Any:
+    """Return the whole command line of these commands.
 
     Made once, unless a test adds a command: typer takes longer to read all signatures than a
     command takes.
@@ -56,11 +56,10 @@ def application(commands: int) -> Any:
 
 def textassay(*arguments: object) -> Outcome:
     """Run one command to its end, as a shell without a terminal would."""
+    run = application(*(one.callback for one in app.registered_commands))
     with CliRunner().isolation() as (out, err, _):
         with pytest.raises(SystemExit) as left:
-            application(len(app.registered_commands)).main(
-                [str(argument) for argument in arguments], "textassay"
-            )
+            run.main([str(argument) for argument in arguments], "textassay")
         sys.stdout.flush()
         sys.stderr.flush()
         shown, said = (one.getvalue().decode(errors="replace") for one in (out, err))
