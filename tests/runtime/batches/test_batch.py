@@ -474,7 +474,7 @@ async def test_a_batch_is_written_down_while_others_are_collected(tmp_path):
         record = BatchRecord(
             tag, model="m", group="chat", requests=1, since=0.0, attempt=1, known=frozenset()
         )
-        written = asyncio.create_task(book.prepare(record, [("key", request)], [b"{}"]))
+        written = asyncio.create_task(book.prepare(record, [("key", Call(request))], [b"{}"]))
         while not written.done():
             book.forget("another")
             await asyncio.sleep(0)
