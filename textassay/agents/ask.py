@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
@@ -183,9 +183,10 @@ class Ask:
         }
         posting = self._posting(prompt, dry_run_answer)
 
-        async def ask(**changed: Any) -> Response:
-            call = Call(Request(**{**fields, **changed}), posting)
-            return cast(Response, await sender(self.model)(call))
+        send = cast(Callable[[Call], Coroutine[Any, Any, Response]], sender(self.model))
+
+        def ask(**changed: Any) -> Coroutine[Any, Any, Response]:
+            return send(Call(Request(**{**fields, **changed}), posting))
 
         # Only the sampling of the last round counts; the usage of both does.
         for is_last in (False, True):
