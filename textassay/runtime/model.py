@@ -165,7 +165,7 @@ class Response(Message):
     @property
     def is_unfinished(self) -> bool:
         """Whether no sample holds anything of an answer."""
-        return self.is_cut and all(sample.is_unfinished for sample in self.samples)
+        return all(sample.is_unfinished for sample in self.samples)
 
     @property
     def is_cut(self) -> bool:
