@@ -381,7 +381,7 @@ def test_resume_takes_no_endpoints_from_a_run_folder(tmp_path: Path) -> None:
     data = write_examples(tmp_path / "data.jsonl", 4)
     with served(p500=1.0) as one, served(p500=1.0) as other:
         endpoints = [f'api_base = "{s.url}"' for s in (one, other)]
-        file = config(tmp_path / "judge.toml", *endpoints, set="{attempts = 1}")
+        file = config(tmp_path / "judge.toml", *endpoints, attempts=1)
         assert scored(data, file, tmp_path / "run") in (1, 3)
     with served() as mended:
         textassay("resume", tmp_path / "run").ends(2, "--config")
