@@ -291,7 +291,7 @@ def test_labels_that_people_do_not_use_are_refused(tmp_path):
         tmp_path / "a.csv", ["judge", "human"],
         lambda t: ("blue" if t.passes else "green", "bad" if t.good else "worse"),
     )  # fmt: skip
-    with pytest.raises(DataError, match="none of people's labels"):
+    with pytest.raises(DataError, match="not among people's labels"):
         textassay.check(table)
 
 

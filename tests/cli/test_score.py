@@ -297,7 +297,7 @@ def test_a_budget_stops_the_run_and_resume_finishes_it(server, data, run):
     assert 0 < summary["outcomes"]["scored"] < 12
     paid = server.counters.requests
     done = textassay("resume", run).ok()
-    assert "the cost limit was that of an earlier session; this one has none" in done.err
+    assert "the cost limit applied to an earlier session; this one has no limit" in done.err
     assert server.counters.requests == 12 >= paid
     assert len(verdicts(run)) == len(rows_of(run)) == 12
 

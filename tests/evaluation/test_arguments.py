@@ -190,7 +190,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 # of other programs, and commands that are quoted whole
 OTHERS = re.compile(
     r"pip install|force-reinstall|xcode-select|inspect log"
-    r"|textassay (score|resume|calibrate|merge|tree)"
+    r"|textassay (score|resume|calibrate|merge|draft)"
     r"|--textassay|^ --revision $|^--of-"
 )
 PACKAGE = Path(textassay.__file__).parent

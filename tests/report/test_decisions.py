@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.harness import textassay
 from tests.report.runs import score, words_of, write_data, write_run
-from textassay.report.examples import figure
+from textassay.report.rendering import figure
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.harness import served, textassay
 from tests.fitting.made_texts import Planted
 from tests.report.runs import words_of, write_data
-from textassay.report.examples import figure
+from textassay.report.rendering import figure
 
 SECTIONS = ("overview", "scores", "agreement", "compared", "calibration", "estimates", "alt-test",
             "method", "texts")  # fmt: skip

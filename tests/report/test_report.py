@@ -15,7 +15,8 @@ from tests.cli.harness import served, textassay
 from tests.report.runs import score, small_data, small_run, words_of, write_run
 from textassay.agreement import agreement_table, read_scores
 from textassay.report import write_report
-from textassay.report.examples import MAX_ROWS, clip, evidence_lines, figure, select_rows
+from textassay.report.examples import MAX_ROWS, clip, evidence_lines, select_rows
+from textassay.report.rendering import figure
 from textassay.report.source import JoinedPage
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError

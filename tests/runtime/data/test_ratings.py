@@ -300,8 +300,14 @@ def test_raters_keep_their_places_in_rows_that_lack_some_or_have_another_order()
         ({"rater": None}, "row 2, field 'rater': says no rater of the ratings"),
         ({"rater": " "}, "row 2, field 'rater': says no rater of the ratings"),
         ({"id": None}, "row 2, field 'id': says no text that the rater rated"),
-        ({"rater": "bob", "output": "y"}, "row 2, field 'output': differs from that of 'a'"),
-        ({"rater": "bob", "system": "B"}, "row 2, field 'system': differs from that of 'a'"),
+        (
+            {"rater": "bob", "output": "y"},
+            "row 2, field 'output': differs from an earlier row",
+        ),
+        (
+            {"rater": "bob", "system": "B"},
+            "row 2, field 'system': differs from an earlier row",
+        ),
     ],
 )
 def test_a_row_of_a_rater_that_does_not_fit_is_named(changed, message):
