@@ -26,7 +26,6 @@ from textassay.agents.ask import (
     Parsed,
     never_cut,
     refuse_filtered,
-    thought_note,
     truncation_note,
 )
 from textassay.agents.prompt_template import Prompt
@@ -48,7 +47,7 @@ from textassay.runtime.messages import (
     Score,
     Usage,
 )
-from textassay.runtime.model import Json, Sample
+from textassay.runtime.model import Json, Sample, thought_note
 from textassay.tools.tool import Tool
 
 UNIT: Scale = (0.0, 1.0)

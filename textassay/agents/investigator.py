@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from textassay.agents.aggregation import EMPTY, common_fields
-from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
+from textassay.agents.ask import Ask, Parsed, refuse_filtered
 from textassay.agents.lookup import OUTPUT, Excerpt, Found, SectionIndex, has_read
 from textassay.agents.prompt_template import Prompt, fence_texts
 from textassay.agents.quotes import find_quote, plain
@@ -27,7 +27,7 @@ from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines, rat
 from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.labels import number_of
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage
-from textassay.runtime.model import Function, Json, Sample
+from textassay.runtime.model import Function, Json, Sample, thought_note
 from textassay.runtime.settings import DescribedMessage
 
 NOWHERE = "nowhere"

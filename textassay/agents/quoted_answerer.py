@@ -13,7 +13,7 @@ from functools import cache, cached_property, partial
 from typing import Any, Literal
 
 from textassay.agents.aggregation import common_fields
-from textassay.agents.ask import REMINDER, Ask, Parsed, refuse_filtered, thought_note
+from textassay.agents.ask import REMINDER, Ask, Parsed, refuse_filtered
 from textassay.agents.quotes import find_quote, quotable
 from textassay.agents.reading.json_in_prose import (
     JsonObject,
@@ -23,7 +23,7 @@ from textassay.agents.reading.json_in_prose import (
 )
 from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
-from textassay.runtime.model import Json, Sample
+from textassay.runtime.model import Json, Sample, thought_note
 
 AnswerVerdict = Literal["yes", "no", "unsure"]
 _ANSWER: Json = {

@@ -19,8 +19,9 @@ from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import PromptPart, Task, join_messages, material_texts
 from textassay.agents.reading.labels import is_whole
-from textassay.runtime.calls.deciding import decider, possible_ways
+from textassay.runtime.calls.deciding import LogprobsOrSamples, decider, possible_ways
 from textassay.runtime.calls.sharing import SharedCalls
+from textassay.runtime.calls.wording import Wording
 from textassay.runtime.images import Image
 from textassay.runtime.messages import (
     NO_USAGE,
@@ -115,6 +116,28 @@ class QuestionBatcher:
                 del callers[question]
             if not callers:
                 self._callers.pop(material, None)
+
+    async def ask_in_words(self, wording: Wording, *, may_sample: bool = True) -> TypedAnswer:
+        """Return the answer of a model that writes to a question in words of its asker.
+
+        Raises:
+            CapabilityError: It sends no probabilities, and written answers may not take their
+                place.
+            ModelError: The model could not be asked.
+        """
+        response = await self._model.ask(wording, may_sample=may_sample)
+        [answer] = response.answers
+        return TypedAnswer(answer, response.way, response.usage, response.truncated_tokens)
+
+    @property
+    def how(self) -> How:
+        """How answers are obtained, as far as it is known."""
+        return "decision" if self.reading is None else self.reading.how
+
+    @property
+    def reading(self) -> LogprobsOrSamples | None:
+        """What is read of a model that writes; `None` of a decision model."""
+        return None if self._model.capabilities.decide else self._model.reading
 
     async def _send(self, material: _QuestionMaterial) -> _Answered:
         await asyncio.sleep(0)  # until all that is asked in this turn of the loop is there
@@ -226,7 +249,12 @@ class QuestionScorer:
     @property
     def how_now(self) -> How:
         """How values are obtained, as far as it is known."""
-        return possible_ways(self.ask.model)[0].how
+        return self._batcher.how
+
+    @property
+    def reading(self) -> LogprobsOrSamples | None:
+        """What is read of a model that writes; `None` of a decision model."""
+        return self._batcher.reading
 
     @cached_property
     def prompt_digest(self) -> str:
@@ -250,51 +278,34 @@ class QuestionScorer:
         return self.ask.signature(self.method, self.prompt_digest, how=how, joint=joint)
 
 
-def _with_answer(result: TypedAnswer, about: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a score with how its answer was obtained, and what it cost."""
-    return {
-        **about,
-        "how": result.way.how,
-        "signature": result.way.sign(about["signature"]),
-        "usage": result.usage,
-        "samples": result.way.samples or None,
-        "mass": result.answer.mass,
-        "evidence": (*result.answer.notes, *truncation_note(result.truncated_tokens)),
-    }
+def unanswered(answer: QuestionAnswer, **about: Any) -> Score:
+    """Return the score of a question without an answer."""
+    return Score(outcome=answer.outcome, error=answer.problem, **about)
 
 
 def to_score(result: TypedAnswer, aspect: Aspect, about: dict[str, Any]) -> Score:
     """Return the score that an answer stands for."""
-    answer, about = result.answer, _with_answer(result, about)
+    answer, way = result.answer, result.way
+    notes = (*answer.notes, *truncation_note(result.truncated_tokens))
+    about = {
+        **about,
+        "how": way.how,
+        "signature": way.sign(about["signature"]),
+        "usage": result.usage,
+        "samples": answer.usable or None,
+        "mass": answer.mass,
+    }
     if answer.problem is not None:
-        return Score.unscored(
-            answer.problem.type, answer.problem.message, outcome=answer.outcome, **about
-        )
-    shares = answer.probabilities
-    about["evidence"] = (
-        *({"text": name, "probability": p} for name, p in shares.items()),
-        *about["evidence"],
-    )
+        return unanswered(answer, evidence=notes, **about)
+    shares = answer.shares
+    pieces = ({"text": name, "probability": p} for name, p in answer.probabilities.items())
+    about["evidence"] = (*pieces, *notes)
     if aspect.is_nominal:  # their numbers have no mean
         return Score(value=float(list(shares).index(answer.likeliest)), **about)
     if aspect.labels:
-        total = math.fsum(shares.values())
-        mean = math.fsum(number * p for number, p in enumerate(shares.values())) / total
+        mean = math.fsum(number * p for number, p in enumerate(shares.values()))
         return Score(value=mean, **about)
     low, high = aspect.scale
     value = min(max(answer.mean_on(aspect.scale), low), high)
     spread = answer.spread * (high - low) / (len(shares) - 1)
     return Score(value=value, spread=spread, **about)
-
-
-def yes_no_score(result: TypedAnswer, about: dict[str, Any]) -> Score:
-    """Return the share of yes among yes and no as a score from 0 to 1."""
-    about = _with_answer(result, about) | {"scale": (0.0, 1.0)}
-    answer = result.answer
-    if answer.problem is not None:
-        return Score.unscored(
-            answer.problem.type, answer.problem.message, outcome=answer.outcome, **about
-        )
-    p = answer.p_yes / math.fsum(answer.probabilities.values())
-    piece = {"text": "yes", "answer": "yes" if p > 0.5 else "no", "p_yes": p, "mass": answer.mass}
-    return Score(value=p, **about | {"evidence": (piece, *about["evidence"])})

@@ -11,13 +11,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import Average, RubricTotal, answer_evidence
-from textassay.agents.ask import LogprobsOrSamples, signature_of_parts
+from textassay.agents.ask import signature_of_parts
 from textassay.agents.planning import Decomposer, GrownTree, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.questions import (
     Answerer,
     AnswersAtOnce,
-    IndependentAnswers,
     QuestionSet,
     SentenceQuestions,
     YesNoAggregator,
@@ -30,13 +29,13 @@ from textassay.agents.quoted_answerer import (
     QuotedAnswerer,
     question_of,
 )
-from textassay.agents.typed_answerer import TypedAnswerer
 from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale
 from textassay.methods.method import Models, PromptOptions
 from textassay.prompts import CHECKLISTS
+from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
@@ -251,16 +250,11 @@ class Checklist(PromptMethod):
         self._prepared = SentenceQuestions(
             self._ask.template, decompose=False, delimited=not self.decides
         )
-        answers: IndependentAnswers | AnswersAtOnce
-        if self.decides:
-            answers = IndependentAnswers(TypedAnswerer(self._ask))
-        else:
-            self._answerer = Answerer(self._ask, reading="auto")
-            answers = AnswersAtOnce(self._answerer)
+        self._answerer = Answerer(self._ask)
         question_set = each("question_sets")
         return [
             Node("question_sets", self._question_set_of, example=example, question=question),
-            Node("answers", answers, question_set=question_set),
+            Node("answers", AnswersAtOnce(self._answerer), question_set=question_set),
             Node(output, YesNoAggregator(self.signature), example=example, aspect=question,
                  question_set=question_set, replies=each("answers")),
         ]  # fmt: skip
@@ -431,15 +425,12 @@ class Checklist(PromptMethod):
         """`fused`; for single questions `text`, or how P(yes) is obtained."""
         if self.options.output == "aspects":
             return "fused"
-        if self.decides:
-            return "decision"
-        return "text" if self.probabilities is None else self.probabilities.how
+        return self._answerer.how if self._reads_choices else "text"
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """What is read, if the model decides on it."""
-        reads = self._reads_choices and not self.decides
-        return self._answerer.probabilities if reads else None
+        return self._answerer.batcher.reading if self._reads_choices else None
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the questions that are known before the run."""

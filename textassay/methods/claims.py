@@ -11,18 +11,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import EMPTY, Average, answer_evidence, common_fields
-from textassay.agents.ask import (
-    Ask,
-    LogprobsOrSamples,
-    Parsed,
-    refuse_filtered,
-    signature_of_parts,
-)
+from textassay.agents.ask import Ask, Parsed, refuse_filtered, signature_of_parts
 from textassay.agents.lookup import narrow
-from textassay.agents.prompt_template import Task, join_messages, prompt_digest
+from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.questions import (
     Answerer,
     AnswersAtOnce,
+    QuestionForm,
+    QuestionSet,
     SentenceQuestions,
     YesNoAggregator,
     fill_placeholders,
@@ -31,9 +27,10 @@ from textassay.agents.quoted_answerer import MAX_TOKENS, QuotedAnswerer, score_q
 from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.ratings import MAX_QUOTED
-from textassay.agents.typed_questions import YES_NO_PROMPT, QuestionBatcher, yes_no_score
+from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PromptMethod, ask_to_write
 from textassay.methods.method import Models, PromptOptions
+from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import (
@@ -49,7 +46,6 @@ from textassay.runtime.messages import (
     Usage,
 )
 from textassay.runtime.model import Json, Sample
-from textassay.runtime.questions import NamedText, Question
 from textassay.tools.text import DEFAULT_SPLITTER
 from textassay.tools.tool import Tool, premise
 from textassay.version import __version__
@@ -163,12 +159,12 @@ class ClaimCheck(PromptMethod):
                 f"prompt:{self.prompt_digest}",
                 f"layout:{self.options.prompt_layout}",
                 f"verify:{self.tools[0].name if self.tools else self._verify}",
-                *(["how:auto"] if isinstance(self._verifier, _OPEN) else []),
+                *(["how:auto"] if isinstance(self._verifier, ProbabilityVerifier) else []),
                 f"support:{self.options.support}",
                 f"v:{__version__}",
             ]
         )
-        if isinstance(self._verifier, _OPEN):
+        if isinstance(self._verifier, ProbabilityVerifier):
             self._verifier = replace(self._verifier, signature=self.signature)
         self._fraction = SupportedFraction(
             self.signature, self.options.support, self.options.gamma, self.options.required
@@ -209,9 +205,7 @@ class ClaimCheck(PromptMethod):
                     " all claims beside the whole source; leave it out"
                 )
 
-    def _make_verifier(
-        self,
-    ) -> QuotedVerifier | ProbabilityVerifier | TypedVerifier | ToolVerifier:
+    def _make_verifier(self) -> QuotedVerifier | ProbabilityVerifier | ToolVerifier:
         options = self.options
         if self.tools:
             return ToolVerifier(self._only_tool(), self._question_counts)
@@ -222,9 +216,8 @@ class ClaimCheck(PromptMethod):
             output, source = self._task.output_name.lower(), self._task.source_name.lower()
             words = {"{output}": output, "{source}": source}
             question = fill_placeholders(options.pattern, words)
-            if self.decides:
-                return TypedVerifier(self.ask(YES_NO_PROMPT), question, self._question_counts)
-            return ProbabilityVerifier(self.ask(P_YES_PROMPT), windows, question)
+            prompt = YES_NO_PROMPT if self.decides else P_YES_PROMPT
+            return ProbabilityVerifier(self.ask(prompt), windows, question)
         # the claim stands where the output does, and is called what it is
         as_claim = self._task.model_copy(update={"output_name": "Claim"})
         ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
@@ -281,7 +274,7 @@ class ClaimCheck(PromptMethod):
         """What is read, if the model decides on it."""
         if not isinstance(self._verifier, ProbabilityVerifier):
             return None
-        return self._verifier.answerer.probabilities
+        return self._verifier.answerer.batcher.reading
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the tool that verifies."""
@@ -473,74 +466,53 @@ class QuotedVerifier:
 class ProbabilityVerifier:
     """Asks a judge and reads P(yes) / (P(yes) + P(no)).
 
-    Attributes:
-        ask: Model and prompt, that of `decomp-eval`.
-        windows: How much of the source is shown.
-        question: What is asked about the claim, which stands in the place of the output.
-        signature: What the scores carry, with how they were read in place of `how:auto`.
+    A decision model is asked about all claims of an output beside the whole source, so that one
+    request has all of them; any other about each claim in the place of the output.
     """
 
     ask: Ask
+    """Model and prompt, that of `decomp-eval` for a model that writes."""
     windows: Windows
+    """How much of the source a model that writes is shown."""
     question: str
+    """What is asked about the claim."""
     signature: str = ""
+    """What the scores carry, with how they were read in place of `how:auto`."""
 
     @cached_property
     def answerer(self) -> Answerer:
-        """Who answers, in words where the model sends no log-probabilities."""
-        return Answerer(self.ask, reading="auto")
+        """What answers the questions."""
+        return Answerer(self.ask)
 
     async def __call__(self, example: Example, claim: str) -> Score:
         """Return the probability that the claim is supported."""
-        shown = self.windows.of(example, claim)
         aspect = ASPECT.model_copy(update={"question": self.question})
-        prepare = SentenceQuestions(self.ask.template, decompose=False)
-        question_set = await prepare(shown, aspect)
+        if self.ask.model.capabilities.decide:
+            question_set = self._beside_source(example, claim)
+        else:
+            prepare = SentenceQuestions(self.ask.template, decompose=False)
+            question_set = await prepare(self.windows.of(example, claim), aspect)
         replies = await AnswersAtOnce(self.answerer)(question_set)
-        return await YesNoAggregator(self.signature)(shown, aspect, question_set, replies)
+        return await YesNoAggregator(self.signature)(example, aspect, question_set, replies)
 
-
-@dataclass(frozen=True)
-class TypedVerifier:
-    """Asks a decision model whether the source supports a claim.
-
-    All claims of an output are asked about beside the whole source, in one request.
-    """
-
-    ask: Ask
-    """Model, task and the prompt that words the question."""
-    question: str
-    """What is asked about the claim."""
-    question_counts: bool = True
-    """Whether a question is evidence even where there is a context."""
-    signature: str = ""
-    """What the scores carry, with how they were obtained in place of `how:auto`."""
-
-    async def __call__(self, example: Example, claim: str) -> Score:
-        """Return the probability that the claim is supported."""
-        prepared = self.ask.prepare(example)
-        about = common_fields(example, ASPECT, how="decision", signature=self.signature)
-        text = join_messages(
-            self.ask.template.render(
-                names=(), definition=f"Claim: {claim}", question=self.question
-            ).messages
-        )
+    def _beside_source(self, example: Example, claim: str) -> QuestionSet:
+        prepared, task = self.ask.prepare(example), self.ask.task
         source = prepared.source
-        if not self.question_counts and is_only_asked(example):
+        if not self.windows.question_counts and is_only_asked(example):
             source = _tool_results(example)
-        task = self.ask.task
         parts = [(task.source_name, source), (task.context_name, prepared.context)]
-        shown = [NamedText(name=name, text=part) for name, part in parts if part and part.strip()]
-        result = await self._batcher.ask(Question.yes_no(text), tuple(shown), images=example.images)
-        return yes_no_score(result, about)
-
-    @cached_property
-    def _batcher(self) -> QuestionBatcher:
-        return QuestionBatcher(self.ask.model)
-
-
-_OPEN = (ProbabilityVerifier, TypedVerifier)
-"""Verifiers whose scores say how they were obtained."""
+        form = QuestionForm(
+            inputs={"output": "Claim"},
+            question=self.question,
+            subquestion="{sentence}",
+            definition=f"Claim: {claim}",
+        )
+        return QuestionSet(
+            texts=tuple({"label": n, "text": text} for n, text in parts if text and text.strip()),
+            form=form,
+            output=claim,
+            images=example.images,
+        )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from textassay.agents.ask import AUTO, Ask, LogprobsOrSamples, possible_signatures
+from textassay.agents.ask import AUTO, Ask
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer, RatingReading, scorer_for
 from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
@@ -24,7 +24,7 @@ from textassay.methods.method import (
     model_for,
     model_or_none,
 )
-from textassay.runtime.calls.deciding import possible_ways
+from textassay.runtime.calls.deciding import LogprobsOrSamples, possible_ways
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
@@ -289,10 +289,10 @@ class PromptMethod(TaskMethod):
     @property
     def signatures(self) -> tuple[str, ...]:
         """Those that scores can carry."""
-        if AUTO in self.signature and self.decides:
-            ways = possible_ways(model_for(self.models, self.judge))
-            return tuple(way.sign(self.signature) for way in ways)
-        return possible_signatures(self.signature)
+        if AUTO not in self.signature:
+            return (self.signature,)
+        ways = possible_ways(model_for(self.models, self.judge), words="")
+        return tuple(way.sign(self.signature) for way in ways)
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
@@ -314,7 +314,41 @@ class PromptMethod(TaskMethod):
         }
 
 
-class RatingMethod(PromptMethod):
+class ScoringMethod(PromptMethod):
+    """A method whose scores, or the parts they are made of, come from one scorer."""
+
+    @property
+    def scorer(self) -> AspectScorer:
+        """The judge."""
+        raise NotImplementedError
+
+    @cached_property
+    def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
+        """Prompt digest of the judge."""
+        return self.scorer.prompt_digest
+
+    @property
+    def how(self) -> How:
+        """How the judge's values are obtained, as far as it is known."""
+        return self.scorer.how_now
+
+    @property
+    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
+        """Signature of the judge, the same whatever is found out of its log-probabilities."""
+        return self.scorer.signature_as("fused") if self.how == "fused" else self.scorer.signature
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Those that scores can carry."""
+        return (self.signature,) if self.how == "fused" else self.scorer.signatures
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """What is read, if the model decides on it."""
+        return self.scorer.reading
+
+
+class RatingMethod(ScoringMethod):
     """A method whose scores, or the parts they are made of, are ratings by one `Scorer`.
 
     Attributes:
@@ -418,18 +452,3 @@ class RatingMethod(PromptMethod):
                 )
         ask = Ask(model, options.prompt or RATING_PROMPT, task)
         return QuestionScorer(ask, cls.name, variant=variant)
-
-    @cached_property
-    def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """Prompt digest of the judge."""
-        return self.scorer.prompt_digest
-
-    @property
-    def how(self) -> How:
-        """How the judge's values are obtained: `text`, `logprob`, or `sampled` for `n` above 1."""
-        return self.scorer.how_now
-
-    @property
-    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """Signature of the judge, with how the scores are obtained."""
-        return self.scorer.signature_as(self.how)

@@ -21,7 +21,7 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import DescribedMessage
 
 if TYPE_CHECKING:
-    from textassay.agents.ask import LogprobsOrSamples
+    from textassay.runtime.calls.deciding import LogprobsOrSamples
     from textassay.runtime.data.dataset import DataInfo
 
 Models = Model | Mapping[str, Model]

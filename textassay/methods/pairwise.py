@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import common_fields
-from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
+from textassay.agents.ask import Ask, Parsed, refuse_filtered
 from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
 from textassay.agents.reading.ratings import MAX_QUOTED, NoRating, parse_choice
 from textassay.agents.typed_questions import TASK_TEXT, QuestionBatcher
@@ -30,7 +30,7 @@ from textassay.runtime.messages import (
     Score,
     Usage,
 )
-from textassay.runtime.model import Json, Sample
+from textassay.runtime.model import Json, Sample, thought_note
 from textassay.runtime.questions import NamedText, Question, Way
 
 ROOM = 512

@@ -184,6 +184,23 @@ class Sample(Message):
         return self.finish_reason == "length" and not self.text.strip()
 
 
+MAX_THOUGHT = 4000
+"""Characters of a thought that evidence keeps."""
+LEFT_OUT = "\n[...]\n"
+"""Stands where the middle of a thought was."""
+
+
+def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
+    """Return as evidence what the judge thought before the first of these answers that tells."""
+    thought = next((sample.thought for sample in samples if sample.thought), None)
+    if thought is None:
+        return ()
+    if len(thought) > MAX_THOUGHT:
+        half = (MAX_THOUGHT - len(LEFT_OUT)) // 2
+        thought = thought[:half] + LEFT_OUT + thought[-half:]
+    return ({"text": "what the judge thought", "thought": thought},)
+
+
 class Response(Message):
     """Answers to a `Request`."""
 
