@@ -24,7 +24,7 @@ from textassay.agents.prompt_template import (
 from textassay.agents.reading.ratings import DECLINED
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adaptation import adaptation_of
-from textassay.runtime.calls.wording import Wording
+from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ContentRefused
 from textassay.runtime.messages import NO_USAGE, Example, Failure, Score, Usage
@@ -237,19 +237,19 @@ class Ask:
         prompt: Prompt,
         forms: Mapping[str, tuple[str, ...]],
         **reading: Any,
-    ) -> Wording:
+    ) -> QuestionWording:
         """Return how a model that writes is asked a typed question by a prompt.
 
         Args:
             question: The question, with its options.
             prompt: What the model is shown.
             forms: How an answer may spell the options, in their order, by label.
-            reading: How written answers are read, as fields of `Wording`.
+            reading: How written answers are read, as fields of `QuestionWording`.
         """
         fields = {**self._request_fields(prompt), "required": self.required}
         temperature = self.with_samples(1).temperature
         sampling = {"temperature": temperature, "seed": self.seed}
-        return Wording(question, (fields,), forms, sampling=sampling, **reading)
+        return QuestionWording(question, (fields,), forms, sampling=sampling, **reading)
 
     def with_samples(self, n: int) -> Ask:
         """Return how written answers are sampled in place of probabilities.

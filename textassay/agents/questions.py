@@ -30,7 +30,7 @@ from textassay.agents.prompt_template import (
 from textassay.agents.typed_questions import TASK_TEXT, QuestionBatcher, TypedAnswer, unanswered
 from textassay.prompts import fence, nonce
 from textassay.runtime.calls.sharing import chain_requests
-from textassay.runtime.calls.wording import Wording
+from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.concurrency import gather
 from textassay.runtime.images import Image
 from textassay.runtime.messages import (
@@ -514,7 +514,7 @@ class Answerer:
 
     def _wording(
         self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...]
-    ) -> Wording:
+    ) -> QuestionWording:
         ahead = self.question_first and question == question_set.question
         book = self.book
         messages = self.ask.template.render_messages(

@@ -213,14 +213,12 @@ class QuoteCheck:
 
     Attributes:
         signature: What the scores carry.
-        required: Whether an answer counts only with a quotation that is found.
         question_counts: Whether the source is evidence even where there are passages.
         references_count: Whether the references, which are shown then, are evidence.
         absence_counts: Whether an answer may rest on what is absent, and quote nothing.
     """
 
     signature: str = ""
-    required: bool = True
     question_counts: bool = True
     references_count: bool = False
     absence_counts: bool = False
@@ -231,7 +229,7 @@ class QuoteCheck:
         return score_quoted(
             answer,
             quotable(example, question_counts=counts, references_count=self.references_count),
-            must_quote=self.required and not (self.absence_counts and not answer.quote.strip()),
+            must_quote=not self.absence_counts or bool(answer.quote.strip()),
             **common_fields(example, answer.question, how="text", signature=self.signature),
             explanation=answer.text or None,
         )

@@ -21,7 +21,7 @@ from textassay.agents.prompt_template import PromptPart, Task, join_messages, ma
 from textassay.agents.reading.labels import is_whole
 from textassay.runtime.calls.deciding import LogprobsOrSamples, decider, possible_ways
 from textassay.runtime.calls.sharing import SharedCalls
-from textassay.runtime.calls.wording import Wording
+from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.images import Image
 from textassay.runtime.messages import (
     NO_USAGE,
@@ -117,7 +117,9 @@ class QuestionBatcher:
             if not callers:
                 self._callers.pop(material, None)
 
-    async def ask_in_words(self, wording: Wording, *, may_sample: bool = True) -> TypedAnswer:
+    async def ask_in_words(
+        self, wording: QuestionWording, *, may_sample: bool = True
+    ) -> TypedAnswer:
         """Return the answer of a model that writes to a question in words of its asker.
 
         Raises:

@@ -29,7 +29,7 @@ from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.ratings import MAX_QUOTED
 from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PromptMethod, ask_to_write
-from textassay.methods.method import Models, PromptOptions
+from textassay.methods.method import Models, WritingOptions
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
@@ -66,44 +66,28 @@ MISSING = ScoreError(
 )
 
 
-class ClaimsOptions(PromptOptions):
+class ClaimsOptions(WritingOptions):
     """Options of `claims`."""
 
     split: Literal["model", "sentences"] = "model"
     """`model`: a model (role `splitter`) lists the claims; `sentences`: every sentence is one."""
-    per_sentence: int = Field(default=3, ge=1, le=20)
-    """Most claims for each sentence of the output that the model lists."""
     verify: Literal["quoted", "p-yes"] = "quoted"
     """`quoted`: the judge answers in words and quotes the passage that decides, which is looked up
     in the source; `p-yes`: P(yes) / (P(yes) + P(no)), by log-probabilities if the model sends
     usable ones, else by the share of yes among written answers. With `tools` the tool verifies
     instead."""
-    quotes: Literal["required", "told"] = "required"
-    """Whether a claim counts as supported only by a quotation that is found, or anyway."""
     support: Literal["fraction", "probability"] = "fraction"
     """`fraction`: the share of claims that are supported with a probability above 0.5 (FActScore);
     `probability`: the mean of the probabilities."""
     gamma: int = Field(default=0, ge=0)
     """Claims below which a text is penalized for saying little, by exp(1 - gamma / claims);
     FActScore takes 10, and 0 is no penalty."""
-    required: float = Field(default=0.5, gt=0, le=1)
-    """Share of the claims that must have a verdict; below it there is no score."""
-    window: int = Field(default=400, ge=20)
-    """Longest window of the source in words that a judge is shown; tools have windows of their
-    own."""
-    windows: int = Field(default=3, ge=1)
-    """Windows that a judge is shown of a source that is longer: those with most words in common
-    with the claim."""
     pattern: str = "Is everything that this {output} says supported by the {source}?"
     """What `verify=p-yes` asks; `{output}` and `{source}` are what the task calls its texts."""
     evidence: Literal["all"] | None = None
     """`all`: a question supports claims as well; by default only the context does, and what tools
     answered, where the context consists of passages or the source ends as a question. In dialogue
     the source is the conversation, which always counts."""
-    seed: int | None = None
-    """Seed of the sampling."""
-    parse_retries: int = Field(default=1, ge=0, le=100)
-    """How often an unusable answer is asked for again."""
 
 
 class ClaimCheck(PromptMethod):
@@ -166,9 +150,7 @@ class ClaimCheck(PromptMethod):
         )
         if isinstance(self._verifier, ProbabilityVerifier):
             self._verifier = replace(self._verifier, signature=self.signature)
-        self._fraction = SupportedFraction(
-            self.signature, self.options.support, self.options.gamma, self.options.required
-        )
+        self._fraction = SupportedFraction(self.signature, self.options.support, self.options.gamma)
 
     def nodes(self) -> list[Node]:
         """Split, verify every claim, and take the share."""
@@ -194,16 +176,15 @@ class ClaimCheck(PromptMethod):
             self.models, "splitter", SPLIT_PROMPT, self._task, options, seed=options.seed,
             what="claims", instead="take options={'split': 'sentences'}",
         )  # fmt: skip
-        return ClaimSplitter(ask, options.per_sentence, options.parse_retries)
+        return ClaimSplitter(ask, options.parse_retries)
 
     def _refuse_prompting(self) -> None:
-        """Refuse options that say how a judge is prompted if it is a decision model."""
-        for name in ("verify", "quotes", "window", "windows"):
-            if name in self.given and (name, self.options.verify) != ("verify", "p-yes"):
-                raise ConfigurationError(
-                    f"{name} says how a judge is prompted, and a decision model is asked about"
-                    " all claims beside the whole source; leave it out"
-                )
+        """Refuse an option that says how a judge is prompted if it is a decision model."""
+        if "verify" in self.given and self.options.verify != "p-yes":
+            raise ConfigurationError(
+                "verify says how a judge is prompted, and a decision model is asked about all"
+                " claims beside the whole source; leave it out"
+            )
 
     def _make_verifier(self) -> QuotedVerifier | ProbabilityVerifier | ToolVerifier:
         options = self.options
@@ -211,7 +192,7 @@ class ClaimCheck(PromptMethod):
             return ToolVerifier(self._only_tool(), self._question_counts)
         if self.decides:
             self._refuse_prompting()
-        windows = Windows(options.window, options.windows, self._question_counts)
+        windows = Windows(question_counts=self._question_counts)
         if options.verify == "p-yes" or self.decides:
             output, source = self._task.output_name.lower(), self._task.source_name.lower()
             words = {"{output}": output, "{source}": source}
@@ -221,8 +202,7 @@ class ClaimCheck(PromptMethod):
         # the claim stands where the output does, and is called what it is
         as_claim = self._task.model_copy(update={"output_name": "Claim"})
         ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
-        must_quote = options.quotes == "required"
-        return QuotedVerifier(ask, windows, options.parse_retries, must_quote)
+        return QuotedVerifier(ask, windows, options.parse_retries)
 
     @property
     def _verify(self) -> str:
@@ -243,7 +223,7 @@ class ClaimCheck(PromptMethod):
                 f"the tool {tool.name!r} gives no probability of support from 0 to 1; use nli,"
                 " minicheck or unieval with tools=nli"
             )
-        ineffective = {"verify", "quotes", "window", "windows", "pattern"} & self.given
+        ineffective = {"verify", "pattern"} & self.given
         if ineffective:
             raise ConfigurationError(
                 f"{min(ineffective)} has no effect, since the tool {tool.name!r} verifies the"
@@ -256,13 +236,17 @@ class ClaimCheck(PromptMethod):
         """Whatever else changes the scores."""
         options = self.options
         tools = tuple(tool.signature for tool in self.tools)
-        shown = (options.window, options.windows, options.pattern, options.quotes)
         counted: tuple[object, ...] = (
-            options.gamma, options.required, options.per_sentence, options.split,
-            *([options.evidence] if options.evidence else []),
+            options.gamma, options.split, *([options.evidence] if options.evidence else []),
         )  # fmt: skip
         profile = () if self.tools else self.profile.digest_parts
-        return (*counted, *(tools or shown), options.prompt_layout, self._task.digest, *profile)
+        return (
+            *counted,
+            *(tools or (options.pattern,)),
+            options.prompt_layout,
+            self._task.digest,
+            *profile,
+        )
 
     @property
     def how(self) -> How:
@@ -302,6 +286,8 @@ def _judged_aspects(task: Task) -> tuple[Aspect, ...]:
     return tuple(aspect.model_copy(update={"scale": UNIT}) for aspect in chosen)
 
 
+PER_SENTENCE = 3
+"""Most claims for each sentence of the output that a model lists."""
 TOKENS_PER_CLAIM, TOKENS_BESIDE = 40, 100
 """Room for an answer: a short sentence for each claim, and some words around the list."""
 
@@ -328,19 +314,17 @@ class ClaimSplitter:
 
     Attributes:
         ask: Model and prompt, which is given `count` as well.
-        per_sentence: Most claims for each sentence of the output.
         retries: How often an answer that is no list is asked for again.
     """
 
     ask: Ask
-    per_sentence: int = 3
     retries: int = 1
 
     async def __call__(self, example: Example) -> Claims:
         """Return the claims; none, with the reason, if the answer is no list or names none."""
         if not example.output.strip():
             return Claims(problem=EMPTY)
-        count = self.per_sentence * len(DEFAULT_SPLITTER.split(example.output))
+        count = PER_SENTENCE * len(DEFAULT_SPLITTER.split(example.output))
         # the output alone: a model that sees the source would mend what the output says by it
         alone = example.model_copy(
             update={"source": None, "context": None, "references": (), "images": ()}
@@ -429,13 +413,11 @@ class QuotedVerifier:
         ask: Model and prompt.
         windows: How much of the source is shown.
         retries: How often an unusable answer is asked for again.
-        required: Whether support counts only with a quotation that is found.
     """
 
     ask: Ask
     windows: Windows
     retries: int = 1
-    required: bool = True
 
     @cached_property
     def _answerer(self) -> QuotedAnswerer:
@@ -456,7 +438,7 @@ class QuotedVerifier:
         return score_quoted(
             answer,
             texts,
-            must_quote=self.required and answer.verdict == "yes",
+            must_quote=answer.verdict == "yes",
             place="the source" if is_source else "the context",
             **common_fields(example, ASPECT, how="text"),
         )
@@ -558,13 +540,11 @@ class SupportedFraction:
             probabilities.
         gamma: Number of claims below which a text is penalized for saying little, by
             exp(1 - gamma / claims); 0 for no penalty.
-        required: Share of the claims that must have a verdict.
     """
 
     signature: str = ""
     support: Literal["fraction", "probability"] = "fraction"
     gamma: int = 0
-    required: float = 0.5
 
     async def __call__(
         self,
@@ -592,7 +572,7 @@ class SupportedFraction:
                 problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
             )
         parts = [self._counted(verdict) for verdict in verdicts]
-        score = await Average(signature, self.required)(example, aspect, parts)
+        score = await Average(signature)(example, aspect, parts)
         evidence = tuple(
             answer_evidence(verdict, claim, _KEPT)
             for claim, verdict in zip(claims.items, verdicts, strict=True)

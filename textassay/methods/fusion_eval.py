@@ -31,7 +31,7 @@ from textassay.agents.typed_questions import RATING_PROMPT
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import plans, profiles
-from textassay.methods.method import Models, RatingOptions, model_for
+from textassay.methods.method import Models, SamplingOptions, model_for
 from textassay.prompts import PLANS
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.concurrency import gather
@@ -55,13 +55,11 @@ AT_ONCE = 64
 """Rated examples that are measured at the same time."""
 
 
-class FusionEvalOptions(RatingOptions):
+class FusionEvalOptions(SamplingOptions):
     """Options of Fusion-Eval."""
 
     n: int = Field(default=8, ge=1, le=1000)
     """Number of sampled answers, whose ratings are averaged (the paper: 8)."""
-    form: Literal["number"] = "number"
-    """Ratings are any number on the scale."""
     fusion: Fusion = "llm"
     """`llm`: the judge rates; `avg`: the mean of all scorers; `llmsel`: of those that the plan
     names for the aspect; `corrw`: the mean weighted by how far each scorer goes with `ratings`."""
@@ -157,7 +155,7 @@ class FusionEval(PromptMethod):
         """Refuse a judge that cannot write what the fusion reads."""
         options = self.options
         if self.decides:
-            for name in ("n", "temperature", "seed", "form", "max_tokens", "parse_retries"):
+            for name in ("n", "temperature", "seed", "max_tokens", "parse_retries"):
                 if name in self.given:
                     raise ConfigurationError(
                         f"the decision model {model_for(self.models, self.judge).name!r} sends"
@@ -333,7 +331,9 @@ class FusionEval(PromptMethod):
         """`sampled`, `text` for `n` of 1, or `fused` for the averages."""
         if self.options.fusion != "llm":
             return "fused"
-        return "decision" if self.decides else self.options.how
+        if self.decides:
+            return "decision"
+        return "text" if self.options.n == 1 else "sampled"
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, tools, and the digests of prompts and plan."""

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from textassay.runtime.calls.budget import estimate_tokens
-from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, WordedRequest, Wording
+from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import (
     CapabilityError,
@@ -403,7 +403,7 @@ class DecidingModel(Wrapper):
         responses = [known, *responses] if known else responses
         return combined([one.answers[0] for one in responses], responses)
 
-    async def ask(self, wording: Wording, *, may_sample: bool = True) -> DecisionResponse:
+    async def ask(self, wording: QuestionWording, *, may_sample: bool = True) -> DecisionResponse:
         """Answer one question in the words of its asker: by probabilities, or written answers.
 
         Raises:
@@ -424,7 +424,7 @@ class DecidingModel(Wrapper):
         """Whether a model that is asked in words is read by probabilities or written answers."""
         return self._found.reading
 
-    async def _scored(self, wording: Wording) -> DecisionResponse:
+    async def _scored(self, wording: QuestionWording) -> DecisionResponse:
         model = scoring(self.wrapped, "choices")
         forms = len(wording.prompts) if isinstance(unwrap(self), InProcessModel) else 1
         while True:
@@ -439,11 +439,11 @@ class DecidingModel(Wrapper):
         answer = wording.read_choices(response, self.name)
         return _response([answer], response, Way(how="logprob", words=wording.digest))
 
-    def _prompt_of(self, wording: Wording | WordedRequest) -> Mapping[str, Any]:
+    def _prompt_of(self, wording: QuestionWording | WordedRequest) -> Mapping[str, Any]:
         """Return the prompt in the form that the model takes."""
         return wording.prompts[min(self._found.form, len(wording.prompts) - 1)]
 
-    def _request(self, wording: Wording, **fields: Any) -> Request:
+    def _request(self, wording: QuestionWording, **fields: Any) -> Request:
         return Request(
             **self._prompt_of(wording),
             **wording.sampling,
@@ -451,7 +451,7 @@ class DecidingModel(Wrapper):
             dry_run_answer=wording.dry_run_answer,
         )
 
-    async def _count_samples(self, wording: Wording) -> int:
+    async def _count_samples(self, wording: QuestionWording) -> int:
         shows = self._request(wording, max_tokens=TOKENS_TO_SHOW)
         return await self.reading.samples(lambda: self.wrapped.generate(shows))
 

@@ -1,6 +1,6 @@
 """Puts a typed question to a model that writes, and reads its answer.
 
-Askers with words of their own, such as a paper's, give a `Wording`; `word` makes ours.
+Askers with words of their own, such as a paper's, give a `QuestionWording`; `word` makes ours.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}1".encode()).hexdigest()[:6]
 
 
 @dataclass(frozen=True)
-class Wording:
+class QuestionWording:
     """How one question is put to a model that writes, and how a written answer is read."""
 
     question: Question
@@ -127,10 +127,10 @@ class WordedRequest:
         self.wordings = [self._word(question) for question in request.questions]
         """How each question is asked by itself."""
 
-    def _word(self, question: Question) -> Wording:
+    def _word(self, question: Question) -> QuestionWording:
         labels = _labels(question)
         rest = f"{_shown(question, labels)}\n\n{READ_WORDS.format(labels=join_or(labels))}"
-        return Wording(
+        return QuestionWording(
             question,
             prompts=self._prompts(rest),
             forms={label: _spellings(label) for label in labels},
@@ -155,14 +155,14 @@ class WordedRequest:
 
     @property
     def prompts(self) -> tuple[Mapping[str, Any], ...]:
-        """The prompt of all questions, as `Wording.prompts`."""
+        """The prompt of all questions, as `QuestionWording.prompts`."""
         every = [
             f"{name}: {_shown(one.question, tuple(one.forms))}" for name, one in self._named.items()
         ]
         return self._prompts("\n\n".join([*every, JSON_WORDS]))
 
     @property
-    def _named(self) -> dict[str, Wording]:
+    def _named(self) -> dict[str, QuestionWording]:
         return {f"q{place}": one for place, one in enumerate(self.wordings, start=1)}
 
     @property
