@@ -27,7 +27,7 @@ from textassay.agents.fusion import (
 )
 from textassay.agents.prompt_template import Task
 from textassay.agents.typed_fusion import TypedFuser
-from textassay.agents.typed_questions import RATING_PROMPT
+from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import plans, profiles
@@ -240,9 +240,10 @@ class FusionEval(PromptMethod):
     def _fusing_nodes(self) -> tuple[list[Node], str, str]:
         """Return the nodes in which the judge fuses, the scores' signature and the digest."""
         fuser = self._typed_fuser() if self.decides else self._writing_fuser()
+        judge = fuser.scorer if isinstance(fuser, TypedFuser) else fuser
         wires = {"example": "input.example", "aspects": "input.aspects", **self._plan_wire}
         node = Node("scores", fuser, **wires, assistance="tools")
-        return [node], fuser.signature, fuser.prompt_digest
+        return [node], judge.signature, judge.prompt_digest
 
     def _writing_fuser(self) -> LLMFuser:
         options = self.options
@@ -256,9 +257,10 @@ class FusionEval(PromptMethod):
         )
 
     def _typed_fuser(self) -> TypedFuser:
-        return TypedFuser(
-            self.ask(RATING_PROMPT), self.assistants, method=self.name, variant=self._plan_digest
-        )
+        tools = [(a.name, a.description, a.range, a.signature) for a in self.assistants]
+        variant = f"{tools}|{self._plan_digest}"
+        scorer = QuestionScorer(self.ask(RATING_PROMPT), self.name, variant=variant)
+        return TypedFuser(scorer, self.assistants)
 
     def _averaging_nodes(self) -> tuple[list[Node], str, str]:
         """Return the nodes that average numbers, the scores' signature and the prompts' digest."""
