@@ -29,6 +29,7 @@ from textassay.agents.prompt_template import (
 )
 from textassay.agents.typed_questions import TASK_TEXT, QuestionBatcher, TypedAnswer, unanswered
 from textassay.prompts import fence, nonce
+from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.concurrency import gather
@@ -463,14 +464,22 @@ class Answerer:
             scoring(self.ask.model, "choices")
 
     @cached_property
-    def batcher(self) -> QuestionBatcher:
+    def _batcher(self) -> QuestionBatcher:
         """What asks the model."""
         return QuestionBatcher(self.ask.model)
 
     @property
     def how(self) -> How:
         """How P(yes) is obtained, as far as it is known."""
-        return self.batcher.how if self.reading == "auto" else "logprob"
+        if self.probabilities is not None:
+            return self.probabilities.how
+        return "logprob" if self.reading == "logprob" else "decision"
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """What is read, if the model decides on it."""
+        is_open = self.reading == "auto" and not self.ask.model.capabilities.only_decides
+        return self._batcher.reading if is_open else None
 
     async def __call__(
         self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...] = ()
@@ -486,10 +495,10 @@ class Answerer:
             CapabilityError: The model does not return log-probabilities of choices, and nothing
                 else may be read.
         """
-        if self.ask.model.capabilities.decide:
+        if self.ask.model.capabilities.only_decides:
             result = await self._decided(question, question_set)
         else:
-            result = await self.batcher.ask_in_words(
+            result = await self._batcher.ask_in_words(
                 self._wording(question, question_set, earlier),
                 may_sample=self.reading == "auto",
             )
@@ -506,7 +515,7 @@ class Answerer:
             names=question_set.names, definition=question_set.definition, question=question.text
         )
         texts = [NamedText(name=part["label"], text=part["text"]) for part in question_set.texts]
-        return await self.batcher.ask(
+        return await self._batcher.ask(
             Question.yes_no(join_messages(words.messages)),
             (NamedText(name=TASK_TEXT, text=self.ask.task.intro), *texts),
             images=question_set.images,

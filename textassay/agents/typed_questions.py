@@ -132,14 +132,9 @@ class QuestionBatcher:
         return TypedAnswer(answer, response.way, response.usage, response.truncated_tokens)
 
     @property
-    def how(self) -> How:
-        """How answers are obtained, as far as it is known."""
-        return "decision" if self.reading is None else self.reading.how
-
-    @property
-    def reading(self) -> LogprobsOrSamples | None:
-        """What is read of a model that writes; `None` of a decision model."""
-        return None if self._model.capabilities.decide else self._model.reading
+    def reading(self) -> LogprobsOrSamples:
+        """What is read of a model that is asked in words."""
+        return self._model.reading
 
     async def _send(self, material: _QuestionMaterial) -> _Answered:
         await asyncio.sleep(0)  # until all that is asked in this turn of the loop is there
@@ -251,12 +246,12 @@ class QuestionScorer:
     @property
     def how_now(self) -> How:
         """How values are obtained, as far as it is known."""
-        return self._batcher.how
+        return "decision" if self.reading is None else self.reading.how
 
     @property
     def reading(self) -> LogprobsOrSamples | None:
-        """What is read of a model that writes; `None` of a decision model."""
-        return self._batcher.reading
+        """What is read of a model that is asked in words; `None` of one that decides."""
+        return None if self.ask.model.capabilities.decide else self._batcher.reading
 
     @cached_property
     def prompt_digest(self) -> str:

@@ -383,7 +383,7 @@ class Checklist(PromptMethod):
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """What is read, if the model decides on it."""
-        return self._answerer.batcher.reading if self._reads_choices else None
+        return self._answerer.probabilities if self._reads_choices else None
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the questions that are known before the run."""

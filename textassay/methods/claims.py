@@ -258,7 +258,7 @@ class ClaimCheck(PromptMethod):
         """What is read, if the model decides on it."""
         if not isinstance(self._verifier, ProbabilityVerifier):
             return None
-        return self._verifier.answerer.batcher.reading
+        return self._verifier.answerer.probabilities
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the tool that verifies."""
@@ -469,7 +469,7 @@ class ProbabilityVerifier:
     async def __call__(self, example: Example, claim: str) -> Score:
         """Return the probability that the claim is supported."""
         aspect = ASPECT.model_copy(update={"question": self.question})
-        if self.ask.model.capabilities.decide:
+        if self.ask.model.capabilities.only_decides:
             question_set = self._beside_source(example, claim)
         else:
             prepare = SentenceQuestions(self.ask.template, decompose=False)

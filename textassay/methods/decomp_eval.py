@@ -197,7 +197,7 @@ class DecompEval(PromptMethod):
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """What is read, if the model decides on it."""
-        return self.answerer.batcher.reading if self.options.reading == "auto" else None
+        return self.answerer.probabilities
 
     def nodes(self) -> list[Node]:
         """Ask about each sentence in order, then about the whole output, and score the answers."""

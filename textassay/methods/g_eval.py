@@ -106,7 +106,7 @@ class GEval(RatingMethod):
 
         The model of the role `steps` if it writes; else the task's file, where it has some.
         """
-        if not model_for(self.models, "steps").capabilities.decide:
+        if not model_for(self.models, "steps").capabilities.only_decides:
             return "auto"
         names = {aspect.name for aspect in self._task.aspects}
         return "task" if names <= self._task.steps.keys() else "none"

@@ -62,7 +62,7 @@ def ask_to_write(
 def _refuse_decision_model(models: Models, role: str, what: str, instead: str) -> None:
     """Refuse to have a decision model write."""
     model = model_for(models, role)
-    if model.capabilities.decide:
+    if model.capabilities.only_decides:
         raise ConfigurationError(
             f"{model.name!r} is a decision model, which writes no text, so that it cannot write"
             f" {what}: {instead}, or have a chat model write (model={{{role!r}: NAME}})"
@@ -230,7 +230,7 @@ class PromptMethod(TaskMethod):
     def decides(self) -> bool:
         """Whether the judge is a decision model, which is asked typed questions."""
         model = model_or_none(self.models, self.judge)
-        return model is not None and model.capabilities.decide is True
+        return model is not None and model.capabilities.only_decides
 
     def nodes(self) -> Sequence[Node]:
         """Return the nodes of the graph; the output is that of `scores`."""
@@ -407,7 +407,7 @@ class RatingMethod(ScoringMethod):
             CapabilityError: The model lacks what `how` needs.
         """
         model = model_for(models, "scorer")
-        if model.capabilities.decide:
+        if model.capabilities.only_decides:
             return cls._question_scorer(model, task, options, variant)
         profile = profiles.resolve(options.profile, models, "scorer")
         # several samples are asked for explicitly, and probabilities would make them pointless

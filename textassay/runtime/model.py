@@ -315,12 +315,19 @@ class Capabilities(Message):
     decide: bool = False
     """Probabilities for the options of typed questions, many in one request; a model has to say
     that it sends them. Others answer such questions through `calls.deciding`."""
+    writes: bool = True
+    """Text; decision models write none."""
     independent_questions: bool = False
     """Whether the provider promises that questions of one request do not influence each other."""
     question_limits: QuestionLimits = QuestionLimits()
     """The most questions, options, levels and tokens of one request that decides."""
     context_length: int | None = None
     """Longest prompt and answer together, in tokens."""
+
+    @property
+    def only_decides(self) -> bool:
+        """Whether it is a decision model: it answers typed questions, and writes nothing."""
+        return self.decide and not self.writes
 
 
 @runtime_checkable

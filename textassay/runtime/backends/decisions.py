@@ -197,7 +197,8 @@ class DecisionModel:
             n=False, logprobs=False, json_schema=False, seed=False, choices=False,
             continuation=False, functions=False, thinks=False,
             images=None if self._form == "openai" else False,
-            decide=True, independent_questions=family.independent, question_limits=family.limits,
+            decide=True, writes=False, independent_questions=family.independent,
+            question_limits=family.limits,
         )  # fmt: skip
 
     async def generate(self, request: Request) -> Response:
