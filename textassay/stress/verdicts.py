@@ -26,7 +26,7 @@ from textassay.estimation.means import (
     holm,
     mean_over_groups,
 )
-from textassay.estimation.stress_table import verdict_table
+from textassay.estimation.stress_table import find_influence, verdict_table
 from textassay.learning.splits import group_codes
 from textassay.runtime.messages import Aspect, Score
 from textassay.stress.edits import (
@@ -553,9 +553,11 @@ class StressResult(Displayed):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
+        tests = [row.as_dict() for row in self.rows]
         return {
-            "tests": [row.as_dict() for row in self.rows],
+            "tests": tests,
             "untested": list(self.untested),
+            "influence": find_influence(tests),
             "summary": self.summary,
         }
 
