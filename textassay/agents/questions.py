@@ -27,7 +27,7 @@ from textassay.agents.prompt_template import (
     join_messages,
     plain_texts,
 )
-from textassay.agents.typed_questions import TASK_TEXT, QuestionBatcher, TypedAnswer, unanswered
+from textassay.agents.typed_questions import QuestionBatcher, TypedAnswer, name_texts, unanswered
 from textassay.prompts import fence, nonce
 from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import chain_requests
@@ -47,7 +47,7 @@ from textassay.runtime.messages import (
     Usage,
 )
 from textassay.runtime.model import Json, Sample, scoring
-from textassay.runtime.questions import NamedText, Question, QuestionAnswer, Way
+from textassay.runtime.questions import Question, QuestionAnswer, Way
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import references
 
@@ -514,10 +514,10 @@ class Answerer:
         words = self.ask.template.render(
             names=question_set.names, definition=question_set.definition, question=question.text
         )
-        texts = [NamedText(name=part["label"], text=part["text"]) for part in question_set.texts]
+        texts = {part["label"]: part["text"] for part in question_set.texts}
         return await self._batcher.ask(
             Question.yes_no(join_messages(words.messages)),
-            (NamedText(name=TASK_TEXT, text=self.ask.task.intro), *texts),
+            name_texts(self.ask.task, texts),
             images=question_set.images,
         )
 

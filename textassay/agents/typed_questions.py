@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -152,11 +152,13 @@ class QuestionBatcher:
 
 def named_texts(task: Task, example: Example) -> tuple[NamedText, ...]:
     """Return what questions are about: the task in words, then the texts by their names in it."""
-    texts = material_texts(task, example)
-    return (
-        NamedText(name=TASK_TEXT, text=task.intro),
-        *(NamedText(name=label, text=text) for _, label, text in texts),
-    )
+    return name_texts(task, {label: text for _, label, text in material_texts(task, example)})
+
+
+def name_texts(task: Task, texts: Mapping[str, str]) -> tuple[NamedText, ...]:
+    """Return the task in words, and texts by their names."""
+    named = {TASK_TEXT: task.intro, **texts}
+    return tuple(NamedText(name=name, text=text) for name, text in named.items())
 
 
 def levels_of(aspect: Aspect) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from textassay.agents.aggregation import common_fields
 from textassay.agents.ask import Ask, Parsed, refuse_filtered
 from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
 from textassay.agents.reading.ratings import MAX_QUOTED, NoRating, parse_choice
-from textassay.agents.typed_questions import TASK_TEXT, QuestionBatcher
+from textassay.agents.typed_questions import QuestionBatcher, name_texts
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import SamplingOptions
 from textassay.runtime.data.dataset import DataInfo
@@ -29,7 +29,7 @@ from textassay.runtime.messages import (
     Usage,
 )
 from textassay.runtime.model import Json, Sample, thought_note
-from textassay.runtime.questions import NamedText, Question, Way
+from textassay.runtime.questions import Question, Way
 
 ROOM = 512
 """Longest answer in tokens: a reason in one sentence, and a letter."""
@@ -244,10 +244,7 @@ class TypedComparer:
         text = join_messages(self.ask.template.render(aspect=aspect).messages)
         result = await self._batcher.ask(
             Question.choice(text, options),
-            (
-                NamedText(name=TASK_TEXT, text=self.ask.task.intro),
-                *(NamedText(name=label, text=text) for _, label, text in texts),
-            ),
+            name_texts(self.ask.task, {label: text for _, label, text in texts}),
             images=example.images,
         )
         about: dict[str, Any] = {"order": self.order, "way": result.way, "usage": result.usage}

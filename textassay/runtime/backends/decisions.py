@@ -19,14 +19,12 @@ from typing import Any, Literal, NamedTuple
 import aiohttp
 import orjson
 
-from textassay import __version__
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.endpoint import Endpoint
-from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.backends.http_client import HttpClient, json_headers
 from textassay.runtime.errors import (
     CapabilityError,
-    ConfigurationError,
     ContextTooLong,
     MalformedResponse,
     ModelError,
@@ -177,13 +175,7 @@ class DecisionModel:
         self._path = (family.path or f"/{prefix}").replace("{model}", self._model)
         endpoint = endpoint or Endpoint()
         key = api_key or key_of(family, api_base)
-        headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
-        if key and not key.isprintable():
-            raise ConfigurationError("the API key contains a line end or another control character")
-        if key and (header := endpoint.key_header or family.key_header):
-            headers[header] = key
-        elif key:
-            headers["Authorization"] = f"Bearer {key}"
+        headers = json_headers(key, endpoint.key_header or family.key_header)
         self._http = HttpClient(api_base, endpoint, name=name, headers=headers, key=key)
         self.identity = {
             "backend": "decisions",
