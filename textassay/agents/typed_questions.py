@@ -150,9 +150,21 @@ class QuestionBatcher:
         )
 
 
-def named_texts(task: Task, example: Example) -> tuple[NamedText, ...]:
-    """Return what questions are about: the task in words, then the texts by their names in it."""
-    return name_texts(task, {label: text for _, label, text in material_texts(task, example)})
+class _LatestTexts:
+    """Returns what questions are about: the task in words, then the texts by their names in it.
+
+    All questions about an example are asked one after the other, so one is remembered.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._latest: tuple[Example | None, tuple[NamedText, ...]] = (None, ())
+
+    def __call__(self, example: Example) -> tuple[NamedText, ...]:
+        if self._latest[0] is not example:
+            shown = {label: text for _, label, text in material_texts(self._task, example)}
+            self._latest = (example, name_texts(self._task, shown))
+        return self._latest[1]
 
 
 def name_texts(task: Task, texts: Mapping[str, str]) -> tuple[NamedText, ...]:
@@ -209,9 +221,10 @@ class QuestionScorer:
         about = common_fields(example, aspect, how="decision", signature=self.signature)
         if not example.output.strip():
             return Score.unscored(EMPTY.type, EMPTY.message, **about)
+        texts = self._latest_texts(example)
         result = await self._batcher.ask(
             self.question(aspect, **{k: v for k, v in shown.items() if v is not None}),
-            (*named_texts(self.ask.task, example), *beside),
+            (*texts, *beside) if beside else texts,
             images=example.images,
             truncatable=self.ask.task.source_name if example.source else "",
         )
@@ -236,6 +249,10 @@ class QuestionScorer:
             return Question.choice(text, aspect.labels)
         text = join_messages(self.ask.template.render(aspect=aspect, **values).messages)
         return Question.rating(text, levels_of(aspect))
+
+    @cached_property
+    def _latest_texts(self) -> _LatestTexts:
+        return _LatestTexts(self.ask.task)
 
     @cached_property
     def _label_ask(self) -> Ask:

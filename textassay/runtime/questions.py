@@ -57,6 +57,9 @@ class Question(Message):
             raise ValueError("a yes/no question has the options yes and no, in this order")
         return self
 
+    def __hash__(self) -> int:
+        return hash(self.shown)  # a text remembers its own
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the options, in order."""
@@ -140,6 +143,9 @@ class NamedText(Message):
     name: str = Field(min_length=1)
     """Name of the part, such as `article` or `summary`, as questions may refer to it."""
     text: str
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.text))  # half the time of pydantic's
 
 
 class DecisionRequest(Message):
