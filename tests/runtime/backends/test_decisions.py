@@ -254,6 +254,7 @@ async def test_refusals_of_providers_have_the_class_that_says_what_to_do(status,
         ("systemone/lev", "/h/serving-endpoints", "/h/serving-endpoints/lev/invocations", "state"),
         ("systemone/clef", "/a/ai/run", "/a/ai/run/clef", "state"),
         ("decisions/typesafe/jev-1.13", "/api/alpha", "/api/alpha/decisions", "state"),
+        ("decisions/gemini-decision-1", "/v1beta", "/v1beta/decisions", "input"),
     ],
 )
 async def test_providers_are_asked_in_their_form_at_their_path(name, base, path, form):

@@ -65,7 +65,7 @@ def another_server() -> Iterator[str]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    families = "openai,typesafe,perplexity,databricks,vllm"
+    families = "openai,typesafe,perplexity,databricks,vllm,google"
     process = subprocess.Popen([sys.executable, SERVER, f"--port={port}", "--families", families])
     try:
         assert eventually_connects(port)
@@ -510,13 +510,16 @@ async def test_a_key_that_a_server_echoes_is_shown_nowhere(monkeypatch, tmp_path
         ("systemone/databricks-openjev-qwen35-4b", "/databricks/serving-endpoints"),
         ("systemone/any", "/vllm/v1"),
         ("decisions/any", "/vllm/v1"),
+        ("decisions/gemini-decision-1", "/google/v1beta"),
     ],
 )
 async def test_the_values_of_another_server_are_those_of_its_oracle(name, path, another_server):
     form = "openai" if name in ("decisions/gpt-6-luna", "decisions/any") else "systemone"
+    form = "google" if "gemini" in name else form
     request = about("It rained.", (*KINDS, *NODES))
     async with connected(name, another_server + path) as model:
         response = await model.decide(request)
+    assert response.usage.prompt_tokens > 0
     async with aiohttp.ClientSession() as http:
         body = request_fields(request, form)
         async with http.post(f"{another_server}/expect", json=body) as answer:

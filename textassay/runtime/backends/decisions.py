@@ -46,14 +46,15 @@ from textassay.runtime.questions import (
     refused,
 )
 
-WireForm = Literal["openai", "systemone"]
+WireForm = Literal["openai", "systemone", "google"]
+"""Google's is System One's with other names of fields."""
 
 
 class Family(NamedTuple):
     """How one provider is asked; limits that are not known are 0 and learned from refusals."""
 
     name: str = ""
-    """Prefix under which litellm knows it; empty for servers of open models."""
+    """Prefix under which litellm asks it; empty for Google and servers of open models."""
     address: str = r"(?!)"
     """Pattern of its addresses; names of models are looked at where no address matches."""
     models: str = r"(?!)"
@@ -104,6 +105,11 @@ FAMILIES = (
         "parallel", r"\bparallel\b", form="systemone", path="/decisions",
         limits=_most(100, tokens=32_000), key_variables=("PARALLEL_API_KEY",),
         key_header="x-api-key",
+    ),
+    Family(
+        "", r"\bgoogleapis\.com\b", r"^gemini-decision", "google", "/decisions",
+        limits=_most(1000, levels=255, tokens=262_144),
+        key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"), key_header="x-goog-api-key",
     ),
     Family(
         "openai", r"api\.openai\.com", r"^gpt-\d", limits=_most(400, tokens=922_000),
@@ -252,12 +258,16 @@ class DecisionModel:
 def request_fields(request: DecisionRequest, form: WireForm) -> Json:
     """Return the fields of a body; questions are named `q1`, `q2`, ... in order."""
     named = [(f"q{number}", q) for number, q in enumerate(request.questions, start=1)]
+    given = material(request)
     if form == "systemone":
         questions: Any = {name: _as_systemone(question) for name, question in named}
-        return {"state": material(request), "questions": questions, **request.extra}
-    questions = [{"name": name, **_as_openai(question)} for name, question in named]
-    given = material(request)
+        return {"state": given, "questions": questions, **request.extra}
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    if form == "google":
+        sides = ("true_description", "false_description")
+        questions = {name: _as_systemone(question, sides) for name, question in named}
+        return {"input": text, "questions": questions, **request.extra}
+    questions = [{"name": name, **_as_openai(question)} for name, question in named]
     content: Any = text
     if request.images:
         shown = [{"type": "input_image", "image_url": image.place} for image in request.images]
@@ -287,11 +297,11 @@ def _as_openai(question: Question) -> Json:
     return {"type": kind, "instructions": question.text, field: options}
 
 
-def _as_systemone(question: Question) -> Json:
+def _as_systemone(question: Question, sides: Sequence[str] = ("true", "false")) -> Json:
     if question.kind == "yes_no":
         meant = {
             side: option.meaning
-            for side, option in zip(("true", "false"), question.options, strict=True)
+            for side, option in zip(sides, question.options, strict=True)
             if option.meaning
         }
         criteria: Any = {"criteria": meant} if meant else {}
