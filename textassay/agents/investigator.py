@@ -146,13 +146,10 @@ def verify(
 
 @dataclass(frozen=True)
 class CitationCheck:
-    """Makes a score of a verdict; none if it cites what was not read.
-
-    Attributes:
-        signature: What the scores carry.
-    """
+    """Makes a score of a verdict; none if it cites what was not read."""
 
     signature: str = ""
+    """What the scores carry."""
 
     async def __call__(self, example: Example, material: SectionIndex, inquiry: Inquiry) -> Score:
         """Return the score.
@@ -331,19 +328,16 @@ class NoAction(Message):
 
 @dataclass(frozen=True)
 class Investigator:
-    """Lets a judge look things up until it gives a verdict.
-
-    Attributes:
-        ask: Model and prompt, which is given `aspect`, `points`, `whole`, `chars` and `left`.
-        max_steps: Most requests, that of the verdict included.
-        retries: How often in a row an answer that is no action is asked for again.
-        functions: Whether the actions are offered as functions as well, which the model may call.
-    """
+    """Lets a judge look things up until it gives a verdict."""
 
     ask: Ask
+    """Model and prompt, which is given `aspect`, `points`, `whole`, `chars` and `left`."""
     max_steps: int = 12
+    """Most requests, that of the verdict included."""
     retries: int = 1
+    """How often in a row an answer that is no action is asked for again."""
     functions: bool = False
+    """Whether the actions are offered as functions as well, which the model may call."""
 
     async def __call__(self, material: SectionIndex, aspect: Aspect) -> Inquiry:
         """Return the verdict with all that was read, or why there is no verdict."""

@@ -245,27 +245,23 @@ class QuestionSet(Message):
 
 @dataclass(frozen=True)
 class SentenceQuestions:
-    """Asks about an output sentence by sentence.
-
-    Attributes:
-        template: The prompt that the questions are put into; with a shared prefix, all aspects are
-            shown the same texts.
-        book: The questions by task and aspect; what is not in it is asked by a template.
-        decompose: Whether there are sub-questions at all (DecompEval's table 6 has a variant
-            without).
-        splitter: Cuts the output into sentences.
-        alone: Whether averages and sums go over sentences that are judged by themselves, each as if
-            it were the whole output, rather than over the answers to the sub-questions.
-        delimited: Whether texts are between delimiters; a decision model is sent them apart from
-            the questions.
-    """
+    """Asks about an output sentence by sentence."""
 
     template: PromptTemplate
+    """The prompt that the questions are put into; with a shared prefix, all aspects are shown the
+    same texts."""
     book: QuestionTable = field(default_factory=QuestionTable)
+    """The questions by task and aspect; what is not in it is asked by a template."""
     decompose: bool = True
+    """Whether there are sub-questions at all (DecompEval's table 6 has a variant without)."""
     splitter: SentenceSplitter = DEFAULT_SPLITTER
+    """Cuts the output into sentences."""
     alone: bool = False
+    """Whether averages and sums go over sentences that are judged by themselves, each as if it were
+    the whole output, rather than over the answers to the sub-questions."""
     delimited: bool = True
+    """Whether texts are between delimiters; a decision model is sent them apart from the
+    questions."""
 
     async def __call__(self, example: Example, aspect: Aspect) -> QuestionSet:
         """Return the question, its sub-questions and what they are answered from."""
@@ -649,12 +645,10 @@ class YesNoAggregator:
     """Scores the last question's P(yes), or the mean or sum over the output's sentences.
 
     The questions with their answers are the score's evidence.
-
-    Attributes:
-        signature: What the scores carry, with how they were read in place of `how:auto`.
     """
 
     signature: str = ""
+    """What the scores carry, with how they were read in place of `how:auto`."""
 
     async def __call__(
         self, example: Example, aspect: Aspect, question_set: QuestionSet, replies: Replies

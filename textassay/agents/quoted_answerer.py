@@ -209,19 +209,16 @@ class JointAnswerer(_AsksForQuotations):
 
 @dataclass(frozen=True)
 class QuoteCheck:
-    """Makes a score of an answer: 1 for yes, 0 for no, none if its quotation is not in the texts.
-
-    Attributes:
-        signature: What the scores carry.
-        question_counts: Whether the source is evidence even where there are passages.
-        references_count: Whether the references, which are shown then, are evidence.
-        absence_counts: Whether an answer may rest on what is absent, and quote nothing.
-    """
+    """Scores an answer: 1 for yes, 0 for no, none if its quotation is not in the texts."""
 
     signature: str = ""
+    """What the scores carry."""
     question_counts: bool = True
+    """Whether the source is evidence even where there are passages."""
     references_count: bool = False
+    """Whether the references, which are shown then, are evidence."""
     absence_counts: bool = False
+    """Whether an answer may rest on what is absent, and quote nothing."""
 
     async def __call__(self, example: Example, answer: QuotedAnswer) -> Score:
         """Return the score; `abstained` with `QuoteNotFound` if the evidence does not exist."""

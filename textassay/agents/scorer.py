@@ -73,6 +73,7 @@ RatingReading = Literal["text", "sampled", "logprob", "auto"]
 model sends usable log-probabilities and else the mean of several."""
 
 TOP_LOGPROBS = 20
+"""Alternatives that are asked for: the most that OpenAI sends."""
 MAX_LABELS = 20
 """Most ratings that are distinguished by the probabilities of their labels."""
 
@@ -93,32 +94,29 @@ class _Constants(NamedTuple):
 
 @dataclass(frozen=True)
 class Scorer:
-    """Rates one example on one aspect.
-
-    Attributes:
-        ask: Model and prompt; the prompt is given `aspect`, `points`, `whole`, `form` and
-            `structured` as well.
-        method: Name for signatures.
-        how: How the value is obtained; `sampled` needs `ask.n` above 1, the others 1. Scores of
-            `auto` say which of both ways it was.
-        form: How the rating is asked for.
-        parse_retries: How often an unusable answer is asked for again; each of several samples
-            once at most, unless this is 0.
-        structured: Whether to ask for JSON by a schema; `None` if the model is known to be able
-            and `how` is `text`.
-        labels_prompt: Prompt for aspects with labels; `None` if it is that of `ask`.
-        variant: What else distinguishes scores, such as how the steps came about; goes into the
-            prompt digest.
-    """
+    """Rates one example on one aspect."""
 
     ask: Ask
+    """Model and prompt; the prompt is given `aspect`, `points`, `whole`, `form` and `structured` as
+    well."""
     method: str = "llm-score"
+    """Name for signatures."""
     how: RatingReading = "text"
+    """How the value is obtained; `sampled` needs `ask.n` above 1, the others 1. Scores of `auto`
+    say which of both ways it was."""
     form: RatingForm = "number"
+    """How the rating is asked for."""
     parse_retries: int = 1
+    """How often an unusable answer is asked for again; each of several samples once at most, unless
+    this is 0."""
     structured: bool | None = None
+    """Whether to ask for JSON by a schema; `None` if the model is known to be able and `how` is
+    `text`."""
     labels_prompt: str | None = None
+    """Prompt for aspects with labels; `None` if it is that of `ask`."""
     variant: str = ""
+    """What else distinguishes scores, such as how the steps came about; goes into the prompt
+    digest."""
 
     def __post_init__(self) -> None:
         # When it is made, not when it is called: a run must fail before it has cost anything.
@@ -575,6 +573,7 @@ def _rescale(rating: float, own_scale: Scale, scale: Scale) -> float:
 
 
 TOKENS_PER_RATING, TOKENS_BESIDE = 24, 64
+"""Room for a joint answer: a name with a rating for each aspect, and some words around them."""
 
 
 class JointScores(Message, defer_build=True):
@@ -591,22 +590,19 @@ class JointScores(Message, defer_build=True):
 
 @dataclass(frozen=True)
 class JointScorer:
-    """Rates one example on several aspects at once.
-
-    Attributes:
-        ask: Model and prompt; the prompt is given `aspects` (`key`, `name`, `definition`, `lowest`,
-            `highest` each), `form` and `structured` as well.
-        form: How the ratings are asked for.
-        parse_retries: How often aspects that an answer leaves out are asked for again.
-        max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
-        structured: Whether to ask for JSON by a schema; `None` if the model is known to be able.
-    """
+    """Rates one example on several aspects at once."""
 
     ask: Ask
+    """Model and prompt; the prompt is given `aspects` (`key`, `name`, `definition`, `lowest`,
+    `highest` each), `form` and `structured` as well."""
     form: RatingForm = "number"
+    """How the ratings are asked for."""
     parse_retries: int = 1
+    """How often aspects that an answer leaves out are asked for again."""
     max_tokens: int | None = None
+    """Longest answer in tokens; `None` for what the number of aspects needs."""
     structured: bool | None = None
+    """Whether to ask for JSON by a schema; `None` if the model is known to be able."""
 
     @cached_property
     def digest(self) -> str:
@@ -758,13 +754,10 @@ def _score(example: Example, aspect: Aspect, rating: float | NoRating | None) ->
 
 @dataclass(frozen=True)
 class IndividualScorer:
-    """Drop-in replacement for a `JointScorer` that makes one call per aspect.
-
-    Attributes:
-        scorer: Rates one aspect.
-    """
+    """Drop-in replacement for a `JointScorer` that makes one call per aspect."""
 
     scorer: AspectScorer
+    """Rates one aspect."""
 
     @property
     def digest(self) -> str:

@@ -310,15 +310,12 @@ NO_CLAIMS = ScoreError(type="NoClaims", message="the text states nothing that co
 
 @dataclass(frozen=True)
 class ClaimSplitter:
-    """Has a model list an output's claims (FActScore, arXiv 2305.14251, section 3).
-
-    Attributes:
-        ask: Model and prompt, which is given `count` as well.
-        retries: How often an answer that is no list is asked for again.
-    """
+    """Has a model list an output's claims (FActScore, arXiv 2305.14251, section 3)."""
 
     ask: Ask
+    """Model and prompt, which is given `count` as well."""
     retries: int = 1
+    """How often an answer that is no list is asked for again."""
 
     async def __call__(self, example: Example) -> Claims:
         """Return the claims; none, with the reason, if the answer is no list or names none."""
@@ -378,17 +375,14 @@ ASPECT = Aspect(name="claim", definition="whether the source supports the claim.
 
 @dataclass(frozen=True)
 class Windows:
-    """How much of a source a judge is shown for one claim.
-
-    Attributes:
-        words: Longest window in words.
-        most: Number of windows.
-        question_counts: Whether a question is evidence even where there is a context.
-    """
+    """How much of a source a judge is shown for one claim."""
 
     words: int = 400
+    """Longest window in words."""
     most: int = 3
+    """Number of windows."""
     question_counts: bool = True
+    """Whether a question is evidence even where there is a context."""
 
     def of(self, example: Example, claim: str) -> Example:
         """Return the example with the claim in place of its output and the windows as its source.
@@ -407,17 +401,14 @@ class Windows:
 
 @dataclass(frozen=True)
 class QuotedVerifier:
-    """Asks a judge for yes or no and the passage that decides; looks the passage up in the source.
-
-    Attributes:
-        ask: Model and prompt.
-        windows: How much of the source is shown.
-        retries: How often an unusable answer is asked for again.
-    """
+    """Asks a judge for yes or no with the passage that decides, and looks that up in the source."""
 
     ask: Ask
+    """Model and prompt."""
     windows: Windows
+    """How much of the source is shown."""
     retries: int = 1
+    """How often an unusable answer is asked for again."""
 
     @cached_property
     def _answerer(self) -> QuotedAnswerer:
@@ -502,14 +493,12 @@ class ToolVerifier:
     """Has a tool measure how far the source supports the claim, such as `nli` or `minicheck`.
 
     The tool reads the whole source, in windows of its own.
-
-    Attributes:
-        tool: Its scale is 0 to 1.
-        question_counts: Whether a question is evidence even where there is a context.
     """
 
     tool: Tool
+    """Its scale is 0 to 1."""
     question_counts: bool = True
+    """Whether a question is evidence even where there is a context."""
 
     async def __call__(self, example: Example, claim: str) -> Score:
         """Return the tool's score of the claim."""
@@ -532,19 +521,15 @@ _KEPT = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "p
 
 @dataclass(frozen=True)
 class SupportedFraction:
-    """The share of an output's claims that its source supports.
-
-    Attributes:
-        signature: What the scores carry, with how claims were verified in place of `how:auto`.
-        support: `fraction` counts claims above `SUPPORTED`; `probability` averages the
-            probabilities.
-        gamma: Number of claims below which a text is penalized for saying little, by
-            exp(1 - gamma / claims); 0 for no penalty.
-    """
+    """The share of an output's claims that its source supports."""
 
     signature: str = ""
+    """What the scores carry, with how claims were verified in place of `how:auto`."""
     support: Literal["fraction", "probability"] = "fraction"
+    """`fraction` counts claims above `SUPPORTED`; `probability` averages the probabilities."""
     gamma: int = 0
+    """Number of claims below which a text is penalized for saying little, by exp(1 - gamma /
+    claims); 0 for no penalty."""
 
     async def __call__(
         self,

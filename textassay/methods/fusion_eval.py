@@ -49,6 +49,7 @@ and CorrW."""
 
 PLAN_PROMPT = "fusion_eval_plan"
 MAX_PLAN_TOKENS = 1024
+"""Longest plan; one that is cut is asked for once more with four times as many."""
 TEMPERATURE = 0.1
 """The paper's setting for GPT-4; for PaLM 2 it takes 0.5 (section 2)."""
 AT_ONCE = 64

@@ -166,19 +166,16 @@ class Preference(Message):
 
 @dataclass(frozen=True)
 class Comparer:
-    """Asks which of the two texts of an example is better.
-
-    Attributes:
-        ask: Model and prompt; the prompt is given `aspect`, `ties` and `material`.
-        order: Which text comes first.
-        ties: Whether the judge may say that neither is better.
-        parse_retries: How often an unusable answer is asked for again.
-    """
+    """Asks which of the two texts of an example is better."""
 
     ask: Ask
+    """Model and prompt; the prompt is given `aspect`, `ties` and `material`."""
     order: OptionOrder = "forth"
+    """Which text comes first."""
     ties: bool = False
+    """Whether the judge may say that neither is better."""
     parse_retries: int = 1
+    """How often an unusable answer is asked for again."""
 
     async def __call__(self, example: Example, aspect: Aspect) -> Preference:
         """Return the choice."""
@@ -293,12 +290,10 @@ class PreferenceScorer:
     """Makes a score of the choices of one order or of both.
 
     A choice that flips with the order is no preference: its value is 0.5, and the evidence says so.
-
-    Attributes:
-        signature: What makes scores comparable.
     """
 
     signature: str
+    """What makes scores comparable."""
 
     async def __call__(
         self, example: Example, aspect: Aspect, first: Preference, second: Preference | None = None

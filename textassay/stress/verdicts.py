@@ -509,17 +509,14 @@ def gate(rows: Sequence[StressRow], untested: Sequence[str] = ()) -> Verdict:
 
 @dataclass(frozen=True)
 class StressResult(Displayed):
-    """The verdicts of a stress run.
-
-    Attributes:
-        rows: One per test and aspect.
-        untested: Tests that were asked for and that the data or the method had nothing for.
-        sources: Number of sources of the data.
-    """
+    """The verdicts of a stress run."""
 
     rows: Sequence[StressRow]
+    """One per test and aspect."""
     untested: tuple[str, ...] = ()
+    """Tests that were asked for and that the data or the method had nothing for."""
     sources: int = 0
+    """Number of sources of the data."""
 
     @property
     def invariance(self) -> list[StressRow]:
