@@ -66,9 +66,7 @@ def graph_of_ten(model: Model) -> Graph:
 
     async def ask_for_plan() -> Planned:
         words = (ChatMessage(role="user", content="Plan how to judge a summary."),)
-        response = await model.generate(
-            Request(messages=words, max_tokens=64, dry_run_answer="Read it.")
-        )
+        response = await model.generate(Request(messages=words, max_tokens=64))
         return Planned(text=response.samples[0].text)
 
     planned = once(ask_for_plan)

@@ -13,13 +13,13 @@ import asyncio
 import itertools
 import time
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from benchmarks.server import counters, server
 from textassay.runtime.backends.direct import DirectModel
+from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.calls.limits import LimitedModel, Limiter
-from textassay.runtime.model import A, ChatMessage, Model, Q, Request, Wrapper
+from textassay.runtime.model import AnyResponse, ChatMessage, Model, Request
 
 RPM = 3000
 
@@ -36,10 +36,10 @@ class Recorded(Wrapper):
         super().__init__(wrapped)
         self.times: list[float] = []
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Note the time and ask."""
         self.times.append(time.monotonic())
-        return await call(request)
+        return await ask(call)
 
 
 async def ask(url: str, seconds: float) -> list[float]:

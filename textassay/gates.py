@@ -36,8 +36,8 @@ from textassay.learning.splits import group_codes
 from textassay.runtime.api import connect
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import RecordedModel
-from textassay.runtime.calls.adaptation import Sampling
 from textassay.runtime.calls.budget import Budget
+from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import (
     ConfigurationError,

@@ -21,6 +21,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.calls.call import deciding
 from textassay.runtime.errors import CapabilityError, ModelClosed
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
@@ -34,7 +35,6 @@ from textassay.runtime.model import (
     Response,
     Scoring,
     TokenLogprob,
-    deciding,
 )
 from textassay.runtime.questions import (
     DecisionRequest,

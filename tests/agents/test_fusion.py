@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.dry_answers import DryAnswers
 from textassay.agents.ask import Ask
 from textassay.agents.fusion import (
     AssistantDescription,
@@ -105,9 +106,7 @@ async def test_the_overall_aspect_needs_no_line_of_its_own():
 
 
 async def test_the_dry_run_answer_of_every_request_is_a_usable_plan():
-    model = ScriptedModel([GOOD])
-    await planner(model)()
-    assert isinstance(await planner(ScriptedModel([model.requests[0].dry_run_answer]))(), Plan)
+    assert isinstance(await planner(DryAnswers())(), Plan)
 
 
 async def test_the_digest_tells_plans_apart():
@@ -315,9 +314,7 @@ async def test_the_judge_is_asked_about_all_aspects_whichever_are_wanted():
 
 
 async def test_the_dry_run_answer_is_a_usable_answer():
-    model = ScriptedModel([ANSWER.format(2, 1, 4)])
-    await fused(model)
-    scores = await fused(ScriptedModel([model.requests[0].dry_run_answer]))
+    scores = await fused(DryAnswers())
     assert [score.value for score in scores] == [2, 0.5, 3]
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.dry_answers import DryAnswers
 from textassay.agents.ask import Ask
 from textassay.agents.planning import Decomposer, StepsWriter, grow
-from textassay.agents.reading.lists import parse_listing
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
@@ -35,7 +35,11 @@ async def test_parts_stand_below_the_criterion_and_on_its_scale():
     assert (request.temperature, request.n) == (0, 1)
     assert "exactly 5 lines" in request.text
     assert COHERENCE.definition in request.text
-    assert len(parse_listing(request.dry_run_answer).entries) == 5
+
+
+async def test_the_dry_run_answer_lists_as_many_parts_as_are_wanted():
+    agent = Decomposer(Ask(DryAnswers(), "coascore_aspects", TASK), count=5)
+    assert len((await agent(COHERENCE)).aspects) == 5
 
 
 async def test_too_many_are_cut_and_kept_as_surplus():

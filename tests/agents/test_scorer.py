@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from tests.dry_answers import DryAnswers
 from textassay import __version__
 from textassay.agents.ask import Ask
 from textassay.agents.planning import Steps
@@ -31,7 +32,10 @@ PLAIN = Capabilities(n=True, logprobs=True, json_schema=False)
 
 
 def scorer(replies, *, capabilities=PLAIN, **fields):
-    model = ScriptedModel(replies, name="judge", capabilities=capabilities)
+    return judging(ScriptedModel(replies, name="judge", capabilities=capabilities), **fields)
+
+
+def judging(model, **fields):
     prompt = fields.pop("prompt", "llm_score")
     asking = {name: fields.pop(name) for name in ASK_FIELDS & fields.keys()}
     return model, Scorer(Ask(model, prompt, TASK, **asking), **fields)
@@ -73,11 +77,10 @@ async def test_the_dry_run_answer_of_a_request_is_an_answer_that_can_be_read(
     label = "D" if form == "letters" else "4"
     sample = Sample(text=label, logprobs=(TokenLogprob(token=label, logprob=0.0),))
     fields = {"form": form, "how": how, "n": 2 if how == "sampled" else 1}
-    model, judge = scorer(lambda request: sample, capabilities=capabilities, **fields)
-    await judge(EXAMPLE, COHERENCE)
-    request = model.requests[0]
-    assert request.max_tokens
-    found = parse_rating(request.dry_run_answer, scale=(1, 5), form=form)
+    model = DryAnswers(lambda request, answer: sample, capabilities=capabilities)
+    await judging(model, **fields)[1](EXAMPLE, COHERENCE)
+    assert model.requests[0].max_tokens
+    found = parse_rating(model.postings[0].dry_run_answer, scale=(1, 5), form=form)
     assert isinstance(found, Rating)
     assert found.value == 3
 

@@ -14,12 +14,12 @@ import textassay
 from benchmarks.method_costs import COMMAND, TOOLS, MethodCost, cost_of, dry_run, judged, table_of
 from examples.mock_replies import reply_to
 from examples.mock_server import MockServer, prompt_of
+from tests.dry_answers import DryAnswers
 from tests.methods.judging import scores_of
 from tests.pictures import png_uri
 from textassay.demo import BUNDLED_TASKS, data_file
 from textassay.methods import METHODS, build
 from textassay.methods.library import plans, tasks, trees
-from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Aspect, Example
@@ -108,10 +108,10 @@ async def test_dry_runs_expect_what_models_wrote_for_the_papers_at_its_length():
         "fusion-eval": "\n".join(planned),
     }
     for method, words in written.items():
-        model = ScriptedModel(lambda request: request.dry_run_answer)
+        model = DryAnswers()
         built = build(method, model, task="summarization", tools=TOOLS.get(method, ()))
         await scores_of(built, Example(id="x", output="y"))
-        ratio = estimate_tokens(model.requests[0].dry_run_answer) / estimate_tokens(words)
+        ratio = estimate_tokens(model.postings[0].dry_run_answer) / estimate_tokens(words)
         assert 0.7 < ratio < 2, method
 
 

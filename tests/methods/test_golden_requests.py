@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from tests.dry_answers import DryAnswers
 from tests.methods.judging import CHOICES
 from textassay.methods import METHODS, build
-from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.cache import request_key
+from textassay.runtime.calls.call import request_key
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Assignment, Example
 from textassay.runtime.model import (
@@ -65,10 +65,9 @@ CASES = [
 ]
 
 
-def judge(request: Request) -> Sample:
+def judge(request: Request, text: str) -> Sample:
     """Answer as a dry run does; the first answer to a longer question is cut off, so that it is
     asked again."""
-    text = request.dry_run_answer
     cut = len(text) > 40 and (request.max_tokens or 0) in (512, 1024) and request.n == 1
     top = (("1", -0.5), ("2", -1.5), ("3", -2.0))
     return Sample(
@@ -100,7 +99,7 @@ async def facts_of(method: str, options: dict[str, Any], name: str) -> dict[str,
     keys and the graph's nodes; or that the example profile refuses the method."""
     if name == "choices":
         options = options | {"profile": CHOICES}
-    model = ScriptedModel(
+    model = DryAnswers(
         judge,
         name=name,
         capabilities=Capabilities(n=True, logprobs=True, choices=True, continuation=True),

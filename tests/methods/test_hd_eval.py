@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from tests.dry_answers import DryAnswers
 from tests.methods.judging import scores_of
 from textassay.methods import build
 from textassay.methods.hd_eval import HDEvalOptions, decompose_task
@@ -119,7 +120,7 @@ async def test_prompts_are_the_papers_figures(tree_file, task, said):
 
 async def test_the_published_trees_serve_their_tasks():
     for task, nodes in (("dialogue", 31), ("summarization", 25), ("data-to-text", 21)):
-        model = ScriptedModel(lambda request: request.dry_run_answer)
+        model = DryAnswers()
         method = build("hd-eval", model, task=task, options={"tree": task})
         scores = await scores_of(method, EXAMPLE)
         assert [score.outcome for score in scores] == ["scored"] * len(method.aspects)

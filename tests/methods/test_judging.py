@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.dry_answers import DryAnswers
 from tests.methods.judging import judged, scores_of
 from textassay.methods import METHODS, Method, build
 from textassay.methods.library import tasks
@@ -91,7 +92,7 @@ async def test_every_task_form_and_layout_is_asked_for_so_that_dry_run_answers_c
     """A prompt names the aspect that it is about, and holds the text."""
     for task in ("summarization", "dialogue", "data-to-text", "translation", "general"):
         for layout in ("paper", "shared-prefix"):
-            model = scripted(lambda request: request.dry_run_answer)
+            model = DryAnswers(capabilities=NO_JSON)
             options = {"form": form, "prompt_layout": layout, "parse_retries": 0}
             options |= {"n": 2} if name == "g-eval" else {}
             method = build(name, model, task=task, options=options)
@@ -205,7 +206,7 @@ def test_signatures_tell_apart_what_is_not_comparable(name):
 @pytest.mark.parametrize("name", METHODS)
 async def test_an_empty_output_abstains_and_is_never_judged(name):
     """What is written once a run, such as steps, may be."""
-    model = scripted(lambda request: request.dry_run_answer, choices={}, continuation={})
+    model = DryAnswers(capabilities=NO_JSON, choices={}, continuation={})
     tools = measured("a") if "fusion" in name else ()
     example = Example(id="e", output="  \n", source="s", meta={"output_b": "x"})
     scores = await judged(name, model, example, "summarization", tools=tools)
@@ -216,7 +217,7 @@ async def test_an_empty_output_abstains_and_is_never_judged(name):
 @pytest.mark.parametrize("name", [*JUDGES, "coascore", "hd-eval", "fusion-eval"])
 async def test_the_shared_prefix_lasts_to_the_end_of_the_texts(name):
     for task in ("summarization", "dialogue"):
-        model = scripted(lambda request: request.dry_run_answer)
+        model = DryAnswers(capabilities=NO_JSON)
         options = {"prompt_layout": "shared-prefix", **({"n": 2} if name == "g-eval" else {})}
         tools = measured("a") if "fusion" in name else ()
         await judged(name, model, EXAMPLE, task, tools=tools, **options)
@@ -263,7 +264,7 @@ def test_unknown_names_and_values_are_refused_with_what_exists():
 )
 async def test_overall_is_a_noun_where_a_sentence_names_it(method, sentence):
     """Scores keep the aspect's own name."""
-    model = scripted(lambda request: request.dry_run_answer)
+    model = DryAnswers(capabilities=NO_JSON)
     example = EXAMPLE.model_copy(update={"meta": {"output_b": "Yes."}})
     [score] = await judged(method, model, example, "dialogue", ["overall"])
     assert score.aspect == "overall"

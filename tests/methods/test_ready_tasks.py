@@ -11,6 +11,7 @@ import textassay
 from examples.mock_replies import reply_to
 from tests.cli.harness import served
 from tests.cli.harness import textassay as textassay_command
+from tests.dry_answers import DryAnswers
 from tests.methods.judging import CHOICES, scores_of
 from textassay import Example, ScriptedModel
 from textassay.methods import METHODS, build
@@ -95,8 +96,7 @@ async def test_every_method_shows_the_references_of_a_task_with_some(method: str
         meta={"output_b": "Now."},
     )  # fmt: skip
     for task in ("rag", "rag-reference"):
-        model = ScriptedModel(
-            lambda request: request.dry_run_answer,
+        model = DryAnswers(
             choices=lambda request: dict.fromkeys(request.choices, -2.0),
         )
         tools = ["coverage"] if method == "fusion-eval" else ()

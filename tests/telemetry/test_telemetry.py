@@ -25,6 +25,7 @@ from textassay import (
     telemetry,
 )
 from textassay.cli.console import progress_line
+from textassay.runtime.calls.call import Call
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Message, Usage
@@ -173,11 +174,11 @@ async def test_what_a_sampler_drops_costs_no_look_at_the_answer():
         reply = Response(samples=(Sample(text="4"),), usage=Usage(calls=1), model="m")
         object.__setattr__(reply, "samples", Watched(reply.samples))
 
-        async def call(request):
+        async def answer(call):
             return reply
 
         request = Request(messages=(ChatMessage(role="user", content=SECRET),))
-        assert await traced.around(request, call) is reply
+        assert await traced.around(Call(request), answer) is reply
         assert Watched.read == 0
     finally:
         telemetry.uninstrument()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 from textassay.agents.prompt_template import (
     NO_PROFILE,
@@ -23,7 +23,7 @@ from textassay.agents.prompt_template import (
 )
 from textassay.agents.reading.ratings import DECLINED
 from textassay.lazy import lazy_pattern
-from textassay.runtime.calls.adaptation import adaptation_of
+from textassay.runtime.calls.call import Call, Posting, Wrapper, sender
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ContentRefused
@@ -157,15 +157,19 @@ class Ask:
             "temperature": self.temperature,
             "max_tokens": limit,
             "seed": self.seed,
-            "required": self.required,
             "logprobs": logprobs,
             "json_schema": json_schema,
             "functions": functions,
-            "dry_run_answer": dry_run_answer,
         }
+        posting = self._posting(prompt, dry_run_answer)
+
+        async def ask(**changed: Any) -> Response:
+            call = Call(Request(**{**fields, **changed}), posting)
+            return cast(Response, await sender(self.model)(call))
+
         # Only the sampling of the last round counts; the usage of both does.
         for is_last in (False, True):
-            response = await self.model.generate(Request(**fields))
+            response = await ask()
             usage += response.usage
             samples, truncated = response.samples[:n], response.truncated_tokens
             while (had := len(samples)) < n:  # some servers return fewer than they are asked for
@@ -173,10 +177,10 @@ class Ask:
                 # twice. At once, as each request may be a batch that takes hours.
                 step = len(response.samples)
                 rest = [
-                    {**fields, "n": min(step, n - start), "draw": repeat + start}
+                    ask(n=min(step, n - start), draw=repeat + start)
                     for start in range(had, n, step)
                 ]
-                for response in await gather([self.model.generate(Request(**r)) for r in rest]):
+                for response in await gather(rest):
                     usage += response.usage
                     samples += response.samples[: n - len(samples)]
                     truncated = max(truncated, response.truncated_tokens)
@@ -236,6 +240,8 @@ class Ask:
         question: Question,
         prompt: Prompt,
         forms: Mapping[str, tuple[str, ...]],
+        *,
+        dry_run_answer: str = "",
         **reading: Any,
     ) -> QuestionWording:
         """Return how a model that writes is asked a typed question by a prompt.
@@ -244,12 +250,18 @@ class Ask:
             question: The question, with its options.
             prompt: What the model is shown.
             forms: How an answer may spell the options, in their order, by label.
+            dry_run_answer: A well-formed answer.
             reading: How written answers are read, as fields of `QuestionWording`.
         """
-        fields = {**self._request_fields(prompt), "required": self.required}
         temperature = self.with_samples(1).temperature
-        sampling = {"temperature": temperature, "seed": self.seed}
-        return QuestionWording(question, (fields,), forms, sampling=sampling, **reading)
+        return QuestionWording(
+            question,
+            (self._request_fields(prompt),),
+            forms,
+            sampling={"temperature": temperature, "seed": self.seed},
+            posting=self._posting(prompt, dry_run_answer),
+            **reading,
+        )
 
     def with_samples(self, n: int) -> Ask:
         """Return how written answers are sampled in place of probabilities.
@@ -269,14 +281,18 @@ class Ask:
             fields["images"] = prompt.images
         if self.profile.ask == "chat":
             fields["messages"] = prompt.messages
-            fields["shared_prefix"] = self._find_shared_prefix(prompt)
         else:
             fields["prompt"] = join_messages(prompt.messages)
         return fields
 
+    def _posting(self, prompt: Prompt, dry_run_answer: str = "") -> Posting:
+        return Posting(self.required, dry_run_answer, self._find_shared_prefix(prompt))
+
     def _find_shared_prefix(self, prompt: Prompt) -> int:
         """Return where the texts end, which stand first in this layout."""
-        if self.layout == "paper" or self.is_single or not prompt.messages:
+        if self.layout == "paper" or self.is_single or self.profile.ask != "chat":
+            return 0
+        if not prompt.messages:
             return 0
         ends = [match.end() for match in _END_OF_TEXT.finditer(prompt.messages[-1].content)]
         return ends[-1] if ends else 0
@@ -297,10 +313,9 @@ class Ask:
             for name, fact in facts.items()
             if fact is not False
         ]
-        adaptation = adaptation_of(self.model)
         # what settings add to every request, such as its effort
-        sent = {} if adaptation is None else adaptation.settings_facts
-        settings = [f"{name}:{value}" for name, value in sent.items()]
+        added = self.model.settings_facts if isinstance(self.model, Wrapper) else {}
+        settings = [f"{name}:{value}" for name, value in added.items()]
         return "|".join(
             [
                 f"method:{method}",

@@ -8,7 +8,7 @@ and what depends on it may differ from what was asked.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,19 +21,19 @@ from textassay.evaluation.request import RunRequest, request_from_manifest, with
 from textassay.evaluation.session import open_session
 from textassay.evaluation.sources import check_present, select_examples
 from textassay.methods.method import traits_of
-from textassay.runtime.calls.adaptation import Adaptation, Sampling
+from textassay.runtime.calls.adaptation import Adaptation
+from textassay.runtime.calls.call import Call, Send, Wrapper
+from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Assignment
 from textassay.runtime.model import (
-    A,
+    AnyResponse,
     Capabilities,
     ChoicesRequest,
     ContinuationRequest,
     Model,
     Prompted,
-    Q,
-    Wrapper,
 )
 from textassay.runtime.questions import DecisionRequest
 from textassay.runtime.settings import Settings
@@ -80,11 +80,11 @@ class Recorder(Wrapper):
         super().__init__(wrapped)
         self._exchanges = exchanges
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Forward the request and write both down."""
-        response = await call(request)
+        response = await ask(call)
         known = not response.usage.calls  # a call that was counted was not in the cache
-        self._exchanges.append(_exchange(self.name, request, response if known else None))
+        self._exchanges.append(_exchange(self.name, call.request, response if known else None))
         return response
 
 

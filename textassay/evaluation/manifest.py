@@ -22,10 +22,11 @@ from textassay.prompts import files as prompt_files
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.backends.http_errors import public_address
 from textassay.runtime.calls.adaptation import adaptation_of
+from textassay.runtime.calls.call import unwrap
 from textassay.runtime.concurrency import in_thread
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, RunFolderError
-from textassay.runtime.model import Model, unwrap
+from textassay.runtime.model import Model
 from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings
 from textassay.runtime.storage.cache_folder import is_cache_folder
 from textassay.runtime.storage.files import digest_of

@@ -15,9 +15,10 @@ from textassay.evaluation.request import RunRequest, in_every_role, request_from
 from textassay.methods.by_name import default_tools, tools_for
 from textassay.runtime.backends.by_name import is_replay, load_backend
 from textassay.runtime.calls.budget import Budget
+from textassay.runtime.calls.call import Call, Wrapper, sender
 from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.model import Model, Request, Response, Wrapper
+from textassay.runtime.model import AnyResponse, Model
 from textassay.runtime.settings import OF_BATCHES, SHARED_BY_ROLES, Settings
 from textassay.runtime.stack import ConnectedModel, connect_model, with_store
 from textassay.runtime.storage.answers import AnswerStore, DiskStore, RecordedAnswers
@@ -144,9 +145,9 @@ class SessionModel(Wrapper):
     A run folder is made only once the method is known to fit, and the cache is in the run folder.
     """
 
-    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
+    def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
         """Ask the model that is open now, without a coroutine in between."""
-        return self.wrapped.generate(request)
+        return sender(self.wrapped)(call)
 
     def open(
         self,

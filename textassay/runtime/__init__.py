@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from textassay.runtime.backends.replay import RecordedModel
     from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
     from textassay.runtime.calls.budget import Budget
+    from textassay.runtime.calls.call import Wrapper
     from textassay.runtime.calls.deciding import decider
     from textassay.runtime.calls.sharing import chain_requests, once
     from textassay.runtime.concurrency import gather
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
         Sample,
         Scoring,
         TokenLogprob,
-        Wrapper,
         with_images,
     )
     from textassay.runtime.questions import (
@@ -107,7 +107,7 @@ _HOME = {
     "TokenLogprob": "model",
     "Usage": "messages",
     "Way": "questions",
-    "Wrapper": "model",
+    "Wrapper": "calls.call",
     "chain_requests": "calls.sharing",
     "connect": "api",
     "decider": "calls.deciding",

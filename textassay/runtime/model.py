@@ -1,12 +1,10 @@
 """What a model is.
 
-Requests, responses, the three protocols, and the base of everything that wraps a model.
+Requests, responses and the three protocols. Every field of a request is part of its cache key.
 
 `generate` is the one ability every model has. `Scoring` is the second protocol, for models that
 return log-probabilities of given choices and of a given continuation. `Deciding` is the third, for
-models that send probabilities for the options of typed questions. Cache, single-flight, budget,
-retry and limit are subclasses of `Wrapper` and know nothing of each other; `connected.py` puts them
-together.
+models that send probabilities for the options of typed questions.
 """
 
 from __future__ import annotations
@@ -14,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, Literal, Protocol, Self, TypeVar, cast, runtime_checkable
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from pydantic import Field, model_validator
 
-from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError
+from textassay.runtime.errors import CapabilityError, DataError
 from textassay.runtime.images import Image, load
 from textassay.runtime.messages import NO_USAGE, Effort, Message, Usage
 from textassay.runtime.questions import DecisionRequest, DecisionResponse, QuestionLimits
@@ -72,26 +70,6 @@ class Prompted(Message, defer_build=True):
     """Most tokens of a thought, for families that take a number instead of `effort`."""
     extra: Json = Field(default_factory=dict)
     """Further fields for the provider, sent as they are."""
-    required: tuple[str, ...] = ()
-    """Fields that a server may not refuse: what the user typed, and what the meaning of the answer
-    rests on. Others are left out if the server does not take them. Never sent and not part of the
-    cache key."""
-    thought_allowance: int = Field(default=0, ge=0)
-    """How many of `max_tokens` are there for thoughts: limits and budgets do not reserve them in
-    full. Never sent and not part of the cache key."""
-    probing: bool = False
-    """Whether the model is not known yet: an answer that is cut off is not kept, as it is asked for
-    again with tokens for a thought. Never sent and not part of the cache key."""
-    shared_prefix: int = Field(default=0, ge=0)
-    """Characters at the beginning of the last message that, with the messages before it, stand in
-    further requests, too; 0 if it is not known. Not part of the cache key."""
-    prefix_mark: Literal["none", "block", "key"] = "none"
-    """How the server is told of it: by a mark on a block of the content, or by a key in the body.
-    Not part of the cache key."""
-    thinking_fields: tuple[str, ...] = ()
-    """Fields of the body that carry `effort` and `thinking_tokens`. Not part of the cache key."""
-    cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """Under which name the server takes `max_tokens`. Not part of the cache key."""
 
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Self:
@@ -108,15 +86,6 @@ class Prompted(Message, defer_build=True):
             self.prompt if self.prompt is not None else "\n".join(m.content for m in self.messages)
         )
 
-    @property
-    def prefix(self) -> str:
-        """The text of `shared_prefix`, with which further requests begin."""
-        *before, last = self.messages
-        shared = (*(message.content for message in before), last.content[: self.shared_prefix])
-        if self.images:  # they stand before the text
-            shared = (*(image.key for image in self.images), *shared)
-        return "\n".join(shared)
-
 
 class Request(Prompted):
     """Asks for `n` sampled answers."""
@@ -128,7 +97,8 @@ class Request(Prompted):
     cache: two samples of one prompt differ in nothing else."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
-    """Longest answer, in tokens, thoughts included; `None` leaves it to the model."""
+    """Longest answer, in tokens; `None` leaves it to the model. A model that thinks is given more,
+    for its thought."""
     seed: int | None = None
     """Seed of the sampling; a request with `draw` d is sent with `seed + d`."""
     stop: tuple[str, ...] = ()
@@ -141,9 +111,6 @@ class Request(Prompted):
     functions: tuple[Function, ...] = ()
     """Functions that the model may call. Each call is a JSON object in the text of the answer, with
     `name` and `arguments`, as a model without functions may write it."""
-    dry_run_answer: str = ""
-    """A well-formed answer of usual length: what a dry run answers. Never sent and not part of the
-    cache key."""
 
 
 class TokenLogprob(Message):
@@ -288,7 +255,6 @@ PromptedRequest = Request | ChoicesRequest | ContinuationRequest
 AnyRequest = PromptedRequest | DecisionRequest
 AnyResponse = Response | ChoicesResponse | ContinuationResponse | DecisionResponse
 Q = TypeVar("Q", Request, ChoicesRequest, ContinuationRequest, DecisionRequest)
-A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse, DecisionResponse)
 
 
 class Capabilities(Message):
@@ -443,62 +409,6 @@ class InProcessModel(ABC):
         """Load the model; safe to call twice."""
 
 
-def unwrap(model: Model) -> Model:
-    """Return the model behind all wrappers."""
-    while isinstance(model, Wrapper):
-        model = model.wrapped
-    return model
-
-
-class Wrapper:
-    """Base of everything that stands around a model: override `around`; the rest is forwarded."""
-
-    def __init__(self, wrapped: Model) -> None:
-        self.wrapped = wrapped
-
-    @property
-    def name(self) -> str:
-        """The wrapped model's name."""
-        return self.wrapped.name
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The wrapped model's identity."""
-        return self.wrapped.identity
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The wrapped model's capabilities."""
-        return self.wrapped.capabilities
-
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer `request`, usually by awaiting `call(request)`."""
-        return await call(request)
-
-    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
-        """Answer through `around`.
-
-        Returns its coroutine, so that each wrapper adds only one to step through.
-        """
-        return self.around(request, self.wrapped.generate)
-
-    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Answer through `around`."""
-        return await self.around(request, scoring(self.wrapped, "choices").choices)
-
-    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Answer through `around`."""
-        return await self.around(request, scoring(self.wrapped, "continuation").continuation)
-
-    async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Answer through `around`."""
-        return await self.around(request, deciding(self.wrapped).decide)
-
-    async def aclose(self) -> None:
-        """Close the wrapped model."""
-        await self.wrapped.aclose()
-
-
 def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scoring:
     """Return `model` as one that scores given text."""
     # The protocol alone is not enough: wrappers have its methods whatever they wrap.
@@ -518,27 +428,3 @@ def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scorin
             else " or a server whose completions echo"
         )
     )
-
-
-def deciding(model: Model) -> Deciding:
-    """Return `model` as one that decides by itself."""
-    # Of wrappers the innermost one looks; without the protocol's own check, which takes longer than
-    # all wrappers together.
-    if isinstance(model, Wrapper) or (model.capabilities.decide and hasattr(model, "decide")):
-        return cast(Deciding, model)
-    raise CapabilityError(
-        f"model {model.name!r} sends no probabilities for typed questions; use a decision model "
-        "(decisions/NAME, systemone/NAME)"
-    )
-
-
-class RefusingModel(Wrapper):
-    """A model that is known but cannot be asked, such as one whose cache is not open yet."""
-
-    def __init__(self, wrapped: Model, reason: str) -> None:
-        super().__init__(wrapped)
-        self._reason = reason
-
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Refuse."""
-        raise ConfigurationError(self._reason)

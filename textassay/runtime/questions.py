@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -166,12 +166,6 @@ class DecisionRequest(Message):
     opened with `truncate="source"`. Nothing to decision models."""
     extra: Json = Field(default_factory=dict)
     """Further fields for the provider, sent as they are."""
-
-    # What wrappers ask of every request: no thought, no prefix and no mark belongs to this one.
-    thought_allowance: ClassVar[int] = 0
-    shared_prefix: ClassVar[int] = 0
-    prefix: ClassVar[str] = ""
-    probing: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _texts_differ(self) -> Self:

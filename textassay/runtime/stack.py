@@ -26,25 +26,22 @@ from textassay.runtime.backends.by_name import (
     secrets_of,
 )
 from textassay.runtime.backends.endpoint import endpoint_of
-from textassay.runtime.calls.adaptation import (
-    Adaptation,
-    AdaptingModel,
-    OneSamplePerRequest,
-    Sampling,
-)
+from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel, OneSamplePerRequest
 from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
+from textassay.runtime.calls.call import RefusingModel, Wrapper
 from textassay.runtime.calls.deciding import DecidingModel, decider
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.calls.retry import DeadlineModel, Health, HealthModel, RetryingModel
 from textassay.runtime.calls.sharing import PrefixModel, SharedModel
+from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.graph import WATCH
 from textassay.runtime.messages import Price, UsageTotal
-from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
+from textassay.runtime.model import HoldsRecords, InProcessModel, Model
 from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
@@ -303,6 +300,11 @@ class ConnectedModel(AsyncResource, Wrapper):
             endpoint=endpoint_of(self.settings),
             window=self.settings.batch_window,
         )
+
+    @property
+    def settings_facts(self) -> Mapping[str, object]:
+        """What the settings add to every request, also before the model is opened."""
+        return self.adaptation.sampling.facts
 
     @property
     def batch_price(self) -> Price | None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from textassay.agents.reading.labels import MAX_LETTERS, is_whole
 from textassay.evaluation.opening import open_models
@@ -25,20 +26,12 @@ from textassay.methods import METHODS, tasks
 from textassay.methods.judging import PromptMethod
 from textassay.methods.method import Method
 from textassay.methods.pairwise import Pairwise
+from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.digests import sources_by_id
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
-from textassay.runtime.model import (
-    A,
-    ChatMessage,
-    Model,
-    Q,
-    Request,
-    Response,
-    Wrapper,
-    deciding,
-)
+from textassay.runtime.model import AnyResponse, ChatMessage, Model, Request
 from textassay.runtime.questions import DecisionRequest, DecisionResponse, combined
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
@@ -128,16 +121,13 @@ class Stage:
 class FreshSamples(Wrapper):
     """Asks for samples other than the first run's, so that no cache or seed repeats its answers."""
 
-    async def generate(self, request: Request) -> Response:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Ask for a later draw."""
-        # the draw is part of the cache's key and of the seed
-        shifted = request.model_copy(update={"draw": request.draw + REPEAT_DRAW})
-        return await self.wrapped.generate(shifted)
-
-    async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Ask for a later draw."""
-        shifted = request.model_copy(update={"draw": request.draw + REPEAT_DRAW})
-        return await deciding(self.wrapped).decide(shifted)
+        request = call.request
+        if isinstance(request, Request | DecisionRequest):
+            # the draw is part of the cache's key and of the seed
+            call = call.about(request.model_copy(update={"draw": request.draw + REPEAT_DRAW}))
+        return await ask(call)
 
 
 class TypedOrder(FreshSamples):
@@ -147,21 +137,48 @@ class TypedOrder(FreshSamples):
         super().__init__(wrapped)
         self.changed = 0  # requests that were sent in another way
 
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
+        """Ask for a later draw, typed questions in the other way."""
+        if not isinstance(call.request, DecisionRequest):
+            return await super().around(call, ask)
+        fresh = super().around
+
+        async def decide(request: DecisionRequest) -> DecisionResponse:
+            return cast(DecisionResponse, await fresh(Call(request), ask))
+
+        return await self.reorder(call.request, decide)
+
+    @abstractmethod
+    async def reorder(
+        self,
+        request: DecisionRequest,
+        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
+    ) -> DecisionResponse:
+        """Ask in the other way; return the answers as the request has its questions."""
+
 
 class QuestionsReversed(TypedOrder):
     """Asks typed questions from the last to the first."""
 
-    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+    async def reorder(
+        self,
+        request: DecisionRequest,
+        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
+    ) -> DecisionResponse:
         """Turn the questions around, and their answers back."""
         self.changed += len(request.questions) > 1
-        response = await super().decide(request.about(request.questions[::-1]))
+        response = await decide(request.about(request.questions[::-1]))
         return response.model_copy(update={"answers": response.answers[::-1]})
 
 
 class OptionsReversed(TypedOrder):
     """Shows the options of choices from the last to the first."""
 
-    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+    async def reorder(
+        self,
+        request: DecisionRequest,
+        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
+    ) -> DecisionResponse:
         """Turn the options of every choice around, and their probabilities back."""
         turned = [
             question.model_copy(update={"options": question.options[::-1]})
@@ -170,7 +187,7 @@ class OptionsReversed(TypedOrder):
             for question in request.questions
         ]
         self.changed += any(question.kind == "choice" for question in turned)
-        response = await super().decide(request.about(turned))
+        response = await decide(request.about(turned))
         answers = [
             answer.model_copy(
                 update={"probabilities": {n: answer.probabilities[n] for n in question.names}}
@@ -185,11 +202,14 @@ class OptionsReversed(TypedOrder):
 class QuestionsAlone(TypedOrder):
     """Asks every typed question in a request of its own."""
 
-    async def decide(self, request: DecisionRequest) -> DecisionResponse:
+    async def reorder(
+        self,
+        request: DecisionRequest,
+        decide: Callable[[DecisionRequest], Awaitable[DecisionResponse]],
+    ) -> DecisionResponse:
         """Ask one by one."""
         self.changed += len(request.questions) > 1
-        parts = [request.about((question,)) for question in request.questions]
-        responses = await gather([super(QuestionsAlone, self).decide(part) for part in parts])
+        responses = await gather([decide(request.about((q,))) for q in request.questions])
         return combined([one.answers[0] for one in responses], responses)
 
 
@@ -473,11 +493,11 @@ class ReorderedPrompts(Wrapper):
         self._change = change
         self.changed = 0  # requests whose prompt held something to turn around
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Ask with the prompt turned around."""
-        turned = _change_prompt(request, self._change)
-        self.changed += turned is not request
-        return await call(turned)
+        turned = _change_prompt(call.request, self._change)
+        self.changed += turned is not call.request
+        return await ask(call.about(turned))
 
 
 def _change_prompt(request: Any, change: Callable[[str], str]) -> Any:

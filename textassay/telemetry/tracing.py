@@ -22,9 +22,10 @@ from opentelemetry._logs import Logger, LoggerProvider, LogRecord, get_logger
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.graph import WATCH, RunObserver
 from textassay.runtime.messages import Example, Failure, Score
-from textassay.runtime.model import A, Model, Prompted, Q, Request, Response, Wrapper
+from textassay.runtime.model import AnyResponse, Model, Prompted, Request, Response
 from textassay.runtime.questions import DecisionRequest
 from textassay.version import __version__
 
@@ -164,8 +165,9 @@ class TracedModel(Wrapper):
         provider = self.name.split("/")[0]
         self._attributes = {"gen_ai.request.model": self.name, "gen_ai.provider.name": provider}
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Forward the request inside of a span."""
+        request = call.request
         if isinstance(request, DecisionRequest):
             operation = "decide"
         else:
@@ -182,7 +184,7 @@ class TracedModel(Wrapper):
             # texts may hold personal data, and traces often leave the machine
             if recorded and tracing.texts:
                 span.set_attribute("gen_ai.input.messages", _input(request))
-            response = await call(request)
+            response = await ask(call)
             if recorded:
                 _record_response(span, response, texts=tracing.texts)
             return response

@@ -17,6 +17,7 @@ from textassay.runtime.backends.openai_format import choices_as_request
 from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
 from textassay.runtime.batches.model import open_dialect
 from textassay.runtime.calls.budget import TokenForecast
+from textassay.runtime.calls.call import Call, Posting
 from textassay.runtime.calls.retry import probe_like
 from textassay.runtime.images import IMAGE_TOKENS, Image, ImageReader
 from textassay.runtime.model import ChatMessage, ChoicesRequest, Request, load_images, with_images
@@ -87,14 +88,13 @@ async def test_every_api_is_sent_images_before_the_text_of_the_first_message(
 
 
 def test_a_marked_prefix_begins_with_the_images() -> None:
-    request = Request(
-        messages=CHAT[1:2], images=(LINK,), shared_prefix=4, prefix_mark="block", temperature=None
-    )
-    *shown, first, rest = openai_format.prompt_fields(request)["messages"][0]["content"]
+    request = Request(messages=CHAT[1:2], images=(LINK,), temperature=None)
+    posting = Posting(shared_prefix=4, prefix_mark="block")
+    *shown, first, rest = openai_format.prompt_fields(request, posting)["messages"][0]["content"]
     assert [part["type"] for part in shown] == ["text", "image_url"]
     assert (first["text"], rest["text"]) == ("Rate", " [Image 1].")
     assert "cache_control" in first
-    assert request.prefix == f"{URL}\nRate"
+    assert posting.prefix_of(request) == f"{URL}\nRate"
 
 
 async def test_a_server_gets_the_file_and_the_key_knows_its_digest_alone(
@@ -141,7 +141,7 @@ async def test_estimates_count_a_constant_for_each_image(asked: Request) -> None
 def test_choices_keep_images_and_probes_have_none(asked: Request) -> None:
     choices = ChoicesRequest(messages=CHAT, images=asked.images, choices={"yes": ("yes",)})
     assert choices_as_request(choices).images == asked.images
-    assert probe_like(asked).images == ()
+    assert probe_like(Call(asked)).request.images == ()
 
 
 def test_a_plain_prompt_has_no_images() -> None:

@@ -19,6 +19,7 @@ from textassay.runtime.backends.openai_format import (
     read_choices,
     read_continuation,
 )
+from textassay.runtime.calls.call import Posting
 from textassay.runtime.model import (
     ChatMessage,
     ChoicesRequest,
@@ -346,7 +347,7 @@ def test_choices_that_no_token_tells_apart_are_an_error(
         read_choices(first_token(**alternatives), ask(**choices))
 
 
-CHOICES = ask(yes=("Yes",), no=("No",)).model_copy(update={"thought_allowance": 50})
+CHOICES = ask(yes=("Yes",), no=("No",))
 
 
 def test_choices_are_read_behind_the_thought() -> None:
@@ -357,7 +358,7 @@ def test_choices_are_read_behind_the_thought() -> None:
     }
     choice = {"text": "No?</think>Yes", "finish_reason": "length", "logprobs": tokens}
     request = choices_as_request(CHOICES)
-    assert request.max_tokens == 51
+    assert openai_format.sampling_fields(request, Posting(allowance=50))["max_tokens"] == 51
     response = openai_format.read_response({"choices": [choice]}, request, None)
     assert read_choices(response, CHOICES).logprobs == {"yes": -0.2, "no": -1.8}
 

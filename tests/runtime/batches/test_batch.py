@@ -26,7 +26,8 @@ from textassay.runtime.batches.batch import (
 from textassay.runtime.batches.dialect import FileUnread
 from textassay.runtime.batches.model import BatchQueue, open_dialect
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
-from textassay.runtime.calls.cache import Keys, encode_answer
+from textassay.runtime.calls.cache import encode_answer
+from textassay.runtime.calls.call import request_key
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.errors import CapabilityError, DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
@@ -78,7 +79,7 @@ def asked(number: int) -> list[Request]:
 
 def keys_of(requests: list[Request]) -> list[str]:
     """The keys of their answers."""
-    return [Keys(ScriptedModel(["x"], name="direct/m")).compute(r) for r in requests]
+    return [request_key(ScriptedModel(["x"], name="direct/m").identity, r) for r in requests]
 
 
 def batch_queue(backend, dialect, book, store, *, policy=QUICK, submit_only=False):

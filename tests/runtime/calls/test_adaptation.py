@@ -14,16 +14,11 @@ from hypothesis import strategies as st
 
 from textassay.runtime import errors
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.adaptation import (
-    ALLOWANCES,
-    KNOWN,
-    Adaptation,
-    AdaptingModel,
-    OneSamplePerRequest,
-    Sampling,
-)
+from textassay.runtime.calls.adaptation import KNOWN, Adaptation, AdaptingModel, OneSamplePerRequest
 from textassay.runtime.calls.cache import CachedModel, StoringModel
+from textassay.runtime.calls.call import PLAIN, Call, Posting, PostingModel
 from textassay.runtime.calls.retry import PROBE
+from textassay.runtime.calls.traits import ALLOWANCES, Sampling
 from textassay.runtime.errors import (
     AnswerUnfinished,
     CapabilityError,
@@ -38,6 +33,7 @@ from textassay.runtime.model import (
     Capabilities,
     ChatMessage,
     ChoicesRequest,
+    ChoicesResponse,
     Effort,
     Request,
     Response,
@@ -68,11 +64,23 @@ def refused(kind: str, name: str, **fields: Any) -> RequestRefused:
     return error
 
 
-class Server(ScriptedModel):
-    """A model at an address, by a function of the request that refuses or answers."""
+class Sent:
+    """A request as a server sees it: its fields and those of its posting."""
 
-    def __init__(self, reply: Callable[[Request], Any], name: str = "direct/judge") -> None:
+    def __init__(self, request: Request, posting: Posting) -> None:
+        self.request, self.posting = request, posting
+        self.max_tokens = posting.most_tokens(request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.posting if name in Posting._fields else self.request, name)
+
+
+class Server(PostingModel, ScriptedModel):
+    """A model at an address, by a function of what is sent that refuses or answers."""
+
+    def __init__(self, reply: Callable[[Sent], Any], name: str = "direct/judge") -> None:
         self._reply = reply
+        self.sent: list[Sent] = []
         super().__init__(name=name, choices=lambda _: {"yes": -0.1, "no": -2.0})
         self._address = f"http://127.0.0.1/{next(_ports)}/v1"
 
@@ -80,29 +88,29 @@ class Server(ScriptedModel):
     def identity(self) -> Mapping[str, Any]:
         return {"backend": "openai-compatible", "model": self.name, "api_base": self._address}
 
-    async def generate(self, request: Request) -> Response:
+    async def generate(self, request: Request, posting: Posting = PLAIN) -> Response:
         self.requests.append(request)
-        reply = self._reply(request)
+        self.sent.append(Sent(request, posting))
+        reply = self._reply(self.sent[-1])
         if isinstance(reply, BaseException):
             raise reply
         answer: Response = reply.model_copy(update={"samples": reply.samples * request.n})
         return answer
 
-    @property
-    def sent(self) -> list[Request]:
-        return [request for request in self.requests if isinstance(request, Request)]
+    async def choices(self, request: ChoicesRequest, posting: Posting = PLAIN) -> ChoicesResponse:
+        return await super().choices(request)
 
 
 def adapted(server: Server, **sampling: Any) -> AdaptingModel:
     return AdaptingModel(server, Adaptation(server, Sampling(**sampling)))
 
 
-def takes(name: str, test: Callable[[Request], bool], error: RequestRefused) -> Server:
+def takes(name: str, test: Callable[[Sent], bool], error: RequestRefused) -> Server:
     """A server that answers what passes the test and refuses the rest."""
     return Server(lambda request: ANSWER if test(request) else error, name)
 
 
-REPAIRS: dict[str, tuple[Callable[[Request], object], RequestRefused, dict[str, Any]]] = {
+REPAIRS: dict[str, tuple[Callable[[Sent], object], RequestRefused, dict[str, Any]]] = {
     "temperature": (lambda r: r.temperature is None, refused("drop", "temperature"), {}),
     "seed": (lambda r: r.seed is None, refused("drop", "seed"), {"seed": 7}),
     "top_p": (lambda r: r.top_p == 1, refused("drop", "top_p"), {"top_p": 0.5}),
@@ -202,7 +210,7 @@ async def test_what_was_learned_is_stored_with_the_answers(tmp_path: Path) -> No
             {},
             refused("rename", "max_tokens", instead="max_completion_tokens"),
         ),
-        ({}, {"required": ("seed",), "seed": 3}, refused("drop", "seed")),
+        ({}, {"seed": 3, "required": ("seed",)}, refused("drop", "seed")),
         ({}, {"logprobs": 5}, refused("drop", "logprobs")),
     ],
 )
@@ -210,13 +218,14 @@ async def test_what_the_user_set_is_never_left_out_in_silence(
     sampling: dict[str, Any], fields: dict[str, Any], error: RequestRefused
 ) -> None:
     name = error.refusal.parameter if error.refusal else ""
+    posting = Posting(required=fields.pop("required", ()))
     server = Server(lambda request: error)
     if name == "thinking_token_budget":  # two forms are sent; a server that takes none refuses both
         server = Server(
             lambda r: refused("drop", r.thinking_fields[0]) if r.thinking_fields else ANSWER
         )
     with pytest.raises(CapabilityError, match="the server refuses"):
-        await adapted(server, **sampling).generate(asked(**fields))
+        await adapted(server, **sampling).send(Call(asked(**fields), posting))
     assert len(server.sent) <= 2
 
 
@@ -323,11 +332,11 @@ async def test_a_model_that_rambles_is_asked_once_with_more_tokens_and_no_more()
     model = adapted(server)
     await asyncio.gather(*(model.generate(asked(draw=draw)) for draw in range(50)))
     assert len(server.sent) == 51
-    assert [r.max_tokens for r in server.sent if r.thought_allowance] == [16 + ALLOWANCES[0]]
+    assert [r.max_tokens for r in server.sent if r.allowance] == [16 + ALLOWANCES[0]]
 
 
 async def test_what_was_cut_counts_if_a_later_attempt_fails() -> None:
-    server = Server(lambda r: ContentRefused("flagged") if r.thought_allowance else CUT)
+    server = Server(lambda r: ContentRefused("flagged") if r.allowance else CUT)
     with pytest.raises(ContentRefused) as caught:
         await adapted(server).generate(asked())
     assert caught.value.usage == CUT.usage
@@ -367,13 +376,13 @@ async def test_tokens_for_a_thought_obey_what_the_server_names_and_the_context(
 
     server = Server(reply)
     await adapted(server).generate(asked())
-    assert (server.sent[-1].max_tokens, server.sent[-1].thought_allowance) == (most, most - 16)
+    assert (server.sent[-1].max_tokens, server.sent[-1].allowance) == (most, most - 16)
 
 
 async def test_a_context_that_was_exceeded_is_not_by_later_requests_as_long() -> None:
     """Each was refused once."""
     error = ContextTooLong("the context has 2048 tokens")
-    server = Server(lambda r: error if r.thought_allowance > 2000 else ANSWER, "direct/o4-mini")
+    server = Server(lambda r: error if r.allowance > 2000 else ANSWER, "direct/o4-mini")
     model = adapted(server)
     for longer in ("", "", "?"):
         words = ChatMessage(role="user", content=f"Rate it.{longer}")
@@ -382,13 +391,13 @@ async def test_a_context_that_was_exceeded_is_not_by_later_requests_as_long() ->
         Request(messages=(ChatMessage(role="user", content="Rate"),), max_tokens=16)
     )
     few, many = ALLOWANCES[0] // 4, ALLOWANCES[0]
-    assert [r.thought_allowance for r in server.sent] == [many, few, few, few, many, few]
+    assert [r.allowance for r in server.sent] == [many, few, few, few, many, few]
 
 
 @pytest.mark.parametrize(
     ("fields", "limit"),
     [
-        ({"max_tokens": 16}, lambda r: ContextTooLong("") if r.thought_allowance > 2000 else None),
+        ({"max_tokens": 16}, lambda r: ContextTooLong("") if r.allowance > 2000 else None),
         ({"max_tokens": 16}, lambda r: (
             refused("range", "max_tokens", limit=16) if r.max_tokens > 16 else None)),
         ({}, lambda r: None),
@@ -398,7 +407,7 @@ async def test_a_context_that_was_exceeded_is_not_by_later_requests_as_long() ->
 @pytest.mark.parametrize("shown", ["", "It is a"])
 @pytest.mark.parametrize("name", ["direct/judge", "direct/o4-mini"])
 async def test_what_stays_cut_is_not_asked_for_for_ever(
-    name: str, shown: str, fields: Any, limit: Callable[[Request], Exception | None]
+    name: str, shown: str, fields: Any, limit: Callable[[Sent], Exception | None]
 ) -> None:
     """Each attempt is paid for; some went on until the run was stopped."""
     cut = CUT.model_copy(update={"samples": (Sample(text=shown, finish_reason="length"),)})
@@ -435,7 +444,7 @@ async def test_names_are_a_first_guess(name: str, temperature: float | None, thi
     server = Server(lambda _: ANSWER, name)
     await adapted(server).generate(asked())
     assert server.sent[0].temperature == temperature
-    assert bool(server.sent[0].thought_allowance) == thinks
+    assert bool(server.sent[0].allowance) == thinks
 
 
 @given(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.virtual_time import run_virtual, virtual
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel, TokenForecast, estimate_tokens
+from textassay.runtime.calls.call import Call
 from textassay.runtime.errors import BudgetReached, ConfigurationError, ServerFailed
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Request, Response, Sample
@@ -237,22 +238,22 @@ def answer(completion_tokens: int) -> Response:
 
 def test_answers_teach_how_long_one_is_expected_to_be_unless_its_request_says_so() -> None:
     """256 tokens a sample, then 1.2 times the mean of a sample; a set length teaches nothing."""
-    forecast, request = TokenForecast(), Request(prompt="p", n=2)
+    forecast, request = TokenForecast(), Call(Request(prompt="p", n=2))
     forecast.learn(request, answer(0))
-    forecast.learn(Request(prompt="p", max_tokens=5), answer(5))
+    forecast.learn(Call(Request(prompt="p", max_tokens=5)), answer(5))
     assert forecast.completion(request) == 512
     forecast.learn(request, answer(200))
-    forecast.learn(Request(prompt="p"), answer(300))
+    forecast.learn(Call(Request(prompt="p")), answer(300))
     assert forecast.completion(request) == pytest.approx(2 * 200 * 1.2)
-    assert forecast.completion(Request(prompt="p", n=20, max_tokens=50)) == 1000
+    assert forecast.completion(Call(Request(prompt="p", n=20, max_tokens=50))) == 1000
 
 
 def test_scoring_given_text_counts_what_is_sent() -> None:
     forecast, texts = TokenForecast(), ("one two three", " four five six seven")
     long = ContinuationRequest(prompt=texts[0], continuation=texts[1])
     assert forecast.prompt(long) == sum(map(estimate_tokens, texts))
-    assert forecast.completion(long) == 1
-    assert forecast.completion(ChoicesRequest(prompt="p", choices={"yes": ("yes",)})) == 1
+    assert forecast.completion(Call(long)) == 1
+    assert forecast.completion(Call(ChoicesRequest(prompt="p", choices={"yes": ("yes",)}))) == 1
 
 
 def test_english_prose_is_within_a_tenth() -> None:

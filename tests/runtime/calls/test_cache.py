@@ -11,15 +11,12 @@ from hypothesis import strategies as st
 from tests.runtime.counting import PAID, CountingModel
 from textassay.runtime.calls.cache import (
     CachedModel,
-    Keys,
     StoringModel,
-    WithIdentity,
-    _places,
     decode_answer,
     encode_answer,
-    request_key,
     verify,
 )
+from textassay.runtime.calls.call import Call, Posting, identity_bytes, request_key
 from textassay.runtime.errors import ConfigurationError, ServerFailed, StorageError
 from textassay.runtime.images import Image
 from textassay.runtime.messages import Usage
@@ -84,16 +81,6 @@ CHANGES = [
     {"prompt": None, "messages": SHOWN, "images": (LINK,)},
     {"prompt": None, "messages": SHOWN, "images": (PICTURE, LINK)},
 ]
-NOT_SENT: dict[str, object] = {
-    "dry_run_answer": "4",
-    "required": ("temperature",),
-    "thought_allowance": 4096,
-    "probing": True,
-    "shared_prefix": 4,
-    "prefix_mark": "block",
-    "thinking_fields": ("reasoning_effort",),
-    "cap_field": "max_completion_tokens",
-}
 
 
 def keeping(model, store):
@@ -112,9 +99,7 @@ def test_every_field_that_changes_the_answer_changes_the_key():
     keys = {request_key(IDENTITY, request) for request in [*requests, *others]}
     assert len(keys) == len(requests) + len(others)
     assert request_key({**IDENTITY, "model": "n"}, ASKED) not in keys
-    assert set(Request.model_fields) == {name for change in CHANGES for name in change} | set(
-        NOT_SENT
-    )
+    assert set(Request.model_fields) == {name for change in CHANGES for name in change}
 
 
 @pytest.mark.parametrize(
@@ -131,12 +116,7 @@ def test_an_image_is_known_by_its_content_and_its_path_in_the_data(change, is_sa
     assert (request_key(IDENTITY, Request(messages=SHOWN, images=(other,))) == key) == is_same
 
 
-def test_what_does_not_change_the_answer_does_not_change_the_key():
-    for name, value in NOT_SENT.items():
-        fields = {"max_tokens": 8 + 4096} if name == "thought_allowance" else {"max_tokens": 8}
-        assert request_key(IDENTITY, ASKED.model_copy(update={"max_tokens": 8})) == request_key(
-            IDENTITY, ASKED.model_copy(update={**fields, name: value})
-        )
+def test_the_order_of_fields_does_not_change_the_key():
     one = ASKED.model_copy(update={"extra": {"a": 1, "b": {"c": 2, "d": 3}}})
     two = ASKED.model_copy(update={"extra": {"b": {"d": 3, "c": 2}, "a": 1}})
     assert request_key(IDENTITY, one) == request_key(dict(reversed(IDENTITY.items())), two)
@@ -146,7 +126,7 @@ def test_keys_are_the_same_in_every_process_and_version():
     """A golden key: if it changes, every answer that anyone has paid for is asked again."""
     assert (
         request_key({"model": "m"}, ASKED)
-        == "1fff6c3c5462a314bada24a0aa41c46207d9c7d16b22ac9aeaa54839ce402c4a"
+        == "3c14cf8849fbb869edc6bcec5f052f500668516fd63710d9ec8a1473e882024f"
     )
 
 
@@ -340,37 +320,12 @@ async def test_hits_let_other_tasks_run(tmp_path):
         other.cancel()
 
 
-async def test_a_key_made_on_the_way_in_is_found_for_that_request_alone():
-    keys = Keys(WithIdentity(CountingModel(), IDENTITY))
-    other = Keys(WithIdentity(CountingModel(), {**IDENTITY, "model": "n"}))
-    request, twin = (
-        ASKED.model_copy(update={"extra": {"top_k": 1}}),
-        ASKED.model_copy(update={"draw": 1}),
-    )
-    key = keys.compute(request)
-    keys.keep(request, key)
-    assert key == request_key(IDENTITY, request) == keys.get(request)
-    assert await asyncio.create_task(_key_in_task(keys, request)) == key
-    assert other.get(request) == request_key({**IDENTITY, "model": "n"}, request)
-    assert keys.get(twin) == request_key(IDENTITY, twin)
-    request.extra["top_k"] = 2
-    assert keys.compute(request) == request_key(IDENTITY, request) != key
-
-
-async def _key_in_task(keys, request):
-    return keys.get(request)
-
-
-@given(st.text("ab", max_size=80), st.text("ab", max_size=40))
-def test_the_place_of_a_part_is_its_first_one_however_its_beginning_repeats(text, part):
-    long = part * 3
-    prompt = text + long + text
-    asked = Request(prompt=prompt, truncatable=long)
-    other = Request(prompt=prompt, truncatable=long[:-1]) if long else asked
-    assert _places(asked, long) == [len(long), prompt.find(long)]
-    assert _places(other, other.truncatable) == [
-        len(other.truncatable),
-        prompt.find(other.truncatable),
-    ]
-    absent = long + "c"
-    assert _places(asked, absent) == [len(absent), -1]
+def test_a_call_makes_its_key_once_for_each_identity():
+    one, other = identity_bytes(IDENTITY), identity_bytes({**IDENTITY, "model": "n"})
+    call = Call(ASKED, Posting(allowance=4096, shared_prefix=4, cap_field="max_completion_tokens"))
+    assert call.key(one) == request_key(IDENTITY, ASKED)
+    assert call.key(one) is call.key(one)
+    assert call.key(other) == request_key({**IDENTITY, "model": "n"}, ASKED)
+    later = call.about(ASKED.model_copy(update={"draw": 1}))
+    assert later.key(one) != call.key(one)
+    assert later.posting is call.posting

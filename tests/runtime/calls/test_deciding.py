@@ -24,6 +24,7 @@ from textassay.runtime.backends.decisions import request_fields
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.adaptation import KNOWN
+from textassay.runtime.calls.call import Call, Wrapper
 from textassay.runtime.calls.deciding import DecidingModel, decider, possible_ways
 from textassay.runtime.errors import (
     BudgetReached,
@@ -42,7 +43,6 @@ from textassay.runtime.model import (
     Request,
     Response,
     Sample,
-    Wrapper,
 )
 from textassay.runtime.questions import DecisionRequest, NamedText, Question
 from textassay.runtime.stack import ConnectedModel, with_store
@@ -279,7 +279,8 @@ def logprobs(request: ChoicesRequest) -> dict[str, float | None]:
 
 async def test_probabilities_of_labels_answer_questions():
     model = ScriptedModel(choices=logprobs)
-    response = await decider(model).decide(about("It rained.", KINDS))
+    seen = Requests(model)
+    response = await decider(seen).decide(about("It rained.", KINDS))
     assert response.way.how == "logprob"
     yes_no, choice, rating = response.answers
     assert yes_no.p_yes == pytest.approx(2 / 3)
@@ -293,8 +294,8 @@ async def test_probabilities_of_labels_answer_questions():
         ["1", "2", "3"],
     ]
     # the material is what all prompts begin with
-    assert len({request.prefix for request in asked}) == 1
-    assert "It rained." in asked[0].prefix
+    assert len({call.posting.prefix_of(call.request) for call in seen.calls}) == 1
+    assert "It rained." in seen.calls[0].posting.prefix_of(asked[0])
 
 
 async def test_unlikely_labels_are_no_answer():
@@ -429,11 +430,15 @@ class Requests(Wrapper):
 
     def __init__(self, wrapped: Model) -> None:
         super().__init__(wrapped)
-        self.seen: list[Any] = []
+        self.calls: list[Call] = []
 
-    async def around(self, request: Any, call: Any) -> Any:
-        self.seen.append(request)
-        return await call(request)
+    @property
+    def seen(self) -> list[Any]:
+        return [call.request for call in self.calls]
+
+    async def around(self, call: Call, ask: Any) -> Any:
+        self.calls.append(call)
+        return await ask(call)
 
 
 @pytest.mark.parametrize("template", [None, CHAT_TEMPLATE], ids=["base", "chat"])

@@ -412,8 +412,8 @@ def test_parts_of_a_limit_add_up_to_it(count: int) -> None:
     for number, limiter in enumerate(limiters):
         limiter.divide(number, count)
     assert sum(limiter.concurrency for limiter in limiters) == 20
-    assert sum(limiter.rpm or 0 for limiter in limiters) == pytest.approx(600)
-    assert sum(limiter.tpm or 0 for limiter in limiters) == pytest.approx(6000)
+    assert sum(limiter.rpm for limiter in limiters) == pytest.approx(600)
+    assert sum(limiter.tpm for limiter in limiters) == pytest.approx(6000)
     limiters[0].divide(0, 1)
     assert (limiters[0].rpm, limiters[0].tpm, limiters[0].concurrency) == (600, 6000, 20)
     with pytest.raises(ConfigurationError, match="cannot be divided into 21 parts"):

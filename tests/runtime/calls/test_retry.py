@@ -18,6 +18,7 @@ from textassay.runtime import errors
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.budget import MeteredModel
+from textassay.runtime.calls.call import Call, Posting
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.limits import LimitedModel, Limiter
 from textassay.runtime.calls.retry import (
@@ -295,8 +296,9 @@ def test_a_request_with_tokens_for_a_thought_may_take_longer() -> None:
             return "fine"
 
         model = DeadlineModel(ScriptedModel(slow), timeout=20, thinking_timeout=60)
-        thinking = ASK.model_copy(update={"thought_allowance": 4096})
-        assert (await model.generate(thinking)).samples[0].text == "fine"
+        answer = await model.send(Call(ASK, Posting(allowance=4096)))
+        assert isinstance(answer, Response)
+        assert answer.samples[0].text == "fine"
         with pytest.raises(errors.TimedOut, match="within 20 s"):
             await model.generate(ASK)
 

@@ -16,6 +16,7 @@ from textassay.runtime.backends.openai_format import prompt_fields, sampling_fie
 from textassay.runtime.calls.adaptation import Adaptation
 from textassay.runtime.calls.budget import MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
+from textassay.runtime.calls.call import Call, Posting
 from textassay.runtime.calls.sharing import PrefixModel, SharedModel, once
 from textassay.runtime.concurrency import to_the_end
 from textassay.runtime.errors import RateLimited, Refusal, RequestRefused, ServerFailed
@@ -221,12 +222,9 @@ async def test_arguments_that_cannot_be_remembered_are_an_error():
 LONG = "It rained on the bridge, and nobody minded. " * 200
 
 
-def prompted(rest: str, shared: int = len(LONG)) -> Request:
-    return Request(
-        messages=(ChatMessage(role="user", content=LONG + rest),),
-        max_tokens=8,
-        shared_prefix=shared,
-    )
+def prompted(rest: str, shared: int = len(LONG)) -> Call:
+    request = Request(messages=(ChatMessage(role="user", content=LONG + rest),), max_tokens=8)
+    return Call(request, Posting(shared_prefix=shared))
 
 
 def test_a_provider_that_keeps_prefixes_is_paid_a_fraction():
@@ -257,7 +255,7 @@ async def test_the_first_request_of_a_prefix_goes_ahead_also_where_it_fails():
     gate, second = asyncio.Event(), asyncio.Event()
 
     class Held(Server):
-        async def generate(self, request):
+        async def generate(self, request, posting):
             started.append(request.messages[0].content[len(LONG) :])
             if len(started) == 2:
                 second.set()
@@ -267,8 +265,8 @@ async def test_the_first_request_of_a_prefix_goes_ahead_also_where_it_fails():
             return ANSWER
 
     model = PrefixModel(Held(lambda _: ANSWER))
-    tasks = [asyncio.create_task(model.generate(prompted(rest))) for rest in "abc"]
-    tasks.append(asyncio.create_task(model.generate(prompted("d", shared=0))))
+    tasks = [asyncio.create_task(model.send(prompted(rest))) for rest in "abc"]
+    tasks.append(asyncio.create_task(model.send(prompted("d", shared=0))))
     await second.wait()
     assert started == ["a", "d"]
     gate.set()
@@ -293,22 +291,22 @@ def test_a_provider_is_told_what_to_keep_in_its_own_way(name, base, mark):
             return {"backend": "openai-compatible", "model": name, "api_base": base}
 
     adaptation = Adaptation(At(lambda _: ANSWER, name))
-    sent = adaptation.fit(prompted("Rate it."))
-    assert sent.prefix_mark == mark
-    content = prompt_fields(sent)["messages"][0]["content"]
+    sent = adaptation.adapt(prompted("Rate it."))
+    assert sent.posting.prefix_mark == mark
+    content = prompt_fields(sent.request, sent.posting)["messages"][0]["content"]
     if mark == "block":
         assert [part["text"] for part in content] == [LONG, "Rate it."]
         assert [part.get("cache_control") for part in content] == [{"type": "ephemeral"}, None]
     else:
         assert content == LONG + "Rate it."
-    assert ("prompt_cache_key" in sampling_fields(sent)) == (mark == "key")
-    assert adaptation.fit(prompted("Rate it.", shared=100)).prefix_mark == "none"
-    assert adaptation.fit(prompted("Rate it.", shared=0)).prefix_mark == "none"
+    assert ("prompt_cache_key" in sampling_fields(sent.request, sent.posting)) == (mark == "key")
+    assert adaptation.adapt(prompted("Rate it.", shared=100)).posting.prefix_mark == "none"
+    assert adaptation.adapt(prompted("Rate it.", shared=0)).posting.prefix_mark == "none"
 
 
 async def test_a_mark_that_is_refused_is_left_out():
     error = RequestRefused("cache_control: Extra inputs are not permitted")
     error.refusal = Refusal("drop", "cache_control")
     server = Server(lambda r: error if r.prefix_mark == "block" else ANSWER, "x/claude-1")
-    await adapted(server).generate(prompted("Rate it."))
+    await adapted(server).send(prompted("Rate it."))
     assert [request.prefix_mark for request in server.sent] == ["block", "none"]

@@ -18,7 +18,7 @@ content, or into the text between tags. Text splits by these rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -27,20 +27,19 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 import orjson
 
 from textassay.lazy import lazy_pattern
+from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
-    A,
+    AnyResponse,
     FinishReason,
     Json,
     Model,
     Prompted,
-    Q,
     Request,
     Response,
     Sample,
     TokenLogprob,
-    Wrapper,
 )
 
 MAX_TOKENS = 10_000_000
@@ -418,9 +417,10 @@ class SplitThoughts(Wrapper):
         super().__init__(wrapped)
         self._keep, self._shows_thoughts = keep, False
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer with the thought of every sample apart from its text."""
-        response = await call(request)
+        response = await ask(call)
+        request = call.request
         if not isinstance(response, Response) or not isinstance(request, Prompted):
             return response
         samples = tuple(

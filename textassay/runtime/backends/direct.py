@@ -22,6 +22,7 @@ from textassay.runtime.backends.openai_format import (
     read_choices,
     read_continuation,
 )
+from textassay.runtime.calls.call import PLAIN, Posting, PostingModel
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -45,7 +46,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class DirectModel:
+class DirectModel(PostingModel):
     """Asks an OpenAI-compatible server.
 
     `/chat/completions` for messages, `/completions` for a plain prompt, or `/responses`.
@@ -89,7 +90,7 @@ class DirectModel:
             responses_format.CAPABILITIES if responses else Capabilities(images=None)
         )
 
-    async def generate(self, request: Request) -> Response:
+    async def generate(self, request: Request, posting: Posting = PLAIN) -> Response:
         """Return sampled answers.
 
         A server that serves the model through the Responses API alone is asked so from then on.
@@ -98,32 +99,32 @@ class DirectModel:
             request = await with_images(request)
         if not self._uses_responses:
             try:
-                return await self._complete(request)
+                return await self._complete(request, posting)
             except RequestRefused as error:
                 if not _names_responses(error) or not request.messages:
                     raise
                 self._uses_responses = True
-        return await self._respond(request)
+        return await self._respond(request, posting)
 
-    async def _complete(self, request: Request) -> Response:
+    async def _complete(self, request: Request, posting: Posting) -> Response:
         body = {
             "model": self._model,
-            **openai_format.prompt_fields(request),
-            **openai_format.sampling_fields(request),
+            **openai_format.prompt_fields(request, posting),
+            **openai_format.sampling_fields(request, posting),
         }
         payload = await self._post(
             "/chat/completions" if request.messages else "/completions", body
         )
         return self._read(openai_format.read_response, payload, request, self.price)
 
-    async def _respond(self, request: Request) -> Response:
-        body = {"model": self._model, **responses_format.request_fields(request)}
+    async def _respond(self, request: Request, posting: Posting) -> Response:
+        body = {"model": self._model, **responses_format.request_fields(request, posting)}
         payload = await self._post(responses_format.PATH, body)
         return self._read(responses_format.read_response, payload, request, self.price)
 
-    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+    async def choices(self, request: ChoicesRequest, posting: Posting = PLAIN) -> ChoicesResponse:
         """Return the probabilities of choices that are among the 20 likeliest first tokens."""
-        response = await self.generate(choices_as_request(request))
+        response = await self.generate(choices_as_request(request), posting)
         return read_choices(response, request)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:

@@ -42,6 +42,7 @@ from textassay.runtime.backends.openai_format import (
     read_continuation,
 )
 from textassay.runtime.backends.refusals import read_refusal
+from textassay.runtime.calls.call import PLAIN, Posting, PostingModel
 from textassay.runtime.calls.masking import find_secrets
 from textassay.runtime.errors import (
     AuthenticationFailed,
@@ -243,7 +244,7 @@ def load_litellm() -> Any:
     return litellm
 
 
-class LiteLLMModel:
+class LiteLLMModel(PostingModel):
     """Asks the model that litellm knows by `name`."""
 
     def __init__(
@@ -398,16 +399,17 @@ class LiteLLMModel:
             and provider in load_litellm().openai_text_completion_compatible_providers
         )
 
-    async def generate(self, request: Request) -> Response:
+    async def generate(self, request: Request, posting: Posting = PLAIN) -> Response:
         """Return sampled answers."""
         if request.images:
             request = await with_images(request)
         plain = request.model_copy(update={"extra": {}}) if request.extra else request
-        body = openai_format.prompt_fields(plain) | openai_format.sampling_fields(plain)
+        prompt = openai_format.prompt_fields(plain, posting)
+        body = prompt | openai_format.sampling_fields(plain, posting)
         # What the user set is for the provider to refuse, not for a table that may be older. Beside
         # what litellm makes of it for an API of another form, which refuses fields that it does not
         # know, it is not sent.
-        allowed = [n for n in request.thinking_fields if n != "reasoning_effort" or self._is_openai]
+        allowed = [n for n in posting.thinking_fields if n != "reasoning_effort" or self._is_openai]
         if allowed:
             body["allowed_openai_params"] = allowed
         if request.functions:
@@ -420,9 +422,9 @@ class LiteLLMModel:
             return response
         return response.model_copy(update={"usage": _with_cost(response.usage, cost)})
 
-    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+    async def choices(self, request: ChoicesRequest, posting: Posting = PLAIN) -> ChoicesResponse:
         """Return the probabilities of choices that are among the 20 likeliest first tokens."""
-        return read_choices(await self.generate(choices_as_request(request)), request)
+        return read_choices(await self.generate(choices_as_request(request), posting), request)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return the log-probabilities of a given text, from a completion that echoes it."""

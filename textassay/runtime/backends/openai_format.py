@@ -23,6 +23,7 @@ from textassay.runtime.backends.answer_parts import (
     read_usage,
     thought_beside,
 )
+from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -91,7 +92,7 @@ _TAKEN_BACK = (
 thought that led to it."""
 
 
-def sampling_fields(request: Request) -> Json:
+def sampling_fields(request: Request, posting: Posting = PLAIN) -> Json:
     """Return the fields of a body, or of a call, that say how to sample, but for defaults."""
     body: Json = {}
     if request.temperature is not None:
@@ -101,7 +102,7 @@ def sampling_fields(request: Request) -> Json:
     if request.top_p < 1:
         body["top_p"] = request.top_p
     if request.max_tokens is not None:
-        body[request.cap_field] = request.max_tokens
+        body[posting.cap_field] = posting.most_tokens(request)
     if request.seed is not None:
         # The same seed would give each further draw the text of the first.
         body["seed"] = request.seed + request.draw
@@ -117,23 +118,23 @@ def sampling_fields(request: Request) -> Json:
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     if request.functions:
         body["tools"] = [{"type": "function", "function": dict(f)} for f in request.functions]
-    if request.prefix_mark == "key":
-        body |= prefix_fields(request)
-    if request.thinking_fields:
-        body |= _thinking_fields(request)
-    return body | request.extra
+    return (
+        body | prefix_fields(request, posting) | _thinking_fields(request, posting) | request.extra
+    )
 
 
-def prefix_fields(request: Prompted) -> Json:
+def prefix_fields(request: Prompted, posting: Posting) -> Json:
     """Return the field that names the shared beginning of the prompt, if the provider takes it."""
-    if request.prefix_mark != "key":
+    if posting.prefix_mark != "key":
         return {}
-    digest = hashlib.sha256(request.prefix.encode("utf-8", "surrogatepass"))
+    digest = hashlib.sha256(posting.prefix_of(request).encode("utf-8", "surrogatepass"))
     return {"prompt_cache_key": digest.hexdigest()[:16]}
 
 
-def _thinking_fields(request: Request) -> Json:
+def _thinking_fields(request: Request, posting: Posting) -> Json:
     """Return the fields that say how much to think, in the forms that the server takes."""
+    if not posting.thinking_fields:
+        return {}
     effort, tokens = request.effort, request.thinking_tokens
     forms: Json = {
         "reasoning_effort": effort,
@@ -144,7 +145,7 @@ def _thinking_fields(request: Request) -> Json:
         "thinking_token_budget": tokens,
         "thinking_budget_tokens": tokens,
     }
-    return {name: forms[name] for name in request.thinking_fields}
+    return {name: forms[name] for name in posting.thinking_fields}
 
 
 def merge_bodies(body: Json, extra: Json) -> Json:
@@ -157,7 +158,7 @@ def merge_bodies(body: Json, extra: Json) -> Json:
     return body | extra | both
 
 
-def prompt_fields(request: Prompted) -> Json:
+def prompt_fields(request: Prompted, posting: Posting = PLAIN) -> Json:
     """Return the field that holds the chat or the prompt."""
     if request.prompt is not None:
         return {"prompt": request.prompt}
@@ -165,9 +166,9 @@ def prompt_fields(request: Prompted) -> Json:
     if isinstance(request, Request) and request.functions:
         pairs = zip(request.messages, messages, strict=True)
         messages = [part for one, plain in pairs for part in one.native or (plain,)]
-    if request.prefix_mark == "block":
+    if posting.prefix_mark == "block":
         text = request.messages[-1].content
-        parts = (text[: request.shared_prefix], text[request.shared_prefix :])
+        parts = (text[: posting.shared_prefix], text[posting.shared_prefix :])
         messages[-1]["content"] = [{"type": "text", "text": part} for part in parts if part]
         messages[-1]["content"][0]["cache_control"] = {"type": "ephemeral"}
     if request.images:
@@ -365,11 +366,9 @@ ambiguous."""
 
 
 def choices_as_request(request: ChoicesRequest) -> Request:
-    """Return the request for one token, behind a thought, whose alternatives hold the choices."""
+    """Return the request for one token whose alternatives hold the choices."""
     shared = {name: getattr(request, name) for name in Prompted.model_fields}
-    return Request(
-        **shared, max_tokens=1 + request.thought_allowance, logprobs=request.alternatives
-    )
+    return Request(**shared, max_tokens=1, logprobs=request.alternatives)
 
 
 def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse:

@@ -86,11 +86,6 @@ _WRAPPING_WORDS = lazy_pattern(
     r"|the model returned the following errors?:\s*)+",
     re.I,
 )
-# vLLM quotes a validation error as Python writes it: [{'type': 'extra_forbidden', 'loc': ('body',
-# 'zzz'), 'msg': 'Extra inputs are not permitted', 'input': 1}]
-_QUOTED_DETAIL = lazy_pattern(
-    r"'loc': [\[(]([^\])]{0,200})[\])].{0,20}?'msg': (['\"])(.*?)\2", re.S
-)
 
 
 class ErrorBody(NamedTuple):
@@ -120,12 +115,7 @@ def _of_text(text: str, depth: int) -> ErrorBody:
         text = text[:SEARCHED_CHARACTERS]  # words, which may quote a body
     if depth and (inner := _find_quoted_body(text)) is not None:
         return _of_value(inner, depth - 1)
-    words = _WRAPPING_WORDS.sub("", text)
-    detail = _QUOTED_DETAIL.search(words)
-    if detail is None:
-        return ErrorBody(words)
-    place = re.findall(r"\w+", detail[1])
-    return ErrorBody(f"{_path(place)}: {detail[3]}")
+    return ErrorBody(_WRAPPING_WORDS.sub("", text))
 
 
 def _find_quoted_body(text: str) -> Mapping[str, Any] | None:
@@ -275,7 +265,6 @@ _STATUS = lazy_pattern(
 _ECHO = lazy_pattern(r"['\"]input['\"]:|\binput_value=")
 # the supported range is from 1 (inclusive) to 8193 (exclusive) (Vertex)
 _EXCLUSIVE = lazy_pattern(r"(?<![\d.])(\d+) \(exclusive\)")
-_ADVICE_OF_LITELLM = lazy_pattern(r",? ?(?:to drop|or set `litellm|set `litellm)\b.*", re.S)
 
 
 def _normal(message: str) -> str:
@@ -283,7 +272,7 @@ def _normal(message: str) -> str:
     text = re.sub("[\u2018\u2019\u201c\u201d]", "'", _URL.sub("", message[:READ_CHARACTERS]))
     text = _STATUS.sub(" ", snake_case(text)).replace(" (inclusive)", "")
     text = _EXCLUSIVE.sub(lambda match: str(int(match[1]) - 1), text)
-    return _ADVICE_OF_LITELLM.sub("", _ECHO.split(text, maxsplit=1)[0]).strip()
+    return _ECHO.split(text, maxsplit=1)[0].strip()
 
 
 def _find_mentions(param: str | None, text: str, sent: Mapping[str, Any]) -> list[_Mention]:
@@ -379,7 +368,6 @@ _LISTED = rf"['\"`]?\b(?:{'|'.join(EFFORTS)}|disabled?|auto|off|on)\b['\"`]?"
 _LEVELS_LISTED = lazy_pattern(
     rf"{_LISTED}(?:\s*(?:,\s*(?:and|or)\b|,|/|\||\band\b|\bor\b)\s*{_LISTED})*"
 )
-_LEVEL_REFUSED = lazy_pattern(r"\W*(?:(?:is|are) (?:not|un)|cannot|isn't|aren't|not supported)")
 _OR_LESS = lazy_pattern(r"\W*(?:or|and) (?:below|lower|less)")
 
 
@@ -392,7 +380,7 @@ def _level(first: _Mention, text: str) -> Refusal | None:
     for match in _LEVELS_LISTED.finditer(text):
         levels = [word for word in re.findall(r"\w+", match[0]) if word in EFFORTS]
         # a list that has what was sent is one of what is refused
-        if not levels or value in levels or _LEVEL_REFUSED.match(text, match.end()):
+        if not levels or value in levels:
             continue
         if _OR_LESS.match(text, match.end()):
             levels = [*EFFORTS[EFFORTS.index("low") : EFFORTS.index(levels[-1]) + 1]]

@@ -9,13 +9,17 @@ from typing import Any, Self, cast
 
 from pydantic import ValidationError
 
-from textassay.runtime.calls.adaptation import Adaptation, Sampling
-from textassay.runtime.calls.cache import (
+from textassay.runtime.calls.adaptation import Adaptation
+from textassay.runtime.calls.cache import decode_answer
+from textassay.runtime.calls.call import (
+    PLAIN,
+    Posting,
+    PostingModel,
     decision_keys,
-    decode_answer,
     identity_bytes,
     request_key,
 )
+from textassay.runtime.calls.traits import Sampling
 from textassay.runtime.errors import (
     ConfigurationError,
     RequestRefused,
@@ -39,7 +43,7 @@ from textassay.runtime.storage.answers import RecordedAnswers
 from textassay.runtime.storage.run_files import ANSWERS, MANIFEST, read_manifest
 
 
-class RecordedModel:
+class RecordedModel(PostingModel):
     """Stands in for the model that a run asked, under the same name.
 
     The scores of a replay compare with the run's. Its answers, kept in a cache folder, are opened
@@ -153,11 +157,11 @@ class RecordedModel:
         there = " or ".join(dict.fromkeys(map(_in_words, self._recorded)))
         return f": it was asked with {there}, and now with {_in_words(self._sampling)}"
 
-    async def generate(self, request: Request) -> Response:
+    async def generate(self, request: Request, posting: Posting = PLAIN) -> Response:
         """Return the recorded answer; refuse what the run never asked."""
         return cast(Response, self._find(request))
 
-    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+    async def choices(self, request: ChoicesRequest, posting: Posting = PLAIN) -> ChoicesResponse:
         """Return the recorded answer."""
         return cast(ChoicesResponse, self._find(request))
 

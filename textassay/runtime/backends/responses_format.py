@@ -19,6 +19,7 @@ from textassay.runtime.backends.openai_format import (
     put_images,
     raise_unusable,
 )
+from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (
     CapabilityError,
     ContentRefused,
@@ -44,9 +45,9 @@ _BROKEN_OFF = ("queued", "in_progress", "incomplete", "cancelled", "failed")
 """Statuses of answers that are no whole ones."""
 
 
-def request_fields(request: Request) -> Json:
+def request_fields(request: Request, posting: Posting = PLAIN) -> Json:
     """Return the fields of a body but for the model's name; raises what `check` raises."""
-    check(request)
+    check(request, posting)
     body: Json = {
         "input": [{"role": m.role, "content": m.content} for m in request.messages],
         # otherwise the provider keeps prompt and answer for later requests to refer to
@@ -58,8 +59,8 @@ def request_fields(request: Request) -> Json:
         body["temperature"] = request.temperature
     if request.top_p < 1:
         body["top_p"] = request.top_p
-    if request.max_tokens is not None:
-        body["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, request.max_tokens)
+    if (most := posting.most_tokens(request)) is not None:
+        body["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, most)
     if request.effort is not None:
         body["reasoning"] = {"effort": request.effort}
     elif request.thinking_tokens is not None:
@@ -70,7 +71,7 @@ def request_fields(request: Request) -> Json:
     if request.json_schema is not None:
         schema = {"name": "answer", "schema": request.json_schema, "strict": True}
         body["text"] = {"format": {"type": "json_schema", **schema}}
-    return merge_bodies(body | prefix_fields(request), request.extra)
+    return merge_bodies(body | prefix_fields(request, posting), request.extra)
 
 
 def _text_part(text: str) -> Json:
@@ -81,7 +82,7 @@ def _image_part(image: Image) -> Json:
     return {"type": "input_image", "image_url": image.place}
 
 
-def check(request: Request) -> None:
+def check(request: Request, posting: Posting = PLAIN) -> None:
     """Refuse what the API does not take."""
     if request.prompt is not None:
         raise CapabilityError(
@@ -90,7 +91,7 @@ def check(request: Request) -> None:
     # OpenRouter alone takes a number of tokens here, and no server another field for an effort
     fields = ("reasoning",) if request.effort is None else ("reasoning", "reasoning_effort")
     is_set = request.thinking_tokens is not None or request.effort is not None
-    if is_set and not set(fields) & set(request.thinking_fields or fields[1:]):
+    if is_set and not set(fields) & set(posting.thinking_fields or fields[1:]):
         what = "number of thinking tokens" if request.effort is None else f"effort {request.effort}"
         raise CapabilityError(f"the Responses API of this server takes no {what}; leave it out")
     for name, is_set in (

@@ -16,23 +16,22 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from textassay.runtime.calls.budget import Ledger, current_ledger, estimate_tokens, prompt_tokens
+from textassay.runtime.calls.call import PLAIN, Call, Posting, PostingModel, Send, Wrapper
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
-    A,
     AnyRequest,
+    AnyResponse,
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
     ContinuationRequest,
     ContinuationResponse,
     Model,
-    Q,
     Request,
     Response,
     Sample,
     TokenLogprob,
-    Wrapper,
 )
 from textassay.runtime.questions import (
     DECIDED,
@@ -247,7 +246,7 @@ TURNS = 20
 """Turns of the event loop that a round is kept open after that: a busy process is not quiet."""
 
 
-class DryRunModel:
+class DryRunModel(PostingModel):
     """Answers every request with its `dry_run_answer` and counts what would have been asked.
 
     Prompt tokens are estimates; completion tokens are the upper bound `n * max_tokens` (256 a
@@ -285,23 +284,23 @@ class DryRunModel:
             cost=None if price is None else cost_at(price, prompt_tokens, completed),
         )
 
-    async def generate(self, request: Request) -> Response:
+    async def generate(self, request: Request, posting: Posting = PLAIN) -> Response:
         """Return `dry_run_answer` `n` times."""
         # Tokens that spell the answer, so that readers of log-probabilities run as they would.
-        words = re.findall(r"\w+|\W", request.dry_run_answer)
+        words = re.findall(r"\w+|\W", posting.dry_run_answer)
         tokens = tuple(TokenLogprob(token=word, logprob=0.0, top=((word, 0.0),)) for word in words)
         sample = Sample(
-            text=request.dry_run_answer, logprobs=None if request.logprobs is None else tokens
+            text=posting.dry_run_answer, logprobs=None if request.logprobs is None else tokens
         )
-        answer = (request.max_tokens or ASSUMED_ANSWER_TOKENS) - request.thought_allowance
-        thought = request.n * _assume_thought(request)
+        answer = request.max_tokens or ASSUMED_ANSWER_TOKENS
+        thought = request.n * _assume_thought(posting)
         usage = self._usage(prompt_tokens(request), request.n * answer, thought)
         return Response(samples=(sample,) * request.n, usage=usage)
 
-    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+    async def choices(self, request: ChoicesRequest, posting: Posting = PLAIN) -> ChoicesResponse:
         """Return equal probabilities."""
         even = -math.log(len(request.choices))
-        usage = self._usage(prompt_tokens(request), 1, _assume_thought(request))
+        usage = self._usage(prompt_tokens(request), 1, _assume_thought(posting))
         return ChoicesResponse(logprobs=dict.fromkeys(request.choices, even), usage=usage)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
@@ -329,9 +328,9 @@ class DryRunModel:
         await self._real.aclose()
 
 
-def _assume_thought(request: Request | ChoicesRequest) -> int:
+def _assume_thought(posting: Posting) -> int:
     # a model that is asked in batches gets tokens for a thought whether or not it is known to think
-    return ASSUMED_THOUGHT_TOKENS if request.thought_allowance and not request.probing else 0
+    return ASSUMED_THOUGHT_TOKENS if posting.allowance and not posting.is_probe else 0
 
 
 class BatchRounds:
@@ -390,7 +389,7 @@ class RoundsModel(Wrapper):
         super().__init__(wrapped)
         self._rounds = rounds
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Wait, then answer."""
         await self._rounds.next()
-        return await call(request)
+        return await ask(call)

@@ -40,6 +40,7 @@ from textassay.runtime.batches.dialect import (
     read_id,
     without_gaps,
 )
+from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import ContentRefused, MalformedResponse, RequestRefused
 from textassay.runtime.images import Image
 from textassay.runtime.model import FinishReason, Request, Response
@@ -73,12 +74,12 @@ class AnthropicDialect(HttpDialect):
     lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"n", "seed", "functions"}
     limits = Limits(100_000, 250_000_000)
 
-    def group(self, request: Request) -> str:
+    def group(self, request: Request, posting: Posting = PLAIN) -> str:
         """Return one group for all."""
         check_request(request, "Anthropic", self.lacks)
         return "messages"
 
-    def encode(self, key: str, request: Request) -> bytes:
+    def encode(self, key: str, request: Request, posting: Posting = PLAIN) -> bytes:
         """Return one entry of the batch."""
         # This API takes the system prompt beside the messages, and refuses that role among them.
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
@@ -97,7 +98,7 @@ class AnthropicDialect(HttpDialect):
         }
         params = without_gaps({
             "model": self._model,
-            "max_tokens": request.max_tokens or room,
+            "max_tokens": posting.most_tokens(request) or room,
             "messages": messages,
             "system": system or None,
             "temperature": request.temperature,

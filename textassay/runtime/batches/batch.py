@@ -38,6 +38,7 @@ from textassay.runtime.batches.dialect import (
     Undecided,
 )
 from textassay.runtime.calls.cache import encode_answer, look_up
+from textassay.runtime.calls.call import Call, Posting
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.concurrency import Waiters, gather
 from textassay.runtime.errors import (
@@ -116,13 +117,20 @@ class BatchBook:
     async def prepare(
         self,
         record: BatchRecord,
-        requests: Iterable[tuple[str, Request | ChoicesRequest]],
+        calls: Iterable[tuple[str, Call]],
         lines: Iterable[bytes],
     ) -> None:
         """Write a batch down, before anything of it is sent."""
         rows = (
-            encode({"key": key, "kind": type(request).__name__, "request": request.model_dump()})
-            for key, request in requests
+            encode(
+                {
+                    "key": key,
+                    "kind": type(call.request).__name__,
+                    "request": call.request.model_dump(),
+                    "posting": call.posting,
+                }
+            )
+            for key, call in calls
         )
         # Files before the journal's row: a row promises that they are there.
         await asyncio.to_thread(_write, self._requests(record.tag), rows)
@@ -137,10 +145,10 @@ class BatchBook:
         await self._journal.sync()
         _take(self.records, row)
 
-    def requests(self, tag: str) -> Iterator[tuple[str, Request | ChoicesRequest]]:
+    def requests(self, tag: str) -> Iterator[tuple[str, Call]]:
         """Iterate over the requests of a batch and their cache keys."""
         for row in read_rows(self._requests(tag)):
-            yield row["key"], KINDS[row["kind"]](**row["request"])
+            yield row["key"], Call(KINDS[row["kind"]](**row["request"]), Posting(*row["posting"]))
 
     def input(self, tag: str) -> Path:
         """Return the file that the provider takes."""
@@ -213,9 +221,9 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
 class PendingRequest(Waiters[AnyResponse]):
     """A request, those who wait for its answer, and the batch that will answer it."""
 
-    def __init__(self, key: str, request: Request | ChoicesRequest) -> None:
+    def __init__(self, key: str, call: Call) -> None:
         super().__init__()
-        self.key, self.request = key, request
+        self.key, self.call = key, call
         self.batch: Batch | None = None
         self.spent = NO_USAGE
         """What answers cost that could not be used."""
@@ -225,6 +233,11 @@ class PendingRequest(Waiters[AnyResponse]):
         if self.spent is not NO_USAGE:
             result = result.model_copy(update={"usage": self.spent + result.usage})
         super().answer(result)
+
+    @property
+    def request(self) -> Request | ChoicesRequest:
+        """What is asked."""
+        return cast("Request | ChoicesRequest", self.call.request)
 
     @property
     def is_awaited(self) -> bool:
@@ -358,8 +371,8 @@ class Batch:
         return pause
 
     async def _prepare(self, lines: Sequence[bytes]) -> None:
-        requests = ((call.key, call.request) for call in self.calls.values())
-        await self._book.prepare(self.record, requests, lines)
+        calls = ((pending.key, pending.call) for pending in self.calls.values())
+        await self._book.prepare(self.record, calls, lines)
         self._lines = None  # up to hundreds of megabytes, and batches take hours
         self.record = self._book.records[self.record.tag]
 
@@ -544,11 +557,11 @@ class Batch:
         request = self.calls[key].request
         plain = plain_request(request)
 
-        async def read(_: Request) -> Response:
+        async def read(_: Call) -> AnyResponse:
             return self._dialect.read(payload, plain)
 
         try:
-            answer: AnyResponse = await self._context.mask.around(plain, read)
+            answer: AnyResponse = await self._context.mask.around(Call(plain), read)
             if isinstance(request, ChoicesRequest):
                 answer = read_choices(cast(Response, answer), request)
             elif cast(Response, answer).is_unfinished:

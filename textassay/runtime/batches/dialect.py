@@ -21,6 +21,7 @@ from aiohttp import hdrs
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for
 from textassay.runtime.backends.http_client import UNTIMED, HttpClient
+from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (
     AnswerTooLong,
     CapabilityError,
@@ -127,7 +128,7 @@ class Dialect(Protocol):
     lacks: frozenset[str]
     """Capabilities that no model has in its batches, as `Capabilities` names them."""
 
-    def group(self, request: Request) -> str:
+    def group(self, request: Request, posting: Posting = PLAIN) -> str:
         """Return what requests of one batch have in common, such as the endpoint.
 
         Raises:
@@ -135,7 +136,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def encode(self, key: str, request: Request) -> bytes:
+    def encode(self, key: str, request: Request, posting: Posting = PLAIN) -> bytes:
         """Return the request as one line of JSON, without a line break; `key` is its custom id."""
         ...
 

@@ -40,6 +40,7 @@ from textassay.runtime.batches.dialect import (
     read_id,
     without_gaps,
 )
+from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import ContentRefused, MalformedResponse
 from textassay.runtime.images import Image
 from textassay.runtime.messages import Effort, Usage
@@ -83,12 +84,12 @@ class GeminiDialect(HttpDialect):
     lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"functions"}
     limits = Limits(50_000, 19_000_000)
 
-    def group(self, request: Request) -> str:
+    def group(self, request: Request, posting: Posting = PLAIN) -> str:
         """Return one group for all."""
         check_request(request, "Gemini", self.lacks)
         return "generateContent"
 
-    def encode(self, key: str, request: Request) -> bytes:
+    def encode(self, key: str, request: Request, posting: Posting = PLAIN) -> bytes:
         """Return one entry of the batch."""
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
         schema = request.json_schema
@@ -97,7 +98,7 @@ class GeminiDialect(HttpDialect):
             # samples that are missing in an answer are asked for again, all at once
             "candidateCount": min(request.n, MAX_CANDIDATES) if request.n > 1 else None,
             "topP": request.top_p if request.top_p < 1 else None,
-            "maxOutputTokens": request.max_tokens,
+            "maxOutputTokens": posting.most_tokens(request),
             "seed": None if request.seed is None else request.seed + request.draw,
             "stopSequences": list(request.stop) or None,
             "responseMimeType": None if schema is None else "application/json",

@@ -18,7 +18,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import cast
 from urllib.parse import urlencode, urlsplit
 
 from textassay.runtime.backends.endpoint import PROVIDERS, Endpoint, read_address, split_address
@@ -33,7 +32,8 @@ from textassay.runtime.batches.batch import (
 from textassay.runtime.batches.dialect import BatchHttp, BatchRecord, Dialect
 from textassay.runtime.batches.gemini import GeminiDialect
 from textassay.runtime.batches.openai import SERVERS, OpenAIDialect, OpenAIServer
-from textassay.runtime.calls.cache import Keys, identity_bytes, look_up
+from textassay.runtime.calls.cache import look_up
+from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -44,17 +44,11 @@ from textassay.runtime.errors import (
 from textassay.runtime.model import (
     AnyResponse,
     Capabilities,
-    ChoicesRequest,
-    ChoicesResponse,
     ContinuationRequest,
-    ContinuationResponse,
     Model,
-    Request,
-    Response,
-    Wrapper,
     load_images,
 )
-from textassay.runtime.questions import DecisionRequest, DecisionResponse
+from textassay.runtime.questions import DecisionRequest
 
 _RequestGroup = tuple[str, int]
 """What requests of one batch have in common: the dialect's group, and the attempt."""
@@ -85,8 +79,7 @@ class BatchQueue(Wrapper):
     def __init__(self, backend: Model, context: BatchContext) -> None:
         super().__init__(backend)
         self._context = context
-        self._keys = Keys(backend)
-        self._model = hashlib.sha256(identity_bytes(backend.identity)).hexdigest()[:16]
+        self._model = hashlib.sha256(self.identity_bytes).hexdigest()[:16]
         # All that are waited for, queued or in a batch that is not collected.
         self._calls: dict[str, PendingRequest] = {}
         self._queued: defaultdict[_RequestGroup, _Pending] = defaultdict(_Pending)
@@ -94,27 +87,40 @@ class BatchQueue(Wrapper):
         self._timer: asyncio.TimerHandle | None = None
         self._started = self._closed = False
 
-    async def generate(self, request: Request) -> Response:
-        """Return the answer once its batch has ended."""
-        return cast(Response, await self._ask(request))
-
-    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return the probabilities of choices once the batch has ended; errors as `generate`."""
-        return cast(ChoicesResponse, await self._ask(request))
-
-    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Refuse: batch APIs do not return the likelihood of a given text."""
-        raise CapabilityError(
-            f"batches of {self.name!r} cannot score the likelihood of a given text; leave out"
-            " batch="
-        )
-
-    async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Refuse: no provider takes batches of typed questions."""
-        raise CapabilityError(
-            f"{self.name!r} answers typed questions, and no provider takes these in batches; leave"
-            " out batch="
-        )
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
+        """Return the answer once its batch has ended; refuse what no batch API takes."""
+        if isinstance(call.request, ContinuationRequest):
+            raise CapabilityError(
+                f"batches of {self.name!r} cannot score the likelihood of a given text; leave out"
+                " batch="
+            )
+        if isinstance(call.request, DecisionRequest):
+            raise CapabilityError(
+                f"{self.name!r} answers typed questions, and no provider takes these in batches;"
+                " leave out batch="
+            )
+        if self._closed:
+            raise self._was_closed()
+        self._resume_earlier()
+        key, images = call.key(self.identity_bytes), call.request.images
+        if images:  # read here, off the event loop, so that they are at hand when queued
+            await asyncio.to_thread(load_images, images)
+        if (pending := self._calls.get(key)) is None:
+            pending = self._calls[key] = PendingRequest(key, call)
+        try:
+            # before the store is read: an answer that is kept while a distant one replies is not
+            # missed, nor asked for again
+            with pending.waiting() as future:
+                # it may have come since the cache was asked: a batch of an earlier session ended
+                kept = await look_up(self._context.store, key)
+                if kept is not None:
+                    return kept
+                if not future.done():
+                    self._ensure_asked(pending)
+                return await future
+        finally:
+            if not pending.is_awaited:
+                self._withdraw(pending)
 
     async def aclose(self) -> None:
         """Stop waiting; submitted batches continue at the provider."""
@@ -137,30 +143,6 @@ class BatchQueue(Wrapper):
     def _was_closed(self) -> ModelClosed:
         return ModelClosed(f"model {self.name!r} was used after it was closed")
 
-    async def _ask(self, request: Request | ChoicesRequest) -> AnyResponse:
-        if self._closed:
-            raise self._was_closed()
-        self._resume_earlier()
-        key = self._keys.get(request)
-        if request.images:  # read here, off the event loop, so that they are at hand when queued
-            await asyncio.to_thread(load_images, request.images)
-        if (call := self._calls.get(key)) is None:
-            call = self._calls[key] = PendingRequest(key, request)
-        try:
-            # before the store is read: an answer that is kept while a distant one replies is not
-            # missed, nor asked for again
-            with call.waiting() as future:
-                # it may have come since the cache was asked: a batch of an earlier session ended
-                kept = await look_up(self._context.store, key)
-                if kept is not None:
-                    return kept
-                if not future.done():
-                    self._ensure_asked(call)
-                return await future
-        finally:
-            if not call.is_awaited:
-                self._withdraw(call)
-
     def _ensure_asked(self, call: PendingRequest) -> None:
         if self._closed:  # since the caller has begun to wait
             raise self._was_closed()
@@ -179,28 +161,29 @@ class BatchQueue(Wrapper):
         self._started = True
         for record in self._context.book.open_records(self._model):
             calls = [
-                self._calls.setdefault(key, PendingRequest(key, request))
-                for key, request in self._context.book.requests(record.tag)
+                self._calls.setdefault(key, PendingRequest(key, earlier))
+                for key, earlier in self._context.book.requests(record.tag)
             ]
             self._start(Batch(self._context, record, calls))
 
-    def _enqueue(self, call: PendingRequest, attempt: int) -> _RequestGroup:
+    def _enqueue(self, pending: PendingRequest, attempt: int) -> _RequestGroup:
         """Queue a request; return the group with which it is cut."""
-        key, plain = call.key, plain_request(call.request)
-        group = (self._context.dialect.group(plain), attempt)
+        key, posting = pending.key, pending.call.posting
+        plain = plain_request(pending.request)
+        group = (self._context.dialect.group(plain, posting), attempt)
         if plain.images:
             plain = plain.model_copy(update={"images": load_images(plain.images)})
-        line = self._context.dialect.encode(key, plain)
+        line = self._context.dialect.encode(key, plain, posting)
         limits, size = self._context.dialect.limits, len(line) + 1
         if size > limits.bytes:
             raise RequestRefused(f"the request has {size} bytes, a batch at most {limits.bytes}")
         # Cut before the request that would pass the limit, and after the one that reaches a count.
         if self._queued[group].size + size > limits.bytes:
             self._cut(group)
-        pending = self._queued[group]
-        pending.lines[key] = line
-        pending.size += size
-        if len(pending.lines) >= limits.requests:
+        queued = self._queued[group]
+        queued.lines[key] = line
+        queued.size += size
+        if len(queued.lines) >= limits.requests:
             self._cut(group)
         self._wait_for_quiet()
         return group

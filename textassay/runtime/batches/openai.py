@@ -39,6 +39,7 @@ from textassay.runtime.batches.dialect import (
     check_request,
     read_id,
 )
+from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.errors import (
     MalformedResponse,
     ModelError,
@@ -133,25 +134,26 @@ class OpenAIDialect:
         self._model, self._server = model, server
         self.limits, self.discount, self.lacks = server.limits, server.discount, server.lacks
 
-    def group(self, request: Request) -> str:
+    def group(self, request: Request, posting: Posting = PLAIN) -> str:
         """Return the endpoint: one to a batch."""
         server = self._server
         if server.responses:
-            responses_format.check(request)
+            responses_format.check(request, posting)
             return server.version + responses_format.PATH
         check_request(request, server.name, self.lacks, takes_prompts=server.takes_prompts)
         return f"{server.version}/{'chat/completions' if request.messages else 'completions'}"
 
-    def encode(self, key: str, request: Request) -> bytes:
+    def encode(self, key: str, request: Request, posting: Posting = PLAIN) -> bytes:
         """Return the line of a request."""
         fields = (
-            responses_format.request_fields(request)
+            responses_format.request_fields(request, posting)
             if self._server.responses
-            else openai_format.prompt_fields(request) | openai_format.sampling_fields(request)
+            else openai_format.prompt_fields(request, posting)
+            | openai_format.sampling_fields(request, posting)
         )
         line: dict[str, Any] = {"custom_id": key, "body": {"model": self._model, **fields}}
         if self._server.names_endpoint:
-            line |= {"method": "POST", "url": self.group(request)}
+            line |= {"method": "POST", "url": self.group(request, posting)}
         return orjson.dumps(line)
 
     def read(self, payload: Any, request: Request) -> Response:

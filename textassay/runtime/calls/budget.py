@@ -11,12 +11,14 @@ inside of retry, for each attempt may be billed, and inside of caches, whose ans
 from __future__ import annotations
 
 import asyncio
+import math
 import string
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import Self
 
+from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Send, Wrapper
 from textassay.runtime.errors import (
     BudgetReached,
     CapabilityError,
@@ -27,16 +29,14 @@ from textassay.runtime.errors import (
 from textassay.runtime.images import IMAGE_TOKENS
 from textassay.runtime.messages import Price, Usage, UsageTotal, cost_at
 from textassay.runtime.model import (
-    A,
     AnyRequest,
     AnyResponse,
     ChoicesRequest,
     ContinuationRequest,
     Model,
-    Q,
+    Prompted,
     Request,
     Response,
-    Wrapper,
 )
 from textassay.runtime.questions import DecisionRequest
 
@@ -79,10 +79,10 @@ class MeteredModel(Wrapper):
         super().__init__(wrapped)
         self.total = UsageTotal()
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer and count; a failed request counts with the cost of its unusable answers."""
         try:
-            response = await call(request)
+            response = await ask(call)
         except (ModelError, BudgetReached) as error:
             # Providers bill answers that could not be used (cut off, filtered, not JSON).
             if error.usage is not None:
@@ -137,15 +137,13 @@ def prompt_tokens(request: AnyRequest) -> int:
     return tokens + IMAGE_TOKENS * len(request.images) if request.images else tokens
 
 
-MIN_CACHED_TOKENS = 1024
-"""Shortest prefix that most providers keep, in tokens."""
-
-
-def is_worth_caching(request: AnyRequest) -> bool:
+def is_worth_caching(call: Call) -> bool:
     """Return whether a provider will keep the prefix that requests share."""
     # No estimate where it is too short for certain: a token has at least one byte.
-    least = MIN_CACHED_TOKENS
-    return request.shared_prefix > least and estimate_tokens(request.prefix) >= least
+    request, posting, least = call.request, call.posting, MIN_CACHED_TOKENS
+    if posting.shared_prefix <= least or not isinstance(request, Prompted):
+        return False
+    return estimate_tokens(posting.prefix_of(request)) >= least
 
 
 HEADROOM = 1.2
@@ -181,9 +179,9 @@ class TokenForecast:
     """Expected prompt and completion tokens.
 
     A sample is taken to be `max_tokens` long; if a request sets none, 256 tokens until the first
-    answer has come, and then `HEADROOM` times the mean of such answers. The part of `max_tokens`
-    that is there for a thought is far more than most thoughts take: it counts as 1,000 tokens
-    until the first answer to such a request has come, and then as `HEADROOM` times what these took.
+    answer has come, and then `HEADROOM` times the mean of such answers. The allowance for a thought
+    is far more than most thoughts take: it counts as 1,000 tokens until the first answer to such a
+    request has come, and then as `HEADROOM` times what these took.
     """
 
     def __init__(self) -> None:
@@ -195,32 +193,33 @@ class TokenForecast:
             return estimate_tokens(request.text) + estimate_tokens(request.continuation)
         return prompt_tokens(request)
 
-    def completion(self, request: AnyRequest) -> int:
+    def completion(self, call: Call) -> int:
         """Return the expected tokens over all samples; 1 for requests that score given text.
 
         Probabilities of typed questions count as a few tokens, which are free.
         """
+        request, posting = call.request, call.posting
         if isinstance(request, ContinuationRequest | DecisionRequest):
             return 1
-        allowance = request.thought_allowance
+        allowance = posting.allowance
         thought = round(min(self._thought.forecast, allowance)) if allowance else 0
-        if request.probing and not self._thought.is_known:
+        if posting.is_probe and not self._thought.is_known:
             thought = 0  # it need not be a model that thinks
         if isinstance(request, ChoicesRequest):
             return 1 + thought
         if request.max_tokens is not None:
-            return request.n * (request.max_tokens - allowance + thought)
+            return request.n * (request.max_tokens + thought)
         return max(1, round(request.n * self._unlimited.forecast))
 
-    def learn(self, request: AnyRequest, answer: AnyResponse) -> None:
+    def learn(self, call: Call, answer: AnyResponse) -> None:
         """Take into account how long an answer was; one that reports no tokens teaches nothing."""
-        usage = answer.usage
+        request, usage = call.request, answer.usage
         if not usage.completion_tokens or isinstance(
             request, ContinuationRequest | DecisionRequest
         ):
             return
         samples = request.n if isinstance(answer, Response) and isinstance(request, Request) else 1
-        if request.thought_allowance:
+        if call.posting.allowance:
             # Some providers count thoughts without telling them apart.
             thought = usage.reasoning_tokens or usage.completion_tokens
             self._thought.add(thought / samples)
@@ -271,11 +270,12 @@ class Budget:
         Raises:
             ConfigurationError: The cap is not a positive number.
         """
-        if max_cost is not None and not 0 < max_cost < float("inf"):
+        if max_cost is not None and not 0 < max_cost < math.inf:
             raise ConfigurationError(
                 f"max_cost= must be a positive number of US dollars, not {max_cost!r}"
             )
-        self.max_cost = max_cost
+        self.max_cost = math.inf if max_cost is None else max_cost
+        """The cap in US dollars, infinite if there is none."""
         self.spent = 0.0
         """US dollars spent so far, as far as prices are known."""
         self.reserved = 0.0
@@ -294,8 +294,13 @@ class Budget:
         Args:
             on_shortage: Called when a request begins to wait.
         """
-        if self.max_cost is not None:
+        if self.is_capped:
             self.max_cost, self._may_grow, self._on_shortage = 0.0, True, on_shortage
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether there is a cap."""
+        return self.max_cost < math.inf
 
     @property
     def needed(self) -> float:
@@ -309,7 +314,7 @@ class Budget:
 
     def return_unspent(self) -> float:
         """Take from the cap what is neither spent nor reserved, and return it, in US dollars."""
-        if self.max_cost is None:
+        if not self.is_capped:
             return 0.0
         unspent = max(0.0, self.max_cost - self.spent - self.reserved)
         self.max_cost -= unspent
@@ -317,9 +322,8 @@ class Budget:
 
     def grow(self, amount: float) -> None:
         """Add US dollars to the cap."""
-        if self.max_cost is not None:
-            self.max_cost += amount
-            self._wake()
+        self.max_cost += amount
+        self._wake()
 
     def end_lease(self) -> None:
         """Refuse from now on what does not fit, as nothing will be added."""
@@ -334,8 +338,6 @@ class Budget:
         return Reservation(self, cost)
 
     def _remaining(self, reserved: float, cost: float) -> bool:
-        if self.max_cost is None:
-            return True
         return not self._refused and self.spent + reserved + cost <= self.max_cost * (1 + ROUNDING)
 
     def _refuse(self, cost: float) -> BudgetReached:
@@ -415,12 +417,12 @@ class BudgetedModel(Wrapper):
         self._dearest_token: float | None = None
         self._first = asyncio.Lock()
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer within the budget."""
         # Without a cap nothing is reserved and nobody waits; costs are still counted.
-        if self.budget.max_cost is None:
+        if not self.budget.is_capped:
             try:
-                answer = self._add_cost(await call(request))
+                answer = self._add_cost(await ask(call))
             except (ModelError, CapabilityError) as error:
                 self._price_failure(error)
                 raise
@@ -431,13 +433,14 @@ class BudgetedModel(Wrapper):
         if self.price is None and self._dearest_token is None:
             async with self._first:
                 if self._dearest_token is None:
-                    return await self._reserve(request, call)
-        return await self._reserve(request, call)
+                    return await self._reserve(call, ask)
+        return await self._reserve(call, ask)
 
-    async def _reserve(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        async with self.budget.reserve(self._most(request)) as reservation:
+    async def _reserve(self, call: Call, ask: Send) -> AnyResponse:
+        request = call.request
+        async with self.budget.reserve(self._most(call)) as reservation:
             try:
-                answer = self._add_cost(await call(request))
+                answer = self._add_cost(await ask(call))
             except (ModelError, CapabilityError) as error:
                 reservation.settle(self._cost_of_failure(request, error))
                 raise
@@ -453,7 +456,7 @@ class BudgetedModel(Wrapper):
                 )
             reservation.settle(max(cost, self._least(request, answer)))
             self._learn(request, answer.usage)
-            self._forecast.learn(request, answer)
+            self._forecast.learn(call, answer)
             return answer
 
     def _least(self, request: AnyRequest, answer: AnyResponse) -> float:
@@ -487,9 +490,10 @@ class BudgetedModel(Wrapper):
             )
             error.usage = usage.model_copy(update={"cost": cost})
 
-    def _most(self, request: AnyRequest) -> float:
+    def _most(self, call: Call) -> float:
         """Return the most that a request is expected to cost, in US dollars."""
-        prompt, completion = self._forecast.prompt(request), self._forecast.completion(request)
+        prompt = self._forecast.prompt(call.request)
+        completion = self._forecast.completion(call)
         if self.price is not None:
             return self._cost(prompt, completion)
         return (prompt + completion) * (self._dearest_token or 0.0)
@@ -506,7 +510,7 @@ class BudgetedModel(Wrapper):
             each if self._dearest_token is None else max(each, self._dearest_token)
         )
 
-    def _add_cost(self, answer: A) -> A:
+    def _add_cost(self, answer: AnyResponse) -> AnyResponse:
         """Return the answer with its cost, computed from the price if the backend gave none."""
         usage = answer.usage
         if (

@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
+from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, sender, unwrap
 from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import (
@@ -25,6 +26,7 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.messages import How, Usage
 from textassay.runtime.model import (
+    AnyResponse,
     ChoicesRequest,
     ChoicesResponse,
     InProcessModel,
@@ -32,10 +34,7 @@ from textassay.runtime.model import (
     Model,
     Request,
     Response,
-    Wrapper,
-    deciding,
     scoring,
-    unwrap,
 )
 from textassay.runtime.questions import (
     DECIDED,
@@ -291,6 +290,12 @@ class DecidingModel(Wrapper):
             outer._memory, outer._found = inner._memory, inner._found
         return outer
 
+    def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
+        """Answer typed questions here; forward what else is asked."""
+        if isinstance(call.request, DecisionRequest):
+            return self.decide(call.request)
+        return sender(self.wrapped)(call)
+
     async def decide(self, request: DecisionRequest) -> DecisionResponse:
         """Answer in the one way that the model allows."""
         if self.capabilities.decide:
@@ -415,7 +420,9 @@ class DecidingModel(Wrapper):
         if response is not None:
             return response
         n = await self._count_samples(wording)
-        written = await self._written(self._request(wording, n=n, max_tokens=MAX_TOKENS))
+        prompt, sampling = self._prompt_of(wording), wording.sampling
+        request = Request(**prompt, **sampling, n=n, max_tokens=MAX_TOKENS)
+        written = await self._written(request, wording.posting)
         way = Way(how="sampled", samples=n, words=wording.digest)
         return _response([wording.read_samples(written.samples)], written, way)
 
@@ -425,12 +432,12 @@ class DecidingModel(Wrapper):
         return self._found.reading
 
     async def _scored(self, wording: QuestionWording) -> DecisionResponse:
-        model = scoring(self.wrapped, "choices")
+        scoring(self.wrapped, "choices")
         forms = len(wording.prompts) if isinstance(unwrap(self), InProcessModel) else 1
         while True:
             try:
-                prompt = self._prompt_of(wording)
-                response = await model.choices(ChoicesRequest(**prompt, choices=wording.forms))
+                request = ChoicesRequest(**self._prompt_of(wording), choices=wording.forms)
+                response = cast(ChoicesResponse, await self._send(request, wording.posting))
                 break
             except CapabilityError:
                 if self._found.form + 1 >= forms:
@@ -443,17 +450,15 @@ class DecidingModel(Wrapper):
         """Return the prompt in the form that the model takes."""
         return wording.prompts[min(self._found.form, len(wording.prompts) - 1)]
 
-    def _request(self, wording: QuestionWording, **fields: Any) -> Request:
-        return Request(
-            **self._prompt_of(wording),
-            **wording.sampling,
-            **fields,
-            dry_run_answer=wording.dry_run_answer,
-        )
+    async def _send(self, request: Request | ChoicesRequest, posting: Posting) -> AnyResponse:
+        if not request.messages:  # a mark is for chats
+            posting = posting._replace(shared_prefix=0)
+        return await sender(self.wrapped)(Call(request, posting))
 
     async def _count_samples(self, wording: QuestionWording) -> int:
-        shows = self._request(wording, max_tokens=TOKENS_TO_SHOW)
-        return await self.reading.samples(lambda: self.wrapped.generate(shows))
+        prompt, sampling = self._prompt_of(wording), wording.sampling
+        shows = Request(**prompt, **sampling, max_tokens=TOKENS_TO_SHOW)
+        return await self.reading.samples(lambda: self._send(shows, wording.posting))
 
     async def _by_objects(self, worded: WordedRequest) -> DecisionResponse:
         """Answer all questions by JSON objects."""
@@ -465,16 +470,19 @@ class DecidingModel(Wrapper):
             n=n,
             max_tokens=MAX_TOKENS * count,
             json_schema=worded.schema,
-            dry_run_answer=worded.dry_run_answer,
         )
-        written = await self._written(request)
+        written = await self._written(request, worded.posting)
         way = Way(how="sampled", samples=n, joint=True, words=first.digest)
         return _response(worded.read_samples(written.samples), written, way)
 
-    async def _written(self, request: Request) -> Response:
+    async def _written(self, request: Request, posting: Posting) -> Response:
         """Return all samples that a request asks for, of servers that send fewer at a time, too."""
+
+        async def ask(part: Request) -> Response:
+            return cast(Response, await self._send(part, posting))
+
         n, draw = request.n, request.draw
-        response = await self.wrapped.generate(request)
+        response = await ask(request)
         samples, usage = response.samples[:n], response.usage
         while (had := len(samples)) < n:
             step = len(response.samples)
@@ -482,7 +490,7 @@ class DecidingModel(Wrapper):
                 request.model_copy(update={"n": min(step, n - start), "draw": draw + start})
                 for start in range(had, n, step)
             ]
-            for more in await gather([self.wrapped.generate(one) for one in rest]):
+            for more in await gather([ask(one) for one in rest]):
                 samples += more.samples[: n - len(samples)]
                 usage += more.usage
         return response.model_copy(update={"samples": samples, "usage": usage})

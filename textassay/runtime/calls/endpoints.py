@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from textassay.runtime.calls.call import Call, Send, Wrapper, sender
 from textassay.runtime.errors import (
     ConnectionFailed,
     FatalModelError,
@@ -19,20 +20,7 @@ from textassay.runtime.errors import (
     ServerFailed,
     TimedOut,
 )
-from textassay.runtime.model import (
-    A,
-    ChoicesRequest,
-    ChoicesResponse,
-    ContinuationRequest,
-    ContinuationResponse,
-    Model,
-    Request,
-    Response,
-    Wrapper,
-    deciding,
-    scoring,
-)
-from textassay.runtime.questions import DecisionRequest, DecisionResponse
+from textassay.runtime.model import AnyResponse, Model
 
 if TYPE_CHECKING:
     from textassay.runtime.calls.limits import Limiter
@@ -133,37 +121,20 @@ class EndpointsModel(Wrapper):
         super().__init__(models[0])
         self._models = dict(zip(endpoints, models, strict=True))
 
-    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
-        """Answer from one of the endpoints."""
-        return self._anywhere(lambda model: model.generate(request))
-
-    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Answer from one of the endpoints."""
-        return await self._anywhere(lambda model: scoring(model, "choices").choices(request))
-
-    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Answer from one of the endpoints."""
-        return await self._anywhere(
-            lambda model: scoring(model, "continuation").continuation(request)
-        )
-
-    async def decide(self, request: DecisionRequest) -> DecisionResponse:
-        """Answer from one of the endpoints."""
-        return await self._anywhere(lambda model: deciding(model).decide(request))
-
     async def aclose(self) -> None:
         """Close the models of all endpoints."""
         for model in self._models.values():
             await model.aclose()
 
-    async def _anywhere(self, ask: Callable[[Model], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
+        """Answer from one of the endpoints."""
         loop = asyncio.get_running_loop()
         left = list(self._models)
         while True:
             endpoint = self._choose(left, loop.time())
             left.remove(endpoint)
             try:
-                answer = await ask(self._models[endpoint])
+                answer = await sender(self._models[endpoint])(call)
             except ModelError as error:
                 if isinstance(error, _RESTED):
                     endpoint.record_failure(loop.time(), error)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from textassay.runtime.calls.budget import TokenForecast
+from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.errors import ConfigurationError, RateLimited, ServerFailed, TimedOut
-from textassay.runtime.model import A, Model, Q, Wrapper
+from textassay.runtime.model import AnyResponse, Model
 
 
 class AdaptiveConcurrency:
@@ -128,6 +128,23 @@ class AdaptiveConcurrency:
             self._cuts_help = True
         elif self._exact <= self.LOWER * self._judged[0]:
             self._cuts_help = False
+
+
+class FixedConcurrency:
+    """A limit on calls in flight that learns nothing."""
+
+    def __init__(self, cap: int) -> None:
+        self.cap = cap
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight."""
+        return self.cap
+
+    def answered(self, sent: float, now: float) -> None:
+        """Leave the limit as it is."""
+
+    rejected = timed_out = answered
 
 
 WINDOW = 60.5
@@ -342,14 +359,19 @@ class Limiter:
         for name, value in (("rpm", rpm), ("tpm", tpm), ("concurrency", concurrency)):
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ConfigurationError(f"{name} must be a positive number, not {value!r}")
-        self.rpm, self.tpm, self.concurrency = rpm, tpm, int(concurrency)
-        self._undivided = (rpm, tpm, int(concurrency))
-        self._request_pace = None if rpm is None else Pace(_whole(rpm))
-        self._token_pace = None if tpm is None else Pace(tpm)
+        self.rpm = math.inf if rpm is None else rpm
+        """Requests per minute, infinite if they are not limited."""
+        self.tpm = math.inf if tpm is None else tpm
+        """Tokens per minute, infinite if they are not limited."""
+        self.concurrency = int(concurrency)
+        self._undivided = (self.rpm, self.tpm, self.concurrency)
+        self._request_pace, self._token_pace = Pace(_whole(self.rpm)), Pace(self.tpm)
         self._window = Window()
         self._tokens_used = self._tokens_reserved = 0.0
-        self._adaptive = (
-            AdaptiveConcurrency(self.concurrency, timeout=timeout) if adaptive else None
+        self._calls_limit = (
+            AdaptiveConcurrency(self.concurrency, timeout=timeout)
+            if adaptive
+            else FixedConcurrency(self.concurrency)
         )
         self._in_flight = self._answered = self._rejected = 0
         self._answer_seconds = 0.0
@@ -370,14 +392,10 @@ class Limiter:
                 f"{concurrency} concurrent calls cannot be divided into {parts} parts"
             )
         self.concurrency = calls
-        self.rpm = None if rpm is None else rpm / parts
-        self.tpm = None if tpm is None else tpm / parts
-        if self._request_pace is not None and self.rpm is not None:
-            self._request_pace.set_rate(_whole(self.rpm))
-        if self._token_pace is not None and self.tpm is not None:
-            self._token_pace.set_rate(self.tpm)
-        if self._adaptive is not None:
-            self._adaptive.cap = calls
+        self.rpm, self.tpm = rpm / parts, tpm / parts
+        self._request_pace.set_rate(_whole(self.rpm))
+        self._token_pace.set_rate(self.tpm)
+        self._calls_limit.cap = calls
         if self._waiting:
             self._wake()
 
@@ -398,18 +416,21 @@ class Limiter:
     def rejected(self, permit: Permit) -> None:
         """Learn that the server turned a request away because of load (429, 503)."""
         self._rejected += 1
-        if self._adaptive is not None:
-            self._adaptive.rejected(permit.sent, self._now())
+        self._calls_limit.rejected(permit.sent, self._now())
 
     def timed_out(self, permit: Permit) -> None:
         """Learn that a request was abandoned."""
-        if self._adaptive is not None:
-            self._adaptive.timed_out(permit.sent, self._now())
+        self._calls_limit.timed_out(permit.sent, self._now())
 
     @property
     def limit(self) -> int:
         """Requests that may be in flight now."""
-        return self.concurrency if self._adaptive is None else self._adaptive.limit
+        return self._calls_limit.limit
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether tokens are limited."""
+        return self.tpm < math.inf
 
     @property
     def is_exceeded(self) -> bool:
@@ -473,22 +494,18 @@ class Limiter:
         # No time to wait for: the next request that leaves wakes the queue.
         if self._in_flight >= self.limit:
             return math.inf
-        at = self._paused_until
-        if self._request_pace is not None:
-            at = max(at, self._request_pace.free_at)
-        if self._token_pace is not None and tokens:
-            at = max(at, self._token_pace.free_at)
-        if self.tpm is not None:
-            at = max(at, self._window.fits_at(now, tokens, self.tpm))
-        return at
+        at = max(self._paused_until, self._request_pace.free_at)
+        if not self.counts_tokens:
+            return at
+        paced = self._token_pace.free_at if tokens else at
+        return max(at, paced, self._window.fits_at(now, tokens, self.tpm))
 
     def _take(self, permit: Permit, now: float, *, waited: bool) -> None:
         self._in_flight += 1
         permit.sent = now
         permit.cell = self._window.add(now, permit.tokens)
-        if self._request_pace is not None:
-            self._request_pace.take(now, 1, waited=waited)
-        if self._token_pace is not None and permit.tokens:
+        self._request_pace.take(now, 1, waited=waited)
+        if permit.tokens:
             # The pace only has to be right on average, so it takes what such requests really use.
             # The window must never be exceeded, so it holds the whole reservation.
             permit.paced = permit.tokens * self._used_share
@@ -498,8 +515,7 @@ class Limiter:
         """Take back an admission whose task was canceled before it could send anything."""
         self._correct(permit, 0)
         self._window.correct(permit.cell, -1, 0)
-        if self._request_pace is not None:
-            self._request_pace.correct(-1)
+        self._request_pace.correct(-1)
         self._in_flight -= 1
 
     def _leave(self, permit: Permit, error: BaseException | None) -> None:
@@ -510,8 +526,7 @@ class Limiter:
             now = self._now()
             self._answered += 1
             self._answer_seconds += now - permit.sent
-            if self._adaptive is not None:
-                self._adaptive.answered(permit.sent, now)
+            self._calls_limit.answered(permit.sent, now)
         if self._waiting:
             self._wake()
 
@@ -525,16 +540,15 @@ class Limiter:
         permit.is_settled = True
         self._correct(permit, tokens)
         # Without a limit on tokens, nobody waits for any.
-        if self._waiting and self.tpm is not None:
+        if self._waiting and self.counts_tokens:
             self._wake()
 
     def _correct(self, permit: Permit, tokens: int) -> None:
         """Put the true tokens in place of those reserved."""
         self._window.correct(permit.cell, 0, tokens - permit.tokens)
         permit.tokens = tokens
-        if self._token_pace is not None:
-            self._token_pace.correct(tokens - permit.paced)
-            permit.paced = float(tokens)
+        self._token_pace.correct(tokens - permit.paced)
+        permit.paced = float(tokens)
 
     def _now(self) -> float:
         if self._loop is None:
@@ -576,7 +590,7 @@ class Limiter:
 
 def _whole(rpm: float) -> float:
     """Return the limit that an even pace keeps to: a minute holds a whole number of requests."""
-    return max(math.floor(rpm), min(rpm, 1.0))
+    return max(rpm // 1, min(rpm, 1.0)) if rpm < math.inf else rpm
 
 
 OVERLOADED = (503, 529)
@@ -600,16 +614,16 @@ class LimitedModel(Wrapper):
         self.limiter = limiter
         self._forecast = TokenForecast()
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer once admitted."""
         # Estimating takes time in proportion to the text, and nobody needs it without a token
         # limit.
         tokens = 0
-        if self.limiter.tpm is not None:
-            tokens = self._forecast.prompt(request) + self._forecast.completion(request)
+        if self.limiter.counts_tokens:
+            tokens = self._forecast.prompt(call.request) + self._forecast.completion(call)
         async with self.limiter.admit(tokens) as grant:
             try:
-                answer = await call(request)
+                answer = await ask(call)
             except (RateLimited, ServerFailed) as error:
                 self._back_off(error, grant)
                 raise
@@ -621,8 +635,8 @@ class LimitedModel(Wrapper):
             # limit.
             if used:
                 grant.settle(used)
-                if self.limiter.tpm is not None:
-                    self._forecast.learn(request, answer)
+                if self.limiter.counts_tokens:
+                    self._forecast.learn(call, answer)
             return answer
 
     def _back_off(self, error: RateLimited | ServerFailed, grant: Permit) -> None:

@@ -7,20 +7,13 @@ explanation of a score, so it is looked through before anything else sees it.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
 from textassay.lazy import lazy_pattern
+from textassay.runtime.calls.call import Call, Send, Wrapper
 from textassay.runtime.errors import TextassayError
-from textassay.runtime.model import (
-    A,
-    Model,
-    Q,
-    Response,
-    Sample,
-    TokenLogprob,
-    Wrapper,
-)
+from textassay.runtime.model import AnyResponse, Model, Response, Sample, TokenLogprob
 from textassay.runtime.questions import DecisionResponse
 
 MASK = "[key]"
@@ -50,10 +43,10 @@ class MaskedModel(Wrapper):
         # An empty alternation would match everywhere; `(?!)` matches nowhere.
         self._pattern = re.compile("|".join(map(re.escape, secrets)) or r"(?!)")
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, with secrets replaced in texts, tokens and the messages of errors."""
         try:
-            response = await call(request)
+            response = await ask(call)
         except TextassayError as error:
             # In place: the class, cause and traceback of the error matter to the wrappers further
             # out.

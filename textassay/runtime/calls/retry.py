@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from textassay.runtime.calls.call import Call, Send, Wrapper, sender
 from textassay.runtime.errors import (
     AnswerUnfinished,
     BudgetReached,
@@ -36,16 +37,11 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import (
-    A,
     AnyRequest,
+    AnyResponse,
     ChatMessage,
-    ChoicesRequest,
     Model,
-    Q,
     Request,
-    Wrapper,
-    deciding,
-    scoring,
 )
 from textassay.runtime.questions import DecisionRequest, NamedText
 from textassay.runtime.settings import Settings
@@ -64,14 +60,14 @@ class DeadlineModel(Wrapper):
         self._plain = None if timeout is None else _Deadlines(timeout)
         self._thinking = self._plain if thinking_timeout is None else _Deadlines(thinking_timeout)
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, or cancel the attempt."""
-        deadlines = self._thinking if request.thought_allowance else self._plain
+        deadlines = self._thinking if call.posting.allowance else self._plain
         if deadlines is None:
-            return await call(request)
+            return await ask(call)
         attempt = deadlines.begin()
         try:
-            answer = await call(request)
+            answer = await ask(call)
         except BaseException as error:
             # A `TimeoutError` from further in (a socket, a nested scope) is not about this limit.
             if attempt.expired and attempt.absorb() and isinstance(error, asyncio.CancelledError):
@@ -199,12 +195,12 @@ class RetryingModel(Wrapper):
         self._sleep = sleep
         self._rng = rng or random.Random()
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, asking again if that may help."""
         started = time.monotonic()
         try:
             # outside of tenacity, which would cost an answer as much CPU as its parsing
-            return await call(request)
+            return await ask(call)
         except TransientError as error:
             first = error
         failing_since = time.monotonic()
@@ -222,7 +218,7 @@ class RetryingModel(Wrapper):
             reraise=True,
         )
         try:
-            answer: A = await retrying(attempts.ask, call, request)
+            answer: AnyResponse = await retrying(attempts.ask, call, ask)
         except (ModelError, BudgetReached) as error:
             # Other errors ended the request by themselves, whatever the number of attempts before
             # them.
@@ -263,12 +259,12 @@ class _RetryState:
         """What failed attempts cost that the server answered, if unusably."""
         self._first: TransientError | None = first
 
-    async def ask(self, call: Callable[[Q], Awaitable[A]], request: Q) -> A:
+    async def ask(self, call: Call, ask: Send) -> AnyResponse:
         """Fail as the first attempt did, then ask."""
         first, self._first = self._first, None
         if first is not None:
             raise first
-        return await call(request)
+        return await ask(call)
 
     def wait(self, state: tenacity.RetryCallState) -> float:
         """Return the seconds until the next attempt."""
@@ -369,7 +365,7 @@ class HealthModel(Wrapper):
         # `once` is without retries, for probes of a server that is down
         self._once, self.health = once, health
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, once the server is up."""
         health, outages = self.health, 0
         while True:
@@ -379,7 +375,7 @@ class HealthModel(Wrapper):
             # If anything is answered between asking and failing, the refusal is this request's own.
             answered_before, began = health.answered, time.monotonic()
             try:
-                answer = await call(request)
+                answer = await ask(call)
             except ModelError as error:
                 # The server answers: the request is adapted to what it says and sent again.
                 if isinstance(error, AnswerUnfinished) or (
@@ -389,15 +385,15 @@ class HealthModel(Wrapper):
                 if self.health.finds_no_model(error):
                     raise ModelNotFound(str(error)) from error
                 if isinstance(error, FatalModelError):
-                    raise await self._own_refusal(error, request, answered_before) from error
+                    raise await self._own_refusal(error, call, answered_before) from error
                 since = began if error.failing_since is None else error.failing_since
                 down = isinstance(error, NothingListening) or health.up_at <= since
                 # Waiting only helps a server that worked before.
                 may_wait = isinstance(error, _OUTAGE) and down and health.answered
                 if not may_wait or outages >= MAX_OUTAGES:
-                    await self._count(error, request)
+                    await self._count(error, call)
                     raise
-                was_down = await self._wait_for_server(error, request)
+                was_down = await self._wait_for_server(error, call)
                 # A server that was up all the time and fails this request again fails the request.
                 outages += 1 if was_down else MAX_OUTAGES
             else:
@@ -407,21 +403,21 @@ class HealthModel(Wrapper):
                 return answer
 
     async def _own_refusal(
-        self, error: FatalModelError, request: AnyRequest, answered_before: int
+        self, error: FatalModelError, call: Call, answered_before: int
     ) -> ModelError:
         """Return the error of this text alone if others are answered, else the error as it is."""
         if not error.may_be_text:
             return error
-        if self.health.answered > answered_before or await self._answers_probe(request):
+        if self.health.answered > answered_before or await self._answers_probe(call):
             return RequestRefused(f"{error} (refused for this text only: another was answered)")
         return error
 
-    async def _count(self, error: ModelError, request: AnyRequest) -> None:
+    async def _count(self, error: ModelError, call: Call) -> None:
         health = self.health
         health.consecutive_failures += 1
         if health.consecutive_failures < health.failure_limit:
             return
-        if isinstance(error, RequestRefused) and await self._answers_probe(request):
+        if isinstance(error, RequestRefused) and await self._answers_probe(call):
             health.consecutive_failures = 0  # it is the texts that are refused
             return
         failed = health.consecutive_failures
@@ -431,17 +427,17 @@ class HealthModel(Wrapper):
             f"in between; the last: {error}"
         ) from error
 
-    async def _answers_probe(self, request: AnyRequest) -> bool:
+    async def _answers_probe(self, call: Call) -> bool:
         try:
             # With retries, for a single failed probe would turn one refused text into the end of
             # the run.
-            await _ask(self.wrapped, probe_like(request))
+            await sender(self.wrapped)(probe_like(call))
         except ModelError as error:
             _log.debug("the probe failed: %s", type(error).__name__)
             return False
         return True
 
-    async def _wait_for_server(self, error: ModelError, request: AnyRequest) -> bool:
+    async def _wait_for_server(self, error: ModelError, call: Call) -> bool:
         """Wait until the server answers again, together with everybody else who waits for it.
 
         Returns whether it was down.
@@ -450,7 +446,7 @@ class HealthModel(Wrapper):
         # One task probes for all: a server that struggles back up should not meet every caller's
         # probe.
         if health.outage is None:
-            health.outage = asyncio.create_task(self._probe_until_up(error, request))
+            health.outage = asyncio.create_task(self._probe_until_up(error, call))
             health.outage.add_done_callback(self._outage_over)
         return await asyncio.shield(health.outage)
 
@@ -459,14 +455,14 @@ class HealthModel(Wrapper):
         if not task.cancelled():
             task.exception()  # all who wait have it; if they were cancelled, nobody wants it
 
-    async def _probe_until_up(self, error: ModelError, request: AnyRequest) -> bool:
+    async def _probe_until_up(self, error: ModelError, call: Call) -> bool:
         """Return whether the server was down, once it is up."""
         loop, pause, was_down = asyncio.get_running_loop(), FIRST_PAUSE, False
         began = loop.time()
         while True:
             try:
                 # Without retries: the pauses between probes are already those of this loop.
-                await _ask(self._once, probe_like(request))
+                await sender(self._once)(probe_like(call))
             except (*_OUTAGE, MalformedResponse) as failure:
                 error, was_down = failure, True
             except ModelError as failure:
@@ -493,8 +489,12 @@ def _kind(error: ModelError) -> str:
     return type(error).__name__
 
 
-def probe_like(request: AnyRequest) -> AnyRequest:
-    """Return a request of the same kind and settings as `request`, with a harmless text."""
+def probe_like(call: Call) -> Call:
+    """Return a call of the same kind and settings, with a harmless text."""
+    return call.about(_harmless(call.request))
+
+
+def _harmless(request: AnyRequest) -> AnyRequest:
     # The same kind and settings, because some servers refuse exactly those (log-probabilities,
     # say).
     if isinstance(request, DecisionRequest):
@@ -508,15 +508,3 @@ def probe_like(request: AnyRequest) -> AnyRequest:
     if isinstance(request, Request):
         fields["n"] = 1
     return request.model_copy(update=fields)
-
-
-async def _ask(model: Model, request: AnyRequest) -> None:
-    """Ask a request of any kind."""
-    if isinstance(request, Request):
-        await model.generate(request)
-    elif isinstance(request, ChoicesRequest):
-        await scoring(model, "choices").choices(request)
-    elif isinstance(request, DecisionRequest):
-        await deciding(model).decide(request)
-    else:
-        await scoring(model, "continuation").continuation(request)

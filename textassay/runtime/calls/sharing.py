@@ -20,9 +20,10 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from textassay.runtime.calls.budget import is_worth_caching
-from textassay.runtime.calls.cache import Keys, look_up
+from textassay.runtime.calls.cache import look_up
+from textassay.runtime.calls.call import Call, Send, Wrapper, sender
 from textassay.runtime.messages import CACHED
-from textassay.runtime.model import A, AnyResponse, Model, Q, Request, Response, Wrapper
+from textassay.runtime.model import AnyResponse, Model, Prompted
 from textassay.runtime.storage.answers import AnswerStore
 
 P = ParamSpec("P")
@@ -128,20 +129,20 @@ class SharedModel(Wrapper):
         If the caller that asked is canceled, its answer may have come to the `store` by then.
         """
         super().__init__(wrapped)
-        self._store, self._keys = store, Keys(wrapped)
+        self._store = store
         self._shared: SharedCalls[AnyResponse] = SharedCalls()
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Join an equal request in flight, or ask."""
-        key = self._keys.get(request)
+        key = call.key(self.identity_bytes)
         response, first = await self._shared.join(
-            key, lambda: call(request), lambda: self._anew(key, request, call)
+            key, lambda: ask(call), lambda: self._anew(key, call, ask)
         )
-        return cast(A, response if first else response.model_copy(update={"usage": CACHED}))
+        return response if first else response.model_copy(update={"usage": CACHED})
 
-    async def _anew(self, key: str, request: Q, call: Callable[[Q], Awaitable[A]]) -> AnyResponse:
+    async def _anew(self, key: str, call: Call, ask: Send) -> AnyResponse:
         kept = None if self._store is None else await look_up(self._store, key)
-        return await call(request) if kept is None else kept
+        return await ask(call) if kept is None else kept
 
 
 class CalledOnce(Generic[P, R]):
@@ -185,26 +186,24 @@ class PrefixModel(Wrapper):
         super().__init__(wrapped)
         self._first: dict[int, asyncio.Event] = {}
 
-    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
+    def send(self, call: Call) -> Coroutine[Any, Any, AnyResponse]:
         """Answer; a request that shares nothing passes by without a coroutine of this wrapper."""
-        if is_worth_caching(request):
-            return self.around(request, self.wrapped.generate)
-        return self.wrapped.generate(request)
+        ask = sender(self.wrapped)
+        return self.around(call, ask) if is_worth_caching(call) else ask(call)
 
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+    async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer, behind the first request with this prefix."""
-        if not is_worth_caching(request):
-            return await call(request)
-        prefix = hash(request.prefix)
+        assert isinstance(call.request, Prompted)
+        prefix = hash(call.posting.prefix_of(call.request))
         first = self._first.get(prefix)
         if first is not None:
             await first.wait()
-            return await call(request)
+            return await ask(call)
         if len(self._first) >= MAX_PREFIXES:
             del self._first[next(iter(self._first))]
         self._first[prefix] = answered = asyncio.Event()
         try:
-            return await call(request)
+            return await ask(call)
         finally:
             answered.set()
 

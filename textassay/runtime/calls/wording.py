@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from textassay.runtime.calls.call import PLAIN, Posting
 from textassay.runtime.model import (
     ChatMessage,
     ChoicesResponse,
@@ -63,8 +64,8 @@ class QuestionWording:
     other."""
     digest: str = ""
     """Digest of these words, if signatures have it nowhere else."""
-    dry_run_answer: str = ""
-    """A well-formed answer."""
+    posting: Posting = PLAIN
+    """How the prompt is sent."""
 
     def read_choices(self, response: ChoicesResponse, name: str) -> QuestionAnswer:
         """Return the options' probabilities, renormalized over those that a model reported."""
@@ -136,8 +137,8 @@ class WordedRequest:
             forms={label: _spellings(label) for label in labels},
             read=partial(_read_written, question, labels),
             sampling={"temperature": 1.0, "draw": self._request.draw},
+            posting=self._posting(labels[0]),
             digest=WORDS,
-            dry_run_answer=labels[0],
         )
 
     def _prompts(self, rest: str) -> tuple[Mapping[str, Any], ...]:
@@ -145,13 +146,13 @@ class WordedRequest:
         request, text = self._request, self._shared + rest
         cut = next((t.text for t in request.texts if t.name == request.truncatable), None)
         fields: dict[str, Any] = {"truncatable": cut, "extra": request.extra}
-        shared = len(self._shared) if len(request.questions) > 1 else 0
-        chat = {
-            "messages": (ChatMessage(role="user", content=text),),
-            "images": request.images,
-            "shared_prefix": shared,
-        }
+        message = ChatMessage(role="user", content=text)
+        chat = {"messages": (message,), "images": request.images}
         return {**fields, **chat}, {**fields, "prompt": f"{text}\n\nAnswer:"}
+
+    def _posting(self, dry_run_answer: str) -> Posting:
+        shared = len(self._shared) if len(self._request.questions) > 1 else 0
+        return Posting(dry_run_answer=dry_run_answer, shared_prefix=shared)
 
     @property
     def prompts(self) -> tuple[Mapping[str, Any], ...]:
@@ -177,9 +178,10 @@ class WordedRequest:
         }  # fmt: skip
 
     @property
-    def dry_run_answer(self) -> str:
-        """A well-formed answer to all questions."""
-        return json.dumps({name: one.dry_run_answer for name, one in self._named.items()})
+    def posting(self) -> Posting:
+        """How the prompt of all questions is sent."""
+        answers = {name: one.posting.dry_run_answer for name, one in self._named.items()}
+        return self._posting(json.dumps(answers))
 
     def read_samples(self, samples: Sequence[Sample]) -> list[QuestionAnswer]:
         """Return the answers to all questions from JSON objects."""

@@ -32,7 +32,6 @@ from textassay.runtime.backends.local.llamacpp_library import (
     offloads,
 )
 from textassay.runtime.backends.local.model import (
-    AnyRequest,
     AnyResponse,
     LoadedModel,
     LocalModel,
@@ -42,7 +41,7 @@ from textassay.runtime.backends.local.model import (
 from textassay.runtime.backends.local.tokens import ChatTemplate, PromptTokenizer
 from textassay.runtime.backends.local.work_queue import PrefixOrder, WorkQueue
 from textassay.runtime.errors import ConfigurationError, TextassayError
-from textassay.runtime.model import Capabilities
+from textassay.runtime.model import Capabilities, PromptedRequest
 from textassay.runtime.settings import LocalSettings
 
 DEFAULT_CONTEXT = 8192
@@ -229,7 +228,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         rules = Rules(name, local.truncate or "error")
         self._loader = Loader(rules, str(path), local, check_tensors, sha256)
         many = self._loader.sequences
-        queue = WorkQueue[LoadedGGUF, AnyRequest, AnyResponse](
+        queue = WorkQueue[LoadedGGUF, PromptedRequest, AnyResponse](
             self._loader,
             PrefixOrder(1 if many == 1 else REFILL * many),
             name=name,

@@ -36,11 +36,11 @@ from textassay.runtime.model import (
     ContinuationResponse,
     InProcessModel,
     Prompted,
+    PromptedRequest,
     Request,
     Response,
 )
 
-AnyRequest = Request | ChoicesRequest | ContinuationRequest
 AnyResponse = Response | ChoicesResponse | ContinuationResponse
 Truncate = Literal["error", "source"]
 
@@ -102,7 +102,7 @@ class LoadedModel(ABC):
     def close(self) -> None:
         """Free the model."""
 
-    def prepare(self, request: AnyRequest) -> ModelTask:
+    def prepare(self, request: PromptedRequest) -> ModelTask:
         """Return the task of a request, unless it cannot be answered."""
         if isinstance(request, Request):
             return self._writing(request)
@@ -260,7 +260,7 @@ E = TypeVar("E", bound=LoadedModel)
 class LocalModel(InProcessModel, Generic[E]):
     """A model on one thread of its own; the first use, or `open`, loads it."""
 
-    def __init__(self, name: str, queue: WorkQueue[E, AnyRequest, AnyResponse]) -> None:
+    def __init__(self, name: str, queue: WorkQueue[E, PromptedRequest, AnyResponse]) -> None:
         self.name, self._queue = name, queue
         self._engine: E | None = None
         # For a model that nobody closed. At exit the queue joins its thread by itself.
@@ -306,7 +306,7 @@ class LocalModel(InProcessModel, Generic[E]):
         """Return the log-probability of each token of the continuation."""
         return cast(ContinuationResponse, await self._ask(request))
 
-    async def _ask(self, request: AnyRequest) -> AnyResponse:
+    async def _ask(self, request: PromptedRequest) -> AnyResponse:
         if request.images:
             raise CapabilityError(f"{self.name!r} runs in this process and takes no images")
         if self._engine is None:

@@ -24,7 +24,6 @@ import numpy as np
 
 from textassay.runtime.backends.local.files import folder_digest, locate_folder
 from textassay.runtime.backends.local.model import (
-    AnyRequest,
     AnyResponse,
     LoadedModel,
     LocalModel,
@@ -46,7 +45,7 @@ from textassay.runtime.errors import (
     FatalModelError,
     TextassayError,
 )
-from textassay.runtime.model import Capabilities, Prompted, Request, Response
+from textassay.runtime.model import Capabilities, Prompted, PromptedRequest, Request, Response
 from textassay.runtime.settings import TransformersSettings
 
 NO_LIMIT = 2**31 - 1
@@ -641,7 +640,7 @@ class TransformersModel(LocalModel[LoadedTransformers]):
     ) -> None:
         own = TransformersSettings(**settings)
         self._rules, self._n_ctx = Rules(name, truncate), n_ctx
-        queue = WorkQueue[LoadedTransformers, AnyRequest, AnyResponse](
+        queue = WorkQueue[LoadedTransformers, PromptedRequest, AnyResponse](
             partial(LoadedTransformers, self._rules, spec, own, n_ctx),
             LengthOrder(batch_tokens=own.batch_tokens),
             name=name,

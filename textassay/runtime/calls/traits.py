@@ -1,0 +1,472 @@
+"""What one model takes, and requests that suit it.
+
+Providers differ in the parameters that they take, and models that think take few of them and need
+tokens for their thoughts. No table of names keeps up with them, so what is known of a model, its
+`ModelTraits`, begins with a guess and is learned from what its server refuses. Two functions
+without side effects use it: `fit` returns a call as the model takes it, and `repair` the traits
+that a refusal of a call shows. Knows requests and refusals; knows nothing of how they are written
+on the wire.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, Final, Literal, cast
+
+from textassay.lazy import lazy_pattern
+from textassay.runtime.calls.call import MIN_CACHED_TOKENS, Call, Posting
+from textassay.runtime.errors import (
+    CapabilityError,
+    Refusal,
+)
+from textassay.runtime.messages import Effort, Message
+from textassay.runtime.model import (
+    AnyRequest,
+    ChatMessage,
+    ChoicesRequest,
+    Json,
+    Model,
+    Request,
+)
+from textassay.runtime.parameters import BY_NAME, EFFORTS, OPTIONAL, THINKING_FIELDS
+from textassay.runtime.settings import Settings
+from textassay.runtime.storage.files import encode
+
+ALLOWANCES: Final = (4096, 16384, 32768)
+"""Tokens for a thought, beside those for the answer: from the first at low and medium effort, from
+the second at high effort; the next is for models that had too few. Published counts for short
+judgments are 50 to 1,500 tokens at low and medium effort and several thousand at high effort."""
+
+THINKING_NAMES = lazy_pattern(
+    r"(^|[/.:])(o[1345]\b|gpt-5(?!(\.[1-4])?-chat|\.[1-4])|gpt-([6-9]|\d\d)|gpt-oss"
+    r"|claude-[a-z]+-(4-[7-9]|[5-9])|gemini-(2\.5-pro|[3-9])|deepseek-(r\d|reasoner|v[4-9])"
+    r"|qwq|qwen3\b(?!.*instruct)|magistral|grok-([4-9]|3-mini)|kimi-k2|glm-(4\.[5-9]|[5-9])|minimax-m)",
+    re.I,
+)
+"""Names of models that think unless they are told not to: a first guess, which saves one answer
+that is cut off. Sampling them at temperature 0 is refused, ignored or harmful (Gemini 3 and Qwen 3
+repeat themselves)."""
+
+MARKING_NAMES = lazy_pattern(r"(^|[/.])(anthropic|claude)\b|claude-", re.I)
+"""Models that keep the beginning of a prompt only where it is marked; others keep it by
+themselves."""
+
+JSON_IN_WORDS = (
+    "\n\nAnswer with one JSON object and nothing else. It must satisfy this JSON schema:\n"
+)
+"""What stands in for a schema that a server does not take."""
+
+_OPENAI_HOST = lazy_pattern(r"//[^/]*\.(openai|azure)\.com")
+_OPENROUTER_HOST = lazy_pattern(r"//[^/]*\bopenrouter\.ai")
+_log = logging.getLogger(__name__)
+
+
+class Sampling(Message):
+    """What the settings of a model say of every request to it.
+
+    What is set here replaces what the method wants, and is never left out in silence.
+    """
+
+    effort: Effort | None = None
+    thinking_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    extra: Json = {}
+
+    @classmethod
+    def of(cls, settings: Settings) -> Sampling:
+        """Return what the settings of one model say."""
+        return cls(**{name: getattr(settings, name) for name in cls.model_fields})
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields that are set."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in values.items() if value not in (None, {})}
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """The fields that are set, for signatures."""
+        facts: dict[str, object] = dict(self.fields)
+        extra = facts.pop("extra", None)
+        if extra:
+            facts["extra"] = hashlib.sha256(encode(extra, sort_keys=True)).hexdigest()[:6]
+        return facts
+
+    def put_into(self, call: Call) -> Call:
+        """Return the call as the user wants it."""
+        own, request = self.fields, call.request
+        if not own or not isinstance(request, Request | ChoicesRequest):
+            return call
+        update = {name: value for name, value in own.items() if name in type(request).model_fields}
+        if "extra" in own:
+            update["extra"] = {**own["extra"], **request.extra}
+        required = (*call.posting.required, *own)
+        return Call(request.model_copy(update=update), call.posting._replace(required=required))
+
+
+class ModelTraits(Message, defer_build=True):
+    """What is known of one model at one address: guessed from its name at first, then learned."""
+
+    kind: Literal["learned"] = "learned"
+    name: str = ""
+    """Its name, for messages."""
+    thinks: bool = False
+    """Whether it thinks before it answers, as far as its name or any answer has shown."""
+    shuns_zero: bool = False
+    """Whether temperature 0 is left to it."""
+    effort_fields: tuple[str, ...] = ("reasoning_effort",)
+    """Fields of a body that carry an effort."""
+    switch: tuple[str, ...] = ()
+    """Further fields that carry effort `none`: templates of open models take a switch."""
+    budget_fields: tuple[str, ...] = ("thinking_token_budget", "thinking_budget_tokens")
+    """Fields of a body that carry a number of tokens for a thought."""
+    mark: Literal["none", "block", "key"] = "none"
+    """How its server wants to be told which beginning of a prompt to keep."""
+    cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    allowance: int = 0
+    """Tokens that its thoughts have needed at least; an element of `ALLOWANCES`."""
+    unsent: tuple[str, ...] = ()
+    """Parameters that it refuses."""
+    most: dict[str, int] = {}
+    """Largest numbers that it takes, by parameter."""
+    least: dict[str, int] = {}
+    """Smallest numbers that it takes, by parameter."""
+    efforts: tuple[str, ...] = ()
+    """Levels of effort that it takes; empty if unknown. `default` stands for not naming one."""
+    too_long: dict[int, int] = {}
+    """Characters of the shortest prompt that the context did not hold, by the allowance for a
+    thought that was asked for with it."""
+
+    def learn(self, **update: Any) -> ModelTraits:
+        """Return the traits with what was learned."""
+        return self.model_copy(update=update)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether most requests are sent as they are."""
+        changes = (
+            self.thinks or self.shuns_zero or self.allowance or self.unsent or self.most
+            or self.least
+        )  # fmt: skip
+        return not changes and self.cap_field == "max_tokens"
+
+
+LEARNED: Final = {"thinks", "cap_field", "allowance", "unsent", "most", "least", "efforts"}
+"""Traits that runs and stores of answers record; others follow from name and address."""
+
+
+def guess_traits(model: Model) -> ModelTraits:
+    """Return what name and address of a model tell of it."""
+    identity, name = model.identity, model.name
+    if "api_base" not in identity:  # of this process, or of a script
+        return ModelTraits(name=name)
+    address, backend = str(identity["api_base"] or ""), identity.get("backend")
+    is_openai = bool(_OPENAI_HOST.search(address)) or name.startswith("openai/")
+    is_direct = backend == "openai-compatible"
+    thinks = THINKING_NAMES.search(name) is not None
+    guess = ModelTraits(
+        name=name,
+        thinks=thinks,
+        shuns_zero=thinks,
+        mark="block" if MARKING_NAMES.search(name) else "key" if is_openai else "none",
+        cap_field="max_completion_tokens" if thinks and is_openai and is_direct else "max_tokens",
+        switch=("chat_template_kwargs",) if is_direct and not is_openai else (),
+    )
+    if _OPENROUTER_HOST.search(address):
+        one = ("reasoning",)
+        return guess.learn(effort_fields=one, switch=(), budget_fields=one)
+    return guess.learn(budget_fields=("thinking",)) if backend == "litellm" else guess
+
+
+# ---- what is sent ----
+
+
+def fit(traits: ModelTraits, call: Call, least: int = 0) -> Call:
+    """Return a call as the model takes it, with at least so many tokens for a thought.
+
+    Raises:
+        CapabilityError: The model refuses what the user set, or what the answer rests on.
+    """
+    request, posting = call.request, call.posting
+    if not isinstance(request, Request | ChoicesRequest):
+        return call
+    says_how = request.effort is not None or request.thinking_tokens is not None
+    if traits.is_plain and not (says_how or least or posting.shared_prefix):
+        return call
+    update, sent = cast("dict[str, Any]", {}), cast("dict[str, Any]", {})
+    if says_how:
+        effort = choose_effort(traits, request.effort)
+        if effort != request.effort:
+            update["effort"] = effort
+        sent["thinking_fields"] = _thinking_fields(traits, request, effort)
+    thinks = request.effort != "none" and (traits.thinks or says_how)
+    if (thinks or traits.allowance or least) and getattr(request, "max_tokens", 1) is not None:
+        sent["allowance"] = _allowance(traits, request, least)
+    if traits.shuns_zero and request.temperature == 0 and "temperature" not in posting.required:
+        update["temperature"] = None
+    if traits.cap_field != posting.cap_field:
+        sent["cap_field"] = traits.cap_field
+    # no estimate: a token has at least one character, and a mark of too little is ignored
+    is_long = posting.shared_prefix > MIN_CACHED_TOKENS
+    mark = traits.mark if is_long else posting.prefix_mark
+    if mark != "none":
+        is_refused = any(MARKS.get(name) == mark for name in traits.unsent)
+        sent["prefix_mark"] = "none" if is_refused else mark
+    if traits.unsent:
+        update |= _leave_out(traits, call)
+    if traits.most or traits.least:
+        _keep_within(traits, call, update, sent)
+    return Call(
+        request.model_copy(update=update) if update else request,
+        posting._replace(**sent) if sent else posting,
+    )
+
+
+def choose_effort(traits: ModelTraits, wished: Effort | None) -> Effort | None:
+    """Return the level of effort that the model takes in place of a wished one.
+
+    It is the nearest one, of two the higher one, or `None` where the model decides by itself.
+    """
+    efforts = traits.efforts
+    if wished is None or not efforts or wished in efforts:
+        return wished
+    return None if "default" in efforts else _nearest(wished, efforts)
+
+
+def _thinking_fields(
+    traits: ModelTraits, request: Request | ChoicesRequest, effort: Effort | None
+) -> tuple[str, ...]:
+    """Return the fields that carry effort or thinking tokens, but for those that are refused."""
+    wished = request.effort
+    if wished is None:
+        fields = traits.budget_fields
+    elif effort is None:
+        return ()
+    else:
+        fields = traits.effort_fields + (traits.switch if wished == "none" else ())
+    left = tuple(name for name in fields if name not in traits.unsent)
+    if not left:
+        budget = f"thinking_tokens={request.thinking_tokens}"
+        setting = budget if wished is None else f"effort {wished}"
+        raise CapabilityError(f"model {traits.name!r} takes no {setting}; leave it out")
+    return left
+
+
+def _allowance(traits: ModelTraits, request: Request | ChoicesRequest, least: int) -> int:
+    """Return the tokens for a thought, fewer where the context would not hold the prompt."""
+    if request.thinking_tokens is not None:
+        first = max(request.thinking_tokens, traits.least.get("thinking_tokens", 0))
+    else:
+        first = ALLOWANCES[1 if request.effort in ("high", "xhigh", "max") else 0]
+    allowance, length = max(first, traits.allowance, least), 0
+    if traits.too_long:
+        length = len(request.text)
+    while length >= traits.too_long.get(allowance, math.inf):
+        allowance //= 4
+    return allowance
+
+
+def _leave_out(traits: ModelTraits, call: Call) -> dict[str, Any]:
+    """Return the fields of a request without the parameters that the model refuses."""
+    request = cast("Request | ChoicesRequest", call.request)
+    update: dict[str, Any] = {}
+    for name in traits.unsent:
+        if name in request.extra:
+            raise _refused_setting(traits, name, request.extra[name])
+        if not carries(call, name):
+            continue
+        if name in OPTIONAL:
+            if name in call.posting.required:
+                raise _refused_setting(traits, name, getattr(request, name))
+            update[name] = OPTIONAL[name]
+        elif name in LOGPROBS:
+            raise CapabilityError(
+                f"model {traits.name!r} sends no log-probabilities of its tokens; ask for samples"
+                " instead (n=20), or use a model that sends them"
+            )
+        elif name == "json_schema":
+            messages = update.get("messages", request.messages)
+            update |= _schema_in_words(cast("Request", request), messages)
+        elif name == "functions":
+            update["functions"] = ()  # the chat is in words as well
+        elif name == "system":
+            update |= _without_system(update.get("messages", request.messages))
+    return update
+
+
+def _refused_setting(traits: ModelTraits, name: str, value: object) -> CapabilityError:
+    return CapabilityError(
+        f"model {traits.name!r} refuses {name}={json.dumps(value)}; leave it out"
+    )
+
+
+def _keep_within(
+    traits: ModelTraits, call: Call, update: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    """Bring numbers within what the model takes; the answer keeps its tokens before the thought."""
+    request = call.request
+    for name in ("thinking_tokens", "n", "logprobs", "alternatives"):
+        value = getattr(request, name, None)
+        count = "top_logprobs" if name in ("logprobs", "alternatives") else name
+        if value is not None and (fits := limit_number(traits, count, value)) != value:
+            update[name] = fits
+    if isinstance(request, Request) and request.max_tokens is not None:
+        allowance = sent.get("allowance", call.posting.allowance)
+        whole = limit_number(traits, "max_tokens", request.max_tokens + allowance)
+        sent["allowance"] = min(allowance, max(0, whole - request.max_tokens))
+        update["max_tokens"] = whole - sent["allowance"]
+
+
+def limit_number(traits: ModelTraits, count: str, value: int) -> int:
+    """Return the number that the model takes in place of a wished one."""
+    fits = min(traits.most.get(count, value), value)
+    return max(traits.least.get(count, fits), fits)
+
+
+def _nearest(wished: Effort, efforts: Sequence[str]) -> Effort:
+    ranks: dict[str, int] = {effort: rank for rank, effort in enumerate(EFFORTS)}
+    nearest = min(efforts, key=lambda e: (abs(ranks[e] - ranks[wished]), -ranks[e]))
+    return cast("Effort", nearest)
+
+
+def _schema_in_words(request: Request, messages: Sequence[ChatMessage]) -> dict[str, Any]:
+    words = JSON_IN_WORDS + encode(request.json_schema).decode()
+    if request.prompt is not None:
+        return {"json_schema": None, "prompt": request.prompt + words}
+    *before, last = messages
+    longer = last.model_copy(update={"content": last.content + words})
+    return {"json_schema": None, "messages": (*before, longer)}
+
+
+def _without_system(messages: Sequence[ChatMessage]) -> dict[str, Any]:
+    """Return the chat with its system message at the beginning of the user's first one."""
+    system = [message.content for message in messages if message.role == "system"]
+    rest = [message for message in messages if message.role != "system"]
+    if not rest or rest[0].role != "user":
+        rest.insert(0, ChatMessage(role="user", content=""))
+    content = "\n\n".join(part for part in (*system, rest[0].content) if part)
+    return {"messages": (rest[0].model_copy(update={"content": content}), *rest[1:])}
+
+
+# ---- what a refusal teaches ----
+
+
+def repair(traits: ModelTraits, refusal: Refusal, call: Call) -> ModelTraits | None:
+    """Return the traits as a refusal of the call shows them; `None` if that changes nothing.
+
+    Raises:
+        CapabilityError: The model refuses a value of what the user set: another one may do.
+    """
+    request, posting, name = call.request, call.posting, refusal.parameter
+    if name in request.extra:
+        return drop_parameter(traits, name, call)
+    if refusal.kind == "rename":
+        return traits.learn(cap_field=_OTHER_CAP[posting.cap_field])
+    if refusal.kind == "range" and refusal.limit is not None:
+        return _limit(traits, name, int(refusal.limit), call)
+    if name == "n":  # without it a server gives one answer
+        return _limit(traits, name, 1, call)
+    if refusal.kind == "effort" and (efforts := _efforts_left(traits, refusal, call)):
+        return traits.learn(efforts=efforts)
+    if name == "max_tokens":
+        other = _OTHER_CAP[traits.cap_field]
+        if other in traits.unsent or refusal.kind != "drop":
+            return None
+        return traits.learn(cap_field=other, unsent=(*traits.unsent, traits.cap_field))
+    return drop_parameter(traits, _sent_name(name, posting), call)
+
+
+def _efforts_left(traits: ModelTraits, refusal: Refusal, call: Call) -> tuple[str, ...]:
+    """Return the levels of effort that the model may take."""
+    effort = cast("Request | ChoicesRequest", call.request).effort
+    if effort is None:
+        return ()
+    taken = refusal.values
+    if not taken and effort != "none":  # it does not say which: another may do
+        taken = traits.efforts or EFFORTS[:-1]
+    efforts = tuple(e for e in EFFORTS if e in taken and e != effort)
+    if efforts:
+        sent = "default" if "default" in efforts else _nearest(effort, efforts)
+        listed = f", but {', '.join(efforts)}" if refusal.values else ""
+        _log.warning("%s takes no effort %s%s; %s is sent", traits.name, effort, listed, sent)
+    return efforts
+
+
+def _sent_name(name: str, posting: Posting) -> str:
+    """Return our field for a thought where an API, or a gateway, has another for it."""
+    is_other = name in THINKING_FIELDS and name not in posting.thinking_fields
+    return posting.thinking_fields[0] if is_other and posting.thinking_fields else name
+
+
+def _limit(traits: ModelTraits, name: str, limit: int, call: Call) -> ModelTraits | None:
+    wire = BY_NAME[name].count
+    value = find_number(wire, call)
+    if value is None or value == limit:
+        return drop_parameter(traits, _sent_name(name, call.posting), call)
+    side = "most" if value > limit else "least"
+    words = f"takes {wire} {'up to' if value > limit else 'from'} {limit}"
+    if wire in call.posting.required:
+        _log.warning("%s %s; %s is sent", traits.name, words, limit)
+    elif wire != "max_tokens":
+        _log.info("%s %s", traits.name, words)
+    return traits.learn(**{side: {**getattr(traits, side), wire: limit}})
+
+
+def find_number(wire: str, call: Call) -> int | None:
+    """Return the number that a call carries under a name; `None` if it has none."""
+    request = call.request
+    if wire == "max_tokens":
+        return call.posting.most_tokens(request) if isinstance(request, Request) else None
+    if wire == "top_logprobs":
+        wire = "alternatives" if isinstance(request, ChoicesRequest) else "logprobs"
+    number: int | None = getattr(request, wire, None)
+    return number
+
+
+def drop_parameter(traits: ModelTraits, name: str, call: Call) -> ModelTraits | None:
+    """Return the traits of a model that refuses a parameter; `None` if the call has none."""
+    if name in traits.unsent or not carries(call, name):
+        return None
+    if name in OPTIONAL and name in call.posting.required:
+        raise _refused_setting(traits, name, getattr(call.request, name))
+    if name != "system":
+        _log.info("%s takes no %s", traits.name, name)
+    return traits.learn(unsent=(*traits.unsent, name))
+
+
+_OTHER_CAP = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+MARKS: Final = {"cache_control": "block", "prompt_cache_key": "key"}
+"""Fields that say which beginning of a prompt to keep, with the mark that stands for each."""
+
+LOGPROBS: Final = ("logprobs", "top_logprobs")
+
+SUSPECTS: Final = (*OPTIONAL, "json_schema", "functions", "system", *MARKS)
+"""Parameters that are left out in probes: no score depends on them alone."""
+
+
+def carries(call: Call, name: str) -> bool:
+    """Return whether a call carries a parameter."""
+    request, posting = call.request, call.posting
+    if name in request.extra or name in posting.thinking_fields:
+        return True
+    if name in MARKS:
+        return posting.prefix_mark == MARKS[name]
+    if name == "system":
+        return any(m.role == "system" for m in getattr(request, "messages", ()))
+    if name in LOGPROBS:
+        return reads_logprobs(request)
+    if name in OPTIONAL:
+        return bool(getattr(request, name, OPTIONAL[name]) != OPTIONAL[name])
+    return name in ("json_schema", "functions") and bool(getattr(request, name, None))
+
+
+def reads_logprobs(request: AnyRequest) -> bool:
+    return isinstance(request, ChoicesRequest) or getattr(request, "logprobs", None) is not None
