@@ -42,6 +42,8 @@ def main() -> None:
                 "--model", "direct/mock", "--api-base", url, "--out", folder / "run",
                 "--progress", "plain",
                 "--set", f"attempts={ATTEMPTS}", "--set", "timeout=2", "--set", "total_timeout=120",
+                # the last call alone, failing all its attempts, is an outage, and is asked again
+                "--set", "outage_wait=0",
             ),
             cwd=ROOT,
             stdout=subprocess.DEVNULL,

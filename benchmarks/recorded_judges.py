@@ -105,15 +105,15 @@ def rows_from(*words: object) -> list[dict[str, Any]]:
 
 def agreement(out: Path, data: Path) -> list[dict[str, Any]]:
     """Run `textassay agreement --json` at dataset and group level."""
-    return rows_from("meta", out, data, "--level", "dataset,group", "--bootstrap", "0")
+    return rows_from("agreement", out, data, "--level", "dataset,group", "--bootstrap", "0")
 
 
 def verdicts(run: Path, data: Path, trivial: Path) -> Iterator[str]:
     """Yield the rows of the README's table, the best agreement first."""
-    judged = rows_from("meta", run, data, "--level", "group")
+    judged = rows_from("agreement", run, data, "--level", "group")
     measured = {
         (name, aspect): rows_from(
-            "meta", trivial, data, "--level", "group", "--bootstrap", "0", "--aspect-map",
+            "agreement", trivial, data, "--level", "group", "--bootstrap", "0", "--aspect-map",
             f"{name}={aspect}",
         )[0]["spearman"]
         for name in ("rougeL", "length")

@@ -18,18 +18,14 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-
 import textassay
-from benchmarks.embedded_judge import trivial
-from benchmarks.learning_data import SETS, Wanted, read
-from benchmarks.learning_recorded import learnt, measured, told
+from benchmarks.learning.recorded import SETS, Wanted, read
+from benchmarks.learning.ways import learned, measured
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.messages import Example
 from textassay.tools.similarity import SentenceMeasure
 
 JUDGED = SETS["summeval-metrics"]
@@ -44,38 +40,24 @@ COMPARISONS = (
 """What static vectors are added to: a label, the aggregator, and the features without them."""
 
 
-async def static_columns(examples: Sequence[Example]) -> dict[str, list[float | None]]:
-    """Return the sentence-wise cosines with the source by measure."""
-    tools = [
-        f"{measure}=embedding?engine=static&per=sentence&against=source&measure={measure}"
-        for measure in get_args(SentenceMeasure)
-    ]
-    run = await textassay.evaluate(examples, method="tools", task="summarization", tools=tools)
-    found: dict[str, dict[str, float | None]] = {}
-    for score in run.scores:
-        found.setdefault(score.aspect, {})[score.id] = score.value
-    return {
-        f"static/{measure}": [values[example.id] for example in examples]
-        for measure, values in found.items()
-    }
+COUNTS = ("length", "novelty", "coverage", "repetition", "readability")
+STATIC = tuple(
+    f"{measure}=embedding?engine=static&per=sentence&against=source&measure={measure}"
+    for measure in get_args(SentenceMeasure)
+)
 
 
 async def feature_rows(data: Path) -> list[dict[str, Any]]:
     """Return counts and static features of every summary, as metrics by id."""
     examples = list(Examples(data))
-    counted = await trivial(examples, "summarization")
-    columns: dict[str, list[float | None]] = {
-        f"counts/{name}": [None if np.isnan(value) else float(value) for value in values]
-        for name, values in counted.items()
-        if not name.startswith("computed/")
-    }
-    began = time.perf_counter()
-    columns |= await static_columns(examples)
-    print(f"static features of {len(examples)} summaries: {time.perf_counter() - began:.1f} s")
-    return [
-        {"id": example.id, "metrics": {name: values[i] for name, values in columns.items()}}
-        for i, example in enumerate(examples)
-    ]
+    metrics: dict[str, dict[str, float | None]] = {example.id: {} for example in examples}
+    for kind, tools in (("counts", COUNTS), ("static", STATIC)):
+        began = time.perf_counter()
+        run = await textassay.evaluate(examples, method="tools", task="summarization", tools=tools)
+        for score in run.scores:
+            metrics[score.id][f"{kind}/{score.aspect}"] = score.value
+        print(f"{kind} of {len(examples)} summaries: {time.perf_counter() - began:.1f} s")
+    return [{"id": id_, "metrics": own} for id_, own in metrics.items()]
 
 
 def main() -> None:
@@ -96,20 +78,19 @@ def main() -> None:
     for label, aggregator, plain in COMPARISONS:
         first = None
         for added in ((), ("static/",)):
-            prefixes = (*plain.prefixes, *added)
-            wanted = Wanted(
-                plain.name, plain.path, prefixes, plain.aspects, plain.needed,
-                str(given.features.resolve()),
-            )  # fmt: skip
+            wanted = replace(
+                plain, prefixes=(*plain.prefixes, *added), joined=str(given.features.resolve())
+            )
             recorded = read(folder, wanted)
-            began = time.perf_counter()
-            values = measured(recorded, learnt(recorded, aggregator), 0.5, given.seeds)
-            seconds = (time.perf_counter() - began) / given.seeds
-            if first is None:
-                rows, features = recorded.features.shape
-                print(f"{label}: {aggregator}, {rows} rows, {features} features and static ones")
-            print(told(recorded, "with static" if added else "without", values, first, seconds))
-            first = values if first is None else first
+            values = measured(recorded, learned(recorded, aggregator), 0.5, given.seeds)
+            r, rho = values.mean(axis=(0, 1))
+            line = f"{label}, {aggregator}, {'with' if added else 'without'}: {r:.3f}/{rho:.3f}"
+            by_seed = values[:, :, 0].mean(axis=1)
+            if first is not None:
+                more = by_seed - first
+                line += f"  {more.mean():+.3f} ({more.min():+.3f} to {more.max():+.3f})"
+            print(line, flush=True)
+            first = by_seed
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from reproduce.agreement import Figure, Figures
 from reproduce.scores import Scorer
 from reproduce.table import Column
 from textassay.agreement.correlation import Floats, spearman
+from textassay.agreement.joined import People
 from textassay.agreement.labels import label_agreement
-from textassay.agreement.records import People
 from textassay.estimation.calibration import calibrate
 from textassay.estimation.columns import Columns, join_columns, read_judged, scales_of
 from textassay.estimation.probabilities import calibration_error, with_temperature

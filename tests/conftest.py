@@ -39,14 +39,23 @@ def keep_off_the_network(event: str, arguments: tuple[Any, ...]) -> None:
         raise NetworkTouched(f"a test tried to reach {host!r}")
 
 
-# how long an example takes, or how fast its data are drawn, says how busy the machine is
-settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# how long an example takes, or how fast its data are drawn, says how busy the machine is; the whole
+# suite has eight minutes, and hypothesis would draw 100 examples
+settings.register_profile(
+    "any load",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=50,
+)
 settings.load_profile("any load")
 
 # xdist runs one worker per core; libraries that take all cores for each of them wait for each
 # other.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
+# where a test asks for two threads all the same, they sleep instead of spinning on a core that the
+# other worker needs: a forest took up to sixty times as long
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 sys.addaudithook(keep_off_the_network)
 

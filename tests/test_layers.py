@@ -61,7 +61,7 @@ ONLY_THERE = {
     "litellm": "textassay/runtime/backends/litellm.py",
     "llama_cpp": "textassay/runtime/backends/local/llamacpp_library.py",
     "opentelemetry": "textassay/telemetry/tracing.py",
-    "diskcache": "textassay/runtime/storage/answers.py",
+    "diskcache": "textassay/runtime/storage/answer_database.py",
     "ray": "textassay/workers/ray.py",
 }
 ALLOWED_ANYWHERE = {"lazy", "table", "version"}
@@ -196,6 +196,8 @@ def test_the_wrappers_around_a_model_are_put_together_in_one_place() -> None:
     }
     assert {name for place, name in made if place == "runtime/stack.py"} == wrappers
     assert {place for place, _ in made} == {"runtime/stack.py"}
+    architecture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert {name for name in wrappers if f"`{name}`" not in architecture} == set()
 
 
 def test_the_models_of_a_run_are_opened_in_one_place() -> None:

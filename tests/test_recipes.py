@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,7 @@ import pytest
 from typer.main import get_command
 
 import textassay.tools
-from textassay import connect
-from textassay.cli.app import app
+from textassay.cli.app import COMMANDS, app
 from textassay.prompts import TASKS
 from textassay.runtime.backends.by_name import BACKENDS, FORMS
 from textassay.tools import KINDS
@@ -59,9 +59,6 @@ def lacks_of_backend(prefix: str) -> list[str]:
     expected = {
         f"textassay/runtime/backends/by_name.py: a form in FORMS that begins {prefix}/": any(
             form.startswith(f"{prefix}/") for form in FORMS
-        ),
-        f"textassay/runtime/stack.py: `{prefix}/...` in the docstring of connect": (
-            f"`{prefix}/" in (connect.__doc__ or "")
         ),
         f"docs/: a page that names `{prefix}/`": f"{prefix}/" in text("docs/*.md"),
         f"tests/: a test that names {prefix}/": f"{prefix}/" in text("tests/**/*.py"),
@@ -131,6 +128,27 @@ def test_every_tool_in_a_file_is_registered() -> None:
     assert not unknown, f"textassay/tools/registry.py: no line in KINDS for {unknown}"
 
 
+def test_every_backend_task_and_command_in_a_file_is_registered() -> None:
+    package = ROOT / "textassay"
+    sources = {path: path.read_text("utf-8") for path in package.rglob("*.py")}
+    together = "".join(sources.values())
+    unopened = [
+        path.name
+        for path in (package / "runtime/backends").glob("[!_]*.py")
+        if not re.search(rf"\bbackends\b.* {path.stem}\b|backends\.{path.stem}\b", together)
+    ]
+    assert not unopened, f"textassay/runtime/backends/by_name.py: BACKENDS lacks {unopened}"
+    tasks = {path.stem for path in (package / "prompts/tasks").glob("*.toml")}
+    assert tasks == set(TASKS), "textassay/prompts/__init__.py: TASKS differs from the files"
+    declared = re.compile(r'(?m)^@command\("([\w-]+)"(?!.*group=)|^group\("([\w-]+)"')
+    commands = {
+        name: path.stem
+        for path in (package / "cli/commands").glob("*.py")
+        for name in filter(None, chain(*declared.findall(sources[path])))
+    }
+    assert commands == COMMANDS, "textassay/cli/app.py: COMMANDS differs from the files"
+
+
 @pytest.mark.parametrize("prefix", BACKENDS)
 def test_a_backend_is_complete(prefix: str) -> None:
     fail_if_incomplete(f"the backend {prefix!r}", lacks_of_backend(prefix))
@@ -155,7 +173,7 @@ def test_one_message_lists_all_that_a_new_thing_lacks() -> None:
     assert [what.partition(":")[0] for what in lacks] == [
         "tests/test_recipes.py", "textassay/tools/__init__.py", "docs/tools.md", "tests/tools/",
     ]  # fmt: skip
-    assert len(lacks_of_backend("newest-of-all")) == 4
+    assert len(lacks_of_backend("newest-of-all")) == 3
     assert len(lacks_of_task("newest-of-all")) == 2
     assert len(lacks_of_command("newest-of-all")) == 2
 

@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.agreement.records import People
+from textassay.agreement.joined import People
 from textassay.estimation.columns import Judged, read_judged, with_labels
 from textassay.estimation.compare import CompareRow, GateVerdict, compare_runs
 from textassay.estimation.means import mean_over_groups
@@ -78,7 +78,7 @@ class CheckFailed(AssertionError):
 
 
 class Inconclusive(AssertionError):
-    """The interval spans the threshold, or there is none: more texts would decide."""
+    """The interval spans the threshold or is missing: more texts would decide."""
 
 
 class JudgeError(TextassayError):
@@ -150,7 +150,7 @@ class GateCheck:
 
 
 def _verdict_of(low: float | None, high: float | None, threshold: float) -> GateVerdict:
-    """Return what an interval says of a threshold that the value must reach."""
+    """Return the verdict of an interval on a threshold that the value must reach."""
     # the mean alone decides nothing: with one source it may lie anywhere
     if low is None or high is None:
         return "inconclusive"

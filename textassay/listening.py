@@ -90,7 +90,7 @@ def link(listening: str, port: int) -> str:
 
 
 def origin(url: str) -> str | None:
-    """Return a web address as browsers write it in `Origin`; `None` if it is none, or more.
+    """Return a web address as browsers write it in `Origin`; `None` for anything else.
 
     Lower case, in punycode, and without the scheme's own port.
     """

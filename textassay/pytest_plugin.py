@@ -156,7 +156,7 @@ def _outcome(call: pytest.CallInfo[None], checks: list[GateCheck]) -> str:
 
 
 class _GateSummary:
-    """Collects what all tests found, also those of xdist's workers, and prints it at the end."""
+    """Collects the results of all tests, also of xdist's workers, and prints them at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -199,7 +199,7 @@ class _GateSummary:
         for node, check in self._checks:
             terminalreporter.line(f"{node}: {check['text']}")
             if check["regressed"]:
-                terminalreporter.line(f"  worse than the baseline: {_regressed(check)}")
+                terminalreporter.line(f"  worse than the baseline: {_worst_texts(check)}")
         if _JUDGE in self._config.stash:
             usage = self._config.stash[_JUDGE].usage
             cost = "" if not usage.cost else f", ${usage.cost:.4f}"
@@ -221,7 +221,7 @@ def _markdown(checks: list[tuple[str, dict[str, Any]]]) -> str:
         value = Estimate(check["value"], check["low"], check["high"])
         rows.append(
             (node, f"{check['aspect']}{of_baseline}", value, check["threshold"], check["verdict"],
-             _regressed(check) or None)
+             _worst_texts(check) or None)
         )  # fmt: skip
     columns = (
         Column("test", "test"), Column("aspect", "aspect"),
@@ -234,7 +234,7 @@ def _markdown(checks: list[tuple[str, dict[str, Any]]]) -> str:
     return f"### textassay\n\n{to_markdown(table)}\n"
 
 
-def _regressed(check: dict[str, Any]) -> str:
+def _worst_texts(check: dict[str, Any]) -> str:
     """Return the ids of texts that are worse than the baseline, the largest losses first."""
     more = check["worse"] - len(check["regressed"])
     return ", ".join([*check["regressed"], *([f"{more} more"] if more else [])])

@@ -7,7 +7,7 @@ trusted. Imports nothing of textassay, so that every layer may return tables.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -146,6 +146,35 @@ def stack_tables(tables: Iterable[Table]) -> list[Table]:
             notes=tuple(dict.fromkeys((*above.notes, *table.notes))),
         )
     return list(found.values())
+
+
+def stack_subsets(
+    by: str, parts: Mapping[str, Iterable[Table]], *, after: str, names: Container[str]
+) -> list[Table]:
+    """Return the tables of several subsets of the data, one below the other.
+
+    Args:
+        by: What the data were divided by: heading of the column that names the subset.
+        parts: Tables by subset.
+        after: The column before it; tables without one are left out.
+        names: With what a note begins that is of one subset, such as `coherence` in
+            `coherence: no interval`; other notes are of all of them.
+    """
+
+    def of_subset(subset: str, note: Note) -> Note:
+        is_own = note.text.partition(": ")[0] in names
+        return note._replace(text=f"{subset}: {note.text}") if is_own else note
+
+    return stack_tables(
+        replace(
+            table.with_column(Column("subset", by), [subset] * len(table.rows), after=after),
+            title=f"{table.title}, by {by}",
+            notes=tuple(of_subset(subset, note) for note in table.notes),
+        )
+        for subset, tables in parts.items()
+        for table in tables
+        if after in (column.name for column in table.columns)
+    )
 
 
 MAX_TEXT = 120

@@ -192,7 +192,7 @@ async def choices_are_probabilities(make: MakeModel) -> None:
 
 
 async def a_continuation_is_scored_token_by_token(make: MakeModel) -> None:
-    """The tokens are those of the text that was given, and no others."""
+    """The tokens are exactly the tokens of the given text."""
     text = " blue, indigo and violet."
     async with _made(make) as model:
         if not model.capabilities.continuation:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from benchmarks.coverage import World, coverage, false_alarms
-from benchmarks.coverage_designs import HEAVIEST, agreeing
+from benchmarks.coverage.agreement import Uneven, World, correlations, equal_judges
+from benchmarks.coverage.tally import tally
 from tests.benchmark_data import benchmark
 from textassay import agreement
 from textassay.agreement.correlation import Coefficient, kendall, pair_up, pearson, spearman
@@ -252,31 +252,32 @@ def test_weights_far_apart_stay_exact():
 )
 def test_a_95_percent_interval_holds_the_truth(level, documents, systems):
     """Of clustered, skewed ratings; at system level it may hold it more often, never less."""
-    counts = coverage(World(systems=systems), level, documents, draws=300, resamples=100)
-    for name, (held, given) in counts.items():
-        assert given > 150, name
-        assert 0.91 <= held / given <= (1.0 if level == "system" else 0.995), (name, held, given)
+    found = tally(correlations(World(systems), documents, level, resamples=100), 300)
+    for name in COEFFICIENTS:
+        assert found[name].draws > 150, name
+        assert 0.91 <= found[name].share <= (1.0 if level == "system" else 0.995), name
 
 
 def test_intervals_over_sources_of_one_to_forty_rows_hold_the_truth():
     """Resamples of the sources, with t on their number less one, hold it in 91 % of 500 draws."""
-    for name, found in agreeing(120, 40, top=0.3, heaviest=HEAVIEST).items():
-        held, given = found.plain
-        assert given > 110, name
-        assert held / given >= 0.915, name
+    found = tally(correlations(Uneven(top=0.3), 40), 120)
+    for name in COEFFICIENTS:
+        assert found[name].draws > 110, name
+        assert found[name].share >= 0.915, name
 
 
 def test_intervals_from_ratings_that_are_mostly_equal_have_a_note():
     """Nine in ten are the top grade; of 12 sources too few have another one."""
-    for found in agreeing(30, 12, top=0.9, heaviest=None).values():
-        assert found.warned[1] > 9 * found.plain[1]
+    found = tally(correlations(Uneven(top=0.9, heaviest=None), 12), 30)
+    for name in COEFFICIENTS:
+        assert found[f"{name} warned"].draws > 9 * found[name].draws
 
 
 @pytest.mark.parametrize(("level", "documents"), [("dataset", 8), ("group", 20), ("system", 30)])
 def test_equally_good_judges_are_rarely_told_apart(level, documents):
-    found, given = false_alarms(World(systems=10), level, documents, draws=200)
-    assert given > 180
-    assert found / given <= 0.11
+    found = tally(equal_judges(World(systems=10), documents, level), 200)["spearman alarms"]
+    assert found.draws > 180
+    assert found.share <= 0.11
 
 
 def test_williams_gives_steigers_example_and_one_by_hand():

@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import numpy as np
 import pytest
 
 from tests.benchmark_data import benchmark
@@ -288,3 +289,23 @@ def test_a_score_that_comes_twice_is_told_with_both_lines(tmp_path, caplog):
         path.write_text("".join(json.dumps(line) + "\n" for line in lines_of))
         assert read_scores(path) == {"tone": {"a": 2.0}}
         assert ("'a' on 'tone' in lines 1 and 2; the last score counts" in caplog.text) is told
+
+
+def test_the_coefficients_of_two_labels_are_one_number_with_one_interval():
+    rng = np.random.default_rng(0)
+    human = rng.integers(0, 2, 60)
+    judged = np.where(rng.random(60) < 0.8, human, 1 - human)
+    data = [
+        {"id": f"e{at}", "output": "text", "group": f"g{at // 2}", "human": {"ok": int(label)}}
+        for at, label in enumerate(human)
+    ]
+    scores = {"ok": {f"e{at}": float(label) for at, label in enumerate(judged)}}
+    (row,) = agreement.agreement_table(scores, data).as_dict()["rows"]
+    assert [row[one] for one in ("pearson", "spearman", "kendall")] == pytest.approx(
+        [row["mcc"]] * 3
+    )
+    assert row["ci"]["pearson"] == tuple(row["ci"]["mcc"]) == row["ci"]["kendall"]
+    # a probability is no label: its correlation is another number than the MCC of its label
+    scores["ok"] = {id_: 0.1 + 0.7 * label for id_, label in scores["ok"].items()}
+    (row,) = agreement.agreement_table(scores, data, threshold=0.5).as_dict()["rows"]
+    assert row["ci"]["pearson"] is not None

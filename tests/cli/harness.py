@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from examples.mock_server import MockServer, Options, serve
@@ -40,12 +44,22 @@ class Outcome:
         return self
 
 
+@cache
+def application() -> Any:
+    """Return the whole command line: to read all signatures takes typer longer than a command."""
+    return get_command(app)
+
+
 def textassay(*arguments: object) -> Outcome:
     """Run one command to its end, as a shell without a terminal would."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert "Traceback" not in result.stderr, result.stderr
-    return Outcome(result.exit_code, result.stdout, result.stderr)
+    with CliRunner().isolation() as (out, err, _):
+        with pytest.raises(SystemExit) as left:
+            application().main([str(argument) for argument in arguments], "textassay")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        shown, said = (one.getvalue().decode(errors="replace") for one in (out, err))
+    assert "Traceback" not in said, said
+    return Outcome(left.value.code or 0, shown, said)
 
 
 def document(*arguments: object) -> Any:

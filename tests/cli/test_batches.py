@@ -165,8 +165,8 @@ def test_a_request_that_no_batch_answers_is_an_error_that_resume_asks_again(data
 def test_a_run_whose_only_batch_is_refused_leaves_nothing_in_the_way(data, run):
     with batches_served(Faults(most=0)) as server:
         done = textassay(*flags(data, run, server, *BATCH))
-        assert (done.code, run.exists()) == (3, False)
-        assert "is not kept: fix this and repeat the command" in done.err
+        assert (done.code, (run / "batches.jsonl").exists()) == (3, False)
+        assert "fix this and repeat the command" in done.err
         server.faults.most = None
         textassay(*flags(data, run, server, *BATCH)).ok()
         assert set(server.billed.values()) == {1}
@@ -184,9 +184,9 @@ def test_a_run_with_a_submitted_batch_is_kept_when_another_is_refused(data, run)
 
 
 def test_models_and_servers_without_a_batch_api_are_refused(server, data, run):
-    """A server that answers single calls is told apart from a wrong address; nothing is made."""
+    """A server that answers single calls is told apart from a wrong address."""
     done = score(data, run, server, *BATCH)
-    assert (done.code, run.exists()) == (3, False)
+    assert (done.code, (run / "batches.jsonl").exists()) == (3, False)
     assert "if this server has no batch API, leave out --batch" in done.err
     named = ("--method", "llm-score", "--model", "hosted_vllm/x", "--batch", "--out", run)
     done = textassay("score", data, *named).ends(2, "no batch API is known")

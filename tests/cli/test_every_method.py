@@ -18,7 +18,7 @@ from textassay.methods import METHODS
 from textassay.methods.claims import FACTUAL
 from textassay.methods.library import tasks
 
-COUNTS = {"summarization": 36, "dialogue": 30, "data-to-text": 30, "translation": 12}
+TASKS = ("summarization", "dialogue", "data-to-text", "translation")
 ON_A_LOCAL_MODEL = {
     "decomp-eval": (),
     "gptscore": (),
@@ -27,8 +27,8 @@ ON_A_LOCAL_MODEL = {
 }
 """With flags that keep answers short. The others have a model write lists, which one with random
 weights never ends."""
-LIMIT = 8
-"""Examples per task that a local model judges; the demo has one judge all of a task."""
+LIMIT = 4
+"""Examples of a task that are judged; `benchmarks.every_method` judges all of people's."""
 OF_SINGLE_OUTPUTS = [name for name in METHODS if name != "pairwise"]
 BY_CHOICES = [name for name in OF_SINGLE_OUTPUTS if name not in refused_by_choices()]
 READ_FROM_PROBABILITIES = ("decomp-eval", "gptscore")
@@ -52,19 +52,19 @@ def judged(data, method, task, run, model, *flags, codes=(0,)):
 @pytest.mark.parametrize("method", OF_SINGLE_OUTPUTS)
 def test_over_the_bundled_examples_on_the_server(server, tmp_path, method):
     """One score for every example and aspect, with a value and a signature of method and model."""
-    for task, count in COUNTS.items():
-        at = ("direct/mock", "--api-base", server.url)
+    for task in TASKS:
+        at = ("direct/mock", "--api-base", server.url, "--limit", LIMIT)
         rows = judged(data_file(task), method, task, tmp_path / task, *at)
         aspects = {row["aspect"] for row in rows}
         expected = {aspect.name for aspect in tasks.load(task).aspects}
         # claims judges what is about facts
         assert (expected & set(FACTUAL) if method == "claims" else expected) <= aspects
-        assert len(rows) == count * len(aspects)
+        assert len(rows) == LIMIT * len(aspects)
         assert {row["outcome"] for row in rows} == {"scored"}
         assert all(f"method:{method}|model:direct/mock|" in row["signature"] for row in rows)
 
 
-SOME = 20
+SOME = 4
 ALL = {"summarization": 1600, "dialogue": 360}
 
 
@@ -104,11 +104,11 @@ LOCAL = ("--set", "n_gpu_layers=0", "--set", "threads=1", "--set")
 @pytest.mark.parametrize("method", BY_CHOICES)
 def test_over_the_bundled_examples_on_a_local_model_by_a_profile(tiny_model, tmp_path, method):
     flags = (*LOCAL, "n_ctx=2048", "--set", f"profile={CHOICES}", "--limit", LIMIT)
-    for task, count in COUNTS.items():
+    for task in TASKS:
         first = ("--aspects", tasks.load(task).aspects[0].name)
         model = f"llamacpp/{tiny_model}"
         rows = judged(data_file(task), method, task, tmp_path / task, model, *flags, *first)
-        assert len(rows) == min(count, LIMIT)
+        assert len(rows) == LIMIT
         assert {row["outcome"] for row in rows} == {"scored"}
         assert {row["how"] for row in rows} <= {"logprob", "fused", "loglikelihood"}
 
@@ -118,12 +118,12 @@ def test_over_the_bundled_examples_on_a_local_model(tiny_model, tmp_path, method
     """Values where they are probabilities; where a babbling model must write, typed refusals."""
     outcomes: Counter[str] = Counter()
     flags = (*LOCAL, "n_ctx=8192", "--limit", LIMIT, *ON_A_LOCAL_MODEL[method])
-    for task, count in COUNTS.items():
+    for task in TASKS:
         named = (f"llamacpp/{tiny_model}", *flags, "--aspects", tasks.load(task).aspects[0].name)
         rows = judged(data_file(task), method, task, tmp_path / task, *named, codes=(0, 1))
-        assert len({row["id"] for row in rows}) == min(count, LIMIT)
+        assert len({row["id"] for row in rows}) == LIMIT
         outcomes.update(row["outcome"] for row in rows)
     if method in READ_FROM_PROBABILITIES:
-        assert outcomes == {"scored": sum(min(count, LIMIT) for count in COUNTS.values())}
+        assert outcomes == {"scored": LIMIT * len(TASKS)}
     else:
         assert not outcomes["abstained"]

@@ -54,7 +54,7 @@ def test_every_text_is_scored(server, tmp_path, anthropic_key, method):
         "pairwise": {"output_b": "It rained."},
         "decomp-eval": {"references": ["It rained all day."]},  # for relevance
     }
-    data = write_examples(tmp_path / "data.jsonl", 3, **needed.get(method, {}))
+    data = write_examples(tmp_path / "data.jsonl", 2, **needed.get(method, {}))
     score(server, data, method, tmp_path / "run").ok()
     rows = rows_of(tmp_path / "run")
     assert {row["outcome"] for row in rows} == {"scored"}

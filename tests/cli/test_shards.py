@@ -79,7 +79,7 @@ def test_an_id_that_is_not_in_the_data_is_refused_where_they_can_be_read(server,
     shards(data, run, server, 2)
     scores = run / "shard-2" / "scores.jsonl"
     scores.write_text(scores.read_text().replace('"id":"x4"', '"id":"y4"'))
-    textassay("merge", run).ends(2, "'y4' is none of this shard's examples")
+    textassay("merge", run).ends(2, "'y4' is not one of this shard's examples")
     assert not (run / "manifest.json").exists()
     data.unlink()
     assert textassay("merge", run).code == 0

@@ -130,7 +130,7 @@ def test_raters_that_are_replaced_together_are_compared_with_those_who_stay():
     # who wins against one of two may not replace both
     wins = [one.wins for one in found.judge.per_rater]
     assert found.judge.passes == all(wins)
-    with pytest.raises(DataError, match="nobody is left"):
+    with pytest.raises(DataError, match="no rater is left"):
         alt_test(judge, ratings, replaced=range(5))
 
 

@@ -1,18 +1,22 @@
 """Intervals hold the truth as often as they say (the benchmark has 1,000 draws), and as printed."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import decisions_coverage as bench
 from benchmarks import decisions_story
+from benchmarks.coverage import estimation as designs
+from benchmarks.coverage.agreement import Uneven, equal_judges
+from benchmarks.coverage.tally import tally
 from tests.benchmark_data import FOLDER
 from tests.cli.harness import textassay
 from tests.estimation.columns import SCALES, columns_of
 from textassay.estimation.alt_test import alt_test
 from textassay.estimation.compare import paired_difference, sign_flip_p
+from textassay.estimation.estimate import estimate_means
 
 DRAWS = 200
 SUMMEVAL = FOLDER / "alttest" / "summeval.jsonl.gz"
@@ -25,29 +29,29 @@ NOISE = 0.035
 def columns():
     if not SUMMEVAL.exists():
         pytest.skip(f"benchmark data not found in {FOLDER}; set TEXTASSAY_DATA")
-    return {aspect: bench.summeval(SUMMEVAL, aspect) for aspect in bench.ASPECTS}
+    return {aspect: designs.read_summeval(SUMMEVAL, aspect) for aspect in designs.ASPECTS}
 
 
 @pytest.mark.parametrize(("rated", "texts", "skew"), [(10, 3, 3.0), (20, 5, 4.3), (40, 5, 3.0)])
 def test_estimates_hold_the_truth(rated, texts, skew):
-    found = bench.estimates(DRAWS, rated, texts, skew)
-    assert found["corrected"].coverage == pytest.approx(0.95, abs=NOISE)
+    found = tally(designs.means(rated, texts, skew), DRAWS)
+    assert found["corrected"].share == pytest.approx(0.95, abs=NOISE)
     assert found["corrected"].half_width < found["labels only"].half_width
 
 
-@pytest.mark.parametrize("design", bench.PREVALENCES)
+@pytest.mark.parametrize("design", designs.PREVALENCES)
 def test_yes_and_no_of_a_random_draw_are_estimated_better_than_by_the_ratings_alone(design):
     """Rogan and Gladen's correction errs up to twice as far as the ratings there."""
-    found = bench.yes_no(80, *design)
-    assert found.corrected < found.labels
-    assert found.corrected < found.rogan_gladen
-    assert found.held.coverage >= 0.95 - 2 * NOISE
+    found = tally(designs.yes_no(*design), 80)
+    assert found["corrected"].rms_error < found["labels only"].rms_error
+    assert found["corrected"].rms_error < found["Rogan-Gladen"].rms_error
+    assert found["corrected"].share >= 0.95 - 2 * NOISE
 
 
 def test_a_judge_that_made_no_error_yet_is_not_certain_to_make_none():
-    found = bench.yes_no(100, 0.5, 0.99, 0.95, n=2000, rated=40)
-    assert found.held.coverage >= 0.95 - 2 * NOISE
-    assert found.corrected < found.labels / 2
+    found = tally(designs.yes_no(0.5, 0.99, 0.95, n=2000, rated=40), 100)
+    assert found["corrected"].share >= 0.95 - 2 * NOISE
+    assert found["corrected"].rms_error < found["labels only"].rms_error / 2
 
 
 @pytest.mark.parametrize(
@@ -63,9 +67,9 @@ def test_a_judge_that_made_no_error_yet_is_not_certain_to_make_none():
 )
 def test_what_is_not_warned_of_holds_the_truth(rated, design):
     """Sources of 1 to 40 texts, sizes that go with quality, and nine ratings in ten the top one."""
-    found = bench.estimates_of_uneven(DRAWS, rated, **design)
-    assert found["without"].coverage >= 0.95 - NOISE
-    assert found["with a warning"].draws < DRAWS / 10
+    found = tally(designs.uneven_means(rated, **design), DRAWS)
+    assert found["corrected"].share >= 0.95 - NOISE
+    assert found["corrected warned"].draws < DRAWS / 10
 
 
 @pytest.mark.parametrize(
@@ -77,22 +81,23 @@ def test_what_is_not_warned_of_holds_the_truth(rated, design):
     ],
 )
 def test_intervals_that_hold_too_seldom_are_warned_of(rated, design):
-    found = bench.estimates_of_uneven(60, rated, **design)
-    assert found["with a warning"].draws > 9 * found["without"].draws
+    found = tally(designs.uneven_means(rated, **design), 60)
+    assert found["corrected warned"].draws > 9 * found["corrected"].draws
 
 
 def test_systems_and_judges_of_uneven_sources_are_rarely_told_apart():
     """Sources of 1 to 15 rounds, or 1 to 40 texts; equal variances for all gave .17 and .09."""
-    found, alarms = bench.equal_systems(DRAWS, 12, 15)
-    assert alarms <= 0.05 + NOISE
-    assert found.coverage >= 0.95 - NOISE
-    assert bench.equal_judges(DRAWS, 40, 40) <= 0.05 + NOISE
+    found = tally(designs.strengths(12, heaviest=15), DRAWS)
+    assert found["alarms"].share <= 0.05 + NOISE
+    assert found["difference"].share >= 0.95 - NOISE
+    found = tally(equal_judges(Uneven(top=None), 40), DRAWS)
+    assert found["pearson alarms"].share <= 0.05 + NOISE
 
 
 def test_comparisons_hold_the_truth():
-    found, alarms = bench.comparisons(DRAWS, 20, 5, 4.3)
-    assert found.coverage == pytest.approx(0.95, abs=NOISE)
-    assert alarms <= 0.05 + NOISE
+    found = tally(designs.differences(20, 5, 4.3), DRAWS)
+    assert found["difference"].share == pytest.approx(0.95, abs=NOISE)
+    assert found["alarms"].share <= 0.05 + NOISE
 
 
 def test_skewed_differences_are_not_taken_for_a_mean_other_than_0():
@@ -105,27 +110,28 @@ def test_skewed_differences_are_not_taken_for_a_mean_other_than_0():
 
 
 def test_intervals_of_single_scores_hold_the_rating():
-    assert bench.intervals(DRAWS, 40, 5, 3.0).coverage == pytest.approx(0.95, abs=NOISE)
+    draw = partial(designs.fine, texts=5, skew=3.0)
+    found = tally(designs.single_texts(draw, 40, 0.95), DRAWS)
+    assert found["rating"].share == pytest.approx(0.95, abs=NOISE)
 
 
 def test_real_draws(columns):
     """20 of 100 SummEval sources: the judge alone never, rows as independent too seldom."""
-    found = {aspect: bench.real(60, *columns[aspect]) for aspect in ("coherence", "relevance")}
-    for one in found.values():
-        assert one["judge only"].coverage == 0
-        assert one["corrected"].coverage >= 0.9
-        assert one["rows as independent"].coverage < 0.9
+    for aspect in ("coherence", "relevance"):
+        one = tally(designs.recorded_means(columns[aspect]), 60)
+        assert one["judge only"].share == 0
+        assert one["corrected"].share >= 0.9
+        assert one["rows as independent"].share < 0.9
         narrower = 1 - one["corrected"].half_width / one["labels only"].half_width
         assert 0.05 < narrower < 0.17
 
 
 def test_conformal_figures(columns):
-    found = {name: bench.conformal(8, *columns[name]) for name in ("consistency", "fluency")}
-    assert found["consistency"]["width"] <= 0.75
-    assert found["fluency"]["width"] <= 1.05
-    for one in found.values():
-        assert 0.89 <= one["coverage"] <= 0.95
-        assert one["raw width"] > 2.5
+    for aspect, widest in (("consistency", 0.75), ("fluency", 1.05)):
+        found = tally(designs.recorded_texts(columns[aspect]), 8)
+        assert 2 * found["calibrated"].half_width <= widest
+        assert 0.89 <= found["calibrated"].share <= 0.95
+        assert 2 * found["raw"].half_width > 2.5
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +168,7 @@ def test_the_stand_in_table_is_that_of_the_page(story):
 
 def row_of(x, y, groups, rated, **options):
     """The estimate of one mean from the ratings of some rows."""
-    return bench.estimate_means(
+    return estimate_means(
         columns_of(x, np.where(rated, y, np.nan), groups), scales=SCALES, **options
     ).rows[0]
 
@@ -211,6 +217,30 @@ def test_ratings_that_are_no_random_draw_are_noticed_by_the_scores(how, least, m
         x = np.clip(np.round(3.5 + quality - 1.5 * groups / 150), 1, 5)
         found = row_of(x, y, groups, picked(rng, how, groups, x, y))
         alarms += any("a random draw would" in warning for warning in found.warnings)
+    assert least <= alarms / 60 <= most
+
+
+@pytest.mark.parametrize(("skips", "least", "most"), [("any", 0, 0.06), ("bad", 0.9, 1)])
+def test_raters_who_skip_bad_texts_are_noticed_by_the_number_of_ratings(skips, least, most):
+    """The mean of the given ratings is .2 too high, and its interval holds only this mean."""
+    alarms = 0
+    for draw in range(60):
+        rng = np.random.default_rng(draw)
+        groups = np.repeat(np.arange(60), 4)
+        quality = 0.6 * rng.normal(size=60)[groups] + 0.6 * rng.normal(size=240)
+        noise = 0.7 * rng.normal(size=(240, 3))
+        raters = np.clip(np.round(3.5 + quality[:, None] + noise), 1, 5)
+        skipped = rng.random(raters.shape) < np.where(raters <= 2, 0.55, 0.0)
+        if skips == "any":
+            skipped = rng.random(raters.shape) < 0.2
+        raters[skipped] = np.nan
+        kept = ~np.isnan(raters).all(axis=1)
+        y = np.full(240, np.nan)
+        y[kept] = np.nanmean(raters[kept], axis=1)
+        x = np.clip(np.round(3.5 + quality), 1, 5)
+        columns = columns_of(x, y, groups, raters=raters)
+        [found] = estimate_means(columns, scales=SCALES).rows
+        alarms += any("fewer single ratings have lower ones" in one for one in found.warnings)
     assert least <= alarms / 60 <= most
 
 

@@ -81,8 +81,8 @@ def test_point_and_weight_are_those_of_ppi_python_and_truescore():
     """Golden numbers of ppi-python 0.2.3 and truescore 0.7.4 for independent rows, to 1e-9."""
     found = correct_mean(SCORES, RATED, ROWS)
     assert found.corrected.value == pytest.approx(3.3623281288486275, abs=1e-9)
-    assert found.weight == pytest.approx(0.5332589835518214, abs=1e-9)
-    assert power_tuned(RATINGS[:20], SCORES[:20], SCORES[20:]) == found.weight
+    assert found.lambda_ == pytest.approx(0.5332589835518214, abs=1e-9)
+    assert power_tuned(RATINGS[:20], SCORES[:20], SCORES[20:]) == found.lambda_
     # theirs has no correction of degrees of freedom for the judged part
     assert found.corrected.variance**0.5 == pytest.approx(0.1592768816302735, rel=0.01)
 
@@ -97,7 +97,7 @@ def test_reference_package_agrees_where_it_is_installed():
         rated = np.where(np.arange(200) < 50, ratings, np.nan)
         found = correct_mean(scores, rated, np.arange(200))
         assert found.corrected.value == pytest.approx(shown.point, abs=1e-9)
-        assert found.weight == pytest.approx(shown.lambda_, abs=1e-9)
+        assert found.lambda_ == pytest.approx(shown.lambda_, abs=1e-9)
 
 
 def test_rogan_gladen_is_that_of_truescore_and_counts_sources_once():
@@ -140,7 +140,7 @@ def test_a_mean_is_over_sources_or_texts():
     by_text, by_source = (
         correct_mean(SCORES, RATINGS, UNEVEN, weight=weight) for weight in ("texts", "sources")
     )
-    assert (by_text.weight, by_text.worth) == (0, 1.0)
+    assert (by_text.lambda_, by_text.worth) == (0, 1.0)
     assert by_text.corrected.value == pytest.approx(RATINGS.mean())
     means = [RATINGS[source == UNEVEN].mean() for source in range(8)]
     assert by_source.corrected.value == pytest.approx(np.mean(means))
@@ -160,7 +160,7 @@ def test_sources_of_equal_size_have_one_mean(rated):
     sources, texts = (
         correct_mean(SCORES, rated, ROWS // 4, weight=weight) for weight in ("sources", "texts")
     )
-    assert texts.weight == pytest.approx(sources.weight)
+    assert texts.lambda_ == pytest.approx(sources.lambda_)
     ends = texts.corrected.estimate(0.95).as_dict()
     assert ends == pytest.approx(sources.corrected.estimate(0.95).as_dict())
 

@@ -11,7 +11,7 @@ from scipy.special import softmax
 from tests.benchmark_data import benchmark
 from tests.cli.harness import textassay, write_lines
 from textassay.agreement.correlation import spearman
-from textassay.agreement.records import People
+from textassay.agreement.joined import People
 from textassay.estimation.calibration import calibrate, load
 from textassay.estimation.columns import join_columns, read_judged, scales_of
 from textassay.estimation.maps import Scales

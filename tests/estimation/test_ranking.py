@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from benchmarks import decisions_coverage as bench
+from benchmarks.coverage.estimation import strengths
+from benchmarks.coverage.tally import tally
 from tests.cli.harness import served, textassay, write_examples
 from textassay.estimation import rank_systems
 from textassay.estimation.ranking import Comparisons, fit_strengths
@@ -72,8 +73,8 @@ def test_lopsided_wins_still_converge():
 
 
 def test_intervals_hold_the_strengths():
-    found = bench.rankings(200, 25, 4)
-    assert found.coverage == pytest.approx(0.95, abs=0.035)
+    found = tally(strengths(25, 4, best=0.9), 200)["difference"]
+    assert found.share == pytest.approx(0.95, abs=0.035)
 
 
 def pairs_of(values, pairs=("ab", "ac", "bc")):

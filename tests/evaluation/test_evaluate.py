@@ -364,14 +364,14 @@ def test_a_run_is_read_from_a_folder_that_holds_one(tmp_path):
             Run(folder=folder)
 
 
-async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
+async def test_a_start_without_any_answer_is_not_in_the_way_of_the_next(tmp_path):
     wanted = {**RATED, "out": tmp_path / "run"}
     for refusal in (ModelNotFound("no such model"), AuthenticationFailed("wrong key")):
         model = ScriptedModel(lambda request, refusal=refusal: refusal)
         with pytest.raises(type(refusal)) as stopped:
             await evaluate(ROWS, model=model, **wanted)
-        assert not (tmp_path / "run").exists()
-        assert "no request was answered" in stopped.value.__notes__[0]
+        assert "fix this and repeat the command" in stopped.value.__notes__[0]
+        assert not (tmp_path / "run" / "summary.json").exists()
     calls = iter(["Rating: 3", *[ModelNotFound("gone")] * 9])
     with pytest.raises(ModelNotFound):
         await evaluate(

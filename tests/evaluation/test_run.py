@@ -24,7 +24,7 @@ from textassay import (
     evaluate,
 )
 from textassay.agreement import agreement_table
-from textassay.agreement.records import People
+from textassay.agreement.joined import People
 from textassay.estimation import estimate_means, join_columns, read_judged, scales_of
 from textassay.methods.fitted.evaluator import Evaluator
 from textassay.runtime.data import Examples

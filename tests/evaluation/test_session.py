@@ -160,7 +160,7 @@ async def test_the_traits_of_a_foreign_method_count() -> None:
         traits = Traits(shows_images=False)
 
     class Demanding(ForeignMethod):
-        traits = Traits(check_data=refuse, lacking=lambda example, aspect: "context")
+        traits = Traits(check_data=refuse, needs={"fluency": ("context",)})
 
     with pytest.raises(CapabilityError, match="the method foreign takes texts only"):
         await evaluate([PICTURE], method=Blind())

@@ -89,7 +89,7 @@ async def test_the_informative_branch_is_expanded_and_every_layer_adds(tmp_path)
 
 
 async def test_the_evaluator_scores_new_texts_with_its_tree(tmp_path):
-    planted, out = Planted(120), tmp_path / "ev"
+    planted, out = Planted(60), tmp_path / "ev"
     found = await fitted(planted, out)
     run = await evaluate(planted.rows[:40], method=str(out), model=planted.model())
     scores = run.scores
@@ -137,14 +137,14 @@ async def test_another_model_or_prompt_is_refused_unless_allowed(tmp_path, monke
 
 
 async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
-    planted, whole = Planted(120), Planted(120)
+    planted, whole = Planted(60), Planted(60)
     complete = await fitted(whole, tmp_path / "whole")
     calls, answered = 0, []
 
     def breaks(request):
         nonlocal calls
         calls += 1
-        if calls > 500:
+        if calls > 250:
             return AuthenticationFailed("the key was withdrawn")
         answered.append(request.text)
         return planted.answer(request)
@@ -161,7 +161,7 @@ async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
         return planted.answer(request)
 
     found = await fitted(planted, tmp_path / "ev", model=ScriptedModel(continues, name="scripted"))
-    assert len(answered) == len(set(answered)) == 120 * 18 + 4
+    assert len(answered) == len(set(answered)) == 60 * 18 + 4
     assert found.report["held_out"] == complete.report["held_out"]
     assert found.evaluator.aggregator == complete.evaluator.aggregator
     with pytest.raises(RunFolderError, match="already contains an evaluator"):
@@ -241,7 +241,7 @@ async def test_a_dry_run_counts_every_call_and_asks_none(tmp_path):
 
 
 async def test_ratings_that_are_missing_are_gaps(tmp_path):
-    planted = Planted(120)
+    planted = Planted(60)
 
     def silent_at_times(request):
         is_silent = "text 7." in request.text and "Order:" in request.text

@@ -117,7 +117,7 @@ def test_all_rows_are_learned_from_and_each_is_measured_by_what_has_not_seen_its
 def test_what_a_fold_learned_from_does_not_lower_agreement():
     """Each fold's predictions start from a mean that is lower where the fold's own is higher."""
     entry, raw = [], []
-    for seed in range(6):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         rows = rows_of(120, seed=seed)
         for row in rows:
@@ -369,7 +369,7 @@ def test_few_ratings_are_warned_of_and_shown_beside_shuffled_ones(count, few):
 def test_a_cross_fitted_evaluator_is_never_called_worse():
     """Twenty ratings of noise: the pooled predictions agree less than nothing with people."""
     below = 0
-    for seed in range(8):
+    for seed in range(4):
         rows = interchangeable(20, seed)
         rng = np.random.default_rng(seed)
         for row in rows:
@@ -383,7 +383,7 @@ def test_a_cross_fitted_evaluator_is_never_called_worse():
                     assert delta["p"] is None
                     assert delta["significant"] is None
         assert aspect["shuffled"]["pearson"] < 0.35
-    assert below > 10
+    assert below > 5
 
 
 def test_below_forty_ratings_the_report_says_whether_the_plain_mean_does_as_well():

@@ -9,9 +9,8 @@ import pytest
 from scipy import stats
 from sklearn.kernel_ridge import KernelRidge
 
-from benchmarks.learning_data import SETS, read
-from benchmarks.learning_recorded import best_single, learnt, measured
-from benchmarks.learning_table import mean_r
+from benchmarks.learning.recorded import SETS, read
+from benchmarks.learning.ways import best_single, measured, way_of
 from tests.benchmark_data import FOLDER, benchmark
 from tests.learning.planted import planted
 from textassay.learning import Aggregator
@@ -20,7 +19,7 @@ from textassay.learning.regression import MAX_KERNEL_ROWS, KernelSum, fit_kernel
 from textassay.learning.training import Training
 from textassay.runtime.errors import DataError
 
-SEEDS = 2  # `python -m benchmarks.learning_recorded` takes five
+SEEDS = 2  # `python -m benchmarks.learning` takes five
 
 
 @cache
@@ -37,7 +36,7 @@ def over_seeds(name, predict_of, fraction):
 
 
 def learned(name):
-    return lambda data: learnt(data, name)
+    return lambda data: way_of(data, name)
 
 
 def test_members_are_weighted_by_their_errors_on_groups_that_are_left_out():
@@ -68,7 +67,7 @@ def test_a_feature_far_better_than_many_others_decides_alone_where_rows_are_few(
 
 
 def test_metrics_that_fall_as_quality_rises_are_blended_no_worse_than_by_ridge():
-    """Newsroom with 42 rows; `benchmarks.learning_table` has all data sets and sizes."""
+    """Newsroom with 42 rows; `benchmarks.learning` has all data sets and sizes."""
     ours = over_seeds("newsroom", learned("auto"), 0.1)
     regression = over_seeds("newsroom", learned("ridge"), 0.1)
     assert (ours - regression)[:, 0].mean() > -0.01
@@ -79,11 +78,9 @@ def test_from_25_rows_neither_ridge_nor_the_best_single_metric_is_ahead_beyond_n
     data = recorded("bagel")
     at = data.aspects.index("quality")
     data = replace(data, human=data.human[:, [at]], aspects=["quality"])
-    arms = {name: learnt(data, name) for name in ("auto", "ridge")}
-    arms["best single"] = best_single(data)
     found = {
-        name: np.array([mean_r(data, predict, 25, seed) for seed in range(5)])
-        for name, predict in arms.items()
+        way: measured(data, way_of(data, way), 25, 5)[:, 0, 0]
+        for way in ("auto", "ridge", "best single")
     }
     for name in ("ridge", "best single"):
         behind = found[name] - found["auto"]

@@ -17,7 +17,7 @@ from textassay.agents.prompt_template import IN_SENTENCES
 from textassay.cli.flags import read_models, read_set
 from textassay.methods import METHODS, PromptMethod, build
 from textassay.methods.by_name import TOOLS
-from textassay.methods.method import CheckedOptions
+from textassay.methods.method import CheckedOptions, PromptOptions, RatingOptions
 from textassay.runtime.model import Capabilities
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +44,14 @@ def undocumented(options: type[CheckedOptions]) -> list[str]:
         )
     )
     return sorted(set(options.model_fields) - described)
+
+
+def unlisted(method: Any) -> list[str]:
+    """Return the options of a method's own that its section of docs/methods.md does not name."""
+    shared = {*RatingOptions.model_fields, *PromptOptions.model_fields}
+    section = text("docs/methods.md").partition(f"\n## `{method.name}`\n")[2].partition("\n## ")[0]
+    own = sorted(set(method.Options.model_fields) - shared)
+    return [name for name in own if f"`{name}`" not in section and f"{name}=" not in section]
 
 
 def knows_sentences(name: str, known: Collection[str] = IN_SENTENCES) -> bool:
@@ -77,9 +85,13 @@ def missing(method: Any) -> list[str]:
         f"docs/methods.md: a section that names `{name}`": bool(
             re.search(rf"(?m)^#+ .*`{re.escape(name)}`", docs)
         ),
+        f"docs/methods.md: the options {unlisted(method)} in that section": not unlisted(method),
         f"docs/methods.md: the row of `{name}` under {TABLES[0]!r}": row in table,
         f"docs/methods.md: the row of `{name}` under {TABLES[1]!r} (python -m "
         "benchmarks.method_costs)": row in costs,
+        f"docs/decision-models.md: `{name}` in the table under 'Methods'": bool(
+            re.search(rf"(?m)^\| .*`{re.escape(name)}`", text("docs/decision-models.md"))
+        ),
         f"README.md: `{name}` among the methods": f"`{name}`" in text("README.md"),
         "tests/methods/golden_requests.json: its requests (python "
         "tests/methods/test_golden_requests.py)": (
@@ -119,7 +131,7 @@ def test_every_method_in_a_file_is_registered() -> None:
 
 
 def test_one_message_lists_all_that_a_new_method_lacks() -> None:
-    """A class by itself: seven places remain, each named."""
+    """A class by itself: each place that remains is named."""
 
     class Nothing(PromptMethod):
         name = "nothing"
@@ -128,7 +140,7 @@ def test_one_message_lists_all_that_a_new_method_lacks() -> None:
 
     files = {what.partition(":")[0] for what in missing(Nothing)}
     assert {Path(file).name for file in files} == {
-        Path(__file__).name, "nothing.jinja", "by_name.py", "methods.md",
+        Path(__file__).name, "nothing.jinja", "by_name.py", "methods.md", "decision-models.md",
         "README.md", "golden_requests.json", "methods",
     }  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import textassay
-from benchmarks.method_costs import COMMAND, TOOLS, MethodCost, cost_of, dry_run, judged, table_of
+from benchmarks.method_costs import COMMAND, TOOLS, cost_of, dry_run, judged, table_of
 from examples.mock_replies import reply_to
 from examples.mock_server import MockServer, prompt_of
 from tests.dry_answers import DryAnswers
@@ -32,8 +32,8 @@ HINT = (
     "a dry run assumes other answers than the mock server sends: give requests a dry_run_answer as "
     "long as real answers are, and have examples/mock_replies.py (_as_asked) answer the prompt so"
 )
-SOME = 10
-"""Examples per task, except where the docs print what all of them cost."""
+SOME = 5
+"""Examples of a task that the server is asked about."""
 
 
 class Heard:
@@ -52,48 +52,33 @@ class Heard:
         self.tokens += estimate_tokens(sent)
 
 
-async def check(method: str, task: str, server: MockServer, limit: int | None = None) -> MethodCost:
-    """Hold the foretold cost against a run: calls are exact, prompts within a tenth, answers
-    bounded."""
-    foretold, heard = await cost_of(method, task, limit), Heard(server)
+@pytest.mark.parametrize("task", BUNDLED_TASKS)
+@pytest.mark.parametrize("method", METHODS)
+async def test_a_dry_run_foretells_what_the_server_receives(method, task, mock_server):
+    """Calls exactly, prompt tokens within a tenth, completion tokens as a bound."""
+    examples, tools = judged(method, task, SOME), TOOLS.get(method, ())
+    foretold = await dry_run(examples, method, task, tools=tools)
+    server = await mock_server()
+    heard = Heard(server)
     async with textassay.connect("direct/mock", api_base=server.url) as model:
-        examples = judged(method, task, limit)
-        run = await textassay.evaluate(
-            examples, method=method, task=task, model=model, tools=TOOLS.get(method, ())
-        )
+        run = await textassay.evaluate(examples, method=method, task=task, model=model, tools=tools)
     usage = run.summary()["usage"]
     assert server.counters.requests == usage["calls"]
     if method in UPPER_BOUND:
-        assert usage["calls"] < foretold.whole.calls
-        assert heard.tokens < foretold.whole.prompt
+        assert usage["calls"] < foretold.calls
+        assert heard.tokens < foretold.prompt
     else:
-        assert usage["calls"] == foretold.whole.calls, HINT
-        assert foretold.whole.prompt == pytest.approx(heard.tokens, rel=A_TENTH), HINT
-    assert usage["completion_tokens"] <= foretold.whole.completion, HINT
-    assert foretold.once.calls + foretold.examples * foretold.each.calls == pytest.approx(
-        foretold.whole.calls
-    )
-    return foretold
+        assert usage["calls"] == foretold.calls, HINT
+        assert foretold.prompt == pytest.approx(heard.tokens, rel=A_TENTH), HINT
+    assert usage["completion_tokens"] <= foretold.completion, HINT
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_a_dry_run_foretells_what_the_server_receives_and_the_docs_say_so(
-    method, mock_server
-):
-    """On the task of the table; the row of the docs is the one that the command prints."""
-    foretold = await check(method, "summarization", await mock_server())
-    row = table_of([foretold]).splitlines()[-1]
+async def test_the_docs_have_what_an_example_costs(method):
+    """Their row is the one that the command prints, over all examples of a task."""
+    row = table_of([await cost_of(method, "summarization")]).splitlines()[-1]
     assert row in DOCS, f"docs/methods.md is behind; run {COMMAND}"
     assert COMMAND in DOCS
-
-
-@pytest.mark.parametrize("task", [task for task in BUNDLED_TASKS if task != "summarization"])
-@pytest.mark.parametrize("method", METHODS)
-async def test_a_dry_run_foretells_what_the_server_receives_for_the_other_tasks(
-    method, task, mock_server
-):
-    """Calls exactly, prompt tokens within a tenth, completion tokens as a bound."""
-    await check(method, task, await mock_server(), SOME)
 
 
 async def test_dry_runs_expect_what_models_wrote_for_the_papers_at_its_length():

@@ -12,10 +12,13 @@ from tests.methods.judging import CHOICES, scores_of
 from textassay.agents.prompt_template import NO_PROFILE, Profile, plain_texts
 from textassay.methods import METHODS, build
 from textassay.methods.decomp_eval import read_questions
+from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import tasks
+from textassay.methods.method import RatingOptions
 from textassay.prompts import PROFILES
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, UnknownName
+from textassay.runtime.graph import Node
 from textassay.runtime.messages import Example
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, TokenLogprob
 
@@ -393,6 +396,55 @@ def test_what_is_wrong_with_a_profile_is_named(own, old, new, named):
     (own / "profile.toml").write_text(OWN.replace(old, new, 1))
     with pytest.raises(ConfigurationError, match=named):
         build("coascore", model("local"), task="dialogue", options={"profile": str(own)})
+
+
+@pytest.mark.parametrize("prompt", ["llm_score", "llm_score_cot"])
+def test_probabilities_are_not_read_after_a_prompt_that_asks_for_words(own, prompt):
+    """A label in the place of a reason means nothing; methods whose prompts fit are still run."""
+    kept = [line for line in OWN.splitlines() if not line.startswith(f"{prompt} =")]
+    (own / "profile.toml").write_text("\n".join(kept))
+    chosen = {"task": "dialogue", "options": {"profile": str(own)}}
+    refused, taken = {
+        "llm_score": (("llm-score", "jury", "coascore"), "llm-score-cot"),
+        "llm_score_cot": (("llm-score-cot",), "llm-score"),
+    }[prompt]
+    for name in refused:
+        with pytest.raises(ConfigurationError, match=f"{prompt!r} asks for words first; name a"):
+            build(name, model("local"), **chosen)
+    for name in (taken, "g-eval"):
+        judge, _, [score] = judged(
+            name,
+            "dialogue",
+            CHAT,
+            model("local"),
+            ["naturalness"],
+            profile=str(own),
+            **({"steps": "none"} if name == "g-eval" else {}),
+        )
+        assert (score.outcome, score.how, len(judge.requests)) == ("scored", "logprob", 1)
+
+
+class Listing(RatingMethod):
+    """A method of another package, whose prompt asks for problems before the rating."""
+
+    name = "listing"
+    prompt = "checklist_questions"
+
+    def nodes(self):
+        return [Node("scores", self.scorer, **PER_ASPECT)]
+
+
+def test_a_new_method_is_refused_by_a_profile_that_reads_probabilities():
+    """Unless it says that its prompt ends in the rating; a profile cannot replace that prompt."""
+
+    class Ending(Listing):
+        ends_in_rating = True
+
+    options = RatingOptions(profile=CHOICES)
+    task = tasks.load("dialogue")
+    with pytest.raises(ConfigurationError, match="asks for words first; use another profile"):
+        Listing(model(), task, options)
+    assert Ending(model(), task, options).how == "logprob"
 
 
 def test_unknown_profiles():

@@ -184,7 +184,7 @@ def test_evidence_of_any_form_and_depth_is_shown(tmp_path, field):
          "\u201cnoon\u201d in turn 2, call 1, result, characters 3 to 7"),
         ({"quote": "A cat", "found_in": "source"}, "", "\u201cA cat\u201d in the source"),
         ({"quote": "A cat", "found_in": None}, "",
-         "\u201cA cat\u201d, which stands in none of the texts"),
+         "\u201cA cat\u201d, which is not in any of the texts"),
         ({"quote": "A cat", "found_in": "nowhere"}, "",
          "\u201cA cat\u201d, which a search found nowhere"),
         ({"quote": "", "found_in": "turn 4"}, "", "missing in turn 4, which was read whole"),

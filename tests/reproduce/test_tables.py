@@ -18,7 +18,7 @@ from reproduce.scores import Scorer
 from reproduce.table import Table, load, names
 from tests.benchmark_data import FOLDER, benchmark, paper
 from tests.methods.judging import CHOICES
-from textassay.agreement.records import People
+from textassay.agreement.joined import People
 from textassay.estimation.calibration import calibrate
 from textassay.estimation.columns import join_columns, read_judged, scales_of
 from textassay.runtime.data.dataset import Examples
@@ -241,7 +241,8 @@ def judge(tmp_path_factory):
     refused = [
         part for key in ("n", "temperature", "plan", "n_aspects") for part in ("--set", f"{key}=")
     ]
-    model = ["--model", f"llamacpp/{path}", "--set", "n_gpu_layers=0", "--set", "truncate=source"]
+    model = ["--model", f"llamacpp/{path}", "--set", "truncate=source"]
+    model += ["--set", "n_gpu_layers=0", "--set", "threads=1"]
     return [*model, "--set", f"profile={CHOICES}", *refused, "--bootstrap", "0"]
 
 

@@ -63,7 +63,7 @@ def test_published_forms_are_read_alike(given: Any, expected: dict[str, Any]) ->
         ([{"criterion": "a", "criteria": "b"}], "'criteria' means 'criterion', which is there"),
         ([{"criterion": "a", "human": 3}], "criterion 0, human: Input should be less than"),
         (["a", {"criterion": "b", "id": 0}], "has two criteria with the id '0'"),
-        ([{"criterion": "a", "prerequisites": [7]}], "criterion '0' depends on '7', which is none"),
+        ([{"criterion": "a", "prerequisites": [7]}], "criterion '0' depends on '7', which is not"),
         ([{"criterion": "a", "points": -2}], "has no criterion with points above 0"),
         (["a"] * 201, "has 201 criteria; 200 are the most"),
     ],

@@ -76,8 +76,8 @@ def value(tool, given):
 
 @pytest.mark.parametrize("name", [SUMMEVAL, "sfres/sfres.jsonl.gz", "bagel/bagel.jsonl"])
 def test_recorded_values_are_reproduced(name):
-    """The computed columns of every fifth row, so of each system, to the last bits of a double."""
-    for row in benchmark(name)[::5]:
+    """The computed columns of every 17th row, so of each of 16 systems, to the last bits."""
+    for row in benchmark(name)[::17]:
         recorded = row["metrics"]
         assert name != SUMMEVAL or COLUMNS.keys() <= recorded.keys()
         for column in COLUMNS.keys() & recorded.keys():
@@ -201,7 +201,7 @@ def test_rouge_and_meteor_begin_together_in_a_new_process():
         "    print({str(score.error) for scores in found for score in scores})\n"
         "asyncio.run(main())\n"
     )
-    for _ in range(3):
+    for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=False
         )

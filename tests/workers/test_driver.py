@@ -330,15 +330,16 @@ async def test_limits_are_divided_among_those_that_take_part(mock_server, data, 
 
 
 class JoinedPool(Pool):
-    """A second worker joins once the calls of the first are as many as may be in flight."""
+    """A second worker joins once as many calls of the first as may be in flight are held."""
 
     def __init__(self, server, concurrency):
         super().__init__(2)
         self._server, self._concurrency = server, concurrency
 
     async def start_workers(self, most):
-        busy = self._server.counters.in_flight == self._concurrency
-        if len(self.started) == 2 or (self.started and not busy):
+        asked = self._server.options.hold_after + self._concurrency
+        are_held = self._server.counters.requests == asked
+        if len(self.started) == 2 or (self.started and not are_held):
             return ()
         return await super().start_workers(len(self.started) + 1)
 
@@ -366,9 +367,10 @@ async def test_what_workers_refuse_is_refused(mock_server, data, run):
     assert server.counters.requests == 0
 
 
-async def test_a_wrong_key_leaves_no_folder(mock_server, data, run, monkeypatch):
+async def test_a_wrong_key_is_not_in_the_way_of_the_next_run(mock_server, data, run, monkeypatch):
     monkeypatch.setenv("A_KEY", "wrong")
     server = await mock_server(require_key="right")
     with pytest.raises(FatalModelError):
         await judge(data, run, server, Pool(2), api_key_env="A_KEY")
-    assert not run.exists()
+    monkeypatch.setenv("A_KEY", "right")
+    await judge(data, run, server, Pool(2), api_key_env="A_KEY")

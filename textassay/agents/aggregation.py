@@ -94,7 +94,7 @@ def from_samples(
     Args:
         samples: What the judge wrote.
         ratings: What was read in each of them.
-        evidence: What stands before the ratings in the score's evidence.
+        evidence: Pieces before the ratings in the score's evidence.
         labels: Names of labels without an order, which are voted on; empty for the mean.
         required: Share of the samples that must be usable.
         fields: The score's other fields; they win over those that are made here.
@@ -189,7 +189,7 @@ class Average:
         if (error := broken_part(parts)) is not None:
             return Score.unscored(error.type, error.message, outcome="error", **about)
         weighted = [
-            (_mapped(part, aspect), weight)
+            (_map_value(part, aspect), weight)
             for part, weight in zip(parts, weights or [1.0] * len(parts), strict=True)
             if isinstance(part, Score) and part.value is not None
         ]
@@ -249,7 +249,7 @@ def answer_evidence(
     return {key: value for key, value in evidence.items() if key not in without}
 
 
-def _mapped(part: Score, aspect: Aspect) -> float:
+def _map_value(part: Score, aspect: Aspect) -> float:
     if part.unit_value is None:
         raise ConfigurationError(
             f"{part.aspect!r} has no scale, so it cannot be averaged with others"

@@ -483,7 +483,7 @@ class LLMFuser:
         ]
         invented = _count_notes([note for joint in read for note in joint.invented])
         notes = truncation_note(max(answer.truncated_tokens for answer in answers))
-        # what is said of the whole answer stands on the first score
+        # notes on the whole answer are attached to the first score
         extra = [[*invented, *notes, *thought_note(samples)], *[notes] * (len(scores) - 1)]
         return [
             score.model_copy(update={"evidence": (*score.evidence, *more)})
@@ -624,7 +624,7 @@ _BEFORE_WORDS = re.compile(
     r"(?:[–—-]\s)?(?:[\s*_]{0,6}(?:explanation|reason|justification"
     r"|comments?)\b[\s*_]{0,4}[:：][\s*_]{0,4})?"
 )
-# The heading of the last part, which stands behind the explanation of the last aspect.
+# The heading of the last part, which follows the explanation of the last aspect.
 _NEXT_HEADING = re.compile(r"(?i)\n[\s*_#>|-]{0,12}evaluation summary\W{0,12}\Z")
 
 

@@ -129,11 +129,11 @@ class Wording(Message):
     """How one direction is put into a prompt."""
 
     instruction: str = ""
-    """What stands before the text, with `{object}`."""
+    """Words before the text, with `{object}`."""
     afterwards: str = ""
     """The same, behind the text."""
     cue: str
-    """What stands between the given text and the scored one."""
+    """Words between the given text and the scored one."""
     between: str = "\n\n"
     """What stands between demonstrations, and between the last one and the text."""
     prompts: dict[str, str] = {}
@@ -181,7 +181,7 @@ class TaskWords(Message):
     over_references: OverReferences = "mean"
     """What becomes of several references unless something else is wanted."""
     question: str = ""
-    """What stands before a boolean question."""
+    """Words before a boolean question."""
     templates: dict[Direction, Wording] = {}
     """By direction."""
     directions: dict[str, Directed] = {}
@@ -205,7 +205,7 @@ class Protocols(Message):
     default: TaskWords
     """For tasks that are not named, and for what a named one does not say."""
     conversation: str = ""
-    """What stands before a boolean question about a conversation."""
+    """Words before a boolean question about a conversation."""
 
     def of(self, task: Task) -> TaskWords:
         """Return the words for a task."""
@@ -296,7 +296,7 @@ class PassageWriter:
         Raises:
             ConfigurationError: A demonstration lacks what this aspect needs.
         """
-        # Its answer stands in the prompt, so its likelihood would say nothing.
+        # The prompt contains its answer, so its likelihood would say nothing.
         if any(_same(example, shown) for shown in self._demonstrations(aspect)):
             return _none(
                 "Demonstration", "this example is shown as a demonstration, so it is not judged"

@@ -107,7 +107,7 @@ class Section(Message):
     about: str = ""
     """Who says it, or what it is."""
     turn: int = 0
-    """Number of the turn, from 1; 0 for what stands outside of turns."""
+    """Number of the turn, from 1; 0 for a place outside of turns."""
 
 
 class Excerpt(Message):
@@ -145,7 +145,7 @@ class Found(NamedTuple):
     listing: str = ""
     """Names of sections with their beginnings."""
     is_absent: bool = False
-    """Whether a text was looked for that stands nowhere."""
+    """Whether the text that was looked for was not found."""
 
 
 class SectionIndex(Message):

@@ -40,7 +40,7 @@ class Steps(PromptPart):
     """How to judge an aspect, step by step."""
 
     text: str
-    """A numbered list, as it stands in prompts; empty for none."""
+    """A numbered list, as prompts show it; empty if there are no steps."""
 
     @property
     def in_prompts(self) -> str:

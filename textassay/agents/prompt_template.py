@@ -79,18 +79,13 @@ class Task(Message):
     digest: str = ""
     """6 hex digits that change with any word of the task's file, whichever aspects are chosen."""
 
-    def lacking(self, example: Example, aspect: Aspect) -> str | None:
-        """Return the field that an aspect needs and an example lacks, or `None`."""
-        needs = self.needs.get(aspect.member_of or aspect.name, ())
-        return next((field for field in needs if not _has(example, field)), None)
-
     def with_members(self) -> Task:
         """Return the task with one aspect for each label of which several may apply."""
         members = tuple(member for aspect in self.aspects for member in aspect.members)
         return self if members == self.aspects else self.model_copy(update={"aspects": members})
 
 
-def _has(example: Example, field: str) -> bool:
+def has_field(example: Example, field: str) -> bool:
     """Return whether an example has a field, or messages that hold the same."""
     if field == "references":
         return any(text.strip() for text in example.references)

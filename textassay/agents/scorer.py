@@ -331,10 +331,11 @@ class Scorer:
 
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         rating = self._rating(sample, aspect)
-        if isinstance(rating, NoRating):
-            refuse_filtered(sample, "the answer before its rating")
-        elif _ends_at(sample, rating):  # "1" may have become "10"
-            refuse_filtered(sample, "the answer at its rating")
+        if sample.finish_reason == "filtered":
+            if isinstance(rating, NoRating):
+                refuse_filtered(sample, "the answer before its rating")
+            elif _ends_at(sample, rating):  # "1" may have become "10"
+                refuse_filtered(sample, "the answer at its rating")
         return rating
 
     def _rating(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:

@@ -3,8 +3,8 @@
 Works on two arrays; files and examples come in through `read_scores` and `agreement_table` only.
 
 Example:
-    >>> from textassay import meta
-    >>> round(meta.correlate([1, 2, 3, 4], [1, 3, 2, 4]).spearman, 3)
+    >>> from textassay import agreement
+    >>> round(agreement.correlate([1, 2, 3, 4], [1, 3, 2, 4]).spearman, 3)
     0.8
 """
 

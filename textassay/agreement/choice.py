@@ -11,7 +11,7 @@ counted, and so is one in which people find all texts equally good, which shows 
 
 Intervals are Student's t over groups, or over what groups belong to. Where fewer than ten groups
 are chosen right, or wrong, they hold Jeffreys' interval, too: groups that are all chosen right do
-not show how many others are. `benchmarks/coverage_choices.py` shows their coverage.
+not show how many others are. `benchmarks/coverage/` shows their coverage.
 """
 
 from __future__ import annotations
@@ -225,9 +225,9 @@ def choice_agreement(
     return ChoiceAgreement(
         n=n,
         texts=found.texts,
-        choice=Measure(_mean(value), _interval(value, found.units), found.chance),
+        choice=Measure(_mean(value), share_interval(value, found.units), found.chance),
         # a constant ties everywhere, and a tie is strictly wrong
-        strict=Measure(_mean(strict), _interval(strict, found.units), None),
+        strict=Measure(_mean(strict), share_interval(strict, found.units), None),
         tied=_mean(found.tied[0]),
         unscored=found.unscored,
         undecided=found.undecided,
@@ -250,7 +250,7 @@ def compare_choices(
     x, y = _columns([a, b], human, groups)
     found = choices_of(x, y, groups, units=units)
     return len(found.units), {
-        name: _difference(first, second, found.units)
+        name: share_difference(first, second, found.units)
         for name, (first, second) in (("choice", found.shares), ("strict", found.strict))
     }
 
@@ -281,7 +281,8 @@ def _error(values: Floats, units: Codes) -> tuple[float, float]:
     return square**0.5, max(1.0, effective_number(sizes) - 1)
 
 
-def _interval(values: Floats, units: Codes) -> Interval | None:
+def share_interval(values: Floats, units: Codes) -> Interval | None:
+    """Return the interval of a mean share over groups; `None` if there are too few units."""
     if _count(units) < MIN_DEFINED_GROUPS:
         return None
     share, (error, df) = float(values.mean()), _error(values, units)
@@ -299,7 +300,8 @@ def _interval(values: Floats, units: Codes) -> Interval | None:
     return max(0.0, min(low, share)), min(1.0, max(high, share))
 
 
-def _difference(a: Floats, b: Floats, units: Codes) -> Difference:
+def share_difference(a: Floats, b: Floats, units: Codes) -> Difference:
+    """Return the difference of two mean shares over the same groups."""
     if not len(units):
         return Difference(None, None, None, None, None)
     first, second, delta = float(a.mean()), float(b.mean()), a - b

@@ -1,7 +1,7 @@
 """Confidence intervals of a coefficient, and the resamples of groups that they rest on.
 
 Knows paired rows and levels; nothing of examples or files. Coverage is shown by
-`benchmarks/coverage.py`.
+`benchmarks/coverage/`.
 
 - `dataset`: the standard error over resampled groups on Fisher's z scale, with Student's t on
   groups less one. Percentiles of the resamples alone are too narrow with few groups. Over groups of
@@ -153,14 +153,9 @@ def _over_rows(
 ) -> Intervals:
     if (note := too_few_groups(pairs)) is not None:
         return Intervals(note=note)
-    groups = number_of_groups(pairs)
-    df, errors = degrees_of_freedom(pairs), dict.fromkeys(COEFFICIENTS, None)
-    if is_unequal(pairs) and groups <= resamples:
-        errors |= {n: jackknife_error(_z(v)) for n, v in without_each_group(pairs).items()}
-    else:
-        drawn = resample(pairs, "dataset", resamples=resamples, seed=seed)
-        errors |= {n: standard_error(_z(v), groups) for n, v in drawn.items()}
-    ci = {n: _around(value, errors[n], df) for n, value in point.items()}
+    df, varied = degrees_of_freedom(pairs), vary_groups(pairs, resamples, seed)
+    errors = {name: varied.error(to_z(values)) for name, values in varied.values.items()}
+    ci = {name: interval_around(value, errors[name], df) for name, value in point.items()}
     if all(span is None for span in ci.values()):
         note = (
             "no interval: the coefficients are at the end of their range, or undefined without some"
@@ -168,6 +163,41 @@ def _over_rows(
         )
         return Intervals(ci, note)
     return Intervals(ci, _mostly_equal(pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Varied:
+    """Coefficients at dataset level over other groups than there are."""
+
+    values: dict[Coefficient, Floats]
+    """Values of each coefficient, NaN where it is undefined."""
+    groups: int
+    is_jackknife: bool
+    """Whether each group was left out in turn, rather than all of them drawn anew."""
+
+    def error(self, values: Floats) -> float | None:
+        """Return the standard error of a figure with these values; `None` if they show none."""
+        return jackknife_error(values) if self.is_jackknife else standard_error(values, self.groups)
+
+    @property
+    def least_p(self) -> float:
+        """Smallest p-value that so many resamples can show."""
+        return 0.0 if self.is_jackknife else 2 / (len(self.values["pearson"]) + 1)
+
+
+def vary_groups(pairs: Pairs, resamples: int, seed: int) -> Varied:
+    """Compute each coefficient at dataset level in resamples of the groups, or without each group.
+
+    Which groups count depends on the groups and the seed alone, so what a resample does to two sets
+    of scores cancels in their difference.
+    """
+    count = number_of_groups(pairs)
+    # resamples that miss the few large groups vary too little; among more groups than resamples
+    # none carries that much
+    if is_unequal(pairs) and count <= resamples:
+        return Varied(without_each_group(pairs), count, is_jackknife=True)
+    drawn = resample(pairs, "dataset", resamples=resamples, seed=seed)
+    return Varied(drawn, count, is_jackknife=False)
 
 
 def is_unequal(pairs: Pairs) -> bool:
@@ -208,10 +238,10 @@ def coefficient_interval(value: float | None, drawn: Floats, groups: int) -> Int
     if value is None or groups < MIN_GROUPS:
         return None
     # groups are what is sampled, so they, not rows, give the degrees of freedom
-    return _around(value, standard_error(_z(drawn), groups), groups - 1)
+    return interval_around(value, standard_error(to_z(drawn), groups), groups - 1)
 
 
-def _around(value: float | None, error: float | None, df: float) -> Interval | None:
+def interval_around(value: float | None, error: float | None, df: float) -> Interval | None:
     """Return the interval of a correlation with an error on Fisher's z scale."""
     # Fisher's z is close to normal with a spread that hardly depends on r, so a symmetric t
     # interval is taken there and carried back; on r itself it could leave -1 to 1
@@ -240,7 +270,8 @@ def standard_error(drawn: Floats, groups: int) -> float | None:
     return float(np.std(defined, ddof=1)) * math.sqrt(groups / (groups - 1))
 
 
-def _z(values: Floats) -> Floats:
+def to_z(values: Floats) -> Floats:
+    """Return correlations on Fisher's z scale."""
     return np.arctanh(np.clip(values, -_Z_LIMIT, _Z_LIMIT))
 
 

@@ -14,7 +14,7 @@ they fall independently, all of a source if they come together. As few errors sh
 the size of a source counts as one more of them. An interval also holds that of the matrix as it is.
 A mean over more than two labels has an interval only if people gave each of them at least 5 times:
 of fewer, some do not occur at all, and the mean is over others than in the next data set. Coverage
-is shown by `benchmarks/coverage_labels.py`.
+is shown by `benchmarks/coverage/`.
 
 Two judges are compared under the same random weighting of the sources, so that what makes a source
 hard for both cancels out. As errors are few, and those of one judge alone fewer, the cells of the
@@ -570,7 +570,80 @@ def agreement_at(
     found = _agreement_of(
         pairs, tables, labels=labels, ordered=False, bootstrap=bootstrap, seed=seed
     )
-    return found, cut
+    uncut = np.where(confirming, values, np.nan)
+    return with_auc(found, uncut, people, groups=groups, bootstrap=bootstrap, seed=seed), cut
+
+
+def with_auc(
+    found: LabelAgreement,
+    scores: NumbersLike,
+    human: NumbersLike,
+    *,
+    groups: RowLabels | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> LabelAgreement:
+    """Return the agreement of two labels with the AUC of the scores that were cut to be labels.
+
+    The AUC (area under the ROC curve) is the share of the pairs of a text with the first and a text
+    with the second label in which the second has the higher score; ties count half. It depends on
+    no threshold. Its interval is made as the others, with half an observation more of each label,
+    divided between below and above all scores.
+
+    Args:
+        found: Agreement of the labels.
+        scores: Shape (n,); `None` or NaN if a row is unscored.
+        human: 0 and 1 for the first and the second label, shape (n,); `None` or NaN if unrated.
+        groups: What each row belongs to, length n.
+        bootstrap: Number of random weightings behind the interval; 0 for no interval.
+        seed: Seed of the weightings.
+    """
+    pairs = pair_up(scores, human, groups=groups)
+    order = np.argsort(pairs.scores)
+    yes, sources = pairs.human[order], sources_of(pairs)[order]
+    levels = np.flatnonzero(np.diff(pairs.scores[order], prepend=-np.inf))
+    if not 0 < yes.sum() < len(yes):
+        return replace(found, measures={**found.measures, "auc": Measure(None)})
+
+    def count(weights: Floats) -> tuple[Floats, Floats]:
+        of_yes, of_no = (np.add.reduceat(weights * one, levels, axis=1) for one in (yes, 1 - yes))
+        return of_yes, of_no
+
+    counts = count(np.ones((1, len(yes))))
+    value, ci = float(_area(*counts)[0]), None
+    if bootstrap and too_few_groups(pairs) is None:
+        rng, rows = np.random.default_rng(seed), np.bincount(sources).astype(float)
+        wrong = np.repeat(_misplaced(*counts), np.diff([*levels, len(yes)]), axis=1)
+        by_source = np.bincount(sources, weights=np.where(yes, *wrong)).astype(float)
+        size = _rows_per_observation(rows, by_source)
+        parts: list[tuple[Floats, Floats]] = []
+        step = max(1, _NUMBERS_AT_ONCE // len(yes))
+        for weights in _random_weights(np.ones(len(rows)), bootstrap, step, rng):
+            drawn = count(weights[:, sources])
+            ends = rng.gamma(_CELL / 2, size, size=(2, 2, len(weights), 1))
+            more = [
+                np.hstack([low, one, high]) for one, (low, high) in zip(drawn, ends, strict=True)
+            ]
+            parts.append((_area(*drawn), _area(*more)))
+        ci = span_of(value, [np.concatenate(part) for part in zip(*parts, strict=True)])
+    return replace(found, measures={**found.measures, "auc": Measure(value, ci, 0.5)})
+
+
+def _area(yes: Floats, no: Floats) -> Floats:
+    """Return the AUC of texts of both labels at each score, ascending; shape (b,) of (b, k)."""
+    below = np.cumsum(no, axis=1) - no / 2
+    area = _ratio((yes * below).sum(axis=1), yes.sum(axis=1) * no.sum(axis=1))
+    return np.minimum(area, 1.0)  # rounding can carry a perfect order past 1
+
+
+def _misplaced(yes: Floats, no: Floats) -> Floats:
+    """Return with which share of the other label a text of yes, or of no, is in the wrong order.
+
+    Shape (2, k) of counts at each score, shape (1, k).
+    """
+    above_no = (np.cumsum(no, axis=1) - no / 2) / no.sum()
+    above_yes = (np.cumsum(yes, axis=1) - yes / 2) / yes.sum()
+    return np.concatenate([1 - above_no, above_yes])
 
 
 def _choose_threshold(

@@ -46,15 +46,14 @@ from textassay.agreement.intervals import (
     MIN_GROUPS,
     MIN_SYSTEMS,
     Interval,
+    Varied,
     degrees_of_freedom,
     intervals_at,
-    is_unequal,
-    jackknife_error,
     number_of_groups,
     resample,
     standard_error,
     t_quantile,
-    without_each_group,
+    vary_groups,
 )
 from textassay.runtime.errors import ConfigurationError, DataError
 
@@ -279,7 +278,7 @@ def compare(
         a_value, b_value = (getattr(point, name) for point in points)
         error = errors[name] if enough else None
         test = _compute_williams(first, second, unit_level) if name == "pearson" else None
-        differences[name] = _difference(a_value, b_value, error, df, least_p=least_p, test=test)
+        differences[name] = difference_of(a_value, b_value, error, df, least_p=least_p, test=test)
     return Comparison(level=level, n=rows, **differences)
 
 
@@ -287,19 +286,18 @@ def _errors(
     first: Pairs, second: Pairs, level: Level, resamples: int, seed: int
 ) -> tuple[dict[Coefficient, float | None], float, float]:
     """Return standard errors of the differences, their degrees of freedom and the least p-value."""
-    count = number_of_groups(first)
-    df = degrees_of_freedom(first) if level == "dataset" else count - 1.0
-    # resamples that miss the few large groups vary too little; among more groups than resamples
-    # none carries that much
-    if level == "dataset" and is_unequal(first) and count <= resamples:
-        a, b = without_each_group(first), without_each_group(second)
-        return {n: jackknife_error(_without_rounding(a[n] - b[n])) for n in COEFFICIENTS}, df, 0.0
-    # the same seed draws the same groups on both sides, so what a resample does to both cancels in
-    # the difference of the two
-    a, b = (resample(pairs, level, resamples=resamples, seed=seed) for pairs in (first, second))
-    errors = {n: standard_error(_without_rounding(a[n] - b[n]), count) for n in COEFFICIENTS}
-    # so many resamples cannot show less
-    return errors, df, 2 / (resamples + 1)
+    if level == "dataset":
+        a, b = (vary_groups(pairs, resamples, seed) for pairs in (first, second))
+        df = degrees_of_freedom(first)
+    else:
+        count = number_of_groups(first)
+        a, b = (
+            Varied(resample(pairs, level, resamples=resamples, seed=seed), count, False)
+            for pairs in (first, second)
+        )
+        df = count - 1.0
+    changes = {n: without_rounding(a.values[n] - b.values[n]) for n in COEFFICIENTS}
+    return {n: a.error(values) for n, values in changes.items()}, df, a.least_p
 
 
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None:
@@ -354,17 +352,18 @@ def _same_rows(
 
 def difference_between(a: float | None, b: float | None, drawn: Floats, groups: int) -> Difference:
     """Return the difference of two coefficients with interval and p-value."""
-    drawn = _without_rounding(drawn)
+    drawn = without_rounding(drawn)
     error = standard_error(drawn, groups) if groups >= MIN_GROUPS else None
     # so many resamples cannot show less
-    return _difference(a, b, error, groups - 1, least_p=2 / (len(drawn) + 1))
+    return difference_of(a, b, error, groups - 1, least_p=2 / (len(drawn) + 1))
 
 
-def _without_rounding(differences: Floats) -> Floats:
+def without_rounding(differences: Floats) -> Floats:
+    """Return differences with 0 in place of rounding errors."""
     return np.where(np.abs(differences) < _ROUNDING, 0.0, differences)
 
 
-def _difference(
+def difference_of(
     a: float | None,
     b: float | None,
     error: float | None,
@@ -373,6 +372,7 @@ def _difference(
     least_p: float,
     test: WilliamsTest | None = None,
 ) -> Difference:
+    """Return the difference of two coefficients whose standard error is known."""
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)
     # scores that differ by a factor alone agree equally well, but for the last bits

@@ -6,6 +6,7 @@ measures of labels. Knows scores by id and examples; nothing of runs, methods or
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,13 @@ import numpy as np
 
 from textassay.agreement.choice import ChoiceAgreement, alternatives, choice_agreement
 from textassay.agreement.correlation import COEFFICIENTS, LEVELS, Coefficient, Level
+from textassay.agreement.joined import (
+    People,
+    join,
+    join_notes,
+    read_with_labels,
+    subset_names,
+)
 from textassay.agreement.labels import (
     LabelAgreement,
     Measure,
@@ -23,20 +31,24 @@ from textassay.agreement.labels import (
     agreement_at,
     label_agreement,
     set_agreement,
+    with_auc,
 )
 from textassay.agreement.raters import MEASUREMENTS, PairAgreement, RaterAgreement, rater_agreement
 from textassay.agreement.records import (
     HasScores,
-    People,
     Recorded,
-    as_recorded,
+    RecordedScores,
     is_of_criteria,
-    pair_names,
+    read_judge,
     read_labels,
-    read_with_labels,
-    refuse_other_data,
-    text_notes,
     texts_of,
+)
+from textassay.agreement.samples import (
+    DRAWS,
+    SampleAgreement,
+    choices_by_samples,
+    correlations_by_samples,
+    draw_scores,
 )
 from textassay.agreement.significance import Agreement, correlate
 from textassay.runtime.data.dataset import Examples
@@ -50,7 +62,7 @@ from textassay.runtime.labels import (
     nearest_label,
     slug,
 )
-from textassay.table import Cell, Column, Displayed, Estimate, Note, Table, stack_tables
+from textassay.table import Cell, Column, Displayed, Estimate, Note, Table, stack_subsets
 
 _PAIR = Column("score", "score"), Column("human", "human")
 _COUNTS = (
@@ -77,6 +89,7 @@ _MEASURES = {
     "macro_f1": "mean F1", "mcc": "MCC", "kappa": "Cohen's kappa",
     "kappa_linear": "kappa, linear weights", "kappa_quadratic": "kappa, quadratic weights",
     "ac1": "Gwet's AC1", "alpha_nominal": "alpha (nominal)", "alpha_ordinal": "alpha (ordinal)",
+    "auc": "AUC",
 }  # fmt: skip
 _SETS = {
     "exact": "equal sets", "jaccard": "Jaccard index", "macro_f1": "mean F1 of the labels",
@@ -99,9 +112,12 @@ _CHOICES = (
     Column("choice", "choice", "interval"), Column("constant", "best constant", "number"),
     Column("strict", "strict", "interval"), Column("tied", "tied", "share", 1),
 )  # fmt: skip
+_SAMPLES = (
+    *_PAIR, Column("measure", "measure"), Column("samples", "samples", "count"),
+    Column("n", "n", "count"), Column("value", "value", "interval"),
+    Column("gain", "gain", "interval"),
+)  # fmt: skip
 _AGREEMENT = "agreement with people"
-MAX_SUBSETS = 100
-"""Most values of a field that data are divided by: of ids or sources no table can be read."""
 _CONSTANT = "best constant: what a judge that always gives the same {} reaches"
 
 
@@ -143,6 +159,13 @@ class ChoiceRow(_AgreementRow):
 
 
 @dataclass(frozen=True, slots=True)
+class SampleRow(_AgreementRow):
+    """One measure of agreement of a score at one number of samples per text."""
+
+    agreement: SampleAgreement
+
+
+@dataclass(frozen=True, slots=True)
 class AgreementTable(Displayed):
     """Agreement of all scores that pair with a human aspect.
 
@@ -156,6 +179,7 @@ class AgreementTable(Displayed):
         sets: Agreement of sets of labels, one row per pairing of sets.
         choices: How often a score puts first what people find best, one row per pairing; of pairs
             of texts, and of groups if their level was asked for.
+        samples: The same measures at several numbers of samples per text, if asked for.
         by: The field that the data were divided by; empty if they were not.
         subsets: The same of the rows with each value of that field.
     """
@@ -168,20 +192,22 @@ class AgreementTable(Displayed):
     other_texts: tuple[str, ...] = ()
     without_text: int = 0
     choices: tuple[ChoiceRow, ...] = ()
+    samples: tuple[SampleRow, ...] = ()
     by: str = ""
     subsets: Mapping[str, AgreementTable] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return `{"rows": [...]}` as JSON values.
 
-        With `labels`, `sets`, `choices`, `raters` and `subsets` if there are any, and
+        With `labels`, `sets`, `choices`, `samples`, `raters` and `subsets` if there are any, and
         `other_texts`, the number of rows that were left out; rows of labels have their measures,
         too.
         """
         rows = _flat_rows((row.as_dict() for row in self.rows), self.labels)
         parts = {
             "labels": self.labels or None, "sets": self.sets or None,
-            "choices": self.choices or None, "raters": self.raters,
+            "choices": self.choices or None, "samples": self.samples or None,
+            "raters": self.raters,
         }  # fmt: skip
         left_out = {"other_texts": len(self.other_texts)} if self.other_texts else {}
         found: dict[str, Any] = {"rows": rows, **left_out} | {
@@ -200,25 +226,10 @@ class AgreementTable(Displayed):
 
     def _tables_of_subsets(self) -> list[Table]:
         """Return each table with the rows of all subsets; confusion matrices are in JSON alone."""
-        column = Column("subset", self.by)
-        parts = [(name, table) for name, one in self.subsets.items() for table in one._tables()]
-        parts = [(n, table) for n, table in parts if "human" in (c.name for c in table.columns)]
-        known = {one for row in self.rows + self.labels for one in (row.aspect, row.human)}
-        known |= {one for row in self.choices + self.sets for one in (row.aspect, row.human)}
-        return stack_tables(
-            replace(
-                table.with_column(column, [name] * len(table.rows), after="human"),
-                title=f"{table.title}, by {self.by}",
-                # what is said of no score in particular is the same for all subsets
-                notes=tuple(
-                    note._replace(text=f"{name}: {note.text}")
-                    if table.title == _AGREEMENT or note.text.partition(": ")[0] in known
-                    else note
-                    for note in table.notes
-                ),
-            )
-            for name, table in parts
-        )
+        rows = (*self.rows, *self.labels, *self.choices, *self.sets)
+        names = {name for row in rows for name in (row.aspect, row.human)}
+        parts = {name: one._tables() for name, one in self.subsets.items()}
+        return stack_subsets(self.by, parts, after="human", names=names)
 
     def _tables(self) -> list[Table]:
         rows = [
@@ -229,6 +240,7 @@ class AgreementTable(Displayed):
         notes = tuple(self._notes())
         tables = [Table(_COLUMNS, rows, notes, _AGREEMENT)] if rows or notes else []
         tables += [_choice_table(self.choices)] if self.choices else []
+        tables += [_sample_table(self.samples)] if self.samples else []
         tables += [table for row in self.labels for table in label_tables(row)]
         tables += [_set_table(row) for row in self.sets]
         if self.raters is not None:
@@ -245,10 +257,7 @@ class AgreementTable(Displayed):
 
     def _notes(self) -> Iterator[Note]:
         """Yield what is left out, what `2 (-1)` groups mean, and why intervals are missing."""
-        yield from text_notes(self.other_texts, self.without_text)
-        if self.unknown_ids:
-            text = f"{self.unknown_ids} scored ids are not in the data and were left out"
-            yield Note(text, warning=True)
+        yield from join_notes(self.other_texts, self.without_text, self.unknown_ids)
         skipped = [row.agreement for row in self.rows if row.agreement.groups_skipped]
         if skipped:
             first = skipped[0]
@@ -324,6 +333,20 @@ def _choice_table(rows: Sequence[ChoiceRow]) -> Table:
     return Table(_CHOICES, lines, tuple(notes), "choices within groups")
 
 
+def _sample_table(rows: Sequence[SampleRow]) -> Table:
+    """Return measures of agreement by number of samples."""
+    lines: list[tuple[Cell, ...]] = [
+        (row.aspect, row.human, own.measure, own.samples, own.n, own.value, own.gain)
+        for row in rows
+        for own in (row.agreement,)
+    ]
+    note = Note(
+        f"samples: mean of {DRAWS} draws of so many of each text's recorded ratings; gain: over"
+        f" {min(row.agreement.samples for row in rows)} of them"
+    )
+    return Table(_SAMPLES, lines, (note,), "agreement by number of samples")
+
+
 def _with_ends(agreement: Agreement, name: Coefficient) -> Estimate:
     span = None if agreement.ci is None else agreement.ci.get(name)
     return Estimate(getattr(agreement, name), *(span or ()))
@@ -385,7 +408,10 @@ def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
     if row.between:
         texts.append(
             f"{row.aspect}: {row.between} scores are left out, since they lie halfway between two"
-            " labels"
+            " labels (AUC has them)"
+            if "auc" in own.measures
+            else f"{row.aspect}: {row.between} scores are left out, since they lie halfway between"
+            " two labels"
         )
     lines = list(_lines(row.aspect, row.human, own, names))
     measures = Table(_LABEL_COLUMNS, lines, tuple(map(Note, texts)), "agreement of labels")
@@ -507,6 +533,7 @@ def agreement_table(
     labels: Mapping[str, LabelScale] | None = None,
     threshold: float | Literal["auto"] | None = None,
     by: str | None = None,
+    samples: Sequence[int] = (),
 ) -> AgreementTable:
     """Measure how recorded scores agree with people.
 
@@ -529,6 +556,10 @@ def agreement_table(
             on one half of the sources and measures it on the other, see `agreement_at`.
         by: Field of the data, such as `subset` or `system`, by whose values the rows are divided:
             `subsets` has the agreement of each part.
+        samples: Numbers of samples per text, such as 1, 3 and 8, whose agreement is measured too:
+            that of the mean of so many ratings that are drawn from those of a run with as many
+            samples or more. Correlations at level `dataset`, choices of pairs and at level
+            `group`.
 
     Raises:
         UnknownName: There is no such level, score or human aspect.
@@ -541,12 +572,12 @@ def agreement_table(
         if level not in LEVELS:
             raise UnknownName("level", str(level), LEVELS)
     if labels is None:
-        labels = read_labels(scores) if isinstance(scores, str | Path) else {}
+        labels = read_labels(scores)
     if not isinstance(aspect_map, Mapping):
         aspect_map = tuple(aspect_map)  # it is read twice
     source = scores
     scores, opened, labels = read_with_labels(
-        lambda reader: as_recorded(source, reader),
+        lambda reader: read_judge(source, reader),
         # an example without a text still has an id and ratings, and nothing else is looked at here
         lambda reader: (
             examples
@@ -556,16 +587,14 @@ def agreement_table(
         labels,
         aspect_map,
     )
-    people = People(opened, criteria=True, by=by).of_texts(texts_of(scores))
-    scored = {id_ for name, values in scores.items() if not is_of_criteria(name) for id_ in values}
-    # checked before pairing: files of other data usually share names of aspects but no id
-    refuse_other_data(scored, people)
-    pairs = pair_names(scores, people.aspects, aspect_map)
+    joined = join(scores, texts_of(scores), People(opened, criteria=True, by=by), aspect_map)
+    people, pairs = joined.people, joined.pairs
     # before any coefficient, so that a missing field names the example and not a row number
     levels = _levels_of_correlations(levels, people)
     by_group = "group" in levels
     people.check_levels(levels)
-    work = _Joined(scores, people, pairs, labels, bootstrap, seed)
+    counts = _check_samples(samples, scores)
+    work = _Measured(scores, people, pairs, labels, bootstrap, seed)
     of_labels = tuple(work.label_rows(threshold))
     if threshold is not None and all(row.threshold is None for row in of_labels):
         raise ConfigurationError(
@@ -574,14 +603,15 @@ def agreement_table(
             f" threshold="
         )
     whole = AgreementTable(
-        rows=tuple(work.rows(levels)),
-        unknown_ids=len(scored.difference(people.ids).difference(people.other_texts)),
+        rows=tuple(work.rows(levels, of_labels)),
+        unknown_ids=joined.unknown,
         other_texts=people.other_texts,
-        without_text=people.count_without_text(texts_of(scores)),
+        without_text=joined.without_text,
         raters=work.rater_rows() if raters else None,
         labels=of_labels,
         sets=tuple(work.set_rows()),
         choices=tuple(work.choice_rows(by_group=by_group)),
+        samples=tuple(work.sample_rows(counts, levels)),
     )
     if by is None:
         return whole
@@ -589,22 +619,50 @@ def agreement_table(
         raise ConfigurationError(
             f"by={by!r} takes a threshold that is the same in all subsets; give it as a number"
         )
-    subsets = {name: replace(work, people=people.only(name)) for name in _subset_names(people, by)}
-    return replace(
-        whole,
-        by=by,
-        subsets={
-            name: AgreementTable(
-                rows=tuple(part.rows(levels)),
-                unknown_ids=0,
-                raters=part.rater_rows() if raters and any(part.people.annotators) else None,
-                labels=tuple(part.label_rows(threshold)),
-                sets=tuple(part.set_rows()),
-                choices=tuple(part.choice_rows(by_group=by_group)),
-            )
-            for name, part in subsets.items()
-        },
-    )
+
+    def measure(part: _Measured) -> AgreementTable:
+        of_labels = tuple(part.label_rows(threshold))
+        return AgreementTable(
+            rows=tuple(part.rows(levels, of_labels)),
+            unknown_ids=0,
+            raters=part.rater_rows() if raters and any(part.people.annotators) else None,
+            labels=of_labels,
+            sets=tuple(part.set_rows()),
+            choices=tuple(part.choice_rows(by_group=by_group)),
+            samples=tuple(part.sample_rows(counts, levels)),
+        )
+
+    subsets = {
+        name: measure(replace(work, people=people.only(name))) for name in subset_names(people)
+    }
+    return replace(whole, by=by, subsets=subsets)
+
+
+def _check_samples(counts: Sequence[int], scores: Recorded) -> Sequence[int]:
+    """Return numbers of samples in ascending order; raise if no text has so many."""
+    if not counts:
+        return ()
+    recorded = scores.samples.values() if isinstance(scores, RecordedScores) else ()
+    most = max((len(own) for of_aspect in recorded for own in of_aspect.values()), default=0)
+    if not most:
+        raise ConfigurationError(
+            "the scores have no ratings of several samples, which a run keeps that asks for more"
+            " than one (n=8); leave out samples="
+        )
+    if not 1 <= min(counts) <= max(counts) <= most:
+        raise ConfigurationError(
+            f"samples= takes numbers from 1 to {most}, the most ratings that a text has, not"
+            f" {', '.join(map(str, counts))}"
+        )
+    return sorted(set(counts))
+
+
+def _is_mcc(found: Agreement, labels: LabelAgreement) -> bool:
+    """Return whether correlations are the MCC of two labels: both sides are 0 and 1."""
+    mcc = labels.measures["mcc"].value
+    if mcc is None or found.pearson is None or found.level != "dataset":
+        return False
+    return found.n == labels.n and len(labels.labels) == 2 and math.isclose(mcc, found.pearson)
 
 
 def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence[Level]:
@@ -617,24 +675,9 @@ def _levels_of_correlations(levels: Sequence[Level], people: People) -> Sequence
     return [level for level in levels if level != "group"]
 
 
-def _subset_names(people: People, by: str) -> list[str]:
-    """Return the values of a field, in order of the alphabet."""
-    names = sorted({one for one in people.subsets if one is not None})
-    if not names:
-        raise ConfigurationError(
-            f"by={by!r} divides the data by a field, and no example has a field of that name"
-        )
-    if len(names) > MAX_SUBSETS:
-        raise ConfigurationError(
-            f"by={by!r} would divide the data into {len(names)} subsets, and at most {MAX_SUBSETS}"
-            " can be read"
-        )
-    return names
-
-
 @dataclass(frozen=True, slots=True)
-class _Joined:
-    """Scores beside people's ratings, and which of them are held against each other."""
+class _Measured:
+    """Scores beside people's ratings, from which the rows of all tables are made."""
 
     scores: Recorded
     people: People
@@ -649,8 +692,16 @@ class _Joined:
     def _scale(self, score: str, human: str) -> LabelScale:
         return self.labels.get(score) or self.people.yes_no_words(human)
 
-    def rows(self, levels: Sequence[Level]) -> Iterator[TableRow]:
-        """Yield correlations at each level; labels without an order have none."""
+    def _options(self, human: str) -> dict[str, Any]:
+        groups = self.people.groups_of(human)
+        return {"groups": groups, "bootstrap": self.bootstrap, "seed": self.seed}
+
+    def rows(self, levels: Sequence[Level], labels: Iterable[LabelRow]) -> Iterator[TableRow]:
+        """Yield correlations at each level; labels without an order have none.
+
+        Of two labels all coefficients are the MCC, and have its interval.
+        """
+        of_labels = {(row.aspect, row.human): row.agreement for row in labels}
         people = self.people
         systems = people.systems if any(one is not None for one in people.systems) else None
         for score, human in self.pairs:
@@ -659,6 +710,10 @@ class _Joined:
                     self._judged(score), people.ratings(human), groups=people.groups_of(human),
                     systems=systems, level=level, bootstrap=self.bootstrap, seed=self.seed,
                 )  # fmt: skip
+                own = of_labels.get((score, human))
+                if own is not None and found.ci is not None and _is_mcc(found, own):
+                    mcc = own.measures["mcc"].ci
+                    found = replace(found, ci=dict.fromkeys(COEFFICIENTS, mcc), note=own.note)
                 yield TableRow(score, human, found)
 
     def label_rows(self, threshold: float | Literal["auto"] | None) -> Iterator[LabelRow]:
@@ -668,18 +723,17 @@ class _Joined:
             given = self.people.labels(human, scale)
             if given is None:
                 continue
-            common: dict[str, Any] = {
-                "labels": scale.names, "groups": self.people.groups_of(human),
-                "bootstrap": self.bootstrap, "seed": self.seed,
-            }  # fmt: skip
+            names, common = scale.names, self._options(human)
             uncut = len(scale.names) == 2 and not are_labels(judged, scale)
             if threshold is not None and uncut:
                 at = None if threshold == "auto" else threshold
-                found, cut = agreement_at(judged, given, threshold=at, **common)
+                found, cut = agreement_at(judged, given, threshold=at, labels=names, **common)
                 yield LabelRow(score, human, found, threshold=cut)
             elif score in self.labels or are_labels(judged, YES_NO):
                 votes = [nearest_label(value) for value in judged]
-                found = label_agreement(votes, given, ordered=scale.ordered, **common)
+                found = label_agreement(votes, given, labels=names, ordered=scale.ordered, **common)
+                if uncut:
+                    found = with_auc(found, judged, given, **common)
                 between = sum(value is not None for value in judged) - sum(
                     vote is not None for vote in votes
                 )
@@ -700,6 +754,31 @@ class _Joined:
                 )  # fmt: skip
                 if found.n or found.unscored:
                     yield ChoiceRow(score, human, found)
+
+    def sample_rows(self, counts: Sequence[int], levels: Sequence[Level]) -> Iterator[SampleRow]:
+        """Yield correlations and choices at several numbers of samples per text."""
+        if not counts or not isinstance(self.scores, RecordedScores):
+            return
+        people = self.people
+        for score, human in self.pairs:
+            own = self.scores.samples.get(score)
+            if not own or self._scale(score, human).is_nominal:
+                continue
+            samples = [own.get(id_, ()) for id_ in people.ids]
+            rated, groups = people.ratings(human), people.groups_of(human)
+            found: list[SampleAgreement] = []
+            if "dataset" in levels:
+                found += correlations_by_samples(
+                    samples, rated, counts, groups=groups, bootstrap=self.bootstrap, seed=self.seed
+                )
+            drawn = draw_scores(samples, counts, self.seed)
+            for one in alternatives(people.paired, groups, by_group="group" in levels):
+                columns = [[one.column(scores) for scores in draws] for draws in drawn]
+                found += choices_by_samples(
+                    columns, one.column(rated), counts, one.groups,
+                    units=one.units if one.sided else None,
+                )  # fmt: skip
+            yield from (SampleRow(score, human, each) for each in found)
 
     def set_rows(self) -> Iterator[SetRow]:
         """Yield the agreement of sets whose labels all pair with labels of one human aspect."""

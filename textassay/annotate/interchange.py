@@ -134,7 +134,7 @@ def merge_raters(rated: Iterable[ImportedRatings]) -> list[dict[str, Any]]:
     raters: dict[str, int] = {}
     values: dict[str, dict[str, dict[int, ImportedRating]]] = {}
     for one in rated:
-        # numbers hide the names that other tools export, which are often those of persons
+        # numbers hide the names that other tools export, which are often names of persons
         number = raters.setdefault(one.rater, len(raters))
         values.setdefault(one.id, {}).setdefault(one.aspect, {})[number] = one.value
     # one label is written like one of several, so all ratings of the aspect tell
@@ -258,7 +258,7 @@ def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
             if question.labels:
                 ends = " or ".join(_choices(question))
                 ends += " (several: a; b)" if question.kind == "several" else ""
-            shown = {"aspect": question.aspect, "definition": _defined(question), "scale": ends}
+            shown = {"aspect": question.aspect, "definition": _define(question), "scale": ends}
             rows.writerow({"id": example.id, **shown, **texts})
     return {"ratings.csv": table.getvalue()}
 
@@ -367,7 +367,7 @@ def _of_columns(
         for name, cell in row.items():
             if name in _OF_THE_TOOL or name in TEXTS or cell in (None, ""):
                 continue
-            value = _parsed(cell)
+            value = _parse_cell(cell)
             if isinstance(value, Mapping):
                 value = _answer(value)
             is_word = isinstance(value, str) and name not in labels and find_pair(value) is None
@@ -381,7 +381,7 @@ def _is_listed_object(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(one, Mapping) for one in value)
 
 
-def _parsed(cell: Any) -> Any:
+def _parse_cell(cell: Any) -> Any:
     """Return the number or the JSON that a cell holds as text."""
     if not isinstance(cell, str):
         return cell
@@ -405,23 +405,23 @@ def _write_label_studio(examples: list[Example], task: Task) -> dict[str, str]:
     lines = ["<View>"]
     for field, label in _labels(examples, task):
         lines += [
-            f"  <Header value={_quoted(label)}/>",
+            f"  <Header value={_quote(label)}/>",
             f'  <Text name="{field}" value="${field}"/>',
         ]
     for question in _questions(task):
-        name = _quoted(question.aspect)
+        name = _quote(question.aspect)
         lines.append(f"  <Header value={name}/>")
-        lines.append(f"  <Text name={_quoted(question.aspect + '-definition')} "
-                     f"value={_quoted(_defined(question))}/>")  # fmt: skip
+        lines.append(f"  <Text name={_quote(question.aspect + '-definition')} "
+                     f"value={_quote(_define(question))}/>")  # fmt: skip
         kind = "multiple" if question.kind == "several" else "single"
         lines.append(f'  <Choices name={name} toName="output" choice="{kind}" required="true">')
-        lines += [f"    <Choice value={_quoted(one)}/>" for one in _choices(question)]
+        lines += [f"    <Choice value={_quote(one)}/>" for one in _choices(question)]
         lines.append("  </Choices>")
     lines.append("</View>")
     return {"tasks.json": _dump(tasks), "config.xml": "\n".join(lines) + "\n"}
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{html.escape(text, quote=True)}"'
 
 
@@ -454,7 +454,7 @@ def _meanings(question: RatingQuestion) -> str:
     return "; ".join(f"{name}: {meaning}" for name, meaning in question.labels if meaning)
 
 
-def _defined(question: RatingQuestion) -> str:
+def _define(question: RatingQuestion) -> str:
     """Return an aspect's definition with what its labels mean."""
     meanings = _meanings(question)
     return f"{question.definition} ({meanings})" if meanings else question.definition

@@ -187,7 +187,7 @@ class CollectedRatings(AsyncResource):
         return True
 
     def snapshot(self) -> Answers:
-        """Return the answers as they are now, for a reader on another thread."""
+        """Return a copy of the answers, for a reader on another thread."""
         return Answers(self.study, tuple(self.raters), dict(self.answers))
 
     def _keep(self, visit: Visit, answer: RaterAnswer) -> None:

@@ -156,7 +156,7 @@ class Allocation:
         return not answered and counts[key] < self._study.per_item
 
     def _counts(self, rater: Rater, now: float) -> Counter[str]:
-        """Count ratings by item, those that other raters hold a lease for included."""
+        """Count ratings by item, including items that other raters hold a lease for."""
         # second showings measure the rater, not the item, so they do not fill its quota
         counts = Counter(visit.key for visit in self._ratings.answers if not visit.repeat)
         for name, leases in self._leases.items():

@@ -348,7 +348,8 @@ def _scale(*columns: CellReader) -> PairScale:
 def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[str]) -> FoundSource:
     """Read a run or a file of scores beside data with ratings."""
     # loads pydantic's models of examples, which tables do not need
-    from textassay.agreement.records import People, read_labels, read_with_labels
+    from textassay.agreement.joined import People, read_with_labels
+    from textassay.agreement.records import read_labels
     from textassay.estimation.columns import join_columns, one_signature, read_judged
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.labels import LabelSets

@@ -10,7 +10,7 @@ import sys
 
 INTERRUPTED, STOPPED, BAD_REQUEST = 130, 3, 2
 CLOSED_PIPE = 141
-"""Status if whoever read the results closed the pipe: 128 + SIGPIPE, as shells report it of others.
+"""Status if the reader of the results closed the pipe: 128 + SIGPIPE, as shells report it.
 
 The signal itself stays off, since it would also kill a run whose server drops a connection."""
 MIN_OPEN_FILES = 64
@@ -37,7 +37,7 @@ def main() -> None:
             sys.stdout.flush()  # at the interpreter's end a full disk would be a traceback
     except KeyboardInterrupt:
         _end("interrupted", INTERRUPTED)
-    except BrokenPipeError:  # whoever read the results has seen enough, as `head` does
+    except BrokenPipeError:  # the reader of the results has seen enough, as `head` does
         _end("", CLOSED_PIPE)
     except SystemExit as end:
         # typer and rich catch it themselves and end with 1, which means something else here

@@ -702,7 +702,7 @@ def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) 
     by_role = {role: name for role, name in asked.items() if name in tables and name != role}
     if not by_role:
         return flags
-    # what a model is called is no role
+    # the name of a model is not a role
     models = {role: name for role, name in asked.items() if role not in by_role.values()}
     roles = {role: own for role, own in tables.items() if role not in by_role.values()}
     for role, name in by_role.items():

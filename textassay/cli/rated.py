@@ -19,11 +19,10 @@ from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, Wi
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
 from textassay.runtime.messages import Example
-from textassay.runtime.storage.kept_rows import kept_rows
-from textassay.runtime.storage.run_files import MANIFEST, read_manifest
+from textassay.runtime.storage.run_files import MANIFEST, kept_rows, read_manifest
 
 if TYPE_CHECKING:
-    from textassay.agreement.records import People
+    from textassay.agreement.joined import People
     from textassay.estimation.columns import Columns, Judged
     from textassay.estimation.maps import Scales
     from textassay.estimation.run_comparison import RunSide
@@ -38,8 +37,8 @@ class RatedInput:
 
     The data are DATA, or those of the run with its field map. `given` are flags: `config`, `field`
     and `missing`, which say how the data are read, `ratings`, files that are joined to the data,
-    and `task`, which names labels. `picked` says how the rated rows were, where that matters, and
-    `scale` what the human ratings' scales are.
+    and `task`, which names labels. `picked` says how the rated rows were, where that matters,
+    `scale` what the human ratings' scales are, and `by` which field divides the data.
     """
 
     def __init__(
@@ -51,19 +50,21 @@ class RatedInput:
         *,
         picked: str | None = None,
         scale: Iterable[str] | None = None,
+        by: str | None = None,
     ) -> None:
         flags, _ = with_config(given)
         self.scores, self.data, self.aspect_map = scores, data, tuple(aspect_map or ())
         self._scales = read_scales(scale or ())
         self._given = given
-        self._picked, self._reading = picked, data_options(flags)
+        self._picked, self._by, self._reading = picked, by, data_options(flags)
         self._ratings, self._task = tuple(flags.get("ratings") or ()), flags.get("task")
         self._run = _recorded_request(scores) if (scores / MANIFEST).is_file() else None
 
     @cached_property
     def declared(self) -> LabelSets:
         """Labels by name of the score: those of the run's aspects, and of the task."""
-        from textassay.agreement.records import labels_of_task, read_labels, refuse_other_labels
+        from textassay.agreement.joined import labels_of_task
+        from textassay.agreement.records import read_labels, refuse_other_labels
         from textassay.methods.library import tasks
 
         labels = read_labels(self.scores)
@@ -88,9 +89,9 @@ class RatedInput:
     @cached_property
     def people(self) -> People:
         """The human ratings."""
-        from textassay.agreement.records import People
+        from textassay.agreement.joined import People
 
-        return People(self._read[1])
+        return People(self._read[1], by=self._by)
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -138,7 +139,7 @@ class RatedInput:
 
     @cached_property
     def _read(self) -> tuple[dict[str, Judged], Examples, LabelSets]:
-        from textassay.agreement.records import read_with_labels
+        from textassay.agreement.joined import read_with_labels
         from textassay.estimation.columns import read_judged
 
         if self._picked == RANDOM:
@@ -179,7 +180,7 @@ class RatedInput:
         Labels are by default those that are declared.
         """
         if labels is None:
-            from textassay.agreement.records import labels_of_people
+            from textassay.agreement.joined import labels_of_people
 
             labels = LabelReader(labels_of_people(self.declared, self.aspect_map))
         run, data, reading = self._run, self.data, self._reading
@@ -298,7 +299,7 @@ def _of_texts(path: str, rows: Iterable[Example], texts: Mapping[str, str]) -> I
         else:
             other.append(row.id)
     if other:
-        from textassay.agreement.records import some_ids
+        from textassay.agreement.joined import some_ids
 
         warn(
             f"{len(other)} rows of {path} have other texts than the data under the same ids"

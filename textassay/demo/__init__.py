@@ -12,10 +12,10 @@ BUNDLED_TASKS = ("summarization", "dialogue", "data-to-text", "translation")
 
 
 def data_file(task: str) -> Path:
-    """Return where the examples of one of `BUNDLED_TASKS` stand.
+    """Return the file with the examples of one of `BUNDLED_TASKS`.
 
     Raises:
-        KeyError: There are none of this task.
+        KeyError: No examples of this task are bundled.
     """
     if task not in BUNDLED_TASKS:
         raise KeyError(task)

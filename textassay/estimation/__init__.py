@@ -13,7 +13,7 @@ Example:
     2.5
 """
 
-from textassay.agreement.records import People
+from textassay.agreement.joined import People
 from textassay.estimation.alt_test import (
     AltTest,
     AnnotatorTest,

@@ -202,9 +202,9 @@ def alt_test(
         raise UnknownName("metric", metric, METRICS)
     if replaced and len(replaced) >= ratings.shape[1]:
         raise DataError(
-            f"all {ratings.shape[1]} raters are to be replaced, so nobody is left to compare with"
+            f"all {ratings.shape[1]} raters are to be replaced, so no rater is left to compare with"
         )
-    # a row with a single rating says nothing: leaving its rater out leaves nobody to compare with
+    # a row with a single rating says nothing: leaving its rater out leaves no rater to compare with
     kept = ~np.isnan(scores) & ((~np.isnan(ratings)).sum(axis=1) > 1)
     units = np.arange(len(scores)) if groups is None else groups
     codes = np.unique(units[kept], return_inverse=True)[1]

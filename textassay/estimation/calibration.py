@@ -136,7 +136,7 @@ _ASPECT = TypeAdapter(AspectCalibration)
 
 
 def _validate(made: AspectCalibration) -> AspectCalibration:
-    """Raise ValueError unless what was read, perhaps somebody else's, could have been learned."""
+    """Raise ValueError unless a map that was read could have been learned."""
     low, high = made.scales.raters
     judge, cells, grid = made.scales.judge, made.cells, made.grid
     if not low < high or (judge is not None and not judge[0] < judge[1]):
@@ -367,7 +367,7 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
 
 
 def _weights(columns: Columns) -> Floats | None:
-    """Return what share of its source each rated row stands for; `None` if all had one probability.
+    """Return the share of its source for which each rated row counts; `None` if all are equal.
 
     A row that was drawn with probability p stands for 1 / p rows of its source.
     """

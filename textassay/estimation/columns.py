@@ -9,7 +9,7 @@ labels have been drawn by chance; every refusal says what is wrong and what to d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
@@ -18,17 +18,19 @@ from typing import Literal
 import numpy as np
 
 from textassay.agreement.correlation import Codes, Floats
-from textassay.agreement.records import (
+from textassay.agreement.joined import (
     AspectMap,
     People,
     check_probability,
+    join,
+    join_notes,
+)
+from textassay.agreement.records import (
+    ScoreSource,
     level_shares,
-    pair_names,
     read_labels,
-    read_score_lines,
-    refuse_other_data,
+    read_score_rows,
     refuse_several_judges,
-    text_notes,
 )
 from textassay.estimation.maps import Scales
 from textassay.learning.splits import Mask, group_codes
@@ -38,7 +40,6 @@ from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import YES_NO, LabelSets, member_name
-from textassay.runtime.messages import Score
 from textassay.table import Note
 
 RatingScale = tuple[float, float]
@@ -55,7 +56,7 @@ class Judged:
         values: Score by id, `None` if unscored.
         signatures: Signatures that occur, `""` for rows without one.
         scales: Scales that occur; empty if rows have none.
-        labels: Names of the labels whose numbers the values are; empty if they are none.
+        labels: Names of the labels whose numbers the values are; empty if they are not labels.
         texts: Digest of the judged text by id, as far as it is recorded; see `text_digest`.
         shares: Probability of each level by id, where the scores have them as evidence.
     """
@@ -73,28 +74,26 @@ class Judged:
         return next(iter(self.scales)) if len(self.scales) == 1 else None
 
 
-def read_judged(
-    path: str | Path | Examples, reader: LabelReader | None = None
-) -> dict[str, Judged]:
-    """Read a run folder, a JSON Lines file of scores, or the `metrics` of a data set.
+def read_judged(source: ScoreSource, reader: LabelReader | None = None) -> dict[str, Judged]:
+    """Read a run, its folder, a JSON Lines file of scores, or the `metrics` of a data set.
 
     Labels are as `with_labels` returns them; their scale is that of their numbers.
 
     Args:
-        path: What holds the scores.
+        source: What holds the scores.
         reader: Reads labels; by default those of the run's aspects.
 
     Raises:
         DataError: A line is unusable; names file, line and field.
         RunFolderError: A folder without scores, or of a newer format.
     """
-    if isinstance(path, Examples):
-        reader = path.labels
+    if isinstance(source, Examples):
+        reader = source.labels
     elif reader is None:
-        reader = LabelReader(read_labels(path))
+        reader = LabelReader(read_labels(source))
     labels = reader.declared
     judged: dict[str, Judged] = {}
-    for row in read_score_lines(path, reader):
+    for row in read_score_rows(source, reader):
         own = judged.setdefault(row.aspect, Judged())
         # score files are journals: a resumed run appends a new line for an id that failed before,
         # and the last line counts
@@ -103,32 +102,15 @@ def read_judged(
             own.texts[row.id] = row.text
         if row.value is None:
             continue
-        own.signatures[str(row.fields.get("signature") or "")] = None
-        scale = row.fields.get("scale")
-        ends = scale if isinstance(scale, list) and len(scale) == 2 else None
-        own.scales[None if ends is None else (float(ends[0]), float(ends[1]))] = None
-        own.shares[row.id] = level_shares(row.fields.get("evidence") or (), ends)
+        own.signatures[row.signature] = None
+        own.scales[row.scale] = None
+        own.shares[row.id] = level_shares(row)
     if not judged:
-        raise DataError(f"{path} contains no scores")
+        raise DataError(f"{source} contains no scores")
     for name, one in judged.items():
         if reader.are_words("metrics", name) and not any(one.scales):
             last = len(labels.get(name, YES_NO).names) - 1
             one.scales = {(0.0, float(last)): None}
-    return with_labels(judged, labels)
-
-
-def judged_scores(scores: Iterable[Score], labels: LabelSets) -> dict[str, Judged]:
-    """Return scores by aspect, as `read_judged` does for a run folder."""
-    judged: dict[str, Judged] = {}
-    for score in scores:
-        own = judged.setdefault(score.aspect, Judged())
-        own.values[score.id] = score.value
-        if score.text_digest:
-            own.texts[score.id] = score.text_digest
-        if score.value is not None:
-            own.signatures[score.signature] = None
-            own.scales[score.scale] = None
-            own.shares[score.id] = level_shares(score.evidence, score.scale)
     return with_labels(judged, labels)
 
 
@@ -233,10 +215,7 @@ class Columns:
 
     def notes(self) -> Iterator[Note]:
         """Yield how many scores and rows have no counterpart."""
-        yield from text_notes(self.other_texts, self.without_text)
-        if self.unknown:
-            text = f"{self.unknown} scored ids are not in the data and were left out"
-            yield Note(text, warning=True)
+        yield from join_notes(self.other_texts, self.without_text, self.unknown)
         if self.unjudged:
             text = f"{self.score}: {self.unjudged} rows of the data have no score and were left out"
             yield Note(text, warning=True)
@@ -276,15 +255,12 @@ def join_columns(
         UnknownName: The map names something that does not exist.
         ConfigurationError: Nothing pairs.
     """
-    pairs = pair_names(scores, people.aspects, aspect_map)
-    scored = {id_ for judged in scores.values() for id_ in judged.values}
-    texts = texts_judged(scores)
-    people = people.of_texts(texts)
-    refuse_other_data(scored, people)
-    unknown = len(scored.difference(people.ids).difference(people.other_texts))
+    ids_by_score = {name: judged.values for name, judged in scores.items()}
+    joined = join(ids_by_score, texts_judged(scores), people, aspect_map)
+    people = joined.people
     codes, probabilities = group_codes(people.groups), people.probabilities(plan)
     tables = []
-    for score, human in pairs:
+    for score, human in joined.pairs:
         judged = scores[score]
         at = [row for row, id_ in enumerate(people.ids) if id_ in judged.values]
         ids = [people.ids[row] for row in at]
@@ -317,9 +293,9 @@ def join_columns(
                 scale=judged.scale,
                 signatures=tuple(judged.signatures),
                 unjudged=len(people.ids) - len(ids),
-                unknown=unknown,
+                unknown=joined.unknown,
                 other_texts=people.other_texts,
-                without_text=people.count_without_text(texts),
+                without_text=joined.without_text,
                 rater_names=people.rater_names(human),
                 levels=levels,
                 shares=shares,

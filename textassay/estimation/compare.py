@@ -23,7 +23,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
@@ -34,14 +34,9 @@ from scipy.special import stdtr
 from textassay.agreement.choice import alternatives, compare_choices
 from textassay.agreement.correlation import COEFFICIENTS, Codes, Floats, Level
 from textassay.agreement.intervals import t_quantile
+from textassay.agreement.joined import People, some_ids
 from textassay.agreement.labels import compare_labels
-from textassay.agreement.records import (
-    People,
-    Recorded,
-    refuse_other_labels,
-    refuse_several_judges,
-    some_ids,
-)
+from textassay.agreement.records import Recorded, refuse_other_labels, refuse_several_judges
 from textassay.agreement.significance import Difference
 from textassay.agreement.significance import compare as compare_agreement
 from textassay.agreement.table import measure_name
@@ -81,6 +76,7 @@ _AGREEMENT = (
     Column("aspect", "aspect"), Column("coefficient", "coefficient"), Column("n", "n", "count"),
     Column("a", "a", "number"), Column("b", "b", "number"),
     Column("difference", "a - b", "interval"), Column("p", "p", "p"),
+    Column("p_holm", "p (Holm)", "p"),
 )  # fmt: skip
 
 
@@ -294,12 +290,24 @@ def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict
     if not ids:
         known = sorted({name for name in people.systems if name is not None})
         raise UnknownName("system of the data", system, known)
+    return of_ids(scores, ids)
+
+
+def of_ids(scores: Mapping[str, Judged], ids: Container[str]) -> dict[str, Judged]:
+    """Return the scores of some of the texts."""
     return {
         aspect: replace(
             judged, values={id_: value for id_, value in judged.values.items() if id_ in ids}
         )
         for aspect, judged in scores.items()
     }
+
+
+def can_compare(a: Judged, b: Judged) -> bool:
+    """Return whether two runs have scores that can be compared."""
+    first, second = _scored(a), _scored(b)
+    is_paired = not a.values.keys().isdisjoint(b.values)
+    return not first.keys().isdisjoint(second) if is_paired else bool(first and second)
 
 
 def compare_runs(
@@ -522,8 +530,16 @@ def _agreement_row(
     }  # fmt: skip
 
 
-def comparison_table(rows: Sequence[CompareRow], people: People | None = None) -> Table:
-    """Return what `compare_runs` found with these data as a table."""
+def comparison_table(
+    rows: Sequence[CompareRow], people: People | None = None, subsets: Sequence[str] = ()
+) -> Table:
+    """Return what `compare_runs` found with these data as a table.
+
+    Args:
+        rows: What was found.
+        people: The data; `None` if they are not known.
+        subsets: The subset of each row, if the data were divided.
+    """
     lines = [
         (row.aspect, row.n, row.groups, row.unpaired.total if row.paired_by else None,
          row.left_out.total, row.a, row.b, row.difference, row.p, row.p_holm, row.wins, row.ties,
@@ -531,12 +547,14 @@ def comparison_table(rows: Sequence[CompareRow], people: People | None = None) -
         for row in rows
     ]  # fmt: skip
     notes = [Note(line) for line in dict.fromkeys(MEANS_OVER[row.mean_over] for row in rows)]
-    own = "every text counts as a source of its own"
+    alone = "every text counts as a source of its own"
     if people is None:
-        notes.append(Note(f"{own}; give DATA to pair by source"))
+        notes.append(Note(f"{alone}; give DATA to pair by source"))
     elif not people.has_groups:
-        notes.append(Note(f"{own}: the data have no field 'group', and no two rows one source"))
-    notes += [note for row in rows for note in _notes(row)]
+        notes.append(Note(f"{alone}: the data have no field 'group', and no two rows one source"))
+    for row, subset in zip(rows, subsets or [""] * len(rows), strict=True):
+        own = f"{subset}: " if subset else ""
+        notes += [note._replace(text=f"{own}{note.text}") for note in _notes(row)]
     designs = [
         "independent samples" if row.paired_by is None
         else "paired by source, in part" if row.unpaired.total
@@ -556,7 +574,7 @@ def agreement_difference_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
     """Return what `agreement_difference` and `label_difference` found as a table."""
     lines = [
         (one["aspect"], one["coefficient"], one["n"], one["a"], one["b"],
-         Estimate(one["difference"], one["low"], one["high"]), one["p"])
+         Estimate(one["difference"], one["low"], one["high"]), one["p"], one.get("p_holm"))
         for one in agreement
     ]  # fmt: skip
     undefined = {one["aspect"]: None for one in agreement if one["difference"] is None}
@@ -574,7 +592,8 @@ def agreement_difference_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
             " are the same on all rated texts"
         )
         notes.append(Note(text, warning=True))
-    return Table(_AGREEMENT, lines, tuple(notes), title="agreement with people")
+    table = Table(_AGREEMENT, lines, tuple(notes), title="agreement with people")
+    return table if any("p_holm" in one for one in agreement) else table.without("p_holm")
 
 
 def _notes(row: CompareRow) -> Iterator[Note]:

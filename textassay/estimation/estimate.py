@@ -35,6 +35,7 @@ from textassay.estimation.means import (
     correct_mean,
     difference_table,
     group_means,
+    number_against_rating,
     of_one_size,
     paired_ranks,
     rank_range,
@@ -93,7 +94,7 @@ class EstimateRow:
         judge_only: Mean of the judge's scores; no value if its scale is unbounded.
         labels_only: Mean of the ratings.
         corrected: Both together.
-        weight: PPI++'s lambda; `None` if not used.
+        lambda_: PPI++'s lambda, as of `Corrected`; `None` if not used.
         worth: How many ratings one rating is worth with the judge's help; `None` if undefined.
         method: `ppi++`; `rogan-gladen` if rows with yes and no were chosen by hand; or `borrowed`
             if the system has too few ratings and the judge is taken to err as on the others.
@@ -116,7 +117,7 @@ class EstimateRow:
     judge_only: Estimate
     labels_only: Estimate
     corrected: Estimate
-    weight: float | None
+    lambda_: float | None
     worth: float | None
     method: str
     unscored: dict[str, Any]
@@ -130,7 +131,7 @@ class EstimateRow:
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
         content = asdict(self)
-        return content | {"lambda": content.pop("weight")}
+        return content | {"lambda": content.pop("lambda_")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ class Estimates(Displayed):
         means = [
             (row.aspect, row.system or "all", row.n, row.rated, f"{row.rated_groups}/{row.groups}",
              row.judge_only, row.labels_only, Alert("refused") if row.refused else row.corrected,
-             row.weight, row.worth, rank_range(row.rank))
+             row.lambda_, row.worth, rank_range(row.rank))
             for row in self.rows
         ]  # fmt: skip
         notes = (
@@ -321,7 +322,7 @@ class _Work:
             method, point, labels = "ppi++", corrected.corrected, corrected.labels_only
             if self._is_yes_no(part):
                 point = replace(
-                    point, unseen=corrected.weight**2 * unseen_errors(*self._errors(part))
+                    point, unseen=corrected.lambda_**2 * unseen_errors(*self._errors(part))
                 )
                 # who chose rows by hand may have more of one answer than the run has; how often
                 # the judge is right about either answer can still be that of the run
@@ -342,7 +343,7 @@ class _Work:
             judge_only=self._judge_only(part),
             labels_only=self._estimate(labels, one_tailed=is_end),
             corrected=estimate,
-            weight=corrected.weight if corrected is not None and method == "ppi++" else None,
+            lambda_=corrected.lambda_ if corrected is not None and method == "ppi++" else None,
             worth=None if corrected is None else ratio_of_variances(corrected.labels_only, point),
             method=method,
             unscored=self._count_unscored(system, estimate),
@@ -420,6 +421,14 @@ class _Work:
         _, y, groups = part.pairs
         if part.probabilities is None:
             yield from self._not_at_random(part)
+        found = number_against_rating(part.raters, part.groups)
+        if found is not None and found[1] < UNLIKE:
+            fewer = "lower" if found[0] > 0 else "higher"
+            yield (
+                f"texts with fewer single ratings have {fewer} ones (r {found[0]:.2f}, p"
+                f" {found[1]:.4f}), so raters may have skipped such texts: the means are those of"
+                " the ratings that were given; have every rater rate every text"
+            )
         if labels.shares is None:
             return
         if self.over == "texts":

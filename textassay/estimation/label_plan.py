@@ -17,7 +17,7 @@ import numpy as np
 
 from textassay.agreement.correlation import Codes, Floats
 from textassay.agreement.intervals import t_quantile
-from textassay.agreement.records import People
+from textassay.agreement.joined import People
 from textassay.estimation.columns import Columns, Judged
 from textassay.estimation.maps import Scales, learn_map
 from textassay.learning.splits import Mask

@@ -488,8 +488,8 @@ def _reach_probabilities(
     """Return distinct values and the probability that a row of a new source is no larger."""
     _, at, counts = np.unique(groups, return_inverse=True, return_counts=True)
     levels, block = np.unique(values, return_inverse=True)
-    # each source has mass 1 whatever its number of rows, so a source with many rated rows does not
-    # decide the quantile (hierarchical conformal prediction, Lee, Barber and Willett)
+    # each source has mass 1, so that one with many rated rows does not decide the quantile
+    # (hierarchical conformal prediction, Lee, Barber and Willett)
     mass = 1.0 / counts[at] if weights is None else weights * (len(counts) / weights.sum())
     shares = np.bincount(block, weights=mass)
     # the new source counts as one more, infinitely far

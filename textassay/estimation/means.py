@@ -32,8 +32,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from scipy.special import stdtr
 
-from textassay.agreement.correlation import Codes, Floats
+from textassay.agreement.correlation import Codes, Floats, pearson
 from textassay.agreement.intervals import effective_number, t_quantile
+from textassay.agreement.significance import two_sided
 from textassay.learning.splits import Mask
 from textassay.runtime.errors import UnknownName
 from textassay.table import Column, Estimate, Table
@@ -53,7 +54,7 @@ _DIFFERENCES = (
     Column("p_holm", "p (Holm)", "p"),
 )  # fmt: skip
 _SYMMETRIC = 1e-6
-"""Skewness below which there is none."""
+"""Skewness below which a distribution counts as symmetric."""
 _EDGE = 0.95
 _ALPHA = 0.05
 _MOST, _MOST_BY_CHANCE = 0.4, 0.35
@@ -173,7 +174,7 @@ def _inverse_transform(t: float, skewness: float, edge: float) -> float:
 
 
 def weight_named(name: str) -> Weight:
-    """Return what a mean is over; raise `UnknownName` for anything else."""
+    """Return a weight by its name; raise `UnknownName` for any other name."""
     for weight in MEANS_OVER:
         if name == weight:
             return weight
@@ -332,7 +333,7 @@ class Corrected:
         judge_only: Mean of the judge's scores.
         labels_only: Mean of the ratings.
         corrected: Both together.
-        weight: PPI++'s lambda: 0 leaves the judge out, 1 takes its differences at face value.
+        lambda_: PPI++'s weight of the judge: 0 leaves it out, 1 takes it at face value.
         worth: How many ratings one rating is worth with the judge's help: variance of the ratings
             alone over that of the corrected estimate; `None` if undefined.
     """
@@ -340,7 +341,7 @@ class Corrected:
     judge_only: Linearized
     labels_only: Linearized
     corrected: Linearized
-    weight: float
+    lambda_: float
     worth: float | None
 
 
@@ -376,23 +377,21 @@ def correct_mean(
     # what unrated rows add to the judge's mean: 0, with nothing to correct, if all are rated
     on_rated = weighted_mean(scores[rated], at, of_rated, count)
     gap = judge.minus(on_rated)
-    left = 1.0 - float(share[rated].sum() / share.sum())
+    unrated = 1.0 - float(share[rated].sum() / share.sum())
     # whole sources rated with equal probability are the paper's independent points
     equal = probabilities is None and (weight == "sources" or of_one_size(groups))
     points = _whole_groups(scores, ratings, groups) if equal else None
-    weight_of_judge = _tune_weight(points, labels, gap, left)
+    lambda_ = _tune_weight(points, labels, gap, unrated)
     # PPI++ compares rated with unrated rows, but `gap` compares rated with all rows, which is
     # smaller by the unrated share
-    full = weight_of_judge / left if left > 0 else 0.0
+    factor = lambda_ / unrated if unrated > 0 else 0.0
     corrected = Linearized(
-        labels.value + full * gap.value,
-        labels.influence + full * gap.influence,
+        labels.value + factor * gap.value,
+        labels.influence + factor * gap.influence,
         labels.clusters,
         shares=labels.shares,
     )
-    return Corrected(
-        judge, labels, corrected, weight_of_judge, ratio_of_variances(labels, corrected)
-    )
+    return Corrected(judge, labels, corrected, lambda_, ratio_of_variances(labels, corrected))
 
 
 def ratio_of_variances(labels: Linearized, corrected: Linearized) -> float | None:
@@ -413,10 +412,10 @@ def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
 
 
 def _tune_weight(
-    points: tuple[Floats, Floats, Floats] | None, labels: Linearized, gap: Linearized, left: float
+    points: tuple[Floats, Floats, Floats] | None, labels: Linearized, gap: Linearized, rest: float
 ) -> float:
     """Return the weight of the least variance, as PPI++ counts it."""
-    if left <= 0:
+    if rest <= 0:
         return 0.0
     # independent points have the paper's closed form; otherwise the weight minimizes the linearized
     # variance over sources directly
@@ -424,7 +423,7 @@ def _tune_weight(
         return power_tuned(*points)
     square = float(gap.influence @ gap.influence)
     best = -float(labels.influence @ gap.influence) / square if square > 0 else 0.0
-    return float(np.clip(best * left, 0.0, 1.0))
+    return float(np.clip(best * rest, 0.0, 1.0))
 
 
 def of_one_size(groups: Codes) -> bool:
@@ -511,7 +510,7 @@ def rogan_gladen(
         clusters,
         shares=shares,
     )
-    # the estimate divides by it: who cannot tell yes from no says nothing about prevalence
+    # the estimate divides by it: a judge that cannot separate yes from no has no prevalence
     if youden.value == 0:
         return None
     share = (positive.value + specificity.value - 1) / youden.value
@@ -560,6 +559,35 @@ def _unseen(rate: Linearized) -> float:
     successes = rate.value * n + 0.5
     least = successes * (n + 1 - successes) / ((n + 1) ** 2 * (n + 2))
     return least if math.isnan(seen) else max(0.0, least - seen)
+
+
+_FEWEST_TO_CORRELATE = 4
+"""Sources of which a correlation has a p-value that can be small."""
+
+
+def number_against_rating(raters: Floats, groups: Codes) -> tuple[float, float] | None:
+    """Correlate how many raters rated a text with its mean rating, over means of sources.
+
+    Args:
+        raters: Single ratings, shape (n, raters), NaN in the gaps.
+        groups: Code of each row's source, shape (n,).
+
+    Returns:
+        Pearson's r and its two-sided p-value; `None` if all texts have as many ratings, if all mean
+        ratings are equal, or with fewer than four sources.
+    """
+    counts = (~np.isnan(raters)).sum(axis=1)
+    rated = counts > 0
+    counts, codes = counts[rated], np.unique(groups[rated], return_inverse=True)[1]
+    sizes = np.bincount(codes)
+    if len(sizes) < _FEWEST_TO_CORRELATE:
+        return None
+    means = np.nanmean(raters[rated], axis=1)
+    r = pearson(*(np.bincount(codes, weights=side) / sizes for side in (counts, means)))
+    if r is None or abs(r) == 1:
+        return None
+    df = len(sizes) - 2
+    return r, two_sided(r * math.sqrt(df / (1 - r * r)), df)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 
 from textassay.agreement.correlation import Codes, Floats
-from textassay.agreement.records import (
-    read_score_lines,
-    refuse_several_judges,
-    some_ids,
-    text_notes,
-)
+from textassay.agreement.joined import join_notes, some_ids
+from textassay.agreement.records import read_score_rows, refuse_several_judges
 from textassay.estimation.means import (
     NO_ESTIMATE,
     Linearized,
@@ -160,7 +156,7 @@ class Ranking(Displayed):
         ]
 
     def _notes(self) -> Iterator[Note]:
-        yield from text_notes(self.other_texts)
+        yield from join_notes(self.other_texts)
         yield Note(
             f"{self.aspect}: {self.flips} of {self.n} choices flipped with the order and count as"
             f" ties ({self.flips / self.n:.0%})"
@@ -355,7 +351,7 @@ def read_comparisons(
     judged: dict[str, PairChoices] = {}
     other_texts: dict[str, None] = {}
     seen = None
-    for row in read_score_lines(scores):
+    for row in read_score_rows(scores):
         seen = row.id
         if row.id not in known:
             continue

@@ -6,24 +6,28 @@ measured on the rated texts that both runs judged, and on no others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from textassay.agreement.records import People, Recorded
+from textassay.agreement.joined import People, subset_names
+from textassay.agreement.records import Recorded
 from textassay.estimation.columns import Judged, texts_judged
 from textassay.estimation.compare import (
     CompareRow,
     agreement_difference,
     agreement_difference_table,
+    can_compare,
     choice_difference,
     compare_runs,
     comparison_table,
     label_difference,
+    of_ids,
 )
-from textassay.estimation.means import Weight
+from textassay.estimation.means import Weight, holm
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of
-from textassay.table import Column, Displayed, Note, Table, more_rows
+from textassay.table import Column, Displayed, Note, Table, more_rows, stack_subsets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +47,16 @@ class RunSide:
     """Labels by name of the aspect."""
     lower_is_better: frozenset[str] = frozenset()
     """Aspects on which a low score is a good one."""
+
+    def only(self, subset: str, people: People) -> RunSide:
+        """Return the scores of one subset of the data."""
+        own = people.only(subset)
+        ids = set(own.ids)
+        recorded = {
+            aspect: {id_: value for id_, value in values.items() if id_ in ids}
+            for aspect, values in self.recorded.items()
+        }
+        return replace(self, judged=of_ids(self.judged, ids), recorded=recorded, people=own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +171,20 @@ class RunComparison(Displayed):
     people: People | None = None
     """The data of the first run."""
     notes: tuple[Note, ...] = ()
-    """What ratings were left out of `agreement`."""
+    """What ratings were left out of `agreement`, and subsets that cannot be compared."""
+    by: str = ""
+    """The field that the data were divided by; empty if they were not."""
+    subsets: Mapping[str, RunComparison] = field(default_factory=dict)
+    """The same of the texts with each value of that field; `p_holm` is adjusted over all aspects
+    and subsets, and of `agreement` over the subsets."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values, without the changes."""
-        return {"rows": [row.as_dict() for row in self.rows], "agreement": list(self.agreement)}
+        found = {"rows": [row.as_dict() for row in self.rows], "agreement": list(self.agreement)}
+        if not self.by:
+            return found
+        subsets = {name: one.as_dict() for name, one in self.subsets.items()}
+        return {**found, "by": self.by, "subsets": subsets}
 
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per aspect, with the columns of `CompareRow.as_dict`; needs pandas."""
@@ -170,10 +193,37 @@ class RunComparison(Displayed):
         return pd.DataFrame([row.as_dict() for row in self.rows])
 
     def tables(self) -> list[Table]:
-        """Return differences of the scores, and of agreement with people."""
+        """Return differences of the scores, and of agreement with people, also by subset."""
         table = comparison_table(self.rows, self.people)
-        table = replace(table, notes=(*table.notes, *self.notes))
-        return [table, *([agreement_difference_table(self.agreement)] if self.agreement else [])]
+        tables = [replace(table, notes=(*table.notes, *self.notes))]
+        if self.agreement:
+            tables.append(agreement_difference_table(self.agreement))
+        return [*tables, *self._tables_of_subsets()]
+
+    def _tables_of_subsets(self) -> Iterator[Table]:
+        lines = [(name, row) for name, one in self.subsets.items() for row in one.rows]
+        if not lines:
+            return
+        names = [name for name, _ in lines]
+        table = comparison_table([row for _, row in lines], self.people, names)
+        table = table.with_column(Column("subset", self.by), names, after="aspect")
+        notes = tuple(
+            note._replace(text=f"{name}: {note.text}")
+            for name, one in self.subsets.items()
+            for note in one.notes
+        )
+        holm = Note("p (Holm): adjusted over all aspects and subsets")
+        title = f"{table.title}, by {self.by}"
+        yield replace(table, title=title, notes=(*table.notes, *notes, holm))
+        parts = {
+            name: [agreement_difference_table(one.agreement)]
+            for name, one in self.subsets.items()
+            if one.agreement
+        }
+        aspects = {row.aspect for _, row in lines}
+        for own in stack_subsets(self.by, parts, after="aspect", names=aspects):
+            holm = Note("p (Holm): adjusted over the subsets")
+            yield replace(own, notes=(*own.notes, holm))
 
 
 def compare_sides(
@@ -186,6 +236,7 @@ def compare_sides(
     seed: int = 0,
     weight: Weight = "sources",
     with_agreement: bool = True,
+    by: str | None = None,
 ) -> RunComparison:
     """Compare two runs, each with its own data.
 
@@ -199,6 +250,7 @@ def compare_sides(
         seed: Seed of sign flips and bootstrap.
         weight: What the means are over.
         with_agreement: Whether agreement with people is compared.
+        by: Field by whose values the texts are divided, as the data of the runs were read with.
 
     Raises:
         UnknownName: An aspect is not in both runs.
@@ -224,7 +276,70 @@ def compare_sides(
                 seed=seed,
             )  # fmt: skip
     changes = changes_between(a, b, [row.aspect for row in rows if row.same_scale])
-    return RunComparison(tuple(rows), tuple(agreement), changes, a.people, tuple(notes))
+    whole = RunComparison(tuple(rows), tuple(agreement), changes, a.people, tuple(notes))
+    if by is None:
+        return whole
+
+    def compare(first: RunSide, second: RunSide) -> RunComparison:
+        # the texts of a subset are in the data, so their sources are known
+        return compare_sides(
+            first, second, unpaired=True, aspects=first.judged, confidence=confidence, seed=seed,
+            weight=weight, with_agreement=with_agreement,
+        )  # fmt: skip
+
+    return _by_subset(whole, a, b, by, compare)
+
+
+def _by_subset(
+    whole: RunComparison,
+    a: RunSide,
+    b: RunSide,
+    by: str,
+    compare: Callable[[RunSide, RunSide], RunComparison],
+) -> RunComparison:
+    """Compare the texts of each subset, and adjust p-values over the subsets."""
+    first, second = a.people or b.people, b.people or a.people
+    if first is None or second is None:
+        raise ConfigurationError(f"by={by!r} divides the data, and they are not known; give DATA")
+    found: dict[str, RunComparison] = {}
+    notes: list[Note] = []
+    for name in subset_names(first, second):
+        sides = a.only(name, first), b.only(name, second)
+        aspects = [row.aspect for row in whole.rows]
+        possible = [one for one in aspects if can_compare(*(side.judged[one] for side in sides))]
+        notes += [
+            Note(f"{one}: {by} {name} has no text with a score in both runs", warning=True)
+            for one in aspects
+            if one not in possible
+        ]
+        if possible:
+            found[name] = compare(
+                *(
+                    replace(side, judged={one: side.judged[one] for one in possible})
+                    for side in sides
+                )
+            )
+    return replace(whole, by=by, subsets=_adjust_over_subsets(found), notes=(*whole.notes, *notes))
+
+
+def _adjust_over_subsets(found: Mapping[str, RunComparison]) -> dict[str, RunComparison]:
+    rows = iter(holm([row.p for one in found.values() for row in one.rows]))
+    families: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    agreement = {name: [dict(row) for row in one.agreement] for name, one in found.items()}
+    for own in agreement.values():
+        for row in own:
+            families.setdefault((row["aspect"], row["coefficient"]), []).append(row)
+    for family in families.values():
+        for row, p in zip(family, holm([row["p"] for row in family]), strict=True):
+            row["p_holm"] = p
+    return {
+        name: replace(
+            one,
+            rows=tuple(replace(row, p_holm=next(rows)) for row in one.rows),
+            agreement=tuple(agreement[name]),
+        )
+        for name, one in found.items()
+    }
 
 
 def _rated_by_both(

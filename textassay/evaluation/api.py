@@ -413,9 +413,9 @@ class _Signed(Graph):
     async def run(self, input: Any) -> Any:
         """Run the graph and sign what it yields."""
         result = await super().run(input)
-        return [self._signed(one) for one in result] if isinstance(result, list) else result
+        return [self._sign(one) for one in result] if isinstance(result, list) else result
 
-    def _signed(self, yielded: object) -> object:
+    def _sign(self, yielded: object) -> object:
         if not isinstance(yielded, Score):
             return yielded
         if not yielded.signature:

@@ -23,7 +23,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from textassay.agents.prompt_template import NEEDED
+from textassay.agents.prompt_template import NEEDED, has_field
 from textassay.evaluation.progress import Progress, merge_limiters
 from textassay.evaluation.sources import CompletedScores, Source
 from textassay.methods.method import Method, traits_of
@@ -135,8 +135,8 @@ class EvaluationEngine:
         adjust: Callable[[Score], Score] | None = None,
     ) -> None:
         self._source, self._method = source, method
-        # once, not for every example: a method works its traits out anew
-        self._lacking = traits_of(method).lacking
+        # once, not for every example: a method works these out anew
+        self._needs, self._aspects = traits_of(method).needs, tuple(method.aspects)
         self.workers = max(1, workers)
         """Examples in work at once; what is set once the run has begun has no effect."""
         self._folder, self._completed, self._models = folder, completed, models
@@ -193,7 +193,7 @@ class EvaluationEngine:
                 # with the data
                 run_workers(
                     self._source.map(self._assignment),
-                    self._judge,
+                    self._judge_with_material if self._needs else self._judge,
                     workers=self.workers,
                     commit=self._journal,
                 )
@@ -220,7 +220,7 @@ class EvaluationEngine:
 
     def _assignment(self, example: Example) -> Assignment | None:
         """Return what is left to ask for an example; `None` if nothing is."""
-        open_ones = tuple(self._method.aspects)
+        open_ones = self._aspects
         if self._completed is not None:
             # completed per aspect, not per example: a resumed run asks only for what is missing
             open_ones = tuple(a for a in open_ones if not self._completed.has(example.id, a.label))
@@ -230,21 +230,21 @@ class EvaluationEngine:
         self._settled_before += 1
         return None
 
-    async def _judge(self, assignment: Assignment) -> _JudgedExample:
+    async def _judge_with_material(self, assignment: Assignment) -> _JudgedExample:
         """Judge the aspects that the example has the material for; the others abstain."""
-        unmet = unmet_needs(assignment, self._method, self._lacking)
+        unmet = unmet_needs(assignment, self._method, self._needs)
         if not unmet:
-            return await self._ask(assignment)
+            return await self._judge(assignment)
         example, aspects = assignment.example, assignment.aspects
         open_ones = tuple(aspect for aspect in aspects if aspect.label not in unmet)
         if open_ones:
-            _, scores = await self._ask(Assignment(example=example, aspects=open_ones))
+            _, scores = await self._judge(Assignment(example=example, aspects=open_ones))
             if not scores:  # the run stops
                 return example, []
             unmet |= {score.aspect: score for score in scores}
         return example, [unmet[aspect.label] for aspect in aspects]
 
-    async def _ask(self, assignment: Assignment) -> _JudgedExample:
+    async def _judge(self, assignment: Assignment) -> _JudgedExample:
         started, began = datetime.now(UTC), time.monotonic()
         # the ledger is a context variable, so calls of any depth in this task are counted for the
         # example
@@ -378,19 +378,26 @@ def to_scores(
 
 
 def unmet_needs(
-    assignment: Assignment, method: Method, lacking: Callable[[Example, Aspect], str | None]
+    assignment: Assignment, method: Method, needs: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Score]:
     """Return the abstentions from aspects of which the example lacks the material, by label.
 
-    `lacking` is the one of the method's traits.
+    `needs` are those of the method's traits.
     """
     example = assignment.example
-    found = {aspect: lacking(example, aspect) for aspect in assignment.aspects}
+    lacking = {
+        aspect: [
+            field
+            for field in needs.get(aspect.member_of or aspect.name, ())
+            if not has_field(example, field)
+        ]
+        for aspect in assignment.aspects
+    }
     return {
         aspect.label: Score.unscored(
-            NEEDED[field],
-            f"{aspect.name} is judged by the {field}, which the example does not have"
-            f"{_candidates(example, field)}",
+            NEEDED[fields[0]],
+            f"{aspect.name} is judged by the {fields[0]}, which the example does not have"
+            f"{_candidates(example, fields[0])}",
             outcome="abstained",
             id=example.id,
             aspect=aspect.label,
@@ -398,8 +405,8 @@ def unmet_needs(
             how=method.how,
             signature=method.signature,
         )
-        for aspect, field in found.items()
-        if field is not None
+        for aspect, fields in lacking.items()
+        if fields
     }
 
 

@@ -37,8 +37,7 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.questions import DecisionRequest
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.kept_rows import kept_rows
-from textassay.runtime.storage.run_files import ANSWERS, read_manifest
+from textassay.runtime.storage.run_files import ANSWERS, kept_rows, read_manifest
 
 _log = logging.getLogger(__name__)
 
@@ -178,7 +177,7 @@ async def _dry_run(
 
     async with open_session(source, request, models=models, dry=True, observe=observe) as session:
         examples, aspects = cast("Examples", session.examples), tuple(session.method.aspects)
-        lacking = traits_of(session.method).lacking
+        needs = traits_of(session.method).needs
         if run is not None:
             for what in describe_later_changes(run, session.method, session.data):
                 _log.warning("%s changed since the run: it may have sent other prompts", what)
@@ -194,7 +193,7 @@ async def _dry_run(
             # what an earlier example asked belongs to it
             exchanges.clear()
             assignment = Assignment(example=example, aspects=aspects)
-            unmet = unmet_needs(assignment, session.method, lacking)
+            unmet = unmet_needs(assignment, session.method, needs)
             remaining = tuple(aspect for aspect in aspects if aspect.label not in unmet)
             if remaining:
                 await session.method.graph.run(Assignment(example=example, aspects=remaining))

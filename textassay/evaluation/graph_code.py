@@ -96,11 +96,11 @@ class _Describer:
             return type(value).__qualname__
         self._depth += 1
         try:
-            return self._composed(value)
+            return self._describe_parts(value)
         finally:
             self._depth -= 1
 
-    def _composed(self, value: Any) -> str:
+    def _describe_parts(self, value: Any) -> str:
         if isinstance(value, Mapping):
             # in one order in every process, as the first mention of an object is its description
             ordered = sorted(value.items(), key=lambda pair: str(pair[0]))
@@ -149,7 +149,7 @@ class _Describer:
             return signature
         module = inspect.getmodule(type(value))
         if module is not None and module.__name__.startswith("textassay."):
-            # such as `once(rule)`; what it remembers of calls is no part of what it does
+            # such as `once(rule)`; the calls that it remembers are not part of its behavior
             held = getattr(value, "__dict__", {}).items()
             return self.value({k: v for k, v in held if callable(v) or isinstance(v, _SIMPLE)})
         if _is_installed(module):
@@ -193,9 +193,9 @@ class _Describer:
         except (OSError, TypeError):
             source = named
         methods = {
-            name: _unwrapped(member)
+            name: _unwrap(member)
             for name, member in vars(kind).items()
-            if isinstance(_unwrapped(member), types.FunctionType)
+            if isinstance(_unwrap(member), types.FunctionType)
         }
         constants = {
             name: member
@@ -208,7 +208,7 @@ class _Describer:
         return f"class {source} {self.value([methods, constants, bases])}"
 
 
-def _unwrapped(member: Any) -> Any:
+def _unwrap(member: Any) -> Any:
     if isinstance(member, property):
         return member.fget
     return getattr(member, "__func__", getattr(member, "func", member))

@@ -400,7 +400,7 @@ def _check_endpoint(
 
 
 def _check_cache(folder: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse a recorded folder of answers that is none yet: a manifest makes no folder."""
+    """Refuse a recorded folder of answers that does not exist: a manifest makes no folder."""
     place = recorded.get("cache")
     replaced = given.get("cache") is not None or given.get("no_cache")
     if place is None or replaced or is_cache_folder(Path(place)):

@@ -87,7 +87,7 @@ class _Source:
 
     @property
     def expected(self) -> int | None:
-        """Pairs of example and aspect that it judges; `None` if its manifest does not tell."""
+        """Pairs of example and aspect that it judges; `None` if its manifest does not say."""
         aspects = self.manifest["method"].get("aspects")
         if aspects is None:
             return None
@@ -191,7 +191,7 @@ def _spec_change(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None
 
 
 def _check_replaceable(run: Path) -> None:
-    """Refuse to write over a run that is no merge, or whose scores changed since."""
+    """Refuse to write over a run that is not a merge, or whose scores changed since."""
     if not (run / MANIFEST).exists():
         return
     merged = read_manifest(run).get("merged")
@@ -236,7 +236,7 @@ def _merge(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
         if kept:
             merge_answers(run / ANSWERS, reversed(kept))
         differing = _keep_artifacts(run, sources)
-        # without a manifest the folder is no run, so a crash between the next three lines leaves
+        # without a manifest the folder is not a run, so a crash between the next three lines leaves
         # nothing that looks complete
         (run / MANIFEST).unlink(missing_ok=True)
         unfinished.replace(run / SCORES)
@@ -270,7 +270,7 @@ def _lines(
                 continue
             if ids is not None and score.id not in ids:
                 raise RunFolderError(
-                    f"{source.path / SCORES}: {score.id!r} is none of this shard's examples: the"
+                    f"{source.path / SCORES}: {score.id!r} is not one of this shard's examples: the"
                     " file was edited; score the shard again, or move it elsewhere"
                 )
             pair = pair_digest(score.id, score.aspect)

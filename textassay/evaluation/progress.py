@@ -1,4 +1,4 @@
-"""What a run can tell about itself while it goes: one frozen snapshot, made on demand."""
+"""The progress of a run while it goes: one frozen snapshot, made on demand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIN_SAMPLED = 20
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands."""
+    """How far a run has come."""
 
     done: int
     """Examples finished, those of earlier sessions of the run that were passed by included."""

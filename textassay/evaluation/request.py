@@ -76,8 +76,8 @@ class Shard:
     def bounds(self, total: int) -> tuple[int, int]:
         """Return the first example of the shard, from 0, and the one after its last.
 
-        A shard is a run of neighbors: texts of one source mostly stand together, and their prompts
-        share a prefix that servers keep.
+        A shard is a run of neighbors: texts of one source mostly follow each other, and their
+        prompts share a prefix that servers keep.
         """
         return (
             # integer arithmetic: the end of one shard is exactly the start of the next, for any

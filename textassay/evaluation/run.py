@@ -12,14 +12,16 @@ from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import request_from_manifest
 from textassay.evaluation.sources import check_present, open_examples
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.storage.files import encode
-from textassay.runtime.storage.kept_rows import keep_rows, kept_rows
 from textassay.runtime.storage.run_files import (
     SUMMARY,
     RunSummary,
+    keep_rows,
+    kept_rows,
     latest_scores,
     read_manifest,
     read_summary,
@@ -230,6 +232,7 @@ class Run(Displayed):
         confidence: float = 0.95,
         weight: Weight = "sources",
         seed: int = 0,
+        by: str | None = None,
     ) -> RunComparison:
         """Compare this run (a) with another one (b): differences `a - b` by aspect.
 
@@ -246,6 +249,8 @@ class Run(Displayed):
             weight: What the means are over: `sources`, each counting the same however many texts it
                 has, or `texts`.
             seed: Seed of sign flips and bootstrap.
+            by: Field of the data, such as `topic`, by whose values the texts are divided:
+                `subsets` of the result has the comparison of each part.
 
         Raises:
             UnknownName: An aspect is not in both runs.
@@ -256,11 +261,11 @@ class Run(Displayed):
         from textassay.estimation.run_comparison import compare_sides
 
         second = other if isinstance(other, Run) else Run(other)
-        a, b = (run._side(human, fields) for run in (self, second))
+        a, b = (run._side(human, fields, by) for run in (self, second))
         return compare_sides(
             a, b, unpaired=a.people is not None and b.people is not None,
             aspects=[aspects] if isinstance(aspects, str) else aspects, confidence=confidence,
-            seed=seed, weight=weight,
+            seed=seed, weight=weight, by=by,
         )  # fmt: skip
 
     def changes(self, other: Run | str | Path) -> Changes:
@@ -326,20 +331,24 @@ class Run(Displayed):
                 keep_rows(folder.path, self._examples)
             yield folder.path
 
-    def _side(self, human: Any = None, fields: Mapping[str, str] | None = None) -> RunSide:
+    def _side(
+        self, human: Any = None, fields: Mapping[str, str] | None = None, by: str | None = None
+    ) -> RunSide:
         """Return the scores and their data for a comparison."""
-        from textassay.agreement.records import People, as_recorded
-        from textassay.estimation.columns import judged_scores
+        from textassay.agreement.joined import People
+        from textassay.agreement.records import read_scores
+        from textassay.estimation.columns import read_judged
         from textassay.estimation.run_comparison import RunSide, lower_is_better
 
         people = None
         if human is not None:
-            people = People(Examples(human, fields=fields, needs_output=False, labels=self.labels))
+            data = Examples(human, fields=fields, needs_output=False, labels=self.labels)
+            people = People(data, by=by)
         elif self._knows_data:
-            people = People(self._open_data())
-        judged = judged_scores(self, self.labels)
+            people = People(self._open_data(), by=by)
+        judged = read_judged(self, LabelReader(self.labels))
         return RunSide(
-            judged, as_recorded(self), people, self.labels, lower_is_better(self._manifest)
+            judged, read_scores(self), people, self.labels, lower_is_better(self._manifest)
         )
 
     @property

@@ -41,7 +41,7 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.stack import ConnectedModel, usage_ledger
 from textassay.runtime.storage.answers import AnswerStore
-from textassay.runtime.storage.run_folder import RunFolder
+from textassay.runtime.storage.run_folder import RunFolder, check_new
 from textassay.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -139,15 +139,6 @@ class Session:
         each = {id(model): usage_ledger(model).usage for model in self.models.values()}
         return sum(each.values(), Usage())
 
-    def discard(self) -> bool:
-        """Have the run folder removed unless a model answered or a batch may run; tell whether."""
-        usage = self.usage
-        answered = usage.calls + usage.cached_calls
-        # a batch that was submitted will be paid, and only the run's journal knows of it
-        if answered or not (self.records.book is None or self.records.book.is_free):
-            return False
-        return self.folder is not None and self.folder.discard()
-
     def write_summary(self) -> None:
         """Write the summary, and what the method made for people to read, to the run folder."""
         if self.folder is None:
@@ -193,7 +184,7 @@ async def open_session(
     source = await open_source(examples, request)
     # a dry run promises that the real one will start, so a folder in the way is refused here too
     if dry and request.out is not None and not request.resume:
-        RunFolder.check_new(request.out)
+        check_new(request.out)
     async with AsyncExitStack() as stack:
         opened = await open_session_models(request, given, stack)
         plan = await build_plan(
@@ -308,9 +299,6 @@ class Summarized(Protocol):
     def folder(self) -> RunFolder | None:
         """The run folder, if there is one yet."""
 
-    def discard(self) -> bool:
-        """Have the folder removed if nothing was answered; return whether it will be."""
-
     def write_summary(self) -> None:
         """Write the summary of the scores so far, if there is a folder."""
 
@@ -321,14 +309,16 @@ async def writing_summary(session: Summarized) -> AsyncIterator[None]:
     try:
         yield
     except TextassayError as error:
-        if (folder := session.folder) is None:
+        if (folder := session.folder) is None or not folder.manifest:
             raise
-        # a wrong key, or what a model lacks, is met by the first call: an empty run folder would
-        # only be in the way of the corrected command
-        if isinstance(error, FatalModelError | CapabilityError) and session.discard():
+        # a wrong key, or what a model lacks, is met by the first call; nothing is written then, as
+        # a run without a score gives way to the corrected command
+        if isinstance(error, FatalModelError | CapabilityError) and not folder.tally.pairs:
+            # what a model lacks, it lacks when a run is resumed as well
+            resume = f", or continue with: textassay resume {folder.path}"
+            can_resume = isinstance(error, FatalModelError)
             error.add_note(
-                f"no request was answered, so {folder.path} is not kept: fix this and repeat the "
-                "command"
+                f"nothing is scored yet: fix this and repeat the command{resume * can_resume}"
             )
             raise
         if not isinstance(error, StorageError):

@@ -29,7 +29,7 @@ from textassay.runtime.messages import Aspect, Example, Score
 from textassay.runtime.model import Model
 from textassay.runtime.stack import ConnectedModel, usage_ledger
 from textassay.runtime.storage.answers import AnswerStore
-from textassay.runtime.storage.kept_rows import keep_rows
+from textassay.runtime.storage.run_files import keep_rows
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool, prepare_tools
 

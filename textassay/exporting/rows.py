@@ -239,7 +239,7 @@ def promptfoo_rows(
 
 
 def _promptfoo_score(score: Score, labels: LabelSets, *, falls: bool) -> Row:
-    """Return a score for which more is better: from 0 to 1, or as it is without a scale."""
+    """Return a score for which more is better: from 0 to 1, or unchanged without a scale."""
     about = details_of(score, labels)
     if score.value is None:
         return {"missing": _reason(score), "metadata": about}

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from os import PathLike
 from typing import Any, Literal
 
+from textassay.agreement.records import ScoreSource
 from textassay.evaluation.api import ModelsByRole, check_settings, refuse_running_loop, run_sync
 from textassay.evaluation.progress import OnProgress, display_progress
 from textassay.evaluation.session import Session
@@ -27,7 +28,6 @@ from textassay.fitting.request import (
     Saliency,
     fit_request,
 )
-from textassay.methods.fitted.evaluator import ScoreSource
 from textassay.runtime.conversation import Unit
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import (

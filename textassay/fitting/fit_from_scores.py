@@ -73,7 +73,7 @@ class RecordedFit:
         return Fit(evaluator, report)
 
     def _learn(self, parts: Split, fitter: Fitter, watch: FitObserver) -> tuple[Choice, Unseen]:
-        """Return what is shipped and what it is measured on."""
+        """Return the evaluator that is saved and the rows on which it is measured."""
         names = self.request.aggregator
         if not self.request.holds_out:
             return cross_fit(names, parts.train, fitter, watch)

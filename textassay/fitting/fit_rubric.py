@@ -196,18 +196,18 @@ class Rubric(Alignment):
             return kept.proposed
         proposer = self.decomposer(self._models)
 
-        async def proposed(root: Aspect) -> Decomposition | None:
+        async def propose(root: Aspect) -> Decomposition | None:
             own = [node for node in known if node.parent == root.id]
             try:
                 return await proposer(root, own, **self.demonstrations(root, ids[root.id]))
             except MalformedResponse:
                 # after the first round this is what "nothing else comes to mind" looks like; a
-                # model that cannot make a list at all must be told
+                # model that cannot make a list at all must be reported
                 if not known:
                     raise
                 return None
 
-        answers = await gather([proposed(root) for root in self.roots])
+        answers = await gather([propose(root) for root in self.roots])
         found = [one for one in answers if one is not None]
         write_json(file, _Round(shown=ids, proposed=found).model_dump(mode="json"))
         return found

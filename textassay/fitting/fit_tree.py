@@ -76,7 +76,7 @@ from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
 from textassay.runtime.model import Json, Model
 from textassay.runtime.stack import usage_ledger, with_store
 from textassay.runtime.storage.files import write_json
-from textassay.runtime.storage.run_folder import RunFolder, lock_run
+from textassay.runtime.storage.run_folder import check_new, lock_run
 
 OF_THE_TREE = ("tree", "depth", "output")
 """Options of HD-Eval that alignment decides itself."""
@@ -210,7 +210,7 @@ class Alignment:
         return self.request.growth.as_dict(given=self.tree is not None)
 
     def _plan(self) -> Json:
-        """Return what must not change between two calls, as JSON values.
+        """Return the facts that must not change between two calls, as JSON values.
 
         Another aggregator may: it can make other criteria matter, and then the file of the next
         layer's parts differs.
@@ -274,7 +274,7 @@ class Alignment:
         # the estimate should fail now if the run itself would
         if self.request.out is not None and not (self.request.out / PLAN).exists():
             check_out(self.request.out)
-            RunFolder.check_new(self.request.out)
+            check_new(self.request.out)
         async with AsyncExitStack() as stack:
             connected = await open_models(self.request.models, self.request.settings, stack)
             store = await open_store(self.request.settings, None, stack)
@@ -580,7 +580,7 @@ def load_tree(option: str, task: Task) -> AspectTree | None:
 
 
 def parts_in(tree: AspectTree, aspects: Sequence[Aspect]) -> list[Decomposition]:
-    """Return what criteria are made of in a tree; those without parts are left out."""
+    """Return the parts of criteria in a tree; those without parts are left out."""
     children = ((aspect, tree.children(aspect.id)) for aspect in aspects)
     return [Decomposition(of=aspect, aspects=parts) for aspect, parts in children if parts]
 
@@ -700,7 +700,7 @@ def _rank(
     name: str, train: FeatureTable, fitter: Fitter, nodes: Sequence[Aspect], saliency: str
 ) -> _CriterionRanking:
     # measured even if criteria are ranked by Shapley values: only permutation has the intervals
-    # that tell importance from noise
+    # that distinguish importance from noise
     permutation = importance_over_folds(name, train, fitter)
     values = dict(permutation.ranking())
     if saliency == "shapley":

@@ -7,9 +7,9 @@ single features: a row has what each fold chose, and another one the feature tha
 rows, by itself under its own name.
 
 Cross-fitted predictions of few rows agree less with people than those of the evaluator would
-(Bates, Hastie and Tibshirani 2024; `benchmarks/few_ratings.py`): what a fold learned from has what
-the fold itself lacks. The same of shuffled ratings shows by how much, and no evaluator is called
-worse by such predictions.
+(Bates, Hastie and Tibshirani 2024; `benchmarks/coverage/fitting.py`): a fold and the rest of the
+rows share one mean, so that each is high where the other is low. The same of shuffled ratings shows
+by how much, and no evaluator is called worse by such predictions.
 
 A full report adds how much data and how many criteria it takes (HD-Eval, sections 4.2 and 4.3,
 figures 4 and 5), what layers of criteria and learning how to weigh them add (its table 4), rankings
@@ -168,7 +168,7 @@ def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
         return {}
     found: dict[str, list[Json]] = {aspect: [] for aspect in table.aspects}
     for _ in range(max(_MIN_SHUFFLES, _SHUFFLED_ROWS // len(table.ids))):
-        shuffled = replace(table, human=_shuffled(table, rng))
+        shuffled = replace(table, human=_shuffle_ratings(table, rng))
         try:
             _, other = cross_fit([choice.chosen], shuffled, fitter, lambda _: None, repeats=1)
         except DataError:
@@ -185,7 +185,7 @@ def _zero_points(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
     return zero
 
 
-def _shuffled(table: FeatureTable, rng: np.random.Generator) -> Floats:
+def _shuffle_ratings(table: FeatureTable, rng: np.random.Generator) -> Floats:
     """Return the ratings of whole sources in another order, so that rows of one stay alike."""
     by_source = np.argsort(table.groups, kind="stable")
     order = rng.permutation(table.groups.max() + 1)[table.groups[by_source]]
@@ -619,8 +619,7 @@ def ablation_table(
 ) -> list[Json]:
     """Return agreement on the held-out rows of the whole and of what is left without its parts.
 
-    Layers are taken away if the features are those of a tree, whoever grew it and wherever they
-    were rated.
+    Layers are taken away if the features are the nodes of a tree, wherever it was grown and rated.
     """
     layers = layer_of_each(train.names)
     depth = max(layers.values())

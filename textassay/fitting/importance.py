@@ -107,7 +107,7 @@ def _permutation_importance(
     """Measure permutation importance, each part of the rows by its own aggregator, or number."""
     systems = [list(compress(rows.systems, inside)) for _, inside in parts]
 
-    def predicted(features: Floats) -> Floats:
+    def predict(features: Floats) -> Floats:
         copies = len(features) // len(rows.ids)
 
         def of_part(part: tuple[Aggregator | float, Mask], own: list[str | None]) -> Floats | float:
@@ -123,7 +123,7 @@ def _permutation_importance(
 
     with ThreadPoolExecutor(threads) as pool:
         return permutation_importance(
-            predicted, rows.features, human, columns=rows.names, groups=rows.groups.tolist(),
+            predict, rows.features, human, columns=rows.names, groups=rows.groups.tolist(),
             repeats=repeats, seed=seed,
         )  # fmt: skip
 
@@ -247,7 +247,7 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
     drawn = np.zeros(len(rows.ids), bool)
     drawn[rng.permutation(len(rows.ids))[:_ROWS_TO_EXPLAIN]] = True
 
-    def explained(fold: Fold) -> Floats:
+    def explain_fold(fold: Fold) -> Floats:
         return explain(
             fold.choice.aggregator,
             rows.features[fold.inside & drawn],
@@ -260,7 +260,7 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
         ).values
 
     with ThreadPoolExecutor(fitter.threads) as pool:
-        sizes = global_importance(np.concatenate(list(pool.map(explained, unseen.repeats[0]))))
+        sizes = global_importance(np.concatenate(list(pool.map(explain_fold, unseen.repeats[0]))))
     order = np.argsort(-sizes.mean(axis=0), kind="stable")
     content["shap"] = [
         {
@@ -505,7 +505,7 @@ def _errors(table: FeatureTable, fitter: Fitter, aggregator: str, members: Seque
         }
     )
     predicted = predict_over_folds(aggregator, part, fitter)
-    # a row that no member rated is predicted by nobody: the mean is what is known of it
+    # a row that no member rated has no prediction: the mean is all that is known of it
     predicted = np.where(np.isnan(predicted), np.nanmean(part.human, axis=0), predicted)
     squared = (predicted - part.human) ** 2 / np.nanvar(part.human, axis=0)
     rated = ~np.isnan(squared)

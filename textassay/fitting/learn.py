@@ -79,7 +79,7 @@ class FeatureTable:
     unrated: int  # rows without a rating
     systems: tuple[str | None, ...]  # system that wrote each row's text, length n
     all_aspects: tuple[str, ...]  # names of all aspects that the data have ratings of
-    # name of the rater of each row's rating, length n; `None` if the row names nobody
+    # name of the rater of each row's rating, length n; `None` if the row names no rater
     raters: tuple[str | None, ...]
     # label of each row's source, length n; `None` for rows without one, or if means of sources have
     # no use, as for features that a model is asked for
@@ -371,7 +371,7 @@ class Fitter:
     seed: int  # seed of everything random
     # threads that training may use
     threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
-    new_systems: bool = False  # whether rows of systems that nobody rated are to be judged
+    new_systems: bool = False  # whether rows of systems without ratings are to be judged
 
     def fit(
         self,

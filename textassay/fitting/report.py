@@ -200,7 +200,7 @@ def _layer(layer: Json) -> Table:
 
 
 def _criteria(criteria: Json) -> Table:
-    """Return what each criterion of the tree means."""
+    """Return the meaning of each criterion of the tree."""
     columns = Column("criterion", "criterion"), Column("definition", "definition")
     rows = [(id_, one["definition"]) for id_, one in criteria.items()]
     return Table(columns, rows, title="criteria, as the judge is shown them")
@@ -218,7 +218,7 @@ def _held_out_table(held_out: Json) -> Iterator[Table]:
                 continue
             label = f"{name}: {row['feature']}" if "feature" in row else name
             if "chosen" in row:
-                label = f"{name}: {_listed(list(row['chosen']))}"
+                label = f"{name}: {_list_names(list(row['chosen']))}"
             figures = (_interval(row[c], row["ci"][c]) for c in COEFFICIENTS)
             better = _better(one["evaluator_minus"].get(name), one["resamples"])
             rows.append((label, *figures, better))
@@ -272,7 +272,7 @@ def _in_words(aspect: str, one: Json) -> Iterator[Note]:
     yield Note(f"{aspect}: {one['n']} ratings are few to learn weights from: {words}")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     """Return the first three names, and how many more there are."""
     more = len(names) - _NAMES
     return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
@@ -422,7 +422,7 @@ class Fit(Displayed):
 
         Raises:
             ConfigurationError: It holds no evaluator, or one that was edited or is newer.
-            RunFolderError: Its report cannot be read, or is none.
+            RunFolderError: Its report cannot be read, or is not a report.
         """
         evaluator, file = load(Path(folder)), Path(folder) / REPORT
         try:
@@ -494,7 +494,7 @@ class Fit(Displayed):
         self.folder = folder
 
     def __fspath__(self) -> str:
-        """Return the folder, so that whatever takes one takes this."""
+        """Let a `Fit` be passed wherever a path is accepted."""
         if self.folder is None:
             raise ConfigurationError(
                 "this evaluator has no folder: fit with out=FOLDER, or save it first with"

@@ -1,7 +1,7 @@
 """What `fit` was asked for, in Python or on the command line: one type for each way to learn.
 
-What cannot go together is no field of the same type, so that no request can say it. Imports nothing
-heavy, since the command line makes flags of the fields for every help.
+Fields that exclude each other are in different types, so that no request can have both. Imports
+nothing heavy, since the command line makes flags of the fields for every help.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class FitRequest(DataRequest):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     method: ClassVar[str | None] = None
-    """How `fit` is told to learn so."""
+    """How `fit` is asked to learn this way."""
 
     aggregator: Annotated[Names, BeforeValidator(_aggregators), Flag(LEARNING, "NAME")] = ("auto",)
     """Aggregator: auto (default), avg, corrw, linear, nnls, ridge, kernel, tree, forest, mlp,

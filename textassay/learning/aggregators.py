@@ -213,7 +213,8 @@ class Aggregator:
     def notes_(self) -> dict[str, dict[str, Any]]:
         """By aspect: rows, groups and what was decided in learning."""
         return {
-            name: aspect.notes for name, aspect in zip(self.targets_, self._fitted(), strict=True)
+            name: aspect.notes
+            for name, aspect in zip(self.targets_, self._require_fitted(), strict=True)
         }
 
     def predict(
@@ -238,19 +239,19 @@ class Aggregator:
             ConfigurationError: Not fitted yet.
             DataError: The number of columns is another one than in training.
         """
-        rows, empty = self._prepared(features, systems, sources)
+        rows, empty = self._prepare(features, systems, sources)
         predicted = np.empty((len(empty), len(self.targets_)))
-        for column, aspect in enumerate(self._fitted()):
+        for column, aspect in enumerate(self._require_fitted()):
             values = aspect.predict(rows)
             predicted[:, column] = np.clip(values, *aspect.limits) if clip else values
-        # the features' means would give all such rows one number that nobody measured
+        # the features' means would give all such rows one number that was not measured
         predicted[empty] = np.nan
         return predicted
 
     @property
     def members_(self) -> list[tuple[str, ...]]:
         """Names of the members of `auto` by aspect, of one fitted without weights."""
-        return [aspect.members() for aspect in self._fitted()]
+        return [aspect.members() for aspect in self._require_fitted()]
 
     def by_member(
         self,
@@ -258,7 +259,7 @@ class Aggregator:
         *,
         systems: Systems | None = None,
     ) -> list[dict[str, Floats]]:
-        """Return what each member of `auto` predicts, by aspect; for one fitted without weights.
+        """Return the predictions of each member of an `auto` without weights, by aspect.
 
         Args:
             features: Shape (n, features), columns as in training.
@@ -268,13 +269,13 @@ class Aggregator:
             For each aspect predictions by name of the member, shape (n,) each; NaN if a row has no
             feature at all.
         """
-        rows, empty = self._prepared(features, systems, None)
+        rows, empty = self._prepare(features, systems, None)
         return [
             {
                 name: np.where(empty, np.nan, aspect.weighed({name: 1.0}).predict(rows))
                 for name in aspect.members()
             }
-            for aspect in self._fitted()
+            for aspect in self._require_fitted()
         ]
 
     def weighed(self, held_out: Sequence[HeldOut]) -> Aggregator:
@@ -288,7 +289,7 @@ class Aggregator:
         """
         made = copy(self)
         made._aspects = []
-        for aspect, rows in zip(self._fitted(), held_out, strict=True):
+        for aspect, rows in zip(self._require_fitted(), held_out, strict=True):
             notes = aspect.notes | blend_notes(rows)
             notes["failed"] = aspect.notes["failed"] | rows.failed
             made._aspects.append(replace(aspect, notes=notes).weighed(notes["weights"]))
@@ -302,7 +303,7 @@ class Aggregator:
         Raises:
             ConfigurationError: Not fitted yet.
         """
-        self._fitted()
+        self._require_fitted()
         x = to_matrix(features, "features")
         kept = np.clip(x, self._standardizer.low, self._standardizer.high)
         return np.where(self._standardizer.beyond(x), kept, np.nan)
@@ -310,16 +311,16 @@ class Aggregator:
     @property
     def pools_systems(self) -> bool:
         """Whether the means of systems take part in the prediction of any aspect."""
-        return any(aspect.pooled is not None for aspect in self._fitted())
+        return any(aspect.pooled is not None for aspect in self._require_fitted())
 
     def pools_systems_for(self, target: str) -> bool:
         """Whether the means of systems take part in the prediction of one aspect."""
-        return self._fitted()[self.targets_.index(target)].pooled is not None
+        return self._require_fitted()[self.targets_.index(target)].pooled is not None
 
     @property
     def pools_sources(self) -> bool:
         """Whether the distance from the mean of a row's source takes part in any prediction."""
-        return any(aspect.centered is not None for aspect in self._fitted())
+        return any(aspect.centered is not None for aspect in self._require_fitted())
 
     def with_pool(self, pool: Pool | tuple[Floats, Systems]) -> Aggregator:
         """Return the aggregator with the means of further systems and sources, from rows to judge.
@@ -347,7 +348,7 @@ class Aggregator:
     @property
     def explains_exactly(self) -> bool:
         """Whether `contributions` are available: for all but `mlp` and `mlp-joint`."""
-        return all(isinstance(aspect.predictor, Explaining) for aspect in self._fitted())
+        return all(isinstance(aspect.predictor, Explaining) for aspect in self._require_fitted())
 
     def contributions(
         self,
@@ -361,16 +362,16 @@ class Aggregator:
         Closed form for sums, TreeSHAP for trees.
 
         Raises:
-            CapabilityError: The aggregator is no sum and no trees; `attribution.sampled_shapley`
-                takes any.
+            CapabilityError: The aggregator is neither a sum nor trees;
+                `attribution.sampled_shapley` takes any.
             DataError: The number of columns is another one than in training.
         """
-        rows, empty = self._prepared(features, systems, sources)
+        rows, empty = self._prepare(features, systems, sources)
         if not self.explains_exactly:
             raise CapabilityError(
                 f"aggregator {self.name!r} has no exact contributions; use sampled_shapley"
             )
-        parts = [aspect.contributions(rows) for aspect in self._fitted()]
+        parts = [aspect.contributions(rows) for aspect in self._require_fitted()]
         values = np.stack([one.features for one in parts], axis=1)
         means = np.stack([one.means for one in parts], axis=1)
         values[empty], means[empty] = np.nan, np.nan
@@ -378,7 +379,7 @@ class Aggregator:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` restores bit-equal predictions."""
-        # the means of sources are those of a pool
+        # the means of sources belong to a pool
         sources = (
             {"sources": {"ratios": self._sources.ratios.tolist()}}
             if self._sources and self.pools_sources
@@ -399,7 +400,7 @@ class Aggregator:
             "leaks": [list(pair) for pair in self.leaks_],
             "aspects": [
                 {"name": name, **aspect.to_dict()}
-                for name, aspect in zip(self.targets_, self._fitted(), strict=True)
+                for name, aspect in zip(self.targets_, self._require_fitted(), strict=True)
             ],
         }
         return {**content, "digest": digest_of(content)}
@@ -427,12 +428,12 @@ class Aggregator:
             )
         # what others write may be anything, and its digest right
         try:
-            return cls._restored(content)
+            return cls._restore(content)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise DataError(f"the aggregator is damaged: {error!r}; fit again") from error
 
     @classmethod
-    def _restored(cls, content: Mapping[str, Any]) -> Aggregator:
+    def _restore(cls, content: Mapping[str, Any]) -> Aggregator:
         scales = {
             name: (float(low), float(high)) for name, (low, high) in content["scales"].items()
         }
@@ -443,7 +444,7 @@ class Aggregator:
         width = len(made.features_)
         made._standardizer = Standardizer.from_dict(content)
         if made._standardizer.shapes != {(width,)}:
-            raise ValueError(f"means, deviations or bounds are not those of {width} features")
+            raise ValueError(f"the saved means, deviations or bounds do not have {width} entries")
         made.new_systems = bool(content.get("new_systems", False))
         known = content.get("systems")
         made._systems = None if known is None else PooledMeans.from_dict(known)
@@ -471,14 +472,14 @@ class Aggregator:
         _require_length("systems and sources", len(given), rows)
         return label_texts(given)
 
-    def _prepared(
+    def _prepare(
         self,
         features: ArrayLike | Sequence[Sequence[float | None]],
         systems: Systems | None,
         sources: Systems | None,
     ) -> tuple[RowsWithMeans, Mask]:
         """Return standardized rows with their means, and which of them have no feature at all."""
-        self._fitted()
+        self._require_fitted()
         x = to_matrix(features, "features")
         if x.shape[1] != len(self.features_):
             raise DataError(
@@ -490,7 +491,7 @@ class Aggregator:
         )
         return rows, rows_without_features(x)
 
-    def _fitted(self) -> list[LearnedAspect]:
+    def _require_fitted(self) -> list[LearnedAspect]:
         if not hasattr(self, "_aspects"):
             raise ConfigurationError(f"aggregator {self.name!r} is not fitted; call fit first")
         return self._aspects
@@ -568,7 +569,7 @@ def _bounds(values: Floats) -> tuple[float, float]:
     lowest, highest = float(values.min()), float(values.max())
     lower, median, upper = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
     reach = _REACH * (upper - lower)
-    if reach == 0:  # most values are equal: the others are what tells rows apart, not outliers
+    if reach == 0:  # most values are equal: the others distinguish rows and are not outliers
         return lowest, highest
     return max(lowest, median - reach), min(highest, median + reach)
 

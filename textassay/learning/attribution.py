@@ -1,8 +1,8 @@
 """Attribution: which features a prediction rests on (local), and what people value (global).
 
 Knows functions on arrays; nothing of families of aggregators, except that a fitted `Aggregator` has
-`predict` and `contributions`. Exact Shapley values come from `Aggregator.contributions`; here stand
-what works for any function.
+`predict` and `contributions`. Exact Shapley values come from `Aggregator.contributions`; here are
+the measures that work for any function.
 
 References:
     Breiman, "Random forests", Machine Learning 45 (2001), section 10, for permutation importance.

@@ -115,7 +115,7 @@ class Blend:
         return total / self._divisor
 
     def contributions(self, features: Floats) -> tuple[Floats, float]:
-        """Return the mean of the members' Shapley values: those of a mean are the mean of those."""
+        """Return the members' mean Shapley values; Shapley values are linear."""
         values, base = np.zeros(features.shape), 0.0
         for member, weight in self._weighted():
             own, start = member.contributions(features)
@@ -331,7 +331,7 @@ def _check_shape(predictor: Predictor, width: int) -> None:
 def predictor_from(data: Mapping[str, Any]) -> Predictor:
     """Build a predictor from its JSON values."""
     if data["kind"] == "blend":
-        # a blend explains itself through its members, so it holds only those that can
+        # a blend explains itself through its members, so it holds only members that can
         members = [predictor_from(member) for member in data["members"]]
         explaining = tuple(member for member in members if isinstance(member, Explaining))
         return Blend(explaining, tuple(data.get("weights", ())))

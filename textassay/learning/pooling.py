@@ -2,9 +2,9 @@
 
 Knows arrays and labels of systems and sources, never ratings: what a system's other texts look like
 is known without asking people. A judge errs on single texts more than on a system's mean, so the
-mean tells something that the row's own features do not. Judges also rate all texts about one source
+mean says something that the row's own features do not. Judges also rate all texts about one source
 higher or lower than people do, so how a text compares with the others about its source says more
-than its score alone. Means are shrunk toward those of all rows by empirical Bayes, from the
+than its score alone. Means are shrunk toward the mean of all rows by empirical Bayes, from the
 variances between and within systems (Gelman and Hill, "Data Analysis Using Regression and
 Multilevel/Hierarchical Models", 2006, section 12.2).
 
@@ -101,7 +101,7 @@ class PooledMeans:
 
     @classmethod
     def of_ratios(cls, ratios: Floats) -> PooledMeans:
-        """Return those of sources, of which none is known until `over` is given rows."""
+        """Return the means of sources; there are none until `over` is given rows."""
         return cls({}, {}, ratios, np.ones_like(ratios), MIN_ROWS_OF_SOURCE)
 
     def over(self, features: Floats, sources: Systems) -> PooledMeans:
@@ -109,7 +109,7 @@ class PooledMeans:
         return replace(self, means={}, rows={}).extend(features, sources)
 
     def extend(self, features: Floats, systems: Systems) -> PooledMeans:
-        """Return these means and those of systems that are not among them and have enough rows."""
+        """Return these means with the means of further systems that have enough rows."""
         means, rows = dict(self.means), dict(self.rows)
         for name, own in _by_system(features, systems, self.min_rows).items():
             if name not in means:

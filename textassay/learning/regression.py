@@ -227,12 +227,12 @@ class KernelSum(SavedArrays):
 
 
 class _Distances(threading.local):
-    """Squared distances, kept for the next kernel: those of a row's aspects have the same rows."""
+    """Squared distances, kept for the next kernel: the aspects of a row share its rows."""
 
     _of: tuple[Floats, Floats, Floats] | None = None
 
     def squares(self, features: Floats, rows: Floats) -> Floats:
-        """Return those of each row of `features` to each of `rows`, shape (n, m)."""
+        """Return the distance of each row of `features` to each of `rows`, shape (n, m)."""
         from scipy.spatial.distance import cdist  # heavy, so on first use
 
         last = self._of

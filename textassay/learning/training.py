@@ -157,7 +157,7 @@ class HeldOut:
         self.squared[name] = (mean - self._target) ** 2
 
     def errors(self) -> dict[str, float]:
-        """Return each learner's mean squared error, relative to that of predicting the mean."""
+        """Return each learner's mean squared error, relative to a prediction of the mean."""
         variance = float(self._target.var()) or 1.0
         return {name: float(squared.mean()) / variance for name, squared in self.squared.items()}
 

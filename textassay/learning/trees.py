@@ -76,7 +76,7 @@ class Trees:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Trees:
         """Build from `to_dict`."""
-        # an evaluator may come from somebody else, and LightGBM trusts the text: it reads outside
+        # an evaluator may come from elsewhere, and LightGBM trusts the text: it reads outside
         # of arrays, follows cycles and ends the process
         try:
             _check_text(data["lightgbm"])

@@ -155,7 +155,7 @@ def find(name: str) -> Any:
 
     Raises:
         UnknownName: There is no such method.
-        ConfigurationError: The method of another package cannot be loaded, or is no method.
+        ConfigurationError: The method of another package cannot be loaded, or is not a method.
     """
     # built-in names first: no installed package can replace a method that is cited by name
     if name in METHODS:

@@ -137,9 +137,8 @@ class CoAScore(RatingMethod):
             return IndividualScorer(self.scorer_for(models, self._task, self.options))
         # a label's probability can be read for one rating per prompt only
         if self.profile.ratings == "choices":
-            plain = {"prompt": self.profile.prompt("llm_score")}
-            once_each = self.options.model_copy(update=plain)
-            return IndividualScorer(self.scorer_for(models, self._task, once_each))
+            once_each = self.scorer_for(models, self._task, self.options, prompt="llm_score")
+            return IndividualScorer(once_each)
         return JointScorer(self.ask(RATINGS_PROMPT), self.options.form, self.options.parse_retries)
 
     async def _rate(self, example: Example, chain: Decomposition) -> JointScores:
@@ -254,7 +253,7 @@ def _from_file(tree: AspectTree, task: Task, path: str) -> dict[str, Decompositi
 
 
 def _draw_aspects(example: Example, aspect: Aspect, seed: int) -> Score:
-    # drawn from the ids: the same ratings whatever the order of the examples, and after resuming
+    # drawn from the ids: the same ratings in any order of the examples, and after resuming
     draw = random.Random(f"{seed}\x1f{example.id}\x1f{aspect.id}")
     low, high = aspect.scale
     points = [point.value for point in points_of(aspect.scale, "number")]

@@ -74,10 +74,10 @@ class DecompEval(PromptMethod):
 
     With `subquestions=parallel`, step 3 is not a chain: no sub-question shows an earlier answer.
 
-    Deviations: texts stand between delimiters and one sentence says what these mean, unless the
+    Deviations: texts are between delimiters and one sentence says what these mean, unless the
     profile is `paper`; sentences are cut by our rules unless `sentences=nltk`; "a word's
     probability" sums its spellings (yes, Yes, with and without a space before). If the paper has
-    no question, ours stands in its place (`prompts/tables/decomp_eval.toml` marks which), or the
+    no question, ours is asked (`prompts/tables/decomp_eval.toml` marks which), or the
     task's own, or one from a template that shows the definition. An aspect whose question names a
     text that an example lacks is `abstained`. Prompts are not cut to the paper's input length of
     1,024 tokens (section 4.2). Of a model without usable log-probabilities, P(yes)

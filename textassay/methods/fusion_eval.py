@@ -292,7 +292,7 @@ class FusionEval(PromptMethod):
         return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
 
     def _corrw_weights(self, direct: GEval | None) -> RatedWeights | None:
-        """Return what yields CorrW's weights, `None` for the other averages."""
+        """Return the node of CorrW's weights, `None` for the other averages."""
         if self.options.fusion != "corrw":
             return None
         assert self.options.ratings is not None  # checked before
@@ -423,7 +423,7 @@ class RatedWeights:
                     f" Choose aspects with aspects=, or add the ratings (field 'human')"
                 )
         self._human = {aspect.id: names[aspect.name.casefold()] for aspect in self._aspects}
-        self._learn = once(self._learned)
+        self._learn = once(self._learn_weights)
         self.weights: dict[str, ScorerWeights] = {}
 
     async def __call__(self, aspect: Aspect) -> ScorerWeights:
@@ -433,7 +433,7 @@ class RatedWeights:
         return self.weights[aspect.id]
 
     def as_json(self) -> str:
-        """Return what was learned, as a file for the run folder."""
+        """Return the learned weights, as a file for the run folder."""
         content: dict[str, Any] = {"format": 1, "ratings": self._path, "digest": self.digest}
         weights = {
             one.aspect: {"rated": one.rated, "correlations": one.correlations}
@@ -441,7 +441,7 @@ class RatedWeights:
         }
         return json.dumps({**content, "aspects": weights}, indent=2, ensure_ascii=False) + "\n"
 
-    async def _learned(self) -> None:
+    async def _learn_weights(self) -> None:
         names = self._human.values()
         rated = [
             example

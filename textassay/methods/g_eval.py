@@ -76,7 +76,7 @@ class GEval(RatingMethod):
     A decision model sends the distribution over the levels itself; its steps are written by the
     model of the role `steps`, or are the task's.
 
-    Deviations: with other profiles texts stand between delimiters, a sentence asks for the steps
+    Deviations: with other profiles texts are between delimiters, a sentence asks for the steps
     alone, fluency is rated on the task's scale, and the steps of `steps=task` are ours but for
     coherence. The mean over labels is renormalized, since other tokens have some probability; of a
     model that thinks, 5 answers are sampled rather than 20. The authors send the prompt as the
@@ -86,6 +86,7 @@ class GEval(RatingMethod):
     name = "g-eval"
     prompt = "g_eval"
     labels_prompt = "g_eval_labels"
+    ends_in_rating = True
     max_tokens = 16
     Options = GEvalOptions
     options: GEvalOptions
@@ -126,7 +127,7 @@ class GEval(RatingMethod):
         return await self._write(aspect)
 
     async def _ask_for_logprobs(self) -> None:
-        """Find out whether the judge sends log-probabilities, if only asking tells."""
+        """Find out whether the judge sends log-probabilities, if only a request shows it."""
         ask = self.scorer.ask
         if ask.model.capabilities.logprobs is None:
             await ask.answer(
@@ -169,5 +170,5 @@ class GEval(RatingMethod):
 
     @property
     def _steps_prompt(self) -> str:
-        # the paper's prompt itself, which ends where the steps would stand
+        # the paper's prompt itself, which ends where the steps would begin
         return self.profile.prompt(self.prompt) if self.profile.printed else STEPS_PROMPT

@@ -74,7 +74,7 @@ class GPTScoreOptions(PromptOptions):
 
     @field_validator("combine", mode="before")
     @classmethod
-    def _separated(cls, given: Any) -> Any:
+    def _split_names(cls, given: Any) -> Any:
         if not isinstance(given, str):
             return given
         return [name.strip() for name in given.split(",") if name.strip()]
@@ -84,7 +84,7 @@ class GPTScore(PromptMethod):
     """GPTScore (Fu et al. 2023, arXiv 2302.04166).
 
     1. Task and aspect make an instruction, the source (or a reference) its input; demonstrations
-    may stand before.
+    may precede it.
     2. The score is the sum over the output's tokens of w_t log p(h_t | h_<t, T(d, a, S)), with w_t
     = 1/m (or 1).
     3. On dialogue a boolean question is asked instead, and the score is that of the answer `Yes`.
@@ -94,8 +94,8 @@ class GPTScore(PromptMethod):
     the maximum over them, while the paper's section on the scoring dimension prints src-hypo
     (`direction=src-hypo`).
 
-    Deviations: one space stands before every scored text, while the tables print some without, and
-    the conversation of a boolean question stands between delimiters, unless the profile is `paper`.
+    Deviations: one space precedes every scored text, while the tables print some without, and
+    the conversation of a boolean question is between delimiters, unless the profile is `paper`.
     Only `Yes` is scored, while the paper prints "Yes.". On data-to-text the authors' script
     detokenizes texts, appends " ." to one without a full stop, cuts prompts, counts the end token
     of FLAN-T5, and leaves out GPT-2's first token; none of it is done here. A table
@@ -186,7 +186,7 @@ class GPTScore(PromptMethod):
         ]
 
     def _scored_texts(self) -> Scored:
-        """Return what is scored."""
+        """Return the text that is scored."""
         options = self.options
         # both ask how likely the text is, which a yes/no question does not measure
         about_texts = options.direction != "default" or bool(options.pmi)

@@ -36,7 +36,7 @@ from textassay.runtime.messages import (
 
 DECOMPOSE_PROMPT = "hd_eval_decompose"
 SCALE: Scale = (1.0, 5.0)
-"""Every node is rated on it, whatever scale people used."""
+"""Every node is rated on it, independent of the scale that people used."""
 PUBLISHED, BY_MODEL = "published", "model"
 
 
@@ -99,6 +99,7 @@ class HDEval(RatingMethod):
 
     name = "hd-eval"
     prompt = "hd_eval"
+    ends_in_rating = True
     max_tokens = 32
     structured = False  # a JSON answer would bring its reason first and run out of room
     Options = HDEvalOptions

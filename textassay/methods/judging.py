@@ -15,6 +15,7 @@ from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer, RatingReading, scorer_for
 from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
 from textassay.methods.library import profiles
+from textassay.methods.library.profiles import rating_prompt
 from textassay.methods.method import (
     Models,
     PromptOptions,
@@ -363,6 +364,9 @@ class RatingMethod(ScoringMethod):
     """Longest answer in tokens, if the options name no other."""
     structured: ClassVar[bool | None] = None
     """Whether to ask for JSON by a schema; see `Scorer`."""
+    ends_in_rating: ClassVar[bool] = False
+    """Whether its prompt ends right before the rating, so that a profile may read the probabilities
+    of labels after it (`ratings = "choices"`)."""
 
     options: RatingOptions
 
@@ -392,15 +396,18 @@ class RatingMethod(ScoringMethod):
         *,
         how: RatingReading | None = None,
         variant: str = "",
+        prompt: str = "",
     ) -> AspectScorer:
-        """Return the method's judge.
+        """Return the method's judge, or one with another prompt.
 
         Args:
-            models: It has the role `scorer`.
+            models: The models; the judge has the role `scorer`.
             task: What kind of text is judged.
             options: How it is asked.
             how: How a value is obtained; by default what the options say.
             variant: Anything else that scores depend on.
+            prompt: Built-in prompt, which the profile may replace; by default the method's own,
+                which the options may replace.
 
         Raises:
             ConfigurationError: There is no model for the role, or the options do not go together.
@@ -410,12 +417,14 @@ class RatingMethod(ScoringMethod):
         if model.capabilities.only_decides:
             return cls._question_scorer(model, task, options, variant)
         profile = profiles.resolve(options.profile, models, "scorer")
+        own = None if prompt else options.prompt
+        ends_in_rating = cls.ends_in_rating and not prompt
         # several samples are asked for explicitly, and probabilities would make them pointless
         if profile.ratings == "choices" and options.n == 1:
             how = "logprob"
         ask = Ask(
             model,
-            options.prompt or profile.prompt(cls.prompt),
+            own or rating_prompt(profile, prompt or cls.prompt, ends_in_rating=ends_in_rating),
             task,
             layout=options.prompt_layout,
             n=options.n,
@@ -435,7 +444,7 @@ class RatingMethod(ScoringMethod):
             form=options.form,
             parse_retries=options.parse_retries,
             structured=cls.structured,
-            labels_prompt=None if options.prompt else cls.labels_prompt,
+            labels_prompt=None if own or prompt else cls.labels_prompt,
             variant=variant,
         )
 

@@ -47,7 +47,7 @@ class Jury(RatingMethod):
     2. The score is the mean or the median of the usable ratings, if at least half of the jurors
     gave one.
 
-    Labels are voted on, as in the paper; a tie is no score. Two jurors cannot outvote each other,
+    Labels are voted on, as in the paper; a tie has no score. Two jurors cannot outvote each other,
     so a vote needs three.
 
     A plain mean agrees better with people than its best juror asked as often where no juror leads
@@ -131,7 +131,7 @@ class Jury(RatingMethod):
     async def _rate_as_juror(self, example: Example, aspect: Aspect) -> Score:
         """Return one juror's rating under the juror's name."""
         juror = self._names.index(aspect.name)
-        # jurors' aspects are children of the judged one, whose words stand in the prompt
+        # jurors' aspects are children of the judged one, whose words the prompt shows
         judged = next(a for a in self._task.aspects if a.id == aspect.parent)
         score = await self._jurors[juror](example, judged)
         return score.model_copy(update={"aspect": aspect.label, "signature": self.signature})

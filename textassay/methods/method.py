@@ -7,7 +7,7 @@ methods also share how options are read and models are chosen by role.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
@@ -16,7 +16,7 @@ from textassay.agents.prompt_template import Layout, Task
 from textassay.agents.reading.grammar import RatingForm
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph
-from textassay.runtime.messages import Aspect, Example, How
+from textassay.runtime.messages import Aspect, How
 from textassay.runtime.model import Model
 from textassay.runtime.settings import DescribedMessage
 
@@ -64,7 +64,7 @@ class Method(Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Return JSON values that tell in a manifest how the method was set up.
+        """Return JSON values for the manifest that say how the method was set up.
 
         Options and prompts.
         """
@@ -73,11 +73,6 @@ class Method(Protocol):
 
 def accept_data(info: DataInfo) -> None:
     """Accept any data."""
-
-
-def lacks_nothing(example: Example, aspect: Aspect) -> str | None:
-    """Return `None`: every example has all that is needed."""
-    return None
 
 
 @dataclass(frozen=True)
@@ -105,8 +100,8 @@ class Traits:
     """The signatures that its scores can carry, if there may be several."""
     check_data: Callable[[DataInfo], None] = accept_data
     """Raises `ConfigurationError` for data that it cannot judge, before anything is asked."""
-    lacking: Callable[[Example, Aspect], str | None] = lacks_nothing
-    """Returns the field that an aspect needs and an example lacks, or `None`."""
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Fields of an example without which an aspect cannot be judged, by aspect name."""
 
 
 def traits_of(method: object) -> Traits:
@@ -116,14 +111,14 @@ def traits_of(method: object) -> Traits:
 
 
 class TaskMethod:
-    """Base of methods for aspects of one task: what they tell of these."""
+    """Base of methods for aspects of one task: task, aspects and traits."""
 
     _task: Task
 
     @property
     def traits(self) -> Traits:
         """It shows the source, and judges by the fields that the task's aspects need."""
-        return Traits(shows_source=True, lacking=self.lacking)
+        return Traits(shows_source=True, needs=self._task.needs)
 
     @property
     def task(self) -> str:
@@ -134,10 +129,6 @@ class TaskMethod:
     def aspects(self) -> tuple[Aspect, ...]:
         """The task's chosen aspects."""
         return self._task.aspects
-
-    def lacking(self, example: Example, aspect: Aspect) -> str | None:
-        """Return the field that an aspect needs and an example lacks, or `None`."""
-        return self._task.lacking(example, aspect)
 
     def describe_task(self) -> dict[str, Any]:
         """Return task and aspects as JSON values."""

@@ -214,7 +214,7 @@ class PromptFrame(NamedTuple):
 def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None:
     """Return a prompt's frame for texts with these labels.
 
-    `None` if the prompt does not take texts as they are.
+    `None` if the prompt does not take plain texts.
 
     Args:
         name: A prompt, as `render` takes it.

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from textassay.agreement.records import People, read_scores
+from textassay.agreement.joined import People
+from textassay.agreement.records import read_scores
 from textassay.estimation.alt_test import AnnotatorTest, annotator_test
 from textassay.estimation.calibration import AspectCalibration, Calibration
 from textassay.estimation.calibration import load as load_calibration
@@ -90,7 +91,7 @@ def decisions(
     pairs: Sequence[Mapping[str, str]],
     calibration: str | Path | None,
 ) -> Decisions:
-    """Return what a reader can decide by."""
+    """Return the sections from which a reader can decide."""
     section = Decisions(stress=_stress(runs))
     several = len(runs) > 1
     # a growing run may have no score yet, which the file's reader refuses; and a file of a million
@@ -150,9 +151,9 @@ class _OneRun:
                 self.section.reasons.append(f"{what} of {columns.score}{by}: {error}")
                 continue
             first = replace(first, notes=(*columns.notes(), *first.notes))
-            yield from map(self._named, (first, *others))
+            yield from map(self._with_letter, (first, *others))
 
-    def _named(self, table: Table) -> Table:
+    def _with_letter(self, table: Table) -> Table:
         """Return a table with the letter of the run, if there are two."""
         if not self.is_one_of_two:
             return table
@@ -182,7 +183,7 @@ class _OneRun:
     def compare_scores(
         self, scores: Mapping[str, Judged], people: People, systems: Sequence[str]
     ) -> list[Table]:
-        """Return the differences of systems on aspects that nobody rated."""
+        """Return the differences of systems on aspects without ratings."""
         if not scores:
             return []
         try:
@@ -204,7 +205,7 @@ class _OneRun:
             "the judge's scores alone: without ratings by people nothing shows that they would"
             " agree"
         )
-        return [replace(self._named(table), notes=(note,))]
+        return [replace(self._with_letter(table), notes=(note,))]
 
 
 def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:

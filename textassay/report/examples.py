@@ -97,7 +97,7 @@ _LEVELS = 100
 class Line:
     """One piece of evidence."""
 
-    kind: SectionKind  # what it is; lines of a kind stand together
+    kind: SectionKind  # what it is; lines of a kind follow each other
     text: str  # what it is about: a label, a question, a tool
     figure: str = ""  # its number, ready to be shown
     # where its bar begins, as a share of the width; `None` without a bar
@@ -207,7 +207,7 @@ def _quotation(piece: Mapping[str, Any]) -> str:
     """Say what was quoted, and in which text, passage, turn or call it stands."""
     quoted, where = f"\u201c{piece.get('quote', '')}\u201d", piece.get("found_in")
     if where is None:
-        return f"{quoted}, which stands in none of the texts"
+        return f"{quoted}, which is not in any of the texts"
     if where == "nowhere":  # what an agent looked for
         return f"{quoted}, which a search found nowhere"
     if where in ("output", "source", "context", "reference"):
@@ -544,7 +544,7 @@ def detail(
     *,
     other: Example | None = None,
 ) -> dict[str, Any]:
-    """Return what is shown of one example: its texts, ratings and the evidence of its scores.
+    """Return one example as the page shows it: its texts, ratings and the evidence of its scores.
 
     `other` is what a second run judged under the same id, if that is another text.
     """

@@ -405,7 +405,7 @@ def _tree(run: RunSource) -> list[CriterionRow]:
 
 
 def _by_root(tree: Sequence[CriterionRow]) -> list[tuple[str, list[CriterionRow]]]:
-    """Return criteria by the root that they stand under."""
+    """Return criteria by their root."""
     if not any(node.depth for node in tree):
         # features of a fitted evaluator are no tree
         return [("", list(tree))] if tree else []

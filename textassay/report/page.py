@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from textassay.agreement.records import map_entries
+from textassay.agreement.joined import map_entries
 from textassay.estimation.means import SystemDifference
 from textassay.report.estimates import STAND_IN, Decisions, decisions
 from textassay.report.examples import (

@@ -197,7 +197,7 @@ class Viewer:
 
     def app(self) -> web.Application:
         """Return the aiohttp application with its routes."""
-        app = web.Application(middlewares=[self._guarded])
+        app = web.Application(middlewares=[self._guard])
         app.on_response_prepare.append(self._add_headers)
         app.router.add_get("/", self._page if self.single else self._index)
         app.router.add_get("/run", self._page)
@@ -266,7 +266,7 @@ class Viewer:
         return web.Response(text=made, content_type="text/html", headers=headers)
 
     @web.middleware
-    async def _guarded(self, request: web.Request, handler: ReportHandler) -> web.StreamResponse:
+    async def _guard(self, request: web.Request, handler: ReportHandler) -> web.StreamResponse:
         if not answers_to(request.host, self.host):
             raise web.HTTPForbidden(text="this server answers for its own address only")
         try:
@@ -277,13 +277,13 @@ class Viewer:
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers["X-Content-Type-Options"] = "nosniff"
-        # a page elsewhere cannot embed what is served here, whatever its own policy says
+        # a page elsewhere cannot embed what is served here, even if its own policy allows it
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         response.headers["Cache-Control"] = "no-store"
 
 
 def _index_entry(folder: Path, name: str) -> dict[str, Any]:
-    """Return what the index says of a run."""
+    """Return the entry of a run in the index."""
     path = folder / name
     try:
         run = open_run(path)

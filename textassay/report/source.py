@@ -21,15 +21,21 @@ import numpy as np
 from scipy import stats
 
 from textassay.agreement.correlation import Floats
-from textassay.agreement.records import People, refuse_other_labels
+from textassay.agreement.joined import People
+from textassay.agreement.records import refuse_other_labels
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import sources_by_id, text_digest
 from textassay.runtime.errors import DataError, RunFolderError
 from textassay.runtime.labels import LabelSets, labels_of, without_order
 from textassay.runtime.messages import Example, Outcome, Scale, Score
 from textassay.runtime.storage.files import storage_errors
-from textassay.runtime.storage.kept_rows import kept_rows
-from textassay.runtime.storage.run_files import SCORES, RunSummary, parse_score, read_manifest
+from textassay.runtime.storage.run_files import (
+    SCORES,
+    RunSummary,
+    kept_rows,
+    parse_score,
+    read_manifest,
+)
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]

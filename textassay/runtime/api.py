@@ -7,7 +7,7 @@ from collections.abc import Callable
 from textwrap import fill
 from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
-from textassay.runtime.backends.by_name import is_replay
+from textassay.runtime.backends.by_name import FORMS, is_replay
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings, strict_keywords
@@ -72,12 +72,10 @@ def connect(
     Nothing is opened or asked yet; use it in `async with`, which closes the model at its end.
 
     Args:
-        model: A model's name, or an object of your own with the `Model` protocol. Names are
-            `direct/NAME` (OpenAI-compatible server at `api_base`), `decisions/NAME` and
-            `systemone/NAME` (decision models at `api_base`), `responses/NAME` (the same
-            through its Responses API), `llamacpp/PATH.gguf` or `llamacpp/HF_REPO:FILE`,
-            `transformers/PATH_OR_REPOSITORY[@REVISION]`, `embedded`, `replay/RUN`, a prefix that
-            another package brings (entry points `textassay.models`), or a litellm name.
+        model: A model's name, or an object of your own with the `Model` protocol. A name is in one
+            of the forms below, has a prefix of another package (entry points `textassay.models`),
+            or is a name of litellm's, such as `openai/gpt-4.1-mini`.
+            FORMS
         settings: How it is asked; the parameters below replace single fields of it.
         budget: A budget shared with other models; by default one of its own from
             `settings.max_cost`.
@@ -94,3 +92,8 @@ def connect(
 
         known = with_recorded_sampling(model, known)
     return connect_model(model, known, budget or Budget(known.max_cost))
+
+
+connect.__doc__ = (connect.__doc__ or "").replace(
+    "FORMS", "\n        ".join(f"`{form}`: {what}" for form, what in FORMS.items())
+)

@@ -286,7 +286,7 @@ def _find_images(item: Mapping[str, Any]) -> list[Any]:
         if isinstance(one, Mapping):
             named = next((one[name] for name in ("name", "filename", "url") if one.get(name)), None)
         raise ValueError(
-            f"has the attachment {short_repr(named or one)}, which is no image and would not be"
+            f"has the attachment {short_repr(named or one)}, which is not an image and would not be"
             " shown; put its text into the message, or remove it"
         )
     return attached
@@ -362,7 +362,7 @@ def read_call(
 def _find_calls(
     parts: Iterable[Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
-    """Return the calls that stand among the parts of a content (Anthropic, Gemini, Inspect)."""
+    """Return the calls among the parts of a content (Anthropic, Gemini, Inspect)."""
     called = [part for part in parts if _kind(part).endswith(_CALLS)]
     wrappers = ("functionCall", "toolInvocation")
     inner = [next((part[w] for w in wrappers if w in part), part) for part in called]

@@ -19,8 +19,10 @@ from collections.abc import (
     AsyncIterable,
     Awaitable,
     Callable,
+    Collection,
     Coroutine,
     Iterable,
+    Mapping,
 )
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 
@@ -44,7 +46,7 @@ class AsyncResource(ABC):
 
 
 async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | None = None) -> R:
-    """Return what `work` returns, which runs in a thread; a cancellation waits for its end.
+    """Run `work` in a thread and return its result; a cancellation waits for its end.
 
     `asyncio.to_thread` leaves a canceled caller without the result, so that it is never closed,
     and drops work that no thread has begun yet, such as closing a file.
@@ -282,7 +284,7 @@ class _ResultQueue(Generic[R]):
         return True
 
     async def wait_for_room(self) -> None:
-        """Take a place that somebody gives back."""
+        """Take a place that was given back."""
         while not self._capacity:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._held_back.append(future)
@@ -341,7 +343,7 @@ class _ResultQueue(Generic[R]):
         return bool(self._ready)
 
     def take(self, most: int) -> list[R]:
-        """Return what is ready, up to a number of results."""
+        """Return the results that are ready, up to a number."""
         batch, self._ready = self._ready[:most], self._ready[most:]
         return batch
 
@@ -385,41 +387,43 @@ class Waiters(Generic[R]):
                 future.set_exception(error)
 
 
-Requests = dict[str, Waiters[bytes | None]]
-"""Those who wait for the values of keys."""
-
-
-class GroupRead:
+class GroupRead(Generic[R]):
     """Has what the tasks of an event loop request in one turn read together.
 
     While another thread writes, a look into a database took 51 microseconds of the loop's thread;
     seven looks together take 164.
     """
 
-    def __init__(self, read: Callable[[Requests], None]) -> None:
-        """Keep the function that answers the requests of one turn, now or later."""
-        self._read = read
-        self._requests: dict[asyncio.AbstractEventLoop, Requests] = {}
+    def __init__(self, find: Callable[[Collection[str]], Mapping[str, R]], missing: R) -> None:
+        """Keep the function that reads the values of several names, and the value of the others."""
+        self._find, self._missing = find, missing
+        self._requests: dict[asyncio.AbstractEventLoop, dict[str, Waiters[R]]] = {}
 
-    def request(self, key: str) -> asyncio.Future[bytes | None]:
-        """Return the value of a key as it will be after this turn."""
+    def request(self, name: str) -> asyncio.Future[R]:
+        """Return the value of a name as it will be after this turn."""
         loop = asyncio.get_running_loop()
         if (requests := self._requests.get(loop)) is None:
             requests = self._requests[loop] = {}
             loop.call_soon(self._end_turn, loop)
-        if (request := requests.get(key)) is None:
-            request = requests[key] = Waiters()
-        future: asyncio.Future[bytes | None] = loop.create_future()
+        if (request := requests.get(name)) is None:
+            request = requests[name] = Waiters()
+        future: asyncio.Future[R] = loop.create_future()
         request.futures.append(future)
         return future
 
     def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         requests = self._requests.pop(loop)
         try:
-            self._read(requests)
-        except Exception as error:  # a fault of ours, too, must reach those who wait
-            for request in requests.values():
-                request.fail(error)
+            found = self._find(requests)
+        except Exception:  # of one name, it may be: that is an error only where this is awaited
+            for name, request in requests.items():
+                try:
+                    request.answer(self._find([name]).get(name, self._missing))
+                except Exception as error:
+                    request.fail(error)
+            return
+        for name, request in requests.items():
+            request.answer(found.get(name, self._missing))
 
 
 NEW_OBJECTS = 10_000
@@ -453,7 +457,7 @@ def start_gc() -> None:
 
 
 def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes an event loop of uvloop's, if that is installed: a tenth less work a call.
+    """Return uvloop's factory of event loops, if it is installed: a tenth less work a call.
 
     As a library, textassay runs in the loop of its host.
     """

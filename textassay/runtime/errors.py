@@ -8,7 +8,7 @@
     |   |-- PromptError           a prompt file is missing or does not render
     |   |-- GraphError            a graph that cannot run (unknown node, wrong type, cycle)
     |   |-- CapabilityError       the model cannot do what the method needs (names what would)
-    |   |   `-- NoLogprobs        it sends no log-probabilities that tell probabilities
+    |   |   `-- NoLogprobs        it sends no usable log-probabilities
     |   `-- RunFolderError        a run folder in use, foreign, read-only or of a newer format
     |-- ModelError                the model could not be asked, or did not answer usably
     |   |-- TransientError        may go away by itself: retried
@@ -232,7 +232,7 @@ class Refusal(NamedTuple):
 
 
 class NoLogprobs(CapabilityError):
-    """The server refuses log-probabilities, or sends none that tell probabilities."""
+    """The server refuses log-probabilities, or sends none that are usable."""
 
     refusal: Refusal = Refusal("drop", "logprobs")
     """What it comes to: the same as a refusal of the parameter."""

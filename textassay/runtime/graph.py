@@ -136,7 +136,7 @@ class Node:
     __slots__ = ("agent", "name", "wires")
 
     def __init__(self, name: str, agent: Agent, /, **wires: Wire) -> None:
-        """Describe a node; whether it can run shows once it stands in a graph.
+        """Describe a node; whether it can run is checked by its graph.
 
         Args:
             name: Unique in the graph, without dots, and not `input`.
@@ -231,7 +231,7 @@ class Step:
             raise ValueError(f"lists gone through together differ in length: {', '.join(what)}")
 
     async def _call(self, arguments: dict[str, Any], items: Sequence[Any] = ()) -> Any:
-        """Return what the agent yields, or the failure in place of its arguments or its result."""
+        """Return the agent's result, or the failure in place of its arguments or its result."""
         try:
             for (parameter, _, _, takes_failure, inside), item in zip(
                 self.mapped, items, strict=True
@@ -515,7 +515,7 @@ class Wiring:
 
 
 def _fetcher(path: str, steps: Sequence[tuple[str, bool]]) -> Callable[[Any], Any] | None:
-    """Return what takes a field out of a message; `None` for the whole message."""
+    """Return the function that takes a field out of a message; `None` for the whole message."""
     if not any(is_key for _, is_key in steps):
         return operator.attrgetter(path) if path else None
 

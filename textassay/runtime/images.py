@@ -73,7 +73,7 @@ class Image(BaseModel):
 
     @property
     def key(self) -> str:
-        """What tells it from others: the digest of its bytes, or its address."""
+        """Its identity: the digest of its bytes, or its address."""
         return self.digest or self.place
 
     @property
@@ -124,7 +124,7 @@ class ImageReader:
         return known
 
     def mark(self, part: Mapping[str, Any]) -> str:
-        """Return what stands for a part of a message that is an image.
+        """Return the text in place of an image in a message.
 
         A part that names none stands for the next of those given beside the texts.
         """
@@ -139,7 +139,7 @@ class ImageReader:
         return self._beside.popleft().mark
 
     def marks(self) -> str:
-        """Return what stands for the images that no message shows."""
+        """Return the texts in place of images that no message shows."""
         marks = " ".join(image.mark for image in self._beside)
         self._beside.clear()
         return marks
@@ -202,7 +202,7 @@ def as_texts(value: Any) -> Any:
 
 
 def media_type_of(content: bytes) -> str | None:
-    """Return what kind of image bytes are by how they begin; `None` if none that is taken."""
+    """Return the kind of an image by its first bytes; `None` if none that is taken."""
     if content.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if content.startswith(b"\xff\xd8\xff"):
@@ -240,7 +240,7 @@ def size_of(image: Image) -> int:
 
 
 def for_page(image: Image, limit: int = 4 * MAX_IMAGE_BYTES // 3 + 100) -> str:
-    """Return what a page shows of an image: a short data: URI, its address, or why neither."""
+    """Return an image as a page shows it: a short data: URI, its address, or why neither."""
     if image.is_link:
         return image.place
     if size_of(image) > limit:
@@ -287,7 +287,7 @@ def _read(path: Path) -> tuple[str, str, str]:
     """Read a file, keep its content for requests; return its digest, its type and that content."""
     size = path.stat().st_size
     if not path.is_file():  # a pipe would be waited for
-        raise ValueError(f"names the image {path}, which is no file")
+        raise ValueError(f"names the image {path}, which is not a file")
     if size > MAX_IMAGE_BYTES:
         raise ValueError(_too_large(f"the image {path}", size))
     content = path.read_bytes()

@@ -123,7 +123,7 @@ def find_pair(word: object) -> tuple[tuple[str, str], int] | None:
 
 
 def number_of(word: str | bool, labels: Sequence[str]) -> int | None:
-    """Return the number of one of an aspect's labels, in any case; `None` if it is none of them.
+    """Return the number of one of an aspect's labels, in any case; `None` if it is not one of them.
 
     True and false, written as booleans or words, are also the labels of a known pair such as `no`
     and `yes`, if it is the only one among the labels.

@@ -3,7 +3,7 @@
 Frozen pydantic models for every word of the design's table.
 
 Knows the shape of data and nothing about where it comes from: no prompts, no files, no models.
-Requests to and responses from a model stand in `model.py`.
+Requests to and responses from a model are in `model.py`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ number, per million prompt tokens that the provider had cached."""
 def cost_at(
     price: Price, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0
 ) -> float:
-    """Return what tokens cost in US dollars; those that were cached are a part of the prompt's."""
+    """Return the cost of tokens in US dollars; cached tokens are a part of the prompt's."""
     cached = price[2] if len(price) > 2 else price[0]
     full = prompt_tokens - cached_tokens
     return (full * price[0] + cached_tokens * cached + completion_tokens * price[1]) / 1e6
@@ -256,7 +256,7 @@ def with_material(
         if marks and isinstance(source, str | None):
             source = complete["source"] = f"{marks}\n\n{source}" if source else marks
         complete["images"] = tuple(images.images)
-    # what is no text is refused with its field's name
+    # a value that is not a text is refused with its field's name
     if messages and isinstance(source, str | None) and not has_conversation(source, messages):
         judged = output if isinstance(output, str) else ""
         text = conversation_text(messages, judged, **options)
@@ -276,7 +276,7 @@ def content_id(fields: Mapping[str, Any]) -> str:
 
 
 def _refuse_unlistable(labels: Iterable[str]) -> None:
-    """Refuse labels that could not be told apart where several may apply."""
+    """Refuse labels that could not be distinguished where several may apply."""
     by_name: dict[str, str] = {}
     for label in labels:
         if ";" in label:
@@ -421,7 +421,7 @@ class Aspect(Message):
 
 
 def label_scales(aspects: Iterable[Aspect]) -> dict[str, LabelScale]:
-    """Return what scores mean that are labels, by what the scores call their aspect."""
+    """Return the label scale of each labeled aspect, by the aspect's name in scores."""
     return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}
 
 
@@ -438,7 +438,7 @@ class AspectTree(Message, defer_build=True):
     def _whole(self) -> Self:
         if not self.aspects:
             raise ValueError("an aspect tree needs at least one aspect")
-        # Two passes: a parent may stand behind its children in the tuple.
+        # Two passes: a parent may come after its children in the tuple.
         ids: set[str] = set()
         for aspect in self.aspects:
             if aspect.id in ids:

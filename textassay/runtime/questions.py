@@ -72,9 +72,9 @@ class Question(Message):
         return [*map(str, range(len(self.options)))] if is_rating else [*self.names]
 
     @cached_property
-    def digest(self) -> bytes:
-        """SHA-256 of the question with its options."""
-        return sha256(self.shown.encode("utf-8", "surrogatepass")).digest()
+    def digest(self) -> str:
+        """32 hex digits that stand for the question with its options."""
+        return sha256(self.shown.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     @cached_property
     def shown(self) -> str:

@@ -70,7 +70,7 @@ def read_rubric(given: Any) -> tuple[Criterion, ...]:
     for one in rubric:
         if unknown := next((need for need in one.prerequisites if need not in ids), None):
             raise ValueError(
-                f"criterion {one.id!r} depends on {unknown!r}, which is none of the ids"
+                f"criterion {one.id!r} depends on {unknown!r}, which is not one of the ids"
                 f" {', '.join(ids)}"
             )
     if not any(one.points > 0 for one in rubric):

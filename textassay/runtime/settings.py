@@ -61,7 +61,7 @@ class Flag(NamedTuple):
     """
 
     panel: str | None = None
-    """Heading of the help under which it stands."""
+    """Heading of the help under which it is listed."""
     metavar: str = ""
     """What stands for its value in the help."""
     short: str = ""

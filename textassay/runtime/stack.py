@@ -2,13 +2,13 @@
 
 The backend that a name stands for, and the wrappers around it in their one order.
 
-    questions -> draws -> meter -> adapt -> cache -> single-flight -> prefix -> health -> retry
-    -> budget -> limit -> keep -> deadline -> mask -> thoughts -> backend
+    questions -> samples -> meter -> adapt -> cache -> single-flight -> prefix -> health -> retry
+    -> budget -> endpoints -> limit -> store -> deadline -> mask -> thoughts -> backend
 
 With batches: ... single-flight -> budget -> batch.
 
-This is the only file that knows all of them. Those that few runs need (batches, dry runs) are
-imported where they are made.
+This is the only file that knows all of them; `docs/architecture.md` has the class and the file of
+each. Those that few runs need (batches, dry runs) are imported where they are made.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         return BatchAbilities(BudgetedModel(queue, self.budget, self.batch_price), dialect)
 
     def dry_run_in_batches(self, rounds: BatchRounds | None) -> Model:
-        """Return what stands in for the model in a dry run, if it is asked through batches."""
+        """Return the substitute of the model in a dry run, if it is asked through batches."""
         from textassay.runtime.backends.scripted import DryRunModel, RoundsModel
         from textassay.runtime.batches.model import BatchAbilities
 
@@ -320,7 +320,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     @property
     def limiter_state(self) -> LimiterState:
-        """Where the limiters of all endpoints stand together."""
+        """The state of the limiters of all endpoints together."""
         first, *others = (endpoint.limiter.state for endpoint in self._endpoints)
         return sum(others, first)
 
@@ -389,11 +389,11 @@ class ConnectedModel(AsyncResource, Wrapper):
 def with_cache(
     core: Model, store: AnswerStore | None, *, adaptation: Adaptation | None = None
 ) -> Model:
-    """Put single-flight, cache, adaptation, meter and the splitting of draws around a model.
+    """Put single-flight, cache, adaptation, meter and the splitting of samples around a model.
 
     The cache only looks answers up in the store; `core` keeps them there, if it does.
     """
-    # Inside of the cache: whoever misses at the same time joins one request, and its answer is
+    # Inside of the cache: callers that miss at the same time join one request, and its answer is
     # stored once.
     inner: Model = SharedModel(core, store)
     if store is not None:
@@ -464,7 +464,7 @@ def with_store(
 
 
 def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
-    """Return what stands in for a model in a dry run."""
+    """Return the substitute of a model in a dry run."""
     from textassay.runtime.backends.scripted import DryRunModel
 
     if not isinstance(model, ConnectedModel):
@@ -475,7 +475,7 @@ def dry_run_model(model: Model, rounds: BatchRounds | None) -> Model:
 
 
 def usage_ledger(model: Model) -> UsageTotal:
-    """Return what a model from `with_cache` has cost so far."""
+    """Return the usage and cost so far of a model from `with_cache`."""
     while isinstance(model, Wrapper):
         if isinstance(model, MeteredModel):
             return model.total

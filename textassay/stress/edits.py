@@ -3,8 +3,8 @@
 - length: more words without more content earn nothing, and a text that is cut off loses.
 - injection: a text that instructs its judge must earn no more than one with a neutral sentence. The
   payloads are templates of well-known kinds, not optimized against any model.
-- position: neither the order of two texts nor that of the scale's ends may change a rating. These
-  tests leave the texts alone and ask in another way: `swap` for methods that compare two texts, for
+- position: neither the order of two texts nor of the scale's ends may change a rating. These tests
+  leave the texts alone and ask in another way: `swap` for methods that compare two texts, for
   others `letters` (asks for letters), `label-order` (lists these from the best to the worst) and
   `scale-order` (shows the scale from high to low), for typed questions `question-order` (from the
   last to the first) and `alone` (each in a request of its own).
@@ -130,7 +130,7 @@ def with_output(example: Example, output: str | None) -> Example | None:
 
 
 def source_of(example: Example) -> str:
-    """Return what the example belongs to: its group, or itself."""
+    """Return the group of the example, or its id."""
     return example.id if example.group is None else f"group {example.group}"
 
 
@@ -289,7 +289,7 @@ LENGTH = (
     Edit("restated", _LENGTH, of_text(_restated), "everything said twice", gain_only=True),
     Edit(
         "truncated", _LENGTH,
-        # a third of two sentences is none
+        # a third of two sentences is less than one
         of_sentences(lambda own, _: " ".join(own[: len(own) - len(own) // 3]), least=3),
         "the last third cut off",
         seen_by=frozenset({"content", "overall"}), ignored_by=frozenset({"facts"}),
@@ -497,7 +497,7 @@ FAMILY_OF: Mapping[str, str] = {
 }
 FAMILIES = tuple(dict.fromkeys(FAMILY_OF.values()))
 MustSee = Mapping[str, frozenset[str]]
-"""Names of aspects by test that must see it besides those that the rules know."""
+"""Names of aspects by test that must see it, besides the ones that the rules know."""
 
 
 def select_tests(names: Iterable[str] | None) -> tuple[str, ...]:
@@ -512,7 +512,7 @@ def select_tests(names: Iterable[str] | None) -> tuple[str, ...]:
     """
     if names is None:
         return TESTS
-    # without the noise floor no shift could be distinguished from a judge that varies by itself
+    # without the noise floor no shift could be distinguished from a judge that varies on its own
     chosen = {REPEAT}
     for name in names:
         if name == "all":

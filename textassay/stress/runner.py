@@ -69,7 +69,7 @@ class StressPlan:
     # `stress` is filled in here
     request: RunRequest
     tests: tuple[str, ...] | None = None  # names of tests and families; `None` for all
-    must_see: tuple[str, ...] = ()  # entries `TEST=ASPECT` for aspects whose names tell nothing
+    must_see: tuple[str, ...] = ()  # entries `TEST=ASPECT` for aspects whose names say nothing
     seed: int = 0  # seed of the edits
     # points that a score may move although it should not; 5 % of the scale if left out
     margin: float | None = None
@@ -234,7 +234,7 @@ def highest_rating(request: RunRequest) -> str:
 
 
 class StressRun:
-    """One stress run, of the plan's data and models, or of those that are given."""
+    """One stress run, of the plan's data and models, or of given ones."""
 
     def __init__(
         self,
@@ -443,7 +443,7 @@ class StressRun:
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    """Return what a stress run's `stress.json` holds."""
+    """Return the content of a stress run's `stress.json`."""
     result: dict[str, Any] = json.loads((folder / STRESS_FILE).read_bytes())
     return result
 

@@ -172,7 +172,7 @@ class JoinedSessions:
     def measure(
         self, edits: Sequence[Edit], aspects: Sequence[Aspect], must_see: MustSee
     ) -> list[Measured]:
-        """Return the scores of each test and aspect of which something is expected."""
+        """Return the scores of each test and aspect for which a change is expected."""
         rows = []
         for aspect in aspects:
             one = _OneAspect(self, aspect)
@@ -472,7 +472,7 @@ def _scale(shift: Linearized, factor: float, offset: float = 0.0) -> Linearized:
 def above(shift: Linearized, limit: float) -> float | None:
     """Return the one-sided p-value of a mean being at most `limit`; `None` if undefined.
 
-    If all sources agree to the last digit, they must be `MIN_SOURCES` to tell of others.
+    If all sources agree to the last digit, they must be at least `MIN_SOURCES`.
     """
     if shift.clusters < 2:
         return None
@@ -495,7 +495,7 @@ def wilson(count: int, n: int) -> Estimate:
 
 
 def gate(rows: Sequence[StressRow], untested: Sequence[str] = ()) -> Verdict:
-    """Return `fails` if a test fails, `inconclusive` if one cannot tell, else `holds`.
+    """Return `fails` if a test fails, `inconclusive` if one is, else `holds`.
 
     It is inconclusive, too, if the data had nothing for any test that was asked for, so that only
     the repeat was measured, which every run has.
@@ -560,7 +560,7 @@ class StressResult(Displayed):
 
 
 def count_verdicts(rows: Sequence[StressRow]) -> str:
-    """Return how many rows hold, fail and cannot tell."""
+    """Return how many rows hold, fail and are inconclusive."""
     if not rows:
         return "not tested"
     counts = Counter(row.verdict for row in rows)

@@ -66,7 +66,7 @@ class Tracing:
         self.tracer, self.logger, self.texts = tracer, logger, texts
 
     def run(self, method: Any) -> RunObserver:
-        """Open the span of a session; its nodes are its children, also those of other tasks."""
+        """Open the span of a session; its nodes are its children, also nodes in other tasks."""
         attributes = {
             OPERATION: "evaluate",
             "textassay.method": method.name,
@@ -113,7 +113,7 @@ class TracedRun:
     @contextmanager
     def example(self, example: Example) -> Iterator[None]:
         """Make the run's span the current one, in whatever task an example is judged."""
-        # the run's span is never the current one by itself: examples are judged in the tasks of
+        # the run's span is never the current one on its own: examples are judged in the tasks of
         # several workers, and each of them has a context of its own
         token, known = context.attach(self._context), _example.set(example.id)
         try:
@@ -157,7 +157,7 @@ class TracedRun:
 
 
 class TracedModel(Wrapper):
-    """Makes each call a span, those that the cache answers included."""
+    """Makes each call a span, also calls that the cache answers."""
 
     def __init__(self, wrapped: Model, tracing: Tracing) -> None:
         super().__init__(wrapped)

@@ -491,7 +491,7 @@ class StaticEngine(ToolEngine):
                 f"{str(files.vectors)!r} contains no table of vectors: expected a matrix called"
                 f" {' or '.join(_TABLES)}"
             )
-        # model2vec may keep a shared row for several tokens, and weigh each token by itself
+        # model2vec may keep a shared row for several tokens, and weigh each token separately
         self._table = table
         rows, weights = tensors.get("mapping"), tensors.get("weights")
         self._rows = None if rows is None else rows.astype(np.intp)
@@ -644,7 +644,7 @@ class PytorchEngine(ToolEngine):
         targets = self._inputs([second for _, second in parts], ("input_ids",))["input_ids"]
         # Each model shifts by its own rule (T5 begins with the padding, BART with the end mark).
         shifted = self.model.prepare_decoder_input_ids_from_labels(labels=targets)
-        # the padding of a text stands behind its tokens, which never see it
+        # the padding of a text follows its tokens, which never see it
         logits = self.model(**inputs, decoder_input_ids=shifted).logits.float()
         logprobs = logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0].cpu().numpy()
         return [logprobs[row, : len(second)] for row, (_, second) in enumerate(parts)]
@@ -697,7 +697,7 @@ class PytorchEngine(ToolEngine):
             return load_bleurt(self.transformers, self.files, dtype=single)
         except ConfigurationError:
             raise
-        except Exception as error:  # whatever a damaged file makes the libraries raise
+        except Exception as error:  # any error that a damaged file makes the libraries raise
             raise unreadable(needs, self._place, error) from error
 
 

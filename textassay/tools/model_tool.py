@@ -45,7 +45,7 @@ MAX_BYTES = 64 * 2**20
 
 
 class ModelKey(NamedTuple):
-    """What a tool needs of which model: tools with equal keys share a runner."""
+    """Model and settings of a tool: tools with equal keys share a runner."""
 
     model: str
     """A folder, or a Hub id with a revision."""
@@ -112,7 +112,7 @@ class Runner:
 
     Equal inputs share one evaluation, while it is under way and for a while after: the systems of
     one source come after each other and are compared with the same references, so on SummEval seven
-    of eight inputs are repeats. An input that nobody waits for leaves the queue; a failed
+    of eight inputs are repeats. An input for which no caller waits leaves the queue; a failed
     evaluation is not remembered.
     """
 
@@ -128,7 +128,7 @@ class Runner:
         self._queue = WorkQueue[ToolEngine, Encoding, Array](
             key.open, LengthOrder(batch_tokens=key.batch_tokens), name=key.model
         )
-        finalize(self, self._queue.stop).atexit = False  # for tools that nobody closed
+        finalize(self, self._queue.stop).atexit = False  # for tools that were not closed
 
     async def release(self) -> None:
         """Count one user less, and free the model when none is left."""
@@ -210,7 +210,7 @@ class Runner:
                 if not shared.waiting and not shared.future.done():
                     abandoned.append(shared.future)
                     if self._known.get(encoding) is shared:
-                        # whoever comes now must not join what is canceled
+                        # a new caller must not join a canceled evaluation
                         del self._known[encoding]
         for future in abandoned:  # outside of the lock: it calls `_remember`
             future.cancel()
@@ -246,7 +246,7 @@ class ModelOptions(TypedDict, total=False):
     batch_tokens: int
     """Most tokens in a batch, padding included; 8,192 by default."""
     splitter: SentenceSplitter
-    """Finds sentences: those that are judged, or where a long text is cut into windows."""
+    """Finds the sentences that are judged, or at which a long text is cut into windows."""
 
 
 class ModelTool(TextTool):

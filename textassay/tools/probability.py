@@ -125,7 +125,7 @@ class NLI(ModelTool):
         )
 
     def reader(self, engine: ToolEngine) -> Callable[[Array], float]:
-        """Return what turns a model's logits into a probability."""
+        """Return the function from a model's logits to a probability."""
         entailment = entailment_index(engine.config, engine.label)
         return lambda logits: softmax_at(logits, entailment)
 
@@ -226,7 +226,7 @@ class MiniCheck(NLI):
         return {**super().settings(), "reads": self.reads}
 
     def reader(self, engine: ToolEngine) -> Callable[[Array], float]:
-        """Return what turns a model's logits into the probability of support."""
+        """Return the function from a model's logits to the probability of support."""
         label = engine.label
         if self.reads == "answer":
             answers = answer_tokens(engine, "0", "1", kind="MiniCheck")

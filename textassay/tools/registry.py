@@ -124,7 +124,7 @@ class ToolDescription(Message):
 
 
 def describe_all() -> tuple[ToolDescription, ...]:
-    """Describe every kind of tool, ours and those of other packages.
+    """Describe every kind of tool, also of other packages.
 
     Imports none of the heavy libraries.
 
@@ -225,7 +225,7 @@ def as_text(spec: ToolSpec) -> str:
     """Return the text that `parse` reads as this spec.
 
     Raises:
-        ConfigurationError: There is none: an option is no number, text or truth value, or the
+        ConfigurationError: An option is not a number, text or truth value, or the
             model's name has a `?`.
     """
     for name, value in spec.options.items():
@@ -247,7 +247,7 @@ def from_table(name: str, table: Mapping[str, Any]) -> ToolSpec:
     """Return the spec that a `[tools.NAME]` table of a configuration stands for.
 
     Raises:
-        ConfigurationError: `kind` or `model` is no text.
+        ConfigurationError: `kind` or `model` is not a text.
     """
     options = dict(table)
     kind, model = options.pop("kind", name), options.pop("model", None)

@@ -64,7 +64,7 @@ class ComparingTool(ModelTool):
             self.needs = ("premise" if against == "source" else against,)
 
     async def measure(self, example: Example) -> Measurement | Abstention:
-        """Compare the output with every target, or say that there is none."""
+        """Compare the output with every target; without any, abstain."""
         texts, against = self._targets(example)
         if texts:
             return await self.compare(await self.runner.open(), example.output, texts, against)
@@ -90,7 +90,7 @@ class ComparingTool(ModelTool):
         return (text,) if text else (), "source"
 
     def no_tokens(self) -> Abstention:
-        """Return what a tool says of a text without any token of the model."""
+        """Return the abstention from a text without any token of the model."""
         return Abstention(
             type="NoTokens",
             message=f"{self.name}: the model's vocabulary has no word of one of the texts",
@@ -215,7 +215,7 @@ class Embedding(ComparingTool):
     async def _compare_sentences(
         self, engine: ToolEngine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement | Abstention:
-        """Match the output's sentences with those of every target and keep the highest value."""
+        """Match the output's sentences with each target's and keep the highest value."""
         split = [self.splitter.split(text) for text in (output, *texts)]
         vectors = await self._embed(engine, [s for sentences in split for s in sentences])
         mine, *others = [[s for s in sentences if s in vectors] for sentences in split]
@@ -497,7 +497,7 @@ class Bleurt(ComparingTool):
         )
         rows = [row for plan in plans for row in plan]
         answers = await self.ask_grouped(engine, rows)
-        # Any classifier loads; only its number of outputs shows that it is no regressor.
+        # Any classifier loads; only its number of outputs shows that it is not a regressor.
         if (outputs := answers[0][0].size) != 1:
             raise ConfigurationError(
                 f"{engine.label} is not a regressor: it has {outputs} outputs, BLEURT has one"
@@ -541,4 +541,4 @@ def describe_scale(model: str) -> str:
         return "About 0 to 1, seldom beyond."
     if any(size in low for size in ("bleurt-tiny", "bleurt-base", "bleurt-large")):
         return "About -2 to 1, centered near 0."
-    return "The scale is that of the ratings the checkpoint was trained on."
+    return "The scale is the scale of the ratings on which the checkpoint was trained."

@@ -1,7 +1,7 @@
 """Surface metrics: what texts show without a model.
 
 Overlap with references as the field's own libraries count it (ROUGE by rouge-score; BLEU, chrF and
-TER by sacrebleu; METEOR by NLTK), which are imported on first use: here stand their settings, what
+TER by sacrebleu; METEOR by NLTK), which are imported on first use: here are their settings, what
 several references mean, and when a number would be meaningless. Then length, repetition,
 readability, and words of the source.
 
@@ -474,7 +474,7 @@ class Length(Computed):
 
 
 class NgramShare(Computed):
-    """A share of the output's runs of `n` words; a subclass says of which."""
+    """A share of the output's runs of `n` words; a subclass says which runs count."""
 
     scale = (0.0, 1.0)
     n: int
@@ -485,7 +485,7 @@ class NgramShare(Computed):
 
     def compute(self, example: Example) -> Measurement | Abstention:
         """Cut the output into n-grams."""
-        # Case is no difference: a loop that begins a sentence is a loop.
+        # Ignore case, so that a repeated phrase also counts at the start of a sentence.
         grams = list(ngrams(casefold_words(example.output), self.n))
         if not grams:
             return too_short(self.name, self.n)
@@ -519,7 +519,7 @@ class Repetition(NgramShare):
 
 
 def too_short(name: str, n: int) -> Abstention:
-    """Return what a tool says of an output with fewer than `n` words."""
+    """Return the abstention from an output with fewer than `n` words."""
     return Abstention(
         type="OutputTooShort",
         message=f"{name} needs at least {n} word(s), and the output has fewer",

@@ -62,7 +62,7 @@ _LAST_WORD = re.compile(r"[^\s(\[{\"'\u2018\u201c]+$")
 _HARD_WRAP = range(40, 121)
 # kana, CJK with its first extension, compatibility ideographs
 _HAN_KANA = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-# vowel signs and accents of any script, which belong to the word that they stand in
+# vowel signs and accents of any script, which belong to their word
 _MARKS = "".join(
     char for code in range(0x300, 0xFE30) if category(char := chr(code)) in ("Mn", "Mc")
 )
@@ -129,7 +129,7 @@ class RuleSplitter:
             return True
         mark = match["end"].rstrip(")]}\"'\u2019\u201d\u00bb ")
         if match.start() == start or text[match.start() - 1].isspace():
-            # the mark stands alone: tokenized text
+            # the mark is a token of its own: tokenized text
             words = text[max(start, match.start() - 30) : match.start()].lower().split()
             last = words[-1] if words else ""
             return last not in _BEFORE_NAMES or last in ("no", "v", "mar")

@@ -121,7 +121,7 @@ class Abstention(Message, defer_build=True):
     type: str = Field(min_length=1)
     """Short stable name, such as `MissingSource`."""
     message: str
-    """What is missing, and where it would have to stand."""
+    """What is missing, and where it should be."""
 
 
 class TextTool(ABC):
@@ -228,7 +228,7 @@ def _score(tool: Tool, example: Example, **fields: Any) -> Score:
 
 
 def premise(example: Example) -> str | None:
-    """Return what the output was made from.
+    """Return the texts that the output was made from.
 
     The context (a fact), then the source (a conversation, an article).
 

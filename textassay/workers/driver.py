@@ -64,7 +64,7 @@ UNIT = 200
 """Examples that a worker has in hand at most, unless it works on more than half of them at once."""
 
 START_SECONDS = 2.0
-"""Time between two looks for room for further workers."""
+"""Time between two looks for places for further workers."""
 
 STOP_SECONDS = 60.0
 """Time that workers have to finish what they have in work once the run is stopped."""
@@ -116,7 +116,7 @@ class Driver:
         """Those that cannot take part, and whose places stay taken."""
         self._warned: set[str] = set()
         self._left_out: list[str] = []
-        """What is to be told of them."""
+        """What to report of them."""
         self._gone: list[Progress] = []
         self._gone_spent = 0.0
         self._budget = SharedBudget(job.request.settings.max_cost)
@@ -131,7 +131,7 @@ class Driver:
 
     @property
     def progress(self) -> Progress:
-        """Where the run stands, all workers together."""
+        """The progress of the run, all workers together."""
         living = [w.report.progress for w in self._workers]
         before = 0 if self._queue is None else self._queue.settled_before
         return replace(
@@ -257,7 +257,7 @@ class Driver:
     def _next_for(self, worker: AssignedWorker) -> Instructions:
         open_ones = [w for w in self._workers if w.opened is not None]
         number, count = open_ones.index(worker), len(open_ones)
-        # A new worker waits until the others keep to their smaller parts of the limits.
+        # A new worker waits until the others respect their smaller parts of the limits.
         may_ask = worker.was_fed or all(
             not w.was_fed or w.report.part.count >= count for w in self._workers if w is not worker
         )
@@ -478,7 +478,7 @@ class Followed:
 
     @property
     def progress(self) -> Progress:
-        """Where the run stands."""
+        """The progress of the run."""
         return NO_PROGRESS if self.driver is None else self.driver.progress
 
     @property

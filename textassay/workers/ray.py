@@ -32,7 +32,7 @@ NOT_STARTED = "Starting Ray client server failed"
 machine; the next one mostly lives."""
 
 MAX_PENDING_SECONDS = 60.0
-"""Time to wait for the first node with room for a worker."""
+"""Time to wait for the first node with a free place for a worker."""
 
 
 @asynccontextmanager
@@ -56,7 +56,7 @@ async def ray_workers(
 
 
 def _ray(*, client: bool) -> Any:
-    # read by Ray as it is imported: nothing of a run is to be reported to anybody
+    # read by Ray as it is imported: nothing of a run may be reported to others
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # today's behavior, chosen: without it, Ray warns that it will change
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -177,7 +177,7 @@ class Actor(WorkerSession):
 
 
 class RayWorkers:
-    """Places workers on the nodes of a cluster, also on those that join later."""
+    """Places workers on the nodes of a cluster, also on nodes that join later."""
 
     def __init__(self, ray: Any, *, workers: int | None, local: bool, threads: int | None) -> None:
         self._ray, self._workers, self._local, self._threads = ray, workers, local, threads
@@ -230,7 +230,7 @@ class RayWorkers:
         ]
 
     def _by_node(self, count: int, nodes: list[dict[str, Any]]) -> list[RayWorker]:
-        """Start workers on nodes that have fewer than they have room for, round by round."""
+        """Start workers on nodes with free places, round by round."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         taken = Counter(worker.node for worker in self.workers_started)
@@ -274,7 +274,7 @@ class RayWorkers:
 
 
 def _retrieve(answer: asyncio.Future[Any]) -> None:
-    """Take the error of a call that nobody waits for any more, which asyncio would log."""
+    """Take the error of a call for which no task waits any more, which asyncio would log."""
     if not answer.cancelled():
         answer.exception()
 

@@ -137,7 +137,7 @@ smaller toward the end, where what is granted to one worker is missing to anothe
 class SharedBudget:
     """US dollars that all workers of a run may spend together.
 
-    What a worker was granted counts as spent if the worker is lost: nobody knows what it had in
+    What a worker was granted counts as spent if the worker is lost: it is unknown what it had in
     flight.
     """
 
@@ -208,7 +208,6 @@ class RunRecord:
         self._first: Opened | None = None
         self._resumed = False
         self._binding = asyncio.Lock()
-        self._is_answered = False
         self.differing: set[str] = set()
         """Files of the method that differ between workers; the first is kept."""
         self.unsent_bytes = 0
@@ -225,10 +224,7 @@ class RunRecord:
         return self.folder.answers if self.folder is not None and self._workers_write else None
 
     async def open(self, *, resume: bool) -> tuple[Mapping[str, Any], Rows]:
-        """Open the run's folder; return the models and answers of a run that is resumed.
-
-        That of a new run is removed again if no worker opens the run.
-        """
+        """Open the run's folder; return the models and answers of a run that is resumed."""
         folder = await open_folder(self._path, self._stack, resume=resume)
         self.folder, self._resumed = folder, resume
         if not resume:
@@ -271,7 +267,6 @@ class RunRecord:
         if self._store is not None and answers:
             store = self._store
             await gather([store.put(key, value) for key, value in answers])
-        self._is_answered = self._is_answered or report.is_answered
         if self._adjust is not None:
             adjusted = (self._adjust(Score.model_validate(score.fields)) for score in scores)
             scores = [ScoreLine.read(score_row(score)) for score in adjusted]
@@ -299,10 +294,6 @@ class RunRecord:
             self.folder.keep(name, text)
             if (self.folder.path / name).read_text(encoding="utf-8") != text:
                 self.differing.add(name)
-
-    def discard(self) -> bool:
-        """Have the folder removed if nothing was answered; return whether it will be."""
-        return self.folder is not None and not self._is_answered and self.folder.discard()
 
     def write_summary(self) -> None:
         """Write the summary of the scores so far, if there is a folder with a manifest."""

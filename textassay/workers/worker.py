@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class LimitShare:
-    """The part of the limits that one worker keeps to: the `number`-th of `count`, from 0."""
+    """The part of the limits that one worker respects: the `number`-th of `count`, from 0."""
 
     number: int = 0
     count: int = 1
@@ -102,7 +102,7 @@ class Instructions:
     return_unspent: bool = False
     """Whether to return what it was granted and needs for nothing in flight."""
     is_last_grant: bool = False
-    """Whether there is no more money to be had."""
+    """Whether the budget has no more to give."""
     report_at: int = 1
     """Number of scores to report at once, without waiting for more."""
     finish: bool = False
@@ -123,11 +123,11 @@ class Failed:
     message: str
     notes: tuple[str, ...] = ()
     unknown: tuple[str, str, tuple[str, ...], str] | None = None
-    """What an `UnknownName` is made of: kind, name, those that there are, and where it is named."""
+    """The content of an `UnknownName`: kind, name, known names, and where it is named."""
 
     @classmethod
     def of(cls, error: BaseException) -> Failed:
-        """Return what another process is to know of an error."""
+        """Return the facts of an error that another process needs."""
         family = next((kind for kind in type(error).__mro__ if kind in FAMILIES), RuntimeError)
         unknown = None
         if type(error) is UnknownName:
@@ -136,7 +136,7 @@ class Failed:
         return cls(family, str(error) or type(error).__name__, notes, unknown)
 
     def error(self) -> Exception:
-        """Return an error of the same family, or a `RuntimeError` for one that is none of ours."""
+        """Return an error of the same family, or a `RuntimeError` for a foreign one."""
         if self.unknown is not None:
             kind, name, known, where = self.unknown
             error: Exception = UnknownName(kind, name, known, where=where)
@@ -158,7 +158,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a worker has done since its last report, and where it stands."""
+    """What a worker has done since its last report, and how far it has come."""
 
     progress: Progress
     part: LimitShare
@@ -167,8 +167,6 @@ class Report:
     """Each as its line of `scores.jsonl`."""
     answers: Rows = field(default_factory=list)
     """Answers that came since, among them all that the scores rest on."""
-    is_answered: bool = False
-    """Whether any request was answered so far."""
     warnings: list[tuple[str, str]] = field(default_factory=list)
     """Warnings that were logged since: the logger, and what it said."""
     spent: float = 0.0
@@ -245,19 +243,18 @@ class Recording:
         """Return the value of `key`, or `None`."""
         return await self._wrapped.fetch(key)
 
+    async def fetch_group(self, group: str) -> list[bytes]:
+        """Return the values of all keys `GROUP/...`, in order of their keys."""
+        return await self._wrapped.fetch_group(group)
+
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; the next `drain` returns it."""
         # collected before the first suspension: a score that rests on it must not go before it
         self._rows.append((key, value))
         await self._wrapped.put(key, value)
 
-    async def put_all(self, answers: Mapping[str, bytes]) -> None:
-        """Keep several answers, as `put` does each."""
-        self._rows.extend(answers.items())
-        await self._wrapped.put_all(answers)
-
     def drain(self) -> Rows:
-        """Return what was put since the last call."""
+        """Return the items that were put since the last call."""
         rows, self._rows = self._rows, []
         return rows
 
@@ -297,7 +294,6 @@ class WorkerSession:
         self._report_at = 1
         self._wakeup = asyncio.Event()
         self._warnings = _Warnings()
-        self._is_answered = False
 
     async def open(self, job: Job) -> Opened | Failed:
         """Open the session, without asking anything; return what was opened, or why it was not."""
@@ -366,7 +362,6 @@ class WorkerSession:
             returned=returned,
             needed=0.0 if budget is None else budget.needed,
             is_settling=budget is not None and budget.is_settling,
-            is_answered=self._is_answered,
             warnings=self._warnings.drain(),
             ended=self._ended,
         )
@@ -421,9 +416,8 @@ class WorkerSession:
         """Keep where the session stands, also for reports after its end."""
         if self._session is not None:
             self._last = self._session.engine.progress
-            budget, usage = self._session.budget, self._session.usage
+            budget = self._session.budget
             self._spent = 0.0 if budget is None else budget.spent
-            self._is_answered = bool(usage.calls + usage.cached_calls)
 
 
 def _open_session(session: Session, job: Job) -> Opened:

@@ -190,7 +190,7 @@ async def test_answers_that_nobody_asked_for_are_noted():
     for form in NAMES:
         first = (await answers_of(Decisions(spoil=add), form)).answers[0]
         assert first.outcome == "scored"
-        assert "nobody asked" in first.notes[-1]["text"]
+        assert "not asked" in first.notes[-1]["text"]
 
 
 async def test_a_refused_question_abstains():

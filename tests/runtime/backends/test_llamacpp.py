@@ -76,11 +76,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def local(file: Written, **options: object) -> LlamaCppModel:
-    return LlamaCppModel("llamacpp/model.gguf", file.path, **{"n_gpu_layers": 0, **options})
-
-
-def single(file: Written, **options: object) -> LlamaCppModel:
-    return local(file, **{"threads": 1, **options})
+    """One thread: the models are so small that two wait for each other longer than they compute."""
+    given = {"n_gpu_layers": 0, "threads": 1, **options}
+    return LlamaCppModel("llamacpp/model.gguf", file.path, **given)
 
 
 def text(prompt: str, continuation: str, **fields: object) -> ContinuationRequest:
@@ -338,7 +336,7 @@ async def test_identity_follows_the_file_and_the_options(made):
     f16, q8 = made(Shape(dtype="f16")), made(Shape(dtype="q8_0"))
     async with (
         local(f16) as one,
-        local(f16, threads=1) as other,
+        local(f16, threads=2) as other,
         local(q8) as smaller,
         local(f16, n_ctx=512) as short,
     ):
@@ -355,7 +353,7 @@ async def test_identity_follows_the_file_and_the_options(made):
 async def test_greedy_answers_follow_the_network(made):
     """At temperature 0 each token is the likeliest, and its log-probability is the network's."""
     file = made(PLAIN)
-    async with single(file) as model:
+    async with local(file) as model:
         response = await model.generate(Request(prompt="the summary is", max_tokens=6, logprobs=3))
     tokens = response.samples[0].logprobs
     weights = Weights(file.path, gpu_layers=0, check_tensors=False)
@@ -376,7 +374,7 @@ async def test_greedy_answers_follow_the_network(made):
 async def test_a_seed_repeats_and_a_draw_changes_the_answer(made):
     """Seed and draw decide the samples, whatever was asked in between; samples of one request
     differ."""
-    async with single(made(PLAIN)) as model:
+    async with local(made(PLAIN)) as model:
         asked = chat(temperature=1.0, seed=4, n=3)
         first = await model.generate(asked)
         await model.generate(chat("something else", temperature=1.0))
@@ -389,7 +387,7 @@ async def test_a_seed_repeats_and_a_draw_changes_the_answer(made):
 
 async def test_samples_are_distributed_as_the_model_says(made):
     """The first tokens of many samples occur as often as their probabilities ask for."""
-    async with single(made(PLAIN)) as model:
+    async with local(made(PLAIN)) as model:
         response = await model.generate(
             chat(temperature=1.0, seed=1, n=2000, max_tokens=1, logprobs=1)
         )
@@ -400,7 +398,7 @@ async def test_samples_are_distributed_as_the_model_says(made):
     chances = {token.token: math.exp(token.logprob) for token in whole}
     for token, count in Counter(token.token for token in whole).most_common(6):
         assert abs(count - 2000 * chances[token]) < 4.5 * math.sqrt(2000 * chances[token])
-    async with single(made(PLAIN)) as model:
+    async with local(made(PLAIN)) as model:
         nucleus = await model.generate(
             chat(temperature=1.0, top_p=0.05, seed=1, n=50, max_tokens=1)
         )
@@ -409,7 +407,7 @@ async def test_samples_are_distributed_as_the_model_says(made):
 
 async def test_stop_texts_end_an_answer_and_are_left_out(made):
     """An answer ends before its stop text, also where that spans tokens."""
-    async with single(made(PLAIN)) as model:
+    async with local(made(PLAIN)) as model:
         whole = (await model.generate(chat(temperature=1.0, seed=2, max_tokens=40))).samples[0].text
         stop = whole[10:13]
         cut = (
@@ -440,7 +438,7 @@ SCHEMA = {
 
 async def test_a_json_schema_is_kept(made):
     """Every sample is JSON of the schema, bounds and quotes included."""
-    async with single(made(PLAIN)) as model:
+    async with local(made(PLAIN)) as model:
         response = await model.generate(
             chat(temperature=1.0, seed=3, n=12, max_tokens=200, json_schema=SCHEMA)
         )
@@ -456,7 +454,7 @@ async def test_a_json_schema_is_kept(made):
 async def test_a_string_holds_characters_and_not_bytes(made):
     """Random bytes are no character: none comes out as several and makes a string too long."""
     schema = {"type": "string", "minLength": 6, "maxLength": 6}
-    async with single(made(PLAIN)) as model:
+    async with local(made(PLAIN)) as model:
         response = await model.generate(
             chat(temperature=3.0, seed=5, n=40, max_tokens=60, json_schema=schema)
         )
@@ -472,21 +470,21 @@ async def test_no_chat_template_is_an_error_that_names_the_way_around(tmp_path):
     choosy = write_model(
         tmp_path / "choosy.gguf", Shape(chat_template="{{ raise_exception('no system role') }}")
     )
-    async with single(bare) as model:
+    async with local(bare) as model:
         with pytest.raises(ConfigurationError, match=r"it has none.*Request\(prompt="):
             await model.generate(chat())
         assert (await model.generate(Request(prompt="text", max_tokens=2))).samples
-    async with single(broken) as model:
+    async with local(broken) as model:
         with pytest.raises(ConfigurationError, match="does not compile"):
             await model.generate(chat())
-    async with single(choosy) as model:
+    async with local(choosy) as model:
         with pytest.raises(RequestRefused, match="no system role"):
             await model.generate(chat())
 
 
 async def test_extra_fields_are_refused(made):
     """What the backend cannot pass on is an error, not ignored."""
-    async with single(made(PLAIN)) as model:
+    async with local(made(PLAIN)) as model:
         with pytest.raises(ConfigurationError, match="repeat_penalty"):
             await model.generate(chat(extra={"repeat_penalty": 1.1}))
 
@@ -497,7 +495,7 @@ async def test_loading_warns_where_offload_was_asked_for_and_cannot_be(made):
     if offloads():
         pytest.skip("this build can offload")
     with pytest.warns(UserWarning, match="cannot use a GPU"):
-        async with single(made(PLAIN), n_gpu_layers=-1):
+        async with local(made(PLAIN), n_gpu_layers=-1):
             pass
 
 
@@ -510,7 +508,7 @@ async def test_cached_scores_are_the_same_and_cost_no_evaluation(tmp_path):
     written = Request(prompt="the summary", temperature=1, seed=1, max_tokens=4)
 
     async def answers(mode: str) -> tuple[list[object], int]:
-        async with single(file, mode=mode, n_ctx=512) as own:
+        async with local(file, mode=mode, n_ctx=512) as own:
             store = DiskStore(tmp_path / "cache")
             model = with_cache(StoringModel(own, store), store)
             found = await asyncio.gather(
@@ -561,7 +559,7 @@ SHORT = Shape(dtype="f32")
 
 
 def quick(made: Made, *, sequences: int) -> LlamaCppModel:
-    return single(made(SHORT), mode="throughput", sequences=sequences, n_ctx=256, kv="f32")
+    return local(made(SHORT), mode="throughput", sequences=sequences, n_ctx=256, kv="f32")
 
 
 def requests(count, *, tokens=20, n=1, **more):
@@ -603,7 +601,7 @@ async def test_answers_are_those_of_exact_mode(made):
     """In single precision the same seeds give the same texts, whatever else is written beside
     them."""
     asked = [*requests(12, tokens=12), *requests(3, tokens=8, n=3, logprobs=2)]
-    alone, _ = await answers(single(made(SHORT), n_ctx=256, kv="f32"), asked)
+    alone, _ = await answers(local(made(SHORT), n_ctx=256, kv="f32"), asked)
     together, _ = await answers(quick(made, sequences=4), asked)
     same = [
         [sample.text for sample in one.samples] == [sample.text for sample in other.samples]
@@ -710,7 +708,7 @@ async def test_the_likeliest_next_token_is_the_same(address, made):
             await served.generate(Request(prompt="the cat", max_tokens=1, logprobs=5))
         ).samples
     best = {token: logprob for token, logprob in sample.logprobs[0].top if token.strip()}
-    async with single(made(SERVED)) as own:
+    async with local(made(SERVED)) as own:
         asked = ChoicesRequest(prompt="the cat", choices={token: (token,) for token in best})
         found = await own.choices(asked)
     assert best

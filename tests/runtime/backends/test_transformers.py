@@ -319,7 +319,7 @@ async def test_llama_equals_llama_cpp_on_the_same_weights(tmp_path):
     llama_of(fixture.write_model(file, shape), shape).save_pretrained(folder)
     AutoTokenizer.from_pretrained(tmp_path, gguf_file=file.name).save_pretrained(folder)
     ours = opened(folder)
-    local = LlamaCppModel("llamacpp/model.gguf", file, kv="f32", n_gpu_layers=0)
+    local = LlamaCppModel("llamacpp/model.gguf", file, kv="f32", n_gpu_layers=0, threads=1)
     for prompt in ("the summary is", "rate the fluent text of the source and answer: "):
         request = ContinuationRequest(prompt=prompt, continuation=" very good")
         a, b = await ours.continuation(request), await local.continuation(request)

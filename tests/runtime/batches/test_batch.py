@@ -23,11 +23,11 @@ from textassay.runtime.batches.batch import (
     BatchUnfinished,
     PollPolicy,
 )
-from textassay.runtime.batches.dialect import FileUnread
+from textassay.runtime.batches.dialect import BatchRecord, FileUnread
 from textassay.runtime.batches.model import BatchQueue, open_dialect
 from textassay.runtime.calls.adaptation import Adaptation, AdaptingModel
 from textassay.runtime.calls.cache import encode_answer
-from textassay.runtime.calls.call import request_key
+from textassay.runtime.calls.call import Call, Posting, request_key
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.errors import CapabilityError, DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
@@ -466,6 +466,25 @@ async def test_a_damaged_journal_leaves_no_thread(tmp_path):
     assert threading.active_count() == before
 
 
+async def test_a_batch_is_written_down_while_others_are_collected(tmp_path):
+    """The folder of their files stays until the run is left: another may be about to use it."""
+    book = BatchBook(tmp_path)
+    (request,) = asked(1)
+    for tag in map(str, range(10)):
+        record = BatchRecord(
+            tag, model="m", group="chat", requests=1, since=0.0, attempt=1, known=frozenset()
+        )
+        written = asyncio.create_task(book.prepare(record, [("key", request)], [b"{}"]))
+        while not written.done():
+            book.forget("another")
+            await asyncio.sleep(0)
+        await written
+        book.forget(tag)
+        assert (tmp_path / "batches").is_dir()
+    await book.aclose()
+    assert not (tmp_path / "batches").exists()
+
+
 @pytest.mark.parametrize("known", ["at once", "after a look"])
 async def test_a_batch_larger_than_the_account_allows_is_divided(tmp_path, known):
     """Until its parts find room; whoever asked is answered, and each request is run once."""
@@ -489,3 +508,14 @@ async def test_a_batch_without_room_that_is_not_divided_stops_the_run(tmp_path):
         shown = await session(tmp_path, server, asked(4))
         assert all(isinstance(answer, Response) for answer in shown)
         assert len(server.batches) == 1
+
+
+async def test_a_later_session_reads_what_was_asked_and_how_it_was_sent(tmp_path):
+    posting = Posting(("seed",), "4", 2000, "key", "max_completion_tokens", 4096, ("reasoning",))
+    call, book = Call(asked(1)[0], posting), BatchBook(tmp_path)
+    await book.prepare(BatchRecord("tag", "m", "", 1, 0.0), [("key", call)], [b"{}"])
+    await book.aclose()
+    later = BatchBook(tmp_path)
+    [(key, read)] = later.requests("tag")
+    assert (key, read.request, read.posting) == ("key", call.request, posting)
+    await later.aclose()

@@ -449,7 +449,8 @@ async def test_a_local_model_decides_by_the_probabilities_of_its_labels(template
     shape = Shape(dtype="f32", bos=True, chat_template=template)
     file = write_model(tmp_path / "model.gguf", shape)
     request = about("the summary is good " * 40, (*KINDS, *NODES[:9]))
-    async with llamacpp.LlamaCppModel("llamacpp/m.gguf", file.path, n_gpu_layers=0) as model:
+    own = {"n_gpu_layers": 0, "threads": 1}
+    async with llamacpp.LlamaCppModel("llamacpp/m.gguf", file.path, **own) as model:
         recorded = Requests(model)
         response = await DecidingModel(recorded).decide(request)
         evaluated = model.evaluated_tokens

@@ -164,7 +164,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"image": "gs://bucket/cat.png"}, "an address that models are not given"),
     ({"image": 7}, "should be the path of an image"),
     ({"image": "large.png"}, "at most 20 MB are sent; scale it down"),
-    ({"image": "."}, "which is no file"),
+    ({"image": "."}, "which is not a file"),
     ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "image without its content"),
     (
         {"messages": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},

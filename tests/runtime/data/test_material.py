@@ -255,8 +255,8 @@ def test_what_a_message_holds_is_shown(fields: dict[str, Any], text: str) -> Non
 
 FILE = {"name": "a.pdf", "contentType": "application/pdf", "url": "https://a.org/a.pdf"}
 ATTACHED = (
-    "has the attachment 'a.pdf', which is no image and would not be shown; put its text into the"
-    " message, or remove it"
+    "has the attachment 'a.pdf', which is not an image and would not be shown; put its text into"
+    " the message, or remove it"
 )
 
 

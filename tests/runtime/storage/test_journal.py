@@ -4,7 +4,6 @@ import asyncio
 import errno
 import os
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -248,32 +247,8 @@ def test_no_link_is_written_through(tmp_path):
     assert [entry.name for entry in path.parent.iterdir()] == ["summary.json"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
-def test_what_a_killed_process_began_is_removed_by_a_later_one(tmp_path):
-    two_hours_ago = time.time() - 7200
-    (tmp_path / "foreign").write_text("not ours")
-    (tmp_path / ".a.json.fedcba9876543210.tmp").symlink_to(tmp_path / "foreign")
-    for name in (".a.json.0123456789abcdef.tmp", ".a.json.tmp", ".b.json.tmp", "a.json.tmp"):
-        (tmp_path / name).write_text("{")
-    for entry in tmp_path.iterdir():
-        os.utime(entry, (two_hours_ago, two_hours_ago), follow_symlinks=False)
-    write_json(tmp_path / "a.json", {})
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == [
-        ".b.json.tmp",
-        "a.json",
-        "a.json.tmp",
-        "foreign",
-    ]
-    assert (tmp_path / "foreign").read_text() == "not ours"
-
-
 def test_several_processes_write_to_one_path(tmp_path):
     path = tmp_path / "a.json"
-    unfinished = tmp_path / ".a.json.0123456789abcdef.tmp"
-    unfinished.write_text("{")
-    write_json(path, {"writer": 0})
-    assert unfinished.exists()
-    unfinished.unlink()
 
     def write(writer):
         for _ in range(100):

@@ -4,7 +4,6 @@ import asyncio
 import json
 import math
 import os
-import shutil
 import sys
 import tempfile
 from datetime import UTC, datetime
@@ -27,7 +26,7 @@ from textassay.runtime.storage.run_files import (
     score_row,
     summarize_journal,
 )
-from textassay.runtime.storage.run_folder import RunFolder
+from textassay.runtime.storage.run_folder import RunFolder, check_new
 
 ENDS = {"calibrated": 3.5, "low": 3.0, "high": 4.0, "outside": False}
 FIELDS = [
@@ -300,16 +299,31 @@ def test_a_run_that_is_there_is_not_overwritten(tmp_path):
 
 
 def test_a_run_without_scores_gives_way_to_another(tmp_path):
-    write(tmp_path / "run")
-    run = RunFolder.create(tmp_path / "run")
+    """Its answers were paid for and are kept; nothing else of it is left."""
+    path = tmp_path / "run"
+    write(path)
+    (path / "rows.jsonl").write_text("{}")
+    (path / "answers").mkdir()
+    (path / "answers" / "cache.db").write_text("kept")
+    run = RunFolder.create(path)
     run.write_manifest({**MANIFEST, "second": True})
     run.close()
-    assert read_manifest(tmp_path / "run")["second"]
+    assert read_manifest(path)["second"]
+    names = {".lock", "answers", "manifest.json", "scores.jsonl"}
+    assert {entry.name for entry in path.iterdir()} == names
+    assert (path / "answers" / "cache.db").read_text() == "kept"
     for content in ('{"name": "my extension"}', '{"format": 2, "models": {}}'):
-        (tmp_path / "run" / "manifest.json").write_text(content)
-        with pytest.raises(RunFolderError, match="already contains a run"):
-            RunFolder.create(tmp_path / "run")
-        assert (tmp_path / "run" / "manifest.json").read_text() == content
+        (path / "manifest.json").write_text(content)
+        with pytest.raises(RunFolderError, match="has format"):
+            RunFolder.create(path)
+        assert (path / "manifest.json").read_text() == content
+
+
+def test_a_run_with_a_batch_and_no_score_is_not_overwritten(tmp_path):
+    write(tmp_path)
+    (tmp_path / "batches.jsonl").write_text("{}")
+    with pytest.raises(RunFolderError, match="already contains a run"):
+        check_new(tmp_path)
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "summary.json", "scores.jsonl"])
@@ -323,32 +337,18 @@ def test_a_run_killed_in_the_middle_of_a_write_gives_way_to_another(tmp_path, fi
     assert read_manifest(tmp_path / "run")["second"]
 
 
-async def test_a_folder_that_another_process_writes_to_is_in_use_whatever_it_holds(tmp_path):
-    for content in ([], [scored("a", 1.0)]):
-        async with RunFolder.create(tmp_path / str(len(content))) as run:
+async def test_a_folder_that_another_process_writes_to_is_refused(tmp_path):
+    async with RunFolder.create(tmp_path) as run:
+        for refusal in (
+            "in use by another process",
+            "in use by another process",
+            "already contains",
+        ):
+            with pytest.raises(RunFolderError, match=refusal):
+                RunFolder.create(tmp_path)
+            if run.manifest:
+                run.append([scored("a", 1.0)])
             run.write_manifest(MANIFEST)
-            run.append(content)
-            (run.path / "notes.txt").write_text("being written")
-            with pytest.raises(RunFolderError, match="in use by another process"):
-                RunFolder.create(run.path)
-        with pytest.raises(RunFolderError, match=r"already contains a run|other files"):
-            RunFolder.create(run.path)
-
-
-def test_a_discarded_run_leaves_nothing(tmp_path):
-    (tmp_path / "given").mkdir()
-    for name, left in (("new", None), ("given", [])):
-        run = RunFolder.create(tmp_path / name)
-        run.write_manifest(MANIFEST)
-        assert run.discard()
-        run.close()
-        assert (tmp_path / name).exists() == (left is not None)
-        assert list((tmp_path / "given").iterdir()) == []
-    write(tmp_path / "kept", scored("a", 1.0))
-    run = RunFolder.resume(tmp_path / "kept")
-    assert not run.discard()
-    run.close()
-    assert len(list(latest_scores(tmp_path / "kept"))) == 1
 
 
 def test_foreign_folders_are_refused_and_left_alone(tmp_path):
@@ -363,11 +363,6 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path):
         with pytest.raises(RunFolderError, match="contains no run"):
             RunFolder.resume(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / ".lock").write_text("held by 123")
-    with pytest.raises(RunFolderError, match=r"other files \(\.lock\)"):
-        RunFolder.create(tmp_path / "other")
-    assert (tmp_path / "other" / ".lock").read_text() == "held by 123"
     for content, message in (
         ('{"format": 2}', "format 2"),
         ("{}", "format None"),
@@ -381,18 +376,17 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path):
             RunFolder.resume(newer)
 
 
-def test_a_folder_that_never_became_a_run_is_left_as_it_was(tmp_path):
-    RunFolder.create(tmp_path / "new").close()
-    assert not (tmp_path / "new").exists()
-    (tmp_path / "given").mkdir()
-    RunFolder.create(tmp_path / "given").close()
-    assert list((tmp_path / "given").iterdir()) == []
+def test_a_folder_that_never_became_a_run_can_become_one(tmp_path):
     run = RunFolder.create(tmp_path / "new")
     with pytest.raises(RunFolderError, match="not JSON"):
         run.write_manifest({"what": object()})
     run.close()
     run.close()
     assert not (tmp_path / "new").exists()
+    run = RunFolder.create(tmp_path / "new")
+    run.answers.mkdir()
+    run.close()
+    write(tmp_path / "new", scored("a", 1.0))
 
 
 def test_a_run_killed_before_its_manifest_can_be_begun_again(tmp_path):
@@ -402,21 +396,12 @@ from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.answers import DiskStore
 run = RunFolder.create(sys.argv[1])
 store = DiskStore(run.answers)
-(run.path / ".manifest.json.tmp").write_text("{")
+(run.path / ".manifest.json.0123456789abcdef.tmp").write_text("{")
 print("ready")
 sys.stdin.read()
 """
     killed_after(1, code, tmp_path / "run")
     assert (tmp_path / "run" / "answers").is_dir()
-    write(tmp_path / "run", scored("a", 1.0))
-    assert len(list(latest_scores(tmp_path / "run"))) == 1
-
-
-@pytest.mark.parametrize("left", [".lock", ".textassay-cache.json.tmp", None])
-def test_a_run_killed_while_it_made_its_answers_can_be_begun_again(tmp_path, left):
-    (tmp_path / "run" / "answers").mkdir(parents=True)
-    if left is not None:
-        (tmp_path / "run" / "answers" / left).write_text("{")
     write(tmp_path / "run", scored("a", 1.0))
     assert len(list(latest_scores(tmp_path / "run"))) == 1
 
@@ -612,68 +597,28 @@ def with_manifest(run):
     return run
 
 
-def remove_files(path):
-    """Do what discarding does to the files of a run."""
-    for name in ("scores.jsonl", "manifest.json", ".lock"):
-        (path / name).unlink(missing_ok=True)
-
-
-def test_a_run_that_is_discarded_before_the_lock_is_not_resumed(tmp_path):
-    """Its scores would lie in a folder without a manifest, and never be found again."""
+def test_a_run_that_gives_way_before_the_lock_is_not_resumed(tmp_path):
+    """Its scores would be in a folder without a manifest, and never be found again."""
     path = tmp_path / "run"
     begin(path)
     with (
-        before(("open", path / ".lock", lambda: remove_files(path))),
+        before(("open", path / ".lock", (path / "manifest.json").unlink)),
         pytest.raises(RunFolderError, match="no run"),
     ):
         RunFolder.resume(path)
-    assert list(path.iterdir()) == []
     begin(path)
 
 
-def test_what_was_foreign_only_while_another_process_wrote_is_looked_at_again(tmp_path):
-    """It ended between the look and the lock."""
+def test_a_run_that_another_process_begins_before_the_lock_is_not_overwritten(tmp_path):
     path = tmp_path / "run"
     begin(path)
-    (path / "half.tmp").write_text("")
-    with before(("open", path / ".lock", (path / "half.tmp").unlink)):
-        begin(path)
-    (path / "half.tmp").write_text("")
+
+    def score():
+        (path / "scores.jsonl").write_text("{}")
+
     with (
-        before(("open", path / ".lock", lambda: None)),
-        pytest.raises(RunFolderError, match=r"half\.tmp"),
+        before(("open", path / ".lock", score)),
+        pytest.raises(RunFolderError, match="already contains a run"),
     ):
-        RunFolder.check_new(path)
-
-
-def test_a_run_that_is_discarded_during_the_look_leaves_room_for_another(tmp_path):
-    path = tmp_path / "run"
-    begin(path)
-    with before(("open", path / "manifest.json", lambda: remove_files(path))):
-        RunFolder.check_new(path)
-    begin(path)
-    with before(("os.listdir", path, lambda: shutil.rmtree(path))):
-        RunFolder.check_new(path)
-    begin(path)
-    (path / "answers").mkdir()
-    with before(("os.listdir", path / "answers", (path / "answers").rmdir)):
-        begin(path)
-
-
-def test_a_discarded_run_removes_nothing_of_the_next_one(tmp_path):
-    path, begun = tmp_path / "run", []
-
-    def refused():
-        with pytest.raises(RunFolderError, match="in use by another process"):
-            RunFolder.create(path)
-
-    run = with_manifest(RunFolder.create(path))
-    run.answers.mkdir()
-    assert run.discard()
-    with before(
-        ("shutil.rmtree", run.answers, refused),
-        ("os.rmdir", path, lambda: begun.append(with_manifest(RunFolder.create(path)))),
-    ):
-        run.close()
-    begun[0].close()
-    assert json.loads((path / "manifest.json").read_text())["models"] == {}
+        RunFolder.create(path)
+    assert (path / "scores.jsonl").read_text() == "{}"

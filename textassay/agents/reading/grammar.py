@@ -34,7 +34,6 @@ from typing import Literal, NamedTuple
 from textassay.agents.reading.words import (
     BE,
     CHINESE_NUMBERS,
-    CJK,
     FOREIGN,
     FOREIGN_LEAD,
     GET,
@@ -44,6 +43,7 @@ from textassay.agents.reading.words import (
     KIND,
     LEAD_TO,
     LEADS_TO,
+    LETTER,
     MANNER,
     MODAL,
     NO_NOUN,
@@ -78,13 +78,13 @@ class Statement(NamedTuple):
 
 _VALUES: dict[RatingForm, str] = {
     "number": (
-        rf"(?<![^\W{CJK}])(?<![.,%$€£])(?P<value>{NUMBER})"
-        rf"(?:{TOP}{UNIT}|{UNIT}(?![^\W{CJK}]))"
+        rf"(?<!{LETTER})(?<![.,%$€£])(?P<value>{NUMBER})"
+        rf"(?:{TOP}{UNIT}|{UNIT}(?!{LETTER}))"
     ),
     # an `I` by itself is the judge more often than the ninth letter
     "letters": r"(?<![\w.,'’])(?P<value>[A-Za-z])(?![\w'’])(?P<top>)",
     "stars": (
-        rf"(?<![^\W{CJK}])(?<![.,%$€£])(?P<value>{NUMBER})(?:{TOP})?{UNIT}(?!\w)"
+        rf"(?<!{LETTER})(?<![.,%$€£])(?P<value>{NUMBER})(?:{TOP})?{UNIT}(?!\w)"
         r"|(?P<glyphs>(?:[★⭐🌟][\ufe0f ]?){1,10})☆{0,10}"
     ),
 }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SHOWN_EVERY = 2.0
 """Seconds between two looks at the ratings."""
 LOGGED_EVERY = 10.0
-"""Seconds between two lines about them where standard error is no terminal."""
+"""Seconds between two lines about them where standard error is not a terminal."""
 
 
 @command("annotate", panel=FIRST)
@@ -221,7 +221,7 @@ def import_ratings(
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater.
 
-    With the task that they rated by, a rating that is none of an aspect's labels is refused.
+    With the task that they rated by, a rating that is not one of an aspect's labels is refused.
 
     Examples:
         textassay ratings import label-studio export.json --data data.jsonl -o ratings.jsonl
@@ -313,7 +313,7 @@ def import_results(
         textassay import lm-eval samples_xsum_2026-11-01.jsonl --out data.jsonl
     """
     from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.data.exports import read_results
+    from textassay.runtime.data.other_tools import read_results
     from textassay.runtime.storage.files import encode, write_text
 
     imported = read_results(form, file)

@@ -54,6 +54,10 @@ def compare(
             "X", "Exit with 0 if A - B is at least X, 1 if it is below, 4 if the interval spans X."
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        flags.option("FIELD", "Also compare the texts with each value of a field of the data."),
+    ] = None,
     confidence: flags.Confidence = 0.95,
     weight: flags.WeightOption = "sources",
     seed: flags.Seed = 0,
@@ -68,6 +72,7 @@ def compare(
     Examples:
         textassay compare runs/new runs/old
         textassay compare runs/new runs/old --list 20
+        textassay compare runs/new runs/old --by topic
         textassay compare runs/new runs/old --fail-below -0.1
         textassay compare runs/first --systems M13 M17
     """
@@ -80,17 +85,17 @@ def compare(
     if systems is None:
         if run_b is None:
             raise ConfigurationError("compare takes two runs, or one run and --systems A B")
-        a, b = _runs(run_a, run_b, data, given)
+        a, b = _runs(run_a, run_b, data, given, by)
     elif data is not None:
         raise ConfigurationError("compare --systems takes one run and, if need be, its DATA")
     else:
-        a, b = _systems(run_a, run_b, systems, given)
+        a, b = _systems(run_a, run_b, systems, given, by)
     known = {id_ for side in (a, b) if side.people is not None for id_ in side.people.ids}
     judged = {id_ for one in b.judged.values() for id_ in one.values}
     found = compare_sides(
         # with all texts in the data, their sources are known
         a, b, unpaired=judged <= known, aspects=names, confidence=confidence, seed=seed,
-        weight=over, with_agreement=systems is None,
+        weight=over, with_agreement=systems is None, by=by,
     )  # fmt: skip
     document, tables = found.as_dict(), found.tables()
     if listed is not None:
@@ -112,18 +117,22 @@ def compare(
 
 
 def _runs(
-    run_a: Path, run_b: Path, data: Path | None, given: flags.Given
+    run_a: Path, run_b: Path, data: Path | None, given: flags.Given, by: str | None
 ) -> tuple[RunSide, RunSide]:
-    first = RatedInput(run_a, data, given).side()
-    return first, RatedInput(run_b, data, given).side(first.labels)
+    first = RatedInput(run_a, data, given, by=by).side()
+    return first, RatedInput(run_b, data, given, by=by).side(first.labels)
 
 
 def _systems(
-    run: Path, data: Path | None, systems: tuple[str, str], given: flags.Given
+    run: Path,
+    data: Path | None,
+    systems: tuple[str, str],
+    given: flags.Given,
+    by: str | None,
 ) -> tuple[RunSide, RunSide]:
     from textassay.estimation.compare import of_system
 
-    rated = RatedInput(run, data, given)
+    rated = RatedInput(run, data, given, by=by)
     side = replace(rated.side(), judged=rated.judged)
     first, second = (
         replace(side, judged=of_system(side.judged, rated.people, name)) for name in systems
@@ -201,6 +210,13 @@ def agreement(
         str | None,
         flags.option("FIELD", "Also show the agreement for each value of a field of the data."),
     ] = None,
+    samples: Annotated[
+        list[str] | None,
+        flags.option(
+            "1,3,8",
+            "Also show the agreement with so many of a run's samples per text; may repeat.",
+        ),
+    ] = None,
     as_json: flags.AsJson = False,
     given: Annotated[flags.Given, flags.RATED],
 ) -> None:
@@ -209,10 +225,12 @@ def agreement(
     Examples:
         textassay agreement runs/first
         textassay agreement runs/first best_of_four.jsonl --level group --by subset
+        textassay agreement runs/first best_of_four.jsonl --level group --samples 1,3,8
         textassay agreement runs/first data.jsonl --level dataset,group,system --json
         textassay agreement runs/first rated.csv --field item=id --field coh=human.coherence
     """
-    from textassay.agreement.records import read_judge, read_with_labels
+    from textassay.agreement.joined import read_with_labels
+    from textassay.agreement.records import read_judge
     from textassay.agreement.table import agreement_table
 
     rated = RatedInput(scores, data, given, aspect_map)
@@ -234,8 +252,16 @@ def agreement(
         labels=labels,
         threshold=_threshold(threshold),
         by=by,
+        samples=_numbers(samples),
     )
     print_tables([found], found.as_dict(), as_json=as_json)
+
+
+def _numbers(typed: list[str] | None) -> list[int]:
+    names = flags.split_names(typed) or ()
+    if not all(name.isascii() and name.isdigit() for name in names):
+        raise ConfigurationError(f"--samples takes numbers such as 1,3,8, not {', '.join(names)}")
+    return [int(name) for name in names]
 
 
 def _threshold(typed: str | None) -> float | Literal["auto"] | None:

@@ -123,7 +123,7 @@ def _with_ratings(typed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _request_from(typed: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
-    """Return what the flags ask for."""
+    """Return the request of the flags."""
     given = {name: typed[name] for name in PARAMETERS if typed.get(name) is not None}
     given["scores"] = tuple(typed.get("scores") or ())
     given["scales"] = flags.read_scales(typed.get("scale") or ())

@@ -78,8 +78,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
     """Make a command that resumes a run; flags that are given now replace the run's settings."""
     from textassay.cli.commands.score import to_command
     from textassay.evaluation.manifest import settings_to_resume
-    from textassay.runtime.storage.kept_rows import kept_rows
-    from textassay.runtime.storage.run_files import read_manifest
+    from textassay.runtime.storage.run_files import kept_rows, read_manifest
 
     manifest = read_manifest(folder)
     request = request_from_manifest(manifest)

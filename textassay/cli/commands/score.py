@@ -160,6 +160,7 @@ SHOWN_WARNINGS = (
     "textassay.agents.ask",
     "textassay.runtime.calls.adaptation",
     "textassay.runtime.calls.endpoints",
+    "textassay.runtime.calls.traits",
     "textassay.runtime.batches.batch",
     "textassay.evaluation.opening",
 )
@@ -197,7 +198,7 @@ def build_command(
     if not typed.get("data"):
         raise ConfigurationError(f"{command} needs DATA, a file of examples")
     method, is_dry = typed.get("method"), bool(typed.get("dry_run"))
-    # what is misspelled is told before what is missing
+    # a misspelled name is reported before a missing one
     if method and not Path(method).is_dir():
         find(method)
     models = with_default_model(typed.get("model") or {}, method)
@@ -363,7 +364,7 @@ def _open_command(command: ScoreCommand) -> AbstractAsyncContextManager[Session]
 def load_adjustment(
     folder: str | None,
 ) -> Callable[[Method | Opened], Callable[[Score], Score]] | None:
-    """Return what checks a calibration against a method, then applies it to each score."""
+    """Return the function that checks a calibration against a method and returns its map."""
     if folder is None:
         return None
     from textassay.estimation.calibration import load

@@ -60,7 +60,7 @@ def show(
         with capture_warnings("textassay.evaluation.exchanges"):
             run_async(_show_exchanges(run, ids, human, flags.data_reading(given), as_json=as_json))
         return
-    from textassay.agreement.records import map_entries
+    from textassay.agreement.joined import map_entries
     from textassay.report.page import join_runs
     from textassay.report.source import open_data, open_run
 

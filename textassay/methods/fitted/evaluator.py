@@ -26,16 +26,14 @@ from pydantic import ValidationError
 
 from textassay.agents.prompt_template import Task
 from textassay.agreement.records import (
-    HasScores,
     Recorded,
-    as_recorded,
+    ScoreSource,
     level_feature_names,
     read_labels,
     read_scores,
     texts_of,
 )
 from textassay.learning.aggregators import Aggregator
-from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Aspect, AspectTree, Example, Message
@@ -44,8 +42,6 @@ from textassay.table import Column, Displayed, Table
 
 FORMAT = 1
 FILE = "evaluator.json"
-ScoreSource = str | Path | Examples | HasScores
-"""A run folder or a file of scores, as `FILE` or `NAME=FILE`, a data set with metrics, or a run."""
 
 
 class Evaluator(Displayed, Message):
@@ -193,8 +189,6 @@ def read_files(
 def _scores_of(
     source: ScoreSource, aspects: Collection[str] | None, level_features: bool
 ) -> Recorded:
-    if not isinstance(source, str | Path | Examples):
-        return as_recorded(source, level_features=level_features)
     unordered = [name for name, one in read_labels(source).items() if one.is_nominal]
     for name in unordered:
         if aspects is None or name in aspects:
@@ -247,7 +241,7 @@ def read_row(
 ) -> list[float]:
     """Return an example's features in order, NaN if it has none.
 
-    A score of another text with the same id is none of the example's.
+    A score of another text with the same id does not belong to the example.
     """
     metrics, id_ = example.metrics, example.id
     texts = scores.texts if isinstance(scores, FeatureScores) else {}
@@ -283,5 +277,5 @@ def _stem(source: ScoreSource) -> str | None:
     name = path.name
     for ending in (".gz", ".jsonl", ".json"):
         name = name.removesuffix(ending)
-    # every run's file is called scores.jsonl; its folder tells runs apart
+    # every run's file is called scores.jsonl; its folder distinguishes runs
     return path.parent.name if name == "scores" else name

@@ -26,7 +26,7 @@ _NUMBERS = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*(?:-|–|to|\.\.)\s*([+-]?\d+(
 _NUMBER = re.compile(r"\s*[+-]?\d+(?:\.\d+)?\s*")
 _YES_NO = re.compile(r"\s*(?:yes|no)\s*[-/,]\s*(?:yes|no)\s*", re.IGNORECASE)
 _NAME_WORDS = 4
-"""Words of a name that is made of a sentence: enough to tell criteria apart in a table."""
+"""Words of a name that is made of a sentence: enough to distinguish criteria in a table."""
 _NAME_LENGTH = 40
 """Characters of such a name, for languages without spaces between words."""
 _FILLERS = frozenset((

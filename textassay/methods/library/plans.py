@@ -12,7 +12,7 @@ The paper's own by name, the user's from a TOML or JSON file.
     consistency = ["nli"]
     fluency = []
 
-`assistants` says which tools serve which aspect. The steps stand in the prompt; if there are
+`assistants` says which tools serve which aspect. The prompt shows the steps; if there are
 none, `text` does, in its own words. Files are for people to edit: a name that is not known is an
 error that names file and name.
 """

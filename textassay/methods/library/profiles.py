@@ -32,7 +32,7 @@ import hashlib
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from textassay.agents.prompt_template import NO_PROFILE, Profile, Task
 from textassay.methods.library.toml import check_format, problem, read_toml, validate_as
@@ -55,8 +55,6 @@ REPLACEABLE = (
     "fusion_eval", "decomp_eval", "gptscore", "gptscore_question",
 )  # fmt: skip
 """Prompts that a profile may replace: those that judges are asked with."""
-ASK_FOR_WORDS = ("llm_score", "llm_score_cot", "coascore")
-"""Built-in prompts that want words before the rating, so that no label can come next."""
 _FILES = (".toml", ".json", ".jinja")
 
 AnyOptions = TypeVar("AnyOptions", bound=PromptOptions)
@@ -66,24 +64,6 @@ class _ProfileFile(Profile, defer_build=True):
     """What a profile's file holds."""
 
     format: int = Field(default=FORMAT, strict=True, ge=1)
-
-    @model_validator(mode="after")
-    def _complete(self) -> _ProfileFile:
-        unknown = next((name for name in self.prompts if name not in REPLACEABLE), None)
-        if unknown is not None:
-            raise ValueError(
-                f"prompts: unknown prompt {unknown!r}; those that can be replaced:"
-                f" {', '.join(REPLACEABLE)}"
-            )
-        # checked when the profile is loaded: a label's probability behind the words of a reason
-        # means nothing
-        missing = [name for name in ASK_FOR_WORDS if name not in self.prompts]
-        if self.ratings == "choices" and missing:
-            raise ValueError(
-                'prompts: ratings = "choices" needs prompts that end where the rating comes next;'
-                f" {missing[0]!r} asks for words first, so name a file in its place"
-            )
-        return self
 
 
 def load(profile: str, method: str | None = None) -> Profile:
@@ -108,6 +88,9 @@ def load(profile: str, method: str | None = None) -> Profile:
         if key in content:
             raise problem(path, f"{key}: unknown key")
     read = validate_as(path, content, _ProfileFile)
+    if unknown := read.prompts.keys() - set(REPLACEABLE):
+        known = ", ".join(REPLACEABLE)
+        raise problem(path, f"prompts: unknown prompt {min(unknown)!r}; there are: {known}")
     prompts = {name: str(_beside(folder, path, file)) for name, file in read.prompts.items()}
     name = profile if profile in PROFILES else folder.name
     options, digest = read.options, table.digest
@@ -160,6 +143,29 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
     return load(model.name, method) if model is not None and model.name in OF_MODELS else NO_PROFILE
 
 
+def rating_prompt(profile: Profile, name: str, *, ends_in_rating: bool) -> str:
+    """Return the prompt by which a judge with this profile is asked for a rating.
+
+    Args:
+        profile: How the judge is asked.
+        name: Prompt of the method, which the profile may replace.
+        ends_in_rating: Whether that prompt ends right before the rating.
+
+    Raises:
+        ConfigurationError: The profile reads the probabilities of labels right after the prompt,
+            where this one asks for words.
+    """
+    # the probability of a label in the place of a reason would be a score that means nothing
+    if profile.ratings == "choices" and name not in profile.prompts and not ends_in_rating:
+        instead = "name a file in its place in [prompts], or " if name in REPLACEABLE else ""
+        raise ConfigurationError(
+            f"the profile {profile.name!r} reads the probabilities of labels right after the"
+            f" prompt, and {name!r} asks for words first; {instead}use another profile"
+            " (options={'profile': 'none'})"
+        )
+    return profile.prompt(name)
+
+
 def apply_profile(
     options: AnyOptions, method: str, models: Models, task: Task, role: str = JUDGE
 ) -> tuple[AnyOptions, Profile]:
@@ -167,7 +173,7 @@ def apply_profile(
 
     Raises:
         UnknownName: There is no such profile.
-        ConfigurationError: The profile's file cannot be used, or its options are none of the
+        ConfigurationError: The profile's file cannot be used, or its options are not the
             method's.
     """
     profile = resolve(options.profile, models, role, method)

@@ -150,7 +150,7 @@ def _read(path: Path) -> Task:
         if "steps" in row
     }
     content.setdefault("name", path.stem)
-    # what GPTScore's signature tells, and a remark: not of the digest
+    # GPTScore's signature has the one, the other is a remark: neither is in the digest
     asks, measured = content.pop("asks", None), content.pop("measured", "")
     needs = {
         aspect.name: _needs(path, row)

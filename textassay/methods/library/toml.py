@@ -41,7 +41,7 @@ def find_file(
         name: Name, or path.
         packaged: The names that there are.
         place: Says where the file of a name lies.
-        others: What else may stand in its place.
+        others: Other values that are allowed.
         suffixes: Endings of paths that need not exist yet, so that the error names the file.
     """
     if name in packaged:
@@ -62,7 +62,7 @@ class FileContent(NamedTuple):
 
 
 def read_toml(path: Path) -> FileContent:
-    """Return what the file says."""
+    """Return the content of the file."""
     try:
         # bytes, so that digest and content come from one reading of the file
         raw = path.read_bytes()

@@ -28,7 +28,7 @@ A checklist is a tree whose leaves are yes/no questions, published by name or fr
     question = "Does the summary present information in a logical order?"
     higher_is_better = true    # false if "yes" is the bad answer
 
-A digest over all of its words tells one state of a checklist from another.
+A digest of all words distinguishes one state of a checklist from another.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def for_aspects(
     if file is None:
         return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
     if task.aspects == task.family or not task.family:
-        # nobody chose some of the aspects, so the file says what is judged
+        # the caller did not choose among the aspects, so the file says which are judged
         return dict(known), roots
     for aspect in chosen:
         if slug(aspect.name) not in known:

@@ -3,15 +3,15 @@
 `Usage` counts a prompt with what the provider had cached of it, and an answer with its thought.
 Providers count these parts inside or beside the whole; where they give a total, it tells which.
 
-A thought is taken off, wherever it stands: servers put it into fields of its own, into parts of the
+A thought is taken off, wherever it is: servers put it into fields of its own, into parts of the
 content, or into the text between tags. Text splits by these rules:
 
 - All up to the last closing tag that no opening tag belongs to is thought: some templates open the
   tag themselves, and thoughts may quote the tag that ends them.
-- A closed block is thought wherever it stands.
-- Where only a tag that is never closed stands before the answer, there is no answer: it was cut
+- A closed block is a thought wherever it is.
+- If only a tag that is never closed precedes the answer, there is no answer: it was cut
   while the model thought. Behind an answer, such a tag is a part of it.
-- A tag that stands in the prompt counts only at the beginning or end of a line of the answer:
+- A tag that is in the prompt counts only at the beginning or end of a line of the answer:
   judges quote the texts that they judge.
 """
 
@@ -50,7 +50,7 @@ MAX_TOKENS = 10_000_000
 class _Format:
     """Where one format has its counts; of several places, the first that has one counts.
 
-    A place is a name, behind that of the object that it stands in.
+    A place is a name, preceded by the name of the object that contains it.
     """
 
     prompt: str
@@ -60,7 +60,7 @@ class _Format:
     cached: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     beside: Literal["nothing", "cache", "reasoning"] = "nothing"
-    """What is counted beside prompt and completion, if no total tells."""
+    """Counts beside prompt and completion, where no total says what they include."""
 
     @cached_property
     def parts(self) -> frozenset[str]:
@@ -116,7 +116,7 @@ _FORMATS = (
 
 
 def read_usage(payload: Any, price: Price | None) -> Usage:
-    """Return what an answer cost.
+    """Return the usage and cost of an answer.
 
     If the server reports no token counts, or impossible ones, they are 0 and the cost is unknown.
     """
@@ -161,7 +161,7 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
 
 
 def _counts_in(payload: Any) -> Mapping[str, Any]:
-    """Return the counts by place; parts of 0, which tell nothing, are left out."""
+    """Return the counts by place; parts of 0, which say nothing, are left out."""
     if is_object(payload):
         for name in ("usage", "usageMetadata"):
             counts = payload.get(name)
@@ -228,7 +228,7 @@ _END_OF_TEXT = lazy_pattern(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of
 
 def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:
     """Return the thought in a text, `None` if there is none, and the answer without it."""
-    # nearly every answer ends here, so this is no loop
+    # nearly every answer ends here, so this is not a loop
     signs = "hink" in text or "HINK" in text or "hought" in text
     if not (signs or "<|channel|>" in text or "assistantfinal" in text):
         return None, text
@@ -348,7 +348,7 @@ def read_answer(
 ) -> ParsedAnswer | None:
     """Return what an answer says without its thought, or `None` if it has no text.
 
-    A blank text without a token is none: servers send it in place of an answer that failed.
+    A blank text without a token does not count: servers send it in place of a failed answer.
     """
     inside, answer = split_thought(text, request) if text else (None, "")
     has_thought = thought is not None or inside is not None
@@ -370,7 +370,7 @@ def read_answer(
 
 
 def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
-    """Return where the tokens of an answer stand among those of thought and answer."""
+    """Return the positions of an answer's tokens among the tokens of thought and answer."""
     stripped = answer.strip()
     last = len(tokens) if stripped else 0
     while last and _END_OF_TEXT.fullmatch(tokens[last - 1]):
@@ -385,7 +385,7 @@ def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
             return slice(first, last)
         if len(joined) >= len(stripped):
             break
-    # Tokens that are parts of characters do not join to the text: then the tag tells.
+    # Tokens that are parts of characters do not join to the text: then the tag decides.
     return _behind_tag(tokens, last) if stripped else slice(0, 0)
 
 

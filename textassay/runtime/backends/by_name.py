@@ -1,6 +1,6 @@
 """Opens the bare backend of a model's name: `direct/NAME`, `llamacpp/PATH`, ... or litellm.
 
-Only the backend that a name stands for is imported, which is why the imports stand in functions.
+Only the backend that a name stands for is imported, which is why the imports are in functions.
 """
 
 from __future__ import annotations
@@ -59,19 +59,18 @@ def check_model_protocol(model: object, what: str) -> Model:
 EMBEDDED = "embedded"
 """Name of the model that comes with the package."""
 
-FORMS = (
-    "direct/NAME",
-    "responses/NAME",
-    "decisions/NAME",
-    "systemone/NAME",
-    "llamacpp/PATH.gguf",
-    "llamacpp/HF_REPO:FILE",
-    "transformers/PATH_OR_REPOSITORY[@REVISION]",
-    EMBEDDED,
-    "replay/RUN",
-    "and every provider that litellm knows (openai/..., anthropic/..., ...)",
-)
-"""How names are written, for error messages."""
+FORMS = {
+    "direct/NAME": "OpenAI-compatible server at `api_base`",
+    "responses/NAME": "the same through its Responses API",
+    "decisions/NAME": "decision model at `api_base`",
+    "systemone/NAME": "the same in System One's form",
+    "llamacpp/PATH.gguf": "llama.cpp in this process",
+    "llamacpp/HF_REPO:FILE": "the same from the Hugging Face hub",
+    "transformers/PATH_OR_REPOSITORY[@REVISION]": "transformers in this process",
+    EMBEDDED: "the model that comes with the package",
+    "replay/RUN": "recorded answers of a run",
+}
+"""How names are written, and what each stands for: for error messages and the help of `connect`."""
 
 
 def _direct(name: str, rest: str, settings: Settings) -> Model:
@@ -160,7 +159,8 @@ def open_backend(name: str, settings: Settings) -> Model:
     prefix, _, rest = name.partition("/")
     opener = BACKENDS.get(prefix)
     if not name or (opener is not None and not rest):
-        raise UnknownName("model", name, FORMS)
+        providers = "and every provider that litellm knows (openai/..., anthropic/..., ...)"
+        raise UnknownName("model", name, [*FORMS, providers])
     if opener is not None:
         return opener(name, rest, settings)
     # After our own prefixes, so that a package cannot take one over; before litellm, which takes
@@ -256,7 +256,7 @@ def _provider_of(name: str) -> str:
 
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
-    """Return what an answer must not show: the key, and what settings take from variables."""
+    """Return the secrets that an answer must not show: the key, and values of variables."""
     named = [settings.api_key_env or ""]
     for text in (*settings.headers.values(), *settings.query.values(), settings.proxy or ""):
         named += VARIABLE.findall(text)

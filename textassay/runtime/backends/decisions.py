@@ -351,7 +351,7 @@ def read_response(
 
 
 def _stated_cost(payload: Mapping[str, Any]) -> float | None:
-    """Return what OpenRouter says that a request cost, in US dollars."""
+    """Return the cost of a request in US dollars, as OpenRouter reports it."""
     usage = payload.get("usage")
     cost = usage.get("cost") if isinstance(usage, dict) else None
     return float(cost) if isinstance(cost, float) and 0 <= cost < float("inf") else None
@@ -390,7 +390,7 @@ def _read(question: Question, answer: Any, unasked: int) -> QuestionAnswer:
         return refused("the model refuses to answer this question")
     read = read_answer(question, _sent(answer))
     if unasked:
-        note = {"text": f"{unasked} answers to questions that nobody asked were sent as well"}
+        note = {"text": f"{unasked} answers to questions that were not asked were sent as well"}
         read = read.model_copy(update={"notes": (*read.notes, note)})
     return read
 

@@ -1,6 +1,6 @@
 """How a server is reached: address, headers, query, certificates and proxy, read once.
 
-Secrets stand in environment variables and are looked up here; they never reach a manifest.
+Secrets are in environment variables and are looked up here; they never reach a manifest.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class ServerAddress(NamedTuple):
     """Without user, password, query and fragment."""
     query: Mapping[str, str]
     login: Mapping[str, str]
-    """The header that user and password are sent as; empty if there are none."""
+    """The header that user and password are sent as; empty if neither is given."""
     secrets: tuple[str, ...]
     """What must never be shown: the password in each of its forms, or else the user."""
 

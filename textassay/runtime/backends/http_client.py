@@ -183,7 +183,7 @@ class HttpClient:
             data=body if len(body) <= LARGE else io.BytesIO(body),
             headers=headers,
             params=self._endpoint.query or None,
-            # Following one would carry key and prompt to an address that nobody chose.
+            # Following one would carry key and prompt to an address that the user did not choose.
             allow_redirects=False,
         )
         try:

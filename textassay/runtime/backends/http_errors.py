@@ -375,7 +375,7 @@ def request_refused(
 
 
 def _is_out_of_money(status: int, codes: str, message: str, wait: float | None) -> bool:
-    """Return whether the account is out of money, not merely told to wait."""
+    """Return whether the account is out of money, rather than over a rate limit."""
     if status == 402 or any(QUOTA_CODE.search(code) for code in codes.split()):
         return True
     return wait is None and QUOTA_TEXT.search(message) is not None

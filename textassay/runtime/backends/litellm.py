@@ -123,7 +123,7 @@ class LiteLLMErrors:
         known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
         error_body = _body(error)
         read = words if error_body is None else orjson.dumps({"error": error_body}, default=str)
-        # not scrubbed yet: a short password may be part of the words that tell errors apart
+        # not scrubbed yet: a short password may be part of the words that distinguish errors
         typed = http_errors.from_status(
             status,
             known,
@@ -375,7 +375,7 @@ class LiteLLMModel(PostingModel):
 
     @functools.cached_property
     def _is_openai(self) -> bool:
-        """Whether the API has the form of OpenAI's, as far as litellm tells."""
+        """Whether the API has the form of OpenAI's, as far as litellm knows."""
         litellm = load_litellm()
         model, provider = self._model_and_provider
         if provider not in litellm.provider_list:
@@ -598,7 +598,7 @@ class LiteLLMModel(PostingModel):
             def chat(self) -> AsyncChat:
                 return Chat(self)
 
-            # litellm sets it to 2 for providers of whose parameters it is none
+            # litellm sets it to 2 even for providers that do not have this parameter
             @property
             def max_retries(self) -> int:
                 return 0

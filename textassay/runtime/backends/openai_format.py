@@ -246,7 +246,7 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     thought = thought_beside(message) if thought is None else thought
     answer = read_answer(text, thought, _FINISH.get(reason, "other"), request, usage)
     if called:
-        # before the text, which may hold what begins like JSON and is none
+        # before the text, which may begin like JSON without being JSON
         parts = [*map(_call_in_words, called), *([answer.text] if answer and answer.text else [])]
         return Sample(
             text="\n".join(parts),
@@ -312,7 +312,7 @@ def read_logprobs(
     """Return the tokens of one choice with their log-probabilities."""
     tokens = None
     if isinstance(given, Mapping):
-        # llama-server answers completions in the shape of chats, so the field tells, not the path
+        # llama-server answers completions in the shape of chats, so the field decides, not the path
         chat = bool(given.get("content")) or (chat and not given.get("tokens"))
         tokens = given.get("content" if chat else "tokens")
     if not tokens:

@@ -99,7 +99,7 @@ class ErrorBody(NamedTuple):
 
 
 def read_error(body: bytes | str) -> ErrorBody:
-    """Return what an error body says: the innermost message, and the codes of all layers."""
+    """Return the content of an error body: the innermost message, and the codes of all layers."""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     found = _of_text(text, MAX_DEPTH)
     return ErrorBody(
@@ -108,7 +108,7 @@ def read_error(body: bytes | str) -> ErrorBody:
 
 
 def _of_text(text: str, depth: int) -> ErrorBody:
-    """Return what a text says, which may be JSON or hold it."""
+    """Return the content of a text, which may be JSON or contain it."""
     try:
         return _of_value(orjson.loads(text), depth)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
@@ -173,7 +173,7 @@ def _values(layer: Any, *names: str) -> list[str]:
 
 
 def _within(found: ErrorBody, depth: int) -> ErrorBody:
-    """Return what the message says that may itself be, or quote, a body."""
+    """Return the content of a message that may itself be, or quote, a body."""
     return _join(found, _of_text(found.message, depth - 1)) if depth else found
 
 
@@ -204,7 +204,7 @@ READ_CHARACTERS = 2000
 
 
 class _Mention(NamedTuple):
-    """The name of a parameter that was sent, where it stands in a message."""
+    """The name of a parameter that was sent, at its place in a message."""
 
     parameter: Parameter
     field: str
@@ -215,13 +215,13 @@ class _Mention(NamedTuple):
     """Where it begins; -1 in the error's own field."""
     end: int
     is_plain: bool
-    """Whether it can only be the name: it is quoted, stands before `=` or `:`, or alone."""
+    """Whether it can only be the name: it is quoted, precedes `=` or `:`, or begins the message."""
     is_word: bool
     """Whether it is an ordinary word, and not quoted."""
 
 
 def read_refusal(status: int, body: bytes | str, sent: Mapping[str, Any]) -> Refusal | None:
-    """Return which parameter of a body a server refuses; `None` if its error is no refusal.
+    """Return which parameter of a body a server refuses; `None` if its error is not a refusal.
 
     Only what was sent can be refused, and of a number or a level the server takes another one.
     """
@@ -261,7 +261,7 @@ _STATUS = lazy_pattern(
     r"\d+ validation errors?(?: for \w+)?:?\s|error code: \d{3}\b|\[\d{3}\]:?"
     r"|['\"]code['\"]: ?['\"]?\d{3}\b"
 )
-# pydantic quotes what was sent, with words of whatever text is judged
+# pydantic quotes the request, with words of the judged text
 _ECHO = lazy_pattern(r"['\"]input['\"]:|\binput_value=")
 # the supported range is from 1 (inclusive) to 8193 (exclusive) (Vertex)
 _EXCLUSIVE = lazy_pattern(r"(?<![\d.])(\d+) \(exclusive\)")
@@ -281,7 +281,7 @@ def _find_mentions(param: str | None, text: str, sent: Mapping[str, Any]) -> lis
     found = []
     for parameter, field, value in sent_parameters(sent):
         is_named = named is not None and parameter.pattern.fullmatch(named) is not None
-        # `include` holds whatever is wanted beside an answer
+        # `include` lists everything that is requested beside an answer
         if (is_named or named == field) and (field != "include" or parameter.pattern.search(text)):
             found.append(_Mention(parameter, field, value, -1, -1, True, False))
         for match in parameter.pattern.finditer(text):
@@ -301,7 +301,7 @@ _OTHER_CODE = lazy_pattern(
     r"|overloaded|\b(?:401|402|404|408|409|429|5\d\d)\b",
     re.I,
 )
-# Words by which a parameter is refused, whatever else the message speaks of
+# Words by which a parameter is refused, even if the message names another fault
 _PLAIN = lazy_pattern(
     r"(?:unsupported|unknown|unrecognized|unexpected|extra)[_ ](?:\w+ )?(?:parameter|argument|field"
     r"|value|name|key|input)|extra_forbidden|integer_(?:above|below)"

@@ -10,12 +10,12 @@ from typing import Any, Self, cast
 from pydantic import ValidationError
 
 from textassay.runtime.calls.adaptation import Adaptation
-from textassay.runtime.calls.cache import decode_answer
+from textassay.runtime.calls.cache import KeptDecisions, decode_answer
 from textassay.runtime.calls.call import (
     PLAIN,
     Posting,
     PostingModel,
-    decision_keys,
+    decision_group,
     identity_bytes,
     request_key,
 )
@@ -37,7 +37,7 @@ from textassay.runtime.model import (
     Request,
     Response,
 )
-from textassay.runtime.questions import DecisionRequest, DecisionResponse, combined
+from textassay.runtime.questions import DecisionRequest, DecisionResponse
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import RecordedAnswers
 from textassay.runtime.storage.run_files import ANSWERS, MANIFEST, read_manifest
@@ -131,19 +131,23 @@ class RecordedModel(PostingModel):
     def _find(self, request: AnyRequest) -> AnyResponse:
         # The recorded identity, not one made here: the key must be the one under which the run kept
         # it.
-        return self._at(request_key(self._key, request), request)
-
-    def _at(self, key: str, request: AnyRequest) -> AnyResponse:
+        key = request_key(self._key, request)
         value = self._answers.get(key)
-        if value is not None:
-            try:
-                return decode_answer(value)
-            except ValueError as error:
-                raise StorageError(
-                    f"the kept answer {key} in {self._answers.place} cannot be used: {error}"
-                ) from error
+        if value is None:
+            raise self._refusal(request)
+        try:
+            return decode_answer(value)
+        except ValueError as error:
+            raise self._unusable(key, error) from error
+
+    def _unusable(self, key: str, error: ValueError) -> StorageError:
+        return StorageError(
+            f"the kept answer {key} in {self._answers.place} cannot be used: {error}"
+        )
+
+    def _refusal(self, request: AnyRequest) -> RequestRefused:
         start = request.text[:80].encode("unicode_escape").decode("ascii")
-        raise RequestRefused(
+        return RequestRefused(
             f"{self._answers.place} contains no answer of {self.name} to this "
             f"request{self._difference}{self._made} (it begins {start!r}); a replay answers only"
             " what was asked with the same prompt, sampling and model"
@@ -173,9 +177,14 @@ class RecordedModel(PostingModel):
         """Return the recorded answers, of questions that were asked in other company, too."""
         if not self.capabilities.independent_questions:
             return cast(DecisionResponse, self._find(request))
-        keys = decision_keys(self._key, request, together=False)
-        found = [cast(DecisionResponse, self._at(key, request)) for key in keys]
-        return combined([one.answers[0] for one in found], found)
+        group = decision_group(self._key, request)
+        try:
+            kept = KeptDecisions(request, self._answers.get_group(group))
+        except ValueError as error:
+            raise self._unusable(f"{group}/", error) from error
+        if kept.lacking:
+            raise self._refusal(request)
+        return kept.respond()
 
     async def aclose(self) -> None:
         """Close the files; safe to call twice."""

@@ -114,7 +114,7 @@ class ScriptedModel:
         return {"backend": "scripted", "model": self.name}
 
     async def generate(self, request: Request) -> Response:
-        """Return what the script says; raise what it says to raise.
+        """Return the script's answer, or raise its error.
 
         Raises:
             ConfigurationError: The list of replies has run out.

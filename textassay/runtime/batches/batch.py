@@ -127,7 +127,7 @@ class BatchBook:
                     "key": key,
                     "kind": type(call.request).__name__,
                     "request": call.request.model_dump(),
-                    "posting": call.posting,
+                    "posting": call.posting._asdict(),
                 }
             )
             for key, call in calls
@@ -148,7 +148,11 @@ class BatchBook:
     def requests(self, tag: str) -> Iterator[tuple[str, Call]]:
         """Iterate over the requests of a batch and their cache keys."""
         for row in read_rows(self._requests(tag)):
-            yield row["key"], Call(KINDS[row["kind"]](**row["request"]), Posting(*row["posting"]))
+            posting: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in row["posting"].items()
+            }
+            yield row["key"], Call(KINDS[row["kind"]](**row["request"]), Posting(**posting))
 
     def input(self, tag: str) -> Path:
         """Return the file that the provider takes."""
@@ -159,7 +163,6 @@ class BatchBook:
         with suppress(OSError):  # they are of no more use, and harmless
             self._requests(tag).unlink(missing_ok=True)
             self.input(tag).unlink(missing_ok=True)
-            (self.run / FOLDER).rmdir()
 
     @property
     def is_free(self) -> bool:
@@ -169,6 +172,9 @@ class BatchBook:
     async def aclose(self) -> None:
         """Close the journal; one without a batch that was submitted is removed."""
         await self._journal.aclose()
+        # not before: another batch may be about to write its files into the folder
+        with suppress(OSError):  # it is absent, or has files of batches that are not collected
+            (self.run / FOLDER).rmdir()
         if self.is_free:
             # nothing locks the folder of a `fit`: another one may have written, too
             self.records = read_records(self.run)

@@ -159,7 +159,7 @@ class Dialect(Protocol):
         Asks the provider in any case, so that an answer tells that it can be reached.
 
         Raises:
-            Undecided: Only a batch that is still running tells.
+            Undecided: Only a batch that is still running shows it.
         """
         ...
 
@@ -189,7 +189,7 @@ class Dialect(Protocol):
 class FileUnread(ModelError):
     """The provider has not read the uploaded file yet, so no batch of it was started."""
 
-    # One that stays unread is no fault of a request: what was uploaded waits for a resume.
+    # A request is not to blame if it stays unread: what was uploaded waits for a resume.
     stops_run = True
 
 
@@ -233,7 +233,7 @@ class BatchHttp(HttpClient):
         super().__init__(api_base, endpoint, name=name, headers=headers, key=key)
 
     async def get(self, path: str) -> Any:
-        """Return what stands at a path."""
+        """Return the value at a path."""
         return await self.ask("GET", path, b"", _JSON)
 
     async def post(self, path: str, body: bytes) -> Any:
@@ -261,7 +261,7 @@ class BatchHttp(HttpClient):
         return self.parse(answer.status, answer.headers, raw)
 
     async def lines(self, path: str) -> AsyncGenerator[Any]:
-        """Yield the JSON values of a file of lines as they come; `None` for a line that is none."""
+        """Yield the JSON values of a file of lines as they come; `None` for an invalid line."""
         rest = b""
         try:
             async with self._download(self.base + path) as answer:

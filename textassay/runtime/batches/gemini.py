@@ -1,6 +1,6 @@
 """Gemini's batches: requests and answers inline, at most 20 MB.
 
-Each answer should carry our key in its metadata; if it does not, its place among the answers tells
+Each answer should carry our key in its metadata; if it does not, its place among the answers shows
 which request it belongs to.
 """
 
@@ -74,7 +74,7 @@ _BUDGETS: dict[Effort, int] = {
 }
 """What Gemini's endpoint for OpenAI's format makes of the efforts, and 24,576 above that."""
 _LEVELS: dict[Effort, str] = {"none": "minimal", "xhigh": "high", "max": "high"}
-"""The nearest levels for efforts that are none."""
+"""The nearest levels for efforts that Gemini does not have."""
 
 
 class GeminiDialect(HttpDialect):

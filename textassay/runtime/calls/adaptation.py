@@ -21,8 +21,8 @@ from textassay.runtime.calls.call import Call, Send, Wrapper, identity_bytes, se
 from textassay.runtime.calls.retry import probe_like
 from textassay.runtime.calls.traits import (
     ALLOWANCES,
-    LEARNED,
     LOGPROBS,
+    RECORDED_TRAITS,
     SUSPECTS,
     ModelTraits,
     Sampling,
@@ -126,7 +126,7 @@ class Adaptation:
     @property
     def learned_bytes(self) -> bytes:
         """What is known of the model, for a store of answers."""
-        return encode(self.learned.model_dump(include={"kind", *LEARNED}))
+        return encode(self.learned.model_dump(include={"kind", *RECORDED_TRAITS}))
 
     @property
     def store_key(self) -> str:
@@ -142,7 +142,9 @@ class Adaptation:
         """Begin with what an earlier process has learned and stored."""
         if self._key not in KNOWN:
             stored = ModelTraits.model_validate(decode(value))
-            self.learn(self.learned.learn(**{name: getattr(stored, name) for name in LEARNED}))
+            self.learn(
+                self.learned.learn(**{name: getattr(stored, name) for name in RECORDED_TRAITS})
+            )
             self.unsaved = False
 
     def learn(self, traits: ModelTraits) -> None:
@@ -274,7 +276,9 @@ class Adaptation:
 
         Unlike `differences`, with what does not change an answer, such as tokens for thoughts.
         """
-        learned = self.learned.model_dump(include=LEARNED, exclude_defaults=True, mode="json")
+        learned = self.learned.model_dump(
+            include=RECORDED_TRAITS, exclude_defaults=True, mode="json"
+        )
         if len(self._answered_as) > 1:
             learned["answered_as"] = list(self._answered_as)
         return learned | ({"omitted": sorted(self._omitted)} if self._omitted else {})

@@ -5,13 +5,13 @@ Knows requests, responses and an `AnswerStore`; knows nothing of files. Errors a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
 
-from textassay.runtime.calls.call import Call, Send, Wrapper, decision_keys
+from textassay.runtime.calls.call import Call, Send, Wrapper, decision_group
 from textassay.runtime.errors import StorageError
 from textassay.runtime.messages import CACHED
 from textassay.runtime.model import (
@@ -23,7 +23,12 @@ from textassay.runtime.model import (
     Sample,
     TokenLogprob,
 )
-from textassay.runtime.questions import DecisionRequest, DecisionResponse, QuestionAnswer
+from textassay.runtime.questions import (
+    DecisionRequest,
+    DecisionResponse,
+    Question,
+    QuestionAnswer,
+)
 from textassay.runtime.storage import cache_folder
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.cache_folder import Verification
@@ -48,10 +53,7 @@ def encode_answer(response: AnyResponse) -> bytes:
         del fields["usage"]
         return encode({"kind": "generate", "answer": fields}, default=_encode)
     if isinstance(response, DecisionResponse):
-        answers = [*map(_stored_answer, response.answers)]
-        return encode(
-            {"kind": "decide", "answer": {**_beside_answers(response), "answers": answers}}
-        )
+        return encode({"kind": "decide", "answer": _stored_decisions(response)})
     kind = next(kind for kind, answer in _ANSWERS.items() if isinstance(response, answer))
     answer = response.__pydantic_serializer__.to_python(response, exclude={"usage"})
     if kind == "generate":
@@ -66,8 +68,9 @@ def _stored_answer(answer: QuestionAnswer) -> dict[str, Any]:
     return kept if answer.problem is None else {**kept, "problem": vars(answer.problem)}
 
 
-def _beside_answers(response: DecisionResponse) -> dict[str, Any]:
-    return response.model_dump(exclude={"usage", "answers"}, exclude_defaults=True)
+def _stored_decisions(response: DecisionResponse) -> dict[str, Any]:
+    others = response.model_dump(exclude={"usage", "answers"}, exclude_defaults=True)
+    return {**others, "answers": [*map(_stored_answer, response.answers)]}
 
 
 def _encode(part: Sample | TokenLogprob) -> dict[str, Any]:
@@ -107,6 +110,51 @@ def decode_answer(value: bytes) -> AnyResponse:
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
 
+class KeptDecisions:
+    """The kept answers to a request's questions, whatever they were asked together with."""
+
+    def __init__(self, request: DecisionRequest, values: Iterable[bytes]) -> None:
+        """Read the values of a `decision_group`; `ValueError` for one that is damaged."""
+        self._questions = request.questions
+        self._found: dict[str, tuple[QuestionAnswer, DecisionResponse]] = {}
+        for value in values:
+            if digests := decode(value).get("questions"):
+                response = cast(DecisionResponse, decode_answer(value))
+                for digest, answer in zip(digests, response.answers, strict=True):
+                    self._found[digest] = answer, response
+
+    @property
+    def lacking(self) -> list[Question]:
+        """The questions that were not answered yet."""
+        return [question for question in self._questions if question.digest not in self._found]
+
+    def respond(self) -> DecisionResponse:
+        """Return the answers if none is lacking."""
+        found = [self._found[question.digest] for question in self._questions]
+        answers = tuple([answer for answer, _ in found])
+        return found[0][1].model_copy(update={"answers": answers})
+
+    def complete(self, new: DecisionResponse) -> DecisionResponse:
+        """Return the answers, given the response to the lacking questions."""
+        if not self._found:
+            return new
+        following = iter(new.answers)
+        answers = [
+            self._found[q.digest][0] if q.digest in self._found else next(following)
+            for q in self._questions
+        ]
+        return new.model_copy(update={"answers": tuple(answers)})
+
+
+def encode_decisions(request: DecisionRequest, response: DecisionResponse) -> bytes:
+    """Return answers as they are stored if each would be the same without the others."""
+    return encode({
+        "kind": "decide",
+        "answer": _stored_decisions(response),
+        "questions": [question.digest for question in request.questions],
+    })  # fmt: skip
+
+
 async def look_up(store: AnswerStore, key: str) -> AnyResponse | None:
     """Return the response that a store keeps under a key, if any."""
     value = await store.fetch(key)
@@ -117,10 +165,14 @@ def _decode(store: AnswerStore, key: str, value: bytes) -> AnyResponse:
     try:
         return decode_answer(value)
     except ValueError as error:
-        raise StorageError(
-            f"the kept answer {key} in {store.place} cannot be used: {error}; `textassay cache"
-            f" verify {store.place}` shows what else is damaged"
-        ) from error
+        raise _unusable(store, key, error) from error
+
+
+def _unusable(store: AnswerStore, key: str, error: ValueError) -> StorageError:
+    return StorageError(
+        f"the kept answer {key} in {store.place} cannot be used: {error}; `textassay cache"
+        f" verify {store.place}` shows what else is damaged"
+    )
 
 
 def verify(folder: str | Path) -> Verification:
@@ -171,22 +223,13 @@ class StoringModel(Wrapper):
         return response
 
     async def _put(self, call: Call, response: AnyResponse) -> None:
-        """Store an answer; to typed questions each by itself, if it does not depend on others."""
+        """Store an answer; to typed questions so that each is found by its question, if it can."""
         request = call.request
-        if not isinstance(request, DecisionRequest) or not self.capabilities.independent_questions:
-            await self.store.put(call.key(self.identity_bytes), encode_answer(response))
-            return
-        assert isinstance(response, DecisionResponse)
-        keys = decision_keys(self.identity_bytes, request, together=False)
-        shared = _beside_answers(response)
-        await self.store.put_all(
-            {
-                key: encode(
-                    {"kind": "decide", "answer": {**shared, "answers": [_stored_answer(answer)]}}
-                )
-                for key, answer in zip(keys, response.answers, strict=True)
-            }
-        )
+        if isinstance(request, DecisionRequest) and self.capabilities.independent_questions:
+            value = encode_decisions(request, cast(DecisionResponse, response))
+        else:
+            value = encode_answer(response)
+        await self.store.put(call.key(self.identity_bytes), value)
 
 
 class CachedModel(Wrapper):
@@ -212,20 +255,16 @@ class CachedModel(Wrapper):
 
     async def _decide(self, request: DecisionRequest, ask: Send) -> DecisionResponse:
         """Answer from the store, and ask those questions alone that it has no answer to."""
-        keys = decision_keys(self.identity_bytes, request, together=False)
-        fetches = [self.store.fetch(key) for key in keys]  # read in one turn of the loop
-        kept = [
-            None if value is None else cast(DecisionResponse, _decode(self.store, key, value))
-            for key, value in zip(keys, [await fetch for fetch in fetches], strict=True)
-        ]
-        missing = [q for q, one in zip(request.questions, kept, strict=True) if one is None]
-        if not missing:
-            found = [one.answers[0] for one in kept if one is not None]
-            return cast(DecisionResponse, kept[0]).model_copy(update={"answers": tuple(found)})
-        response = cast(DecisionResponse, await ask(Call(request.about(missing))))
-        new = iter(response.answers)
-        answers = [next(new) if one is None else one.answers[0] for one in kept]
-        return response.model_copy(update={"answers": tuple(answers)})
+        group = decision_group(self.identity_bytes, request)
+        values = await self.store.fetch_group(group)
+        try:
+            kept = KeptDecisions(request, values)
+        except ValueError as error:
+            raise _unusable(self.store, f"{group}/", error) from error
+        lacking = kept.lacking
+        if not lacking:
+            return kept.respond()
+        return kept.complete(cast(DecisionResponse, await ask(Call(request.about(lacking)))))
 
 
 class WithIdentity(Wrapper):

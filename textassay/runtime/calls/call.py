@@ -113,7 +113,8 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
     if isinstance(request, DecisionRequest):
-        return decision_keys(identity, request, together=True)[0]
+        questions = hashlib.sha256("".join(q.digest for q in request.questions).encode())
+        return f"{decision_group(identity, request)}/{questions.hexdigest()}"
     # `kind` keeps a choice between texts apart from a sampled answer to the same prompt
     fields = {**vars(request), "kind": type(request).__name__}
     if request.images:  # by content, wherever it lies
@@ -123,23 +124,9 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     return hashlib.sha256(identity + _canonical(fields, "the request")).hexdigest()
 
 
-def decision_keys(
-    identity: Mapping[str, Any] | bytes, request: DecisionRequest, *, together: bool
-) -> list[str]:
-    """Return the key of each question's answer by itself, or of all `together`.
-
-    Every field of the request is part of a key, of its questions those that it answers.
-    """
-    if not isinstance(identity, bytes):
-        identity = identity_bytes(identity)
-    shared = hashlib.sha256(identity + b"decide" + request.shared_digest)
-    digests = [question.digest for question in request.questions]
-    keys = []
-    for part in [b"".join(digests)] if together else digests:
-        whole = shared.copy()
-        whole.update(part)
-        keys.append(whole.hexdigest())
-    return keys
+def decision_group(identity: bytes, request: DecisionRequest) -> str:
+    """Return what begins the keys of all answers about this material, whatever was asked."""
+    return hashlib.sha256(identity + b"decide" + request.shared_digest).hexdigest()
 
 
 def _canonical(value: Any, what: str) -> bytes:

@@ -158,7 +158,7 @@ class ModelTraits(Message, defer_build=True):
         return not changes and self.cap_field == "max_tokens"
 
 
-LEARNED: Final = {"thinks", "cap_field", "allowance", "unsent", "most", "least", "efforts"}
+RECORDED_TRAITS: Final = {"thinks", "cap_field", "allowance", "unsent", "most", "least", "efforts"}
 """Traits that runs and stores of answers record; others follow from name and address."""
 
 

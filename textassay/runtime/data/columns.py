@@ -29,7 +29,6 @@ from textassay.runtime.data.cells import (
     json_cell,
     to_json_value,
 )
-from textassay.runtime.data.exports import ExportRow, reader_for
 from textassay.runtime.data.material import (
     GENERIC,
     IN_META,
@@ -47,6 +46,7 @@ from textassay.runtime.data.material import (
     refuse_images_as_text,
     unread_names,
 )
+from textassay.runtime.data.other_tools import ExportRow, reader_for
 from textassay.runtime.data.preferences import PreferenceReader
 from textassay.runtime.data.ratings import RATERS, SAMPLING_PROBABILITY, LabelReader
 from textassay.runtime.errors import DataError

@@ -1,6 +1,6 @@
 """Data sets: examples from files, tables and iterables, validated before any model is called.
 
-What is judged of a conversation is all of it, each turn of the assistant or each call of a tool.
+Of a conversation all is judged, each turn of the assistant or each call of a tool.
 Turns and calls of one conversation are not independent, so they share a `group`; systems are paired
 within groups.
 
@@ -443,7 +443,7 @@ class Examples:
         }
 
     def _repeat(self, first: int, second: int) -> DataError:
-        """Describe two rows with one id, given how many rows stand before each."""
+        """Describe two rows with one id, given how many rows precede each."""
         numbered = islice(enumerate(self._read()), second + 1)
         one, two = (example for index, example in numbered if index in (first, second))
         where = f"{self.name}, {self._table.unit}s {one[0]} and {two[0]}"
@@ -543,7 +543,7 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
     messages = example.messages
     pieces = conversation_pieces(messages)
     if example.output.strip() and answer_piece(pieces, example.output) is None:
-        # an output that stands beside the conversation is what was answered last
+        # an output beside the conversation is its last answer
         messages = (*messages, ConversationMessage(role="assistant", content=example.output))
         pieces = conversation_pieces(messages)
     given = source_beside(example.source, example.messages)
@@ -603,14 +603,14 @@ def _history(
 
 
 def _images(example: Example, texts: Sequence[str]) -> tuple[Image, ...]:
-    """Return the images that stand in these texts: a judge sees none of later turns."""
+    """Return the images in these texts: a judge does not see images of later turns."""
     return tuple(one for one in example.images if any(one.mark in text for text in texts))
 
 
 def _passages(
     messages: Sequence[ConversationMessage], pieces: Sequence[Piece], turn: int
 ) -> tuple[Passage, ...]:
-    """Return what was retrieved for a turn."""
+    """Return the passages that were retrieved for a turn."""
     own = dict.fromkeys(piece.message for piece in pieces if piece.turn == turn)
     return tuple(passage for at in own for passage in messages[at].passages)
 

@@ -26,7 +26,7 @@ MAX_DEPTH = 100
 
 
 class LiteralError(ValueError):
-    """A text that is no literal.
+    """A text that is not a literal.
 
     Attributes:
         at: The first character that does not fit.
@@ -179,7 +179,7 @@ class _Parser:
         if not is_first and self.text.startswith(",", self.at):
             self.at += 1
             self.skip_space()
-            is_first = True  # a comma may stand before the end
+            is_first = True  # a comma may precede the end
         if self.text.startswith(closing, self.at):
             self.at += 1
             return True

@@ -154,7 +154,7 @@ def is_running_text(value: Any) -> bool:
 
 
 def is_shown(value: Any, fields: Mapping[str, Any]) -> bool:
-    """Return whether a value has no text, or only such as stands in what a judge is shown."""
+    """Return whether all text of a value is among the texts that a judge is shown."""
     leaves = list(_leaves(value))
     if not leaves:
         return True
@@ -338,7 +338,7 @@ def unread_names(messages: Any) -> set[str]:
 
 
 def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMessage, ...] | None:
-    """Return the messages of an output that is no text: a response of a model, or messages."""
+    """Return the messages of an output that is not a text but a model's response or messages."""
     if isinstance(output, Mapping):
         choices = output.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):

@@ -124,7 +124,7 @@ class LabelReader:
     def numbers(
         self, field: str, values: dict[str, Any], *, are_positions: bool = False
     ) -> dict[str, Any]:
-        """Return the values of a field with labels as numbers; what is no label stays as it is."""
+        """Return the values of a field with labels as numbers; other values stay unchanged."""
         if are_positions and _NUMERIC.issuperset(map(type, values.values())):
             return values
         if not self._sets.isdisjoint(values):

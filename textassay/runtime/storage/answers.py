@@ -1,79 +1,33 @@
-"""Where answers are kept: the protocol, and its implementation in a folder, with diskcache.
+"""Where answers are kept: the protocol, and stores in a cache folder.
 
-diskcache evicts by default and pickles what is neither text nor bytes; here it holds nothing but
-text keys and bytes, gives nothing up, and only writes. What the tasks of one turn of an event loop
-look for is read by one query through SQLite: single looks through diskcache took a quarter more CPU
-time in a cached run. An answer goes into a log first, which costs some microseconds and survives
-the death of the process, and from there, with others, into the database. Knows keys and bytes; what
-they mean is the business of `calls/cache.py`.
+An answer goes into a log first, which costs some microseconds and survives the death of the process
+(`answer_log.py`), and from there, with others, into the database (`answer_database.py`). Knows keys
+and bytes; what they mean is the business of `calls/cache.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import logging
 import os
-import secrets
-import sqlite3
 import threading
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from io import FileIO
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-import diskcache
-import filelock
-
-from textassay.runtime.concurrency import AsyncResource, GroupRead, Requests, in_thread
+from textassay.runtime.concurrency import AsyncResource, GroupRead, in_thread
 from textassay.runtime.errors import StorageError
-from textassay.runtime.storage.cache_folder import (
-    DATABASE,
-    LOG,
-    Reader,
-    cache_lock,
-    checksum,
-    locked,
-    log_lock,
-    log_owner,
-    log_paths,
-    log_record,
-    logs,
-    prepare,
-    read_answers,
-    read_log,
-    refuse_links,
-    require,
-    unusable,
-)
+from textassay.runtime.storage.answer_database import AnswerDatabase, DatabaseReader, locked
+from textassay.runtime.storage.answer_log import AnswerLog, collect_logs, logs, read_log, unusable
+from textassay.runtime.storage.cache_folder import prepare, read_answers, require
 
-_SETTINGS: dict[str, Any] = {
-    # diskcache is a cache and evicts by default; these answers were paid for.
-    "eviction_policy": "none",
-    "cull_limit": 0,
-    "size_limit": 2**62,
-    "statistics": 0,
-    "tag_index": 0,
-    # All values inline: a value in a file of its own is one more thing that can go missing.
-    "disk_min_file_size": 2**62,
-    "sqlite_auto_vacuum": 0,
-    # pages, 8 MB: filled within 10,000 answers, so that memory is flat from there on
-    "sqlite_cache_size": 2**11,
-    "sqlite_journal_mode": "wal",
-    # a truncated file is an error when it is read, and a crash when it is mapped
-    "sqlite_mmap_size": 0,
-    # In WAL mode, NORMAL can lose the last commits in a power cut but never damages the file, and
-    # saves a sync for each batch.
-    "sqlite_synchronous": 1,
-    "sqlite_wal_autocheckpoint": 8192,
-}
 _ROWS_PER_TRANSACTION = 2000
 _LOG_BYTES = 2_000_000
 """What may wait for a commit."""
-_log = logging.getLogger(__name__)
+_COMMIT_SECONDS = 0.05
+"""Time for which answers are collected before they are committed together: no caller waits for it,
+and a commit costs about as much as several answers."""
 
 
 class AnswerStore(Protocol):
@@ -92,6 +46,10 @@ class AnswerStore(Protocol):
         """
         ...
 
+    def fetch_group(self, group: str) -> Awaitable[list[bytes]]:
+        """Return the values of all keys `GROUP/...`, in order of their keys, as `fetch` does."""
+        ...
+
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; return once it would survive the death of this process.
 
@@ -104,152 +62,12 @@ class AnswerStore(Protocol):
         """
         ...
 
-    async def put_all(self, answers: Mapping[str, bytes]) -> None:
-        """Keep several answers, as `put` does each."""
-        ...
-
     async def aclose(self) -> None:
         """Release files and threads; safe to call twice."""
         ...
 
 
-class _BytesInRows(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
-    """Keeps bytes in the rows of a database: nothing is pickled, and no value has its own file."""
-
-    def store(self, value: Any, read: bool, key: Any = None) -> Any:
-        """Return the value as it is stored; what is not bytes would be pickled."""
-        if type(value) is not bytes:
-            raise StorageError(f"a cached value must be bytes, not {type(value).__name__}")
-        return super().store(value, read, key)
-
-    def remove(self, file_path: Any) -> None:
-        """Refuse: no value has a file of its own, and a row of somebody else could name any."""
-        file = Path(self._directory) / DATABASE
-        raise unusable(
-            file, f"it contains a value in the file {file_path!r}, which textassay never writes"
-        )
-
-
-_COMMIT_SECONDS = 0.05
-"""Time for which answers are collected before they are committed together: nobody waits for it, and
-a commit costs about as much as several answers."""
-
-
 class _AnswerWriter:
-    """Writes `(key, value)` pairs to a folder's database; all of it runs on one thread."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._file = folder, folder / DATABASE
-        self._lock = cache_lock(folder)
-
-    def open(self, own: _Logs | None = None) -> None:
-        """Create the database or open it, which writes diskcache's settings; collect old logs."""
-        with locked(self._lock), _as_unusable(self._file):
-            refuse_links(self._file)
-            if self._file.exists():
-                _check_readable(self._file)
-            self._cache = diskcache.Cache(
-                str(self._folder), timeout=60, disk=_BytesInRows, **_SETTINGS
-            )
-            self._made = self._file.stat()
-            try:
-                for owner in {log_owner(entry) for entry in self._folder.glob(f"{LOG}*")}:
-                    self._collect(owner)
-                if own is not None:
-                    own.open()
-            except BaseException:
-                self._cache.close()
-                raise
-
-    def _collect(self, owner: str) -> None:
-        """Write what a killed process has left in its logs."""
-        lock = log_lock(self._folder, owner)
-        try:
-            lock.acquire(blocking=False)
-        except filelock.Timeout:  # it lives
-            return
-        try:
-            for file in logs(self._folder):
-                if log_owner(file) == owner:
-                    answers, problem = read_log(file)
-                    if problem:
-                        _log.warning("%s: %s; what came before is kept", file, problem)
-                    self._set(answers)
-                    file.unlink()
-        finally:
-            lock.release()
-        Path(lock.lock_file).unlink(missing_ok=True)
-
-    def write(self, answers: Mapping[str, bytes]) -> None:
-        """Write all answers in one transaction, or none."""
-        with _as_unusable(self._file):
-            # SQLite goes on writing to a file that was deleted, and what it takes is paid for
-            if not os.path.samestat(self._file.stat(), self._made):
-                raise FileNotFoundError(
-                    errno.ENOENT, "was replaced by another file", str(self._file)
-                )
-            with locked(self._lock):
-                self._set(answers)
-
-    def _set(self, answers: Mapping[str, bytes]) -> None:
-        with self._cache.transact():
-            for key, value in answers.items():
-                self._cache.set(key, value, tag=checksum(key, value))
-
-    def close(self) -> None:
-        """Close the connection of the calling thread; the last one moves the log into the file."""
-        if self._file.exists():
-            with locked(self._lock):
-                self._cache.close()
-        else:  # the lock would make the folder again
-            self._cache.close()
-
-
-class _Logs:
-    """The logs of a store: a new one takes answers while those of the last are committed."""
-
-    def __init__(self, folder: Path) -> None:
-        owner = secrets.token_hex(8)
-        self._paths = log_paths(folder, owner)
-        self._path = next(self._paths)
-        self._file: FileIO | None = None
-        self.size = 0
-        self._lock = log_lock(folder, owner)
-
-    def open(self) -> None:
-        """Hold them; under the folder's lock, as nobody else may take them for abandoned."""
-        self._lock.acquire(blocking=False)
-
-    def append(self, answers: Mapping[str, bytes]) -> None:
-        """Append answers in one write; the kernel has them then."""
-        record = b"".join(log_record(key, value) for key, value in answers.items())
-        with _as_unusable(self._path):
-            if self._file is None:
-                self._file = self._path.open("xb", buffering=0)
-            if self._file.write(record) < len(record):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self.size += len(record)
-
-    def change(self) -> Path:
-        """Have a new log take answers; return the one that took them."""
-        self._close_file()
-        path, self._path, self.size = self._path, next(self._paths), 0
-        return path
-
-    def close(self) -> None:
-        """Give the logs up: what is left of them is collected when the folder is opened again."""
-        self._close_file()
-        self._lock.release()
-        with _as_unusable(self._path):
-            Path(self._lock.lock_file).unlink(missing_ok=True)
-
-    def _close_file(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-class _Commits:
     """Takes answers into a log, and commits them together a little later, on a thread of its own.
 
     After a failure nothing more is taken; what is in the logs is collected when the folder is
@@ -257,11 +75,10 @@ class _Commits:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._name = f"the cache folder {folder}"
-        self._writer, self._logs = _AnswerWriter(folder), _Logs(folder)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=self._name)
+        self._folder = folder
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"the cache folder {folder}")
         try:
-            self._thread.submit(self._writer.open, self._logs).result()
+            self._thread.submit(self._open).result()
         except BaseException:
             self._thread.shutdown()
             raise
@@ -274,32 +91,47 @@ class _Commits:
         self._failure: StorageError | None = None
         self._failure_reported = False
 
-    def pending(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return those of the answers that are not committed yet, so that no reader sees them."""
+    def _open(self) -> None:
+        with locked(self._folder):
+            self._database = AnswerDatabase(self._folder)
+            try:
+                collect_logs(self._folder, self._database.write)
+                self._log = AnswerLog(self._folder)
+            except BaseException:
+                self._database.close()
+                raise
+
+    def pending(self, keys: Collection[str]) -> dict[str, bytes]:
+        """Return the values of those keys that are not committed yet, which no reader sees."""
         with self._lock:
-            return {
-                key: some[key]
-                for some in (self._in_work, self._taken)
-                for key in keys
-                if key in some
-            }
+            waiting = (self._in_work, self._taken)
+            return {key: some[key] for some in waiting if some for key in keys if key in some}
 
-    async def put(self, answers: Mapping[str, bytes]) -> None:
-        """Take answers; wait for a commit if they come faster than they can be committed."""
-        self._take(answers)
-        while self._logs.size >= _LOG_BYTES and not self._closed and not self._failure:
+    def pending_in(self, groups: Collection[str]) -> dict[str, bytes]:
+        """Return the answers of some groups that are not committed yet, by key."""
+        with self._lock:
+            waiting = {**self._in_work, **self._taken}
+        return {key: value for key, value in waiting.items() if group_of(key) in groups}
+
+    async def put(self, key: str, value: bytes) -> None:
+        """Take an answer; wait for a commit if they come faster than they can be committed."""
+        self._take(key, value)
+        while self._log.size >= _LOG_BYTES and not self._closed and not self._failure:
             self._at_once.set()
-            await asyncio.wrap_future(self._thread.submit(_pass))
+            behind_the_commit = self._thread.submit(int)
+            await asyncio.wrap_future(behind_the_commit)
 
-    def _take(self, answers: Mapping[str, bytes]) -> None:
+    def _take(self, key: str, value: bytes) -> None:
         if os.getpid() != self._process:
-            raise StorageError(f"{self._name} was opened before a fork; open it again")
+            raise StorageError(
+                f"the cache folder {self._folder} was opened before a fork; open it again"
+            )
         with self._lock:
             if self._closed:
-                raise StorageError(f"{self._name} is closed")
+                raise StorageError(f"the cache folder {self._folder} is closed")
             if self._failure is None:
                 try:
-                    self._logs.append(answers)
+                    self._log.append(key, value)
                 except StorageError as error:
                     self._failure = error
             if self._failure is not None:
@@ -307,7 +139,7 @@ class _Commits:
                 raise StorageError(str(self._failure)) from self._failure
             if not self._taken and not self._in_work:
                 self._thread.submit(self._commit)
-            self._taken.update(answers)
+            self._taken[key] = value
 
     def close(self) -> None:
         """Commit what was taken, end the thread, and raise a failure that no `put` has raised."""
@@ -323,16 +155,18 @@ class _Commits:
 
     def _commit(self) -> None:
         self._at_once.wait(_COMMIT_SECONDS)
+        with self._lock:
+            self._in_work, self._taken = self._taken, {}
+            log = self._log.change()
+            if not self._closed:
+                self._at_once.clear()
         try:
-            with self._lock:
-                self._in_work, self._taken = self._taken, {}
-                log = self._logs.change()
-                if not self._closed:
-                    self._at_once.clear()
-            self._writer.write(self._in_work)
+            with locked(self._folder):
+                self._database.write(self._in_work)
             log.unlink(missing_ok=True)
-        except Exception as error:  # nobody else would learn of it
-            self._failure = self._failure or self._storage_error(error)
+        except Exception as error:  # no caller would learn of it
+            if self._failure is None:
+                self._failure = error if isinstance(error, StorageError) else unusable(log, error)
             return
         with self._lock:
             self._in_work = {}
@@ -343,28 +177,25 @@ class _Commits:
         if self._taken and self._failure is None:
             self._commit()
         try:
-            self._writer.close()
+            if self._folder.exists():
+                with locked(self._folder):
+                    self._database.close()
+            else:  # the lock would make the folder again
+                self._database.close()
         finally:
-            self._logs.close()
-
-    def _storage_error(self, error: Exception) -> StorageError:
-        if isinstance(error, StorageError):
-            return error
-        wrapped = StorageError(f"{self._name} cannot be written: {error!r}")
-        wrapped.__cause__ = error
-        return wrapped
+            self._log.close()
 
 
-def _pass() -> None:
-    """Do nothing, behind the commit that is under way."""
+def group_of(key: str) -> str:
+    """Return the group of a key `GROUP/...`; a key of no group is its own."""
+    return key.partition("/")[0]
 
 
-@contextmanager
-def _as_unusable(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-        raise unusable(file, error) from error
+def _by_group(found: dict[str, bytes]) -> dict[str, list[bytes]]:
+    groups: dict[str, list[bytes]] = {}
+    for key in sorted(found):
+        groups.setdefault(group_of(key), []).append(found[key])
+    return groups
 
 
 class DiskStore(AsyncResource):
@@ -383,57 +214,56 @@ class DiskStore(AsyncResource):
                 safe on NFS.
 
         Raises:
-            ConfigurationError: The folder holds something else, or a newer format.
+            ConfigurationError: The folder holds something else, or another format.
             StorageError: It cannot be written to, or a file in it is damaged.
         """
         self.place = Path(folder)
         self._closed = False
         prepare(self.place)
-        self._commits = _Commits(self.place)
+        self._writer = _AnswerWriter(self.place)
         try:
-            self._reader = Reader(self.place / DATABASE)
+            self._reader = DatabaseReader(self.place)
         except BaseException:
-            self._commits.close()
+            self._writer.close()
             raise
-        self._reads = GroupRead(self._read)
+        self._reads = GroupRead[bytes | None](self._find, None)
+        self._group_reads = GroupRead[list[bytes]](self._find_groups, [])
 
     def fetch(self, key: str) -> Awaitable[bytes | None]:
         """Return the value of `key`, or `None`; raises `StorageError` for a damaged one."""
-        if self._closed:
-            raise StorageError(f"the cache folder {self.place} is closed")
+        self._check_open()
         return self._reads.request(key)
 
-    def _read(self, requests: Requests) -> None:
-        found = self._commits.pending(requests)
-        missing = [key for key in requests if key not in found]
-        try:
-            found |= self._reader.find(missing)
-        except StorageError:
-            # a damaged value is the error of those alone who wait for it
-            for key in missing:
-                try:
-                    found |= self._reader.find([key])
-                except StorageError as error:
-                    requests.pop(key).fail(error)
-        for key, request in requests.items():
-            request.answer(found.get(key))
+    def fetch_group(self, group: str) -> Awaitable[list[bytes]]:
+        """Return the values of all keys `GROUP/...`, in order of their keys."""
+        self._check_open()
+        return self._group_reads.request(group)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageError(f"the cache folder {self.place} is closed")
+
+    def _find(self, keys: Collection[str]) -> dict[str, bytes | None]:
+        # first what is pending: what is committed meanwhile is found in both
+        pending = self._writer.pending(keys)
+        return {**self._reader.find([key for key in keys if key not in pending]), **pending}
+
+    def _find_groups(self, groups: Collection[str]) -> dict[str, list[bytes]]:
+        pending = self._writer.pending_in(groups)
+        return _by_group({**self._reader.find_groups([*groups]), **pending})
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; after one `StorageError` every later `put` raises it."""
-        await self._commits.put({key: value})
-
-    async def put_all(self, answers: Mapping[str, bytes]) -> None:
-        """Keep several answers with one write."""
-        await self._commits.put(answers)
+        await self._writer.put(key, value)
 
     async def aclose(self) -> None:
         """Commit what is waiting and close all files; safe to call twice."""
         if self._closed:
             return
         self._closed = True
-        # before the writer, whose connection moves the log into the file if it is the last one
+        # before the writer, whose connection moves SQLite's log into the file if it is the last one
         self._reader.close()
-        await in_thread(self._commits.close)
+        await in_thread(self._writer.close)
 
 
 class RecordedAnswers:
@@ -443,29 +273,38 @@ class RecordedAnswers:
         require(folder)
         self.place = folder
         self._logged: dict[str, bytes] = {}
-        self._reader: Reader | None = None
+        self._reader: DatabaseReader | None = None
 
     def get(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`."""
+        reader = self._open()
+        return self._logged[key] if key in self._logged else reader.find([key]).get(key)
+
+    def get_group(self, group: str) -> list[bytes]:
+        """Return the values of all keys `GROUP/...`, in order of their keys."""
+        found = self._open().find_groups([group])
+        logged = {key: value for key, value in self._logged.items() if group_of(key) == group}
+        return _by_group({**found, **logged}).get(group, [])
+
+    def _open(self) -> DatabaseReader:
         if self._reader is None:
             # the logs first: what is moved into the database meanwhile is found in both
             for file in logs(self.place):
                 self._logged |= read_log(file)[0]
-            self._reader = Reader(self.place / DATABASE)
-        if key in self._logged:
-            return self._logged[key]
-        return self._reader.find([key]).get(key)
+            self._reader = DatabaseReader(self.place)
+        return self._reader
 
     async def fetch(self, key: str) -> bytes | None:
         """Do what `get` does, after a turn for others."""
         await asyncio.sleep(0)
         return self.get(key)
 
-    async def put(self, key: str, value: bytes) -> None:
-        """Raise `StorageError`: nothing is added."""
-        raise StorageError(f"the answers in {self.place} were opened to be read only")
+    async def fetch_group(self, group: str) -> list[bytes]:
+        """Do what `get_group` does, after a turn for others."""
+        await asyncio.sleep(0)
+        return self.get_group(group)
 
-    async def put_all(self, answers: Mapping[str, bytes]) -> None:
+    async def put(self, key: str, value: bytes) -> None:
         """Raise `StorageError`: nothing is added."""
         raise StorageError(f"the answers in {self.place} were opened to be read only")
 
@@ -479,24 +318,20 @@ class RecordedAnswers:
 def merge_answers(target: Path, sources: Iterable[Path]) -> int:
     """Copy all answers; if two folders have the same key, the answer of the later is kept.
 
-    Doing it again does no harm: keys name answers, and a key that is there is written over.
+    Logs of killed processes in the target are collected. Doing it again does no harm: keys name
+    answers, and a key that is there is written over.
     """
     copied = 0
     prepare(target)
-    writer = _AnswerWriter(target)
-    writer.open()
-    with closing(writer):
-        for source in sources:
-            entries = read_answers(source)
-            while batch := list(islice(entries, _ROWS_PER_TRANSACTION)):
-                writer.write(dict(batch))
-                copied += len(batch)
+    with locked(target):
+        database = AnswerDatabase(target)
+        try:
+            collect_logs(target, database.write)
+            for source in sources:
+                entries = read_answers(source)
+                while batch := list(islice(entries, _ROWS_PER_TRANSACTION)):
+                    database.write(dict(batch))
+                    copied += len(batch)
+        finally:
+            database.close()
     return copied
-
-
-def _check_readable(file: Path) -> None:
-    """Read what diskcache reads first: of a damaged file it would leave a connection open."""
-    # not read only: what a killed process left unfinished is rolled back
-    with closing(sqlite3.connect(file)) as connection:
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'Settings'").fetchall():
-            connection.execute("SELECT key FROM Settings").fetchall()  # from its index

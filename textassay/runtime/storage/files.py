@@ -13,7 +13,6 @@ import os
 import re
 import secrets
 import stat
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,8 +25,6 @@ from textassay.runtime.errors import ConfigurationError, DataError, RunFolderErr
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 # Opening a named pipe waits for its other end, unless it is opened without blocking.
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
-# A younger unfinished file may belong to another process that is still writing it.
-_ABANDONED_SECONDS = 3600.0
 _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -37,9 +34,9 @@ def write_json(path: Path, value: Any) -> None:
     The replacement survives a crash and a power cut. A link at this place is replaced, never
     followed.
 
-    The new content is first written to a file of a random name beside it, `.NAME.RANDOM.tmp`; what
-    a killed process left there an hour ago or earlier is removed. If several processes write to a
-    path at once, the last one wins.
+    The new content is first written to a file of a random name beside it, `.NAME.RANDOM.tmp`, which
+    a killed process may leave there. If several processes write to a path at once, the last one
+    wins.
     """
     write_bytes(path, encode(value, indent=True) + b"\n")
 
@@ -51,7 +48,6 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace the file at `path` by `content`, as `write_json` does."""
-    _remove_unfinished(path)
     # In the same folder, since a rename is atomic only within one file system.
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -75,9 +71,9 @@ def write_synced(path: Path, parts: Iterable[bytes]) -> None:
         os.fsync(file.fileno())
 
 
-def is_unfinished(entry: str, name: str) -> bool:
-    """Return whether a file called `entry` is what `write_json` began for the file `name`."""
-    return re.fullmatch(rf"\.{re.escape(name)}\.([0-9a-f]{{16}}\.)?tmp", entry) is not None
+def is_unfinished(name: str) -> bool:
+    """Return whether a file of this name is one that `write_json` began and did not finish."""
+    return re.fullmatch(r"\..+\.[0-9a-f]{16}\.tmp", name) is not None
 
 
 def open_regular(path: Path, flags: int) -> int:
@@ -109,20 +105,6 @@ def refuse_irregular(path: Path) -> None:
     if not stat.S_ISREG(mode):
         what = "is a link" if stat.S_ISLNK(mode) else "is not a regular file"
         raise OSError(errno.EINVAL, what, str(path))
-
-
-def _remove_unfinished(path: Path) -> None:
-    """Remove what a process that was killed in the middle of a write has left."""
-    for entry in path.parent.iterdir():
-        if is_unfinished(entry.name, path.name) and _is_abandoned(entry):
-            entry.unlink(missing_ok=True)
-
-
-def _is_abandoned(entry: Path) -> bool:
-    try:
-        return time.time() - entry.lstat().st_mtime > _ABANDONED_SECONDS
-    except FileNotFoundError:  # renamed by its writer just now
-        return False
 
 
 def sync_folder(folder: Path) -> None:

@@ -14,8 +14,14 @@ from pydantic import BaseModel, ValidationError
 
 from textassay.runtime.data.cells import to_json_value
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.messages import Outcome, Score, Usage, UsageTotal
-from textassay.runtime.storage.files import decode, encode, read_regular
+from textassay.runtime.messages import Example, Outcome, Score, Usage, UsageTotal
+from textassay.runtime.storage.files import (
+    decode,
+    encode,
+    read_regular,
+    storage_errors,
+    write_bytes,
+)
 from textassay.runtime.storage.journal import parse_row, read_lines
 
 FORMAT = 1
@@ -60,6 +66,30 @@ def as_json(value: Any) -> Any:
     return (
         value.model_dump(warnings=False) if isinstance(value, BaseModel) else to_json_value(value)
     )
+
+
+def keep_rows(folder: Path, examples: Iterable[Example]) -> None:
+    """Write the examples of a run whose data came from memory into its folder, as a data set.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    rows = (
+        {
+            name: value
+            for name, value in vars(example).items()
+            if name in ("id", "output") or value not in (None, (), {})
+        }
+        for example in examples
+    )
+    with storage_errors(f"{folder / ROWS} cannot be written"):
+        write_bytes(folder / ROWS, b"".join(encode(row, default=as_json) + b"\n" for row in rows))
+
+
+def kept_rows(folder: Path) -> Path | None:
+    """Return the file of rows that a run keeps; `None` if it keeps none."""
+    path = folder / ROWS
+    return path if path.is_file() else None
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
@@ -205,7 +235,9 @@ class RunSummary:
         self.pay(UsageTotal.read(fields["usage"]))
 
     def _count(self, example_id: str, aspect: str, value: float | None, kind: _Unscored) -> None:
-        values = self._values.setdefault(aspect, array("d"))
+        values = self._values.get(aspect)
+        if values is None:
+            values = self._values[aspect] = array("d")
         entry: int | _Unscored
         if value is not None:
             entry = len(values)

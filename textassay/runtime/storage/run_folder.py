@@ -13,7 +13,6 @@ Knows scores and files. The contents of a manifest beyond its format are up to i
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -27,8 +26,7 @@ from textassay.runtime.concurrency import AsyncResource, in_thread
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Score, Usage
-from textassay.runtime.storage.cache_folder import is_cache_folder, was_begun
-from textassay.runtime.storage.files import is_unfinished, refuse_irregular, write_json, write_text
+from textassay.runtime.storage.files import is_unfinished, write_json, write_text
 from textassay.runtime.storage.journal import Journal
 from textassay.runtime.storage.run_files import (
     ANSWERS,
@@ -50,50 +48,43 @@ from textassay.runtime.storage.run_files import (
 )
 
 LOCK = ".lock"
+_FILES = (MANIFEST, SCORES, SUMMARY, ROWS, ANSWERS, LOCK)
 
 
 class RunFolder(AsyncResource):
     """A run that this process alone writes to, from `create` or `resume` to `close`."""
 
-    def __init__(self, path: Path, lock: filelock.BaseFileLock, *, made: bool = False) -> None:
-        self.path, self._made, self._resumed = path, made, False
+    def __init__(self, path: Path, lock: filelock.BaseFileLock) -> None:
+        self.path = path
         self.manifest: dict[str, Any] = {}
         self.tally = RunSummary()
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._began, self._earlier_seconds = time.monotonic(), 0.0
-        self._discarded = False
         self._lock = lock
         self._journal: Journal | None = None
-
-    @staticmethod
-    def check_new(path: str | Path) -> None:
-        """Refuse, without making anything, a place where `create` could not make a folder."""
-        path = Path(path)
-        refuse_taken(path)
-        nearest = next(place for place in (path, *path.absolute().parents) if place.exists())
-        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-            raise RunFolderError(
-                f"the run folder {path} cannot be created: {nearest} is not writable"
-            )
 
     @classmethod
     def create(cls, path: str | Path) -> RunFolder:
         """Make and lock a folder for a new run; it is one once `write_manifest` was called.
 
-        The answers of a run there without a single score are kept.
+        Of a run there without a score, the answers are kept and all else is overwritten.
+
+        Raises:
+            RunFolderError: The folder cannot be made, is in use, or holds something else.
         """
         path = Path(path)
-        refuse_taken(path)
-        made = not path.exists()
+        check_new(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunFolderError(f"the run folder {path} cannot be created: {error}") from error
-        run = cls(path, lock_run(path), made=made)
+        run = cls(path, lock_run(path))
         # the ids of a data set differ, so no pair comes twice
         run.tally = RunSummary(remember=False)
         try:
-            refuse_foreign(path)
+            check_new(path)  # again: another process may have begun a run before the lock
+            for name in (MANIFEST, SCORES, SUMMARY, ROWS):
+                (path / name).unlink(missing_ok=True)
             return run
         except BaseException:
             run._lock.release()
@@ -101,15 +92,19 @@ class RunFolder(AsyncResource):
 
     @classmethod
     def resume(cls, path: str | Path) -> RunFolder:
-        """Open and lock the folder of a run that was begun, and read what it has completed."""
+        """Open and lock the folder of a run that was begun, and read what it has completed.
+
+        Raises:
+            RunFolderError: The folder holds no run, or is in use.
+        """
         path = Path(path)
         read_manifest(path)
-        # Before the lock, which writes a file: a linked `.lock` would be created elsewhere.
+        # before the lock, which writes a file: a linked `.lock` would be created elsewhere
         refuse_links(path)
         run = cls(path, lock_run(path))
         try:
-            # Read again: the process that held the lock until now may have discarded the run.
-            run.manifest, run._resumed = read_manifest(path), True
+            # again: another process may have begun a new run before the lock
+            run.manifest = read_manifest(path)
             # Opened before it is read, which cuts off a torn last line: what is counted is what
             # stays.
             run._open_journal()
@@ -208,41 +203,18 @@ class RunFolder(AsyncResource):
         except (OSError, UnicodeEncodeError) as error:
             raise StorageError(f"{path} cannot be written: {error}") from error
 
-    def discard(self) -> bool:
-        """Have `close` remove the run unless it holds a score; return whether it will."""
-        self._discarded = not self._resumed and not has_scores(self.path)
-        return self._discarded
-
     def close(self) -> None:
-        """Force the scores to the disk and free the folder; safe to call twice.
-
-        A folder that never got a manifest, or that was discarded, is left as it was found.
-        """
+        """Force the scores to the disk and free the folder; safe to call twice."""
         try:
             if self._journal is not None:
                 self._journal.close()
         finally:
             self._journal = None
-            if self._lock.is_locked:
-                # A journal of batches, say: one may have been submitted since it was discarded.
-                is_discarded = self._discarded and not holds_more(self.path)
-                if is_discarded or not self.manifest:
-                    self._remove()
-                self._lock.release()
-
-    def _remove(self) -> None:
-        """Leave the folder as it was found; nothing was answered, so there is nothing to lose."""
-        with suppress(OSError):  # not empty, or not removable while open: then it stays
-            # The manifest last: a kill in between leaves a run without scores, which gives way.
-            for name in (SUMMARY, ROWS, SCORES, MANIFEST) if self._discarded else ():
-                (self.path / name).unlink(missing_ok=True)
-            if self._made:
-                shutil.rmtree(self.answers, ignore_errors=True)
-            # Removed while it is still held, so that nobody can lock a file that is about to go;
-            # from then on another process may begin a run here, so what is left must be empty.
-            (self.path / LOCK).unlink(missing_ok=True)
-            if self._made:
-                self.path.rmdir()
+            if not self.manifest:  # nothing was begun, so no empty folder is left
+                with suppress(OSError):
+                    (self.path / LOCK).unlink()
+                    self.path.rmdir()
+            self._lock.release()
 
     async def aclose(self) -> None:
         """Do what `close` does, off the event loop."""
@@ -266,116 +238,48 @@ def _timing_of(path: Path, now: str) -> tuple[str, float]:
     return (started, float(seconds)) if known else (now, 0.0)
 
 
-def refuse_foreign(path: Path) -> None:
-    """Refuse a folder for a new run unless it is absent, empty, or left by a run without scores."""
-    if (path / MANIFEST).exists() and not _is_empty_run(path):
-        raise RunFolderError(
-            f"{path} already contains a run; resume it with `textassay resume {path}` (in Python: "
-            "`resume=True`), or choose another folder"
-        )
-    if path.exists() and not path.is_dir():
-        raise RunFolderError(f"{path} is a file; name a folder for the run")
-    for entry in _entries(path):
-        if not _is_leftover(entry):
-            raise RunFolderError(
-                f"{path} contains other files ({entry.name}) and no run; choose a new or empty "
-                "folder"
-            )
+def check_new(path: str | Path) -> None:
+    """Refuse a place for a new run unless it is missing, empty, or a run without a score.
 
-
-def holds_more(path: Path) -> bool:
-    """Return whether a folder has files that no run without a score leaves."""
-    return not all(map(_is_leftover, _entries(path)))
-
-
-def refuse_taken(path: Path) -> None:
-    """Refuse a folder for a new run that another process writes to, or that `refuse_foreign` does.
-
-    What another process writes or discards looks foreign at some moments; so a folder that does is
-    looked at again while nobody else can write to it, and one in use is refused as such.
+    Raises:
+        RunFolderError: It is something else, or cannot be written to.
     """
-    try:
-        refuse_foreign(path)
-    except RunFolderError:
-        if not _is_lock(path / LOCK):
-            refuse_foreign(path)  # a run that was just discarded has removed its lock
-            return
-        lock = lock_run(path)
-        try:
-            refuse_foreign(path)
-        finally:
-            lock.release()
+    path = Path(path)
+    if path.is_dir():
+        if has_begun(path):
+            raise RunFolderError(
+                f"{path} already contains a run; resume it with `textassay resume {path}` (in "
+                "Python: `resume=True`), or choose another folder"
+            )
+        if (path / MANIFEST).exists():
+            read_manifest(path)  # it may be of a program other than this one
+        for entry in path.iterdir():
+            if entry.name not in _FILES and not is_unfinished(entry.name):
+                raise RunFolderError(
+                    f"{path} contains other files ({entry.name}) and no run; choose a new or empty "
+                    "folder"
+                )
+    elif path.exists():
+        raise RunFolderError(f"{path} is a file; name a folder for the run")
+    nearest = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise RunFolderError(f"the run folder {path} cannot be created: {nearest} is not writable")
 
 
-def _entries(path: Path) -> list[Path]:
-    """Return what is in a folder; nothing if there is none, or if it is removed meanwhile."""
-    try:
-        return list(path.iterdir())
-    except (FileNotFoundError, NotADirectoryError):  # the latter if a folder above it is a file
-        return []
-
-
-def _is_lock(path: Path) -> bool:
-    """Return whether a file can be a lock of ours: taking one truncates it, so it is empty."""
-    try:
-        refuse_irregular(path)
-        return path.stat().st_size == 0
-    except OSError:
-        return False
-
-
-def _is_leftover(entry: Path) -> bool:
-    """Return whether a folder's entry is left over from a run that ended before its first score."""
-    if entry.is_symlink():
-        return False
-    if entry.name == ANSWERS:
-        return _is_left_cache(entry)
-    if entry.name == LOCK:
-        return _is_lock(entry)
-    files = (MANIFEST, SUMMARY, SCORES, ROWS) if (entry.parent / MANIFEST).exists() else ()
-    # A process that is killed while it writes one of them leaves a file beside it.
-    return entry.name in files or any(
-        is_unfinished(entry.name, file) for file in (MANIFEST, SUMMARY, SCORES, ROWS)
-    )
-
-
-def _is_left_cache(folder: Path) -> bool:
-    try:
-        return is_cache_folder(folder) or was_begun(folder)
-    except FileNotFoundError:  # removed while it was looked at, with the run that it was part of
-        return True
-
-
-def has_scores(path: Path) -> bool:
-    """Return whether a run holds any line, a torn one included."""
-    try:
-        return (path / SCORES).stat().st_size > 0
-    except FileNotFoundError:
-        return False
-
-
-def _is_empty_run(path: Path) -> bool:
-    """Return whether a folder holds a run of ours that ended before its first score or batch."""
-    try:
-        has_begun = has_scores(path) or (path / BATCHES).exists()
-        return "models" in read_manifest(path) and not has_begun
-    except RunFolderError:  # somebody else's manifest.json, or one of a later version
-        return False
+def has_begun(path: Path) -> bool:
+    """Return whether a folder holds a score, a torn one included, or a batch."""
+    scores = path / SCORES
+    return (scores.exists() and scores.stat().st_size > 0) or (path / BATCHES).exists()
 
 
 def refuse_links(path: Path) -> None:
-    """Refuse to write to a run folder with linked files, which an untrusted one may hold."""
-    for name in (SCORES, SUMMARY, MANIFEST, LOCK):
-        try:
-            refuse_irregular(path / name)
-        except OSError as error:
+    """Refuse to write to a run folder with links, which one of somebody else may hold."""
+    for name in _FILES:
+        if (path / name).is_symlink():
             raise RunFolderError(
-                f"{path / name} {error.strerror}; textassay writes only to files of the run folder"
-            ) from error
-    if (path / ANSWERS).is_symlink():
-        raise RunFolderError(
-            f"{path / ANSWERS} is a link; name the folder that it leads to with cache="
-        )
+                f"{path / name} is a link; textassay writes only to files of the run folder"
+                " (cache= names another folder of answers)"
+            )
 
 
 def lock_run(path: Path) -> filelock.BaseFileLock:

@@ -85,14 +85,14 @@ class JsonGrammar:
         """Return whether `token` may come next."""
         one = np.zeros(1, _CANDIDATE)
         one["id"] = token
-        return bool(np.isfinite(self._applied(one)[0]))
+        return bool(np.isfinite(self._apply(one)[0]))
 
     def allowed(self) -> NDArray[np.bool_]:
         """Return for every token whether it may come next."""
         self._all["logit"] = 0.0
-        return np.isfinite(self._applied(self._all))
+        return np.isfinite(self._apply(self._all))
 
-    def _applied(self, candidates: NDArray[Any]) -> NDArray[np.float32]:
+    def _apply(self, candidates: NDArray[Any]) -> NDArray[np.float32]:
         array = self._lib.llama_token_data_array(
             data=candidates.ctypes.data_as(self._lib.llama_token_data_p),
             size=len(candidates),
@@ -146,7 +146,7 @@ class _GrammarWriter:
         return name
 
     def visit(self, schema: object, place: str, depth: int) -> str:
-        """Return the expression for a schema that stands at `place`."""
+        """Return the expression for the schema at `place`."""
         if schema is True:
             return self.primitive("value")
         if not isinstance(schema, Mapping):
@@ -212,7 +212,7 @@ class _GrammarWriter:
             or isinstance(required, str)
             or set(required) - set(properties)
         ):
-            raise _Unusable(f"{place}/required must list names that stand in its properties")
+            raise _Unusable(f"{place}/required must list names of its properties")
         if not properties:
             if schema.get("additionalProperties", True) is False:
                 return r'"{" ws "}"' if self.primitive("ws") else ""

@@ -1,7 +1,7 @@
 """The one file that imports llama_cpp: the shared library, its log, and loaded model files.
 
 llama.cpp says why a file was refused only in its log, so the log is caught here, per thread, and
-handed to whoever raises the error. Nothing is printed: llama.cpp's own output on standard error is
+added to the error that is raised. Nothing is printed: llama.cpp's own output on standard error is
 switched off for the process.
 
 Any thread may tokenize and spell with loaded weights (llama.h: "The API is thread-safe"); loading
@@ -117,7 +117,7 @@ def offloads() -> bool:
 
 
 def gpu_in_sight(devices: Path = Path("/dev")) -> bool:
-    """Return whether the machine has an NVIDIA or AMD GPU, as far as the device files tell.
+    """Return whether the machine has an NVIDIA or AMD GPU, as far as the device files show.
 
     A container may hold any one of several GPUs (`nvidia3` alone), and WSL2 has `dxg` instead.
     """
@@ -288,7 +288,7 @@ class Weights(Vocabulary):
             attributes & self._lib.LLAMA_TOKEN_ATTR_RSTRIP
         )
 
-    def _encoded(self, text: str) -> Ids:
+    def _encode_valid(self, text: str) -> Ids:
         data = text.encode()
         # No token stands for less than a byte; the rest is for a space that is put in front.
         room = len(data) + 16

@@ -263,7 +263,7 @@ class LocalModel(InProcessModel, Generic[E]):
     def __init__(self, name: str, queue: WorkQueue[E, PromptedRequest, AnyResponse]) -> None:
         self.name, self._queue = name, queue
         self._engine: E | None = None
-        # For a model that nobody closed. At exit the queue joins its thread by itself.
+        # For a model that was not closed. At exit the queue joins its thread by itself.
         weakref.finalize(self, queue.stop).atexit = False
 
     @property
@@ -283,7 +283,7 @@ class LocalModel(InProcessModel, Generic[E]):
         """Do what is due once the model is loaded: nothing."""
 
     def _require_loaded(self) -> E:
-        """Return what is loaded, or raise `ConfigurationError`."""
+        """Return the loaded model, or raise `ConfigurationError`."""
         if self._engine is None:
             raise ConfigurationError(
                 f"model {self.name!r} is not open: its files decide what it is (await model.open())"

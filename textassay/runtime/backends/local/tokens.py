@@ -63,7 +63,7 @@ class Vocabulary(ABC):
     special_texts: Mapping[str, int]
     """Text of each token that is parsed in templates, with its id."""
     always_parsed: Sequence[str]
-    """Those of them that are taken for one token wherever they stand."""
+    """The ones that are always taken for one token."""
 
     @abstractmethod
     def strips(self, token: int) -> tuple[bool, bool]:
@@ -74,7 +74,7 @@ class Vocabulary(ABC):
         """Return the bytes a token stands for; special ones give their name, or nothing."""
 
     @abstractmethod
-    def _encoded(self, text: str) -> Ids:
+    def _encode_valid(self, text: str) -> Ids:
         """Return the ids of a text that is valid Unicode."""
 
     def encode(self, text: str) -> Ids:
@@ -85,7 +85,7 @@ class Vocabulary(ABC):
             raise RequestRefused(
                 f"the text is not valid Unicode: {error.reason} at character {error.start}"
             ) from error
-        return self._encoded(text)
+        return self._encode_valid(text)
 
     def text(self, token: int) -> str:
         """Return a token as text; bytes that are no whole character come out as U+FFFD."""
@@ -338,7 +338,7 @@ class PrefixEncoder:
     def last_border(self, text: str) -> int:
         """Return the place of the last border in a text, or 0 if it has none.
 
-        The ids of what stands before it do not depend on what stands, or follows, after it.
+        Text after it cannot change the ids before it.
         """
         return _border_before(text, len(text)) if self.has_borders else 0
 
@@ -356,7 +356,7 @@ class PrefixEncoder:
             return False
         if any(_LETTER_AND_SPACE.search(piece) for piece in self._pieces):
             return False
-        # The library takes these out of a text first; what stands beside one is a text of its own.
+        # The library takes these out of a text first; what is beside one is tokenized separately.
         for name in self._vocabulary.always_parsed:
             if name in (" ", "▁") or not name or name[0].isalpha() or name[-1].isalpha():
                 return False

@@ -135,7 +135,7 @@ class TransformersVocabulary(Vocabulary):
         """Return whether a special token swallows the white space before it, and after it."""
         return bool(self._added[token].lstrip), bool(self._added[token].rstrip)
 
-    def _encoded(self, text: str) -> Ids:
+    def _encode_valid(self, text: str) -> Ids:
         # Set each time: the backend is shared with transformers, which sets it for its own calls.
         self._backend.encode_special_tokens = True
         self._backend.no_truncation()

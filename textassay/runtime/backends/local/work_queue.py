@@ -354,7 +354,7 @@ class PrefixOrder(Order):
             if self._turn - max(arrived, self._last_preferred) > PATIENCE:
                 self._last_preferred = self._turn
                 return bisect_left(self._waiting, (key, oldest.number))
-        # In a sorted list, the entry with the longest common prefix stands beside the last key.
+        # In a sorted list, the entry with the longest common prefix is next to the last key.
         after = bisect_left(self._waiting, (self._last, -1))
         places = [place for place in (after, after - 1) if 0 <= place < len(self._waiting)]
         last = np.frombuffer(self._last, np.uint8)

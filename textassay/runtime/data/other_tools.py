@@ -1,10 +1,10 @@
-"""What other evaluation tools write: rows of their exports, and their result files.
+"""Reads what other evaluation tools write: rows of their exports, and their result files.
 
 Rows in a file of data become rows with our names: OpenInference's spans, Inspect's samples,
-DeepEval's joined cells; names that need no more than another name stand in `material`. Result
-files become examples to judge, with their scores as `metrics`. Field names are those of Inspect's
-`EvalLog`, promptfoo's `EvaluateSummary` (versions 2 and 3), DeepEval's `TestRun` and
-lm-evaluation-harness' `--log_samples`.
+DeepEval's joined cells. Columns that only need another name are in `material`. Result files become
+examples to judge, with their scores as `metrics`. The field names come from Inspect's `EvalLog`,
+promptfoo's `EvaluateSummary` (versions 2 and 3), DeepEval's `TestRun` and lm-evaluation-harness'
+`--log_samples`. `exporting/` writes scores for other tools.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MARKER = lazy_pattern(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<te
 
 
 def reader_for(keys: frozenset[str]) -> Callable[[ExportRow], ExportRow] | None:
-    """Return what puts rows with these keys into our names; `None` if they are no export."""
+    """Return the reader of rows with these keys; `None` if no tool is known to export them."""
     if any(map(_SPAN.match, keys)) or {"attributes", "context"} <= keys:
         return _from_span
     if keys >= _SAMPLE and keys & {"scores", "epoch", "target"}:
@@ -386,7 +386,7 @@ VERDICTS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 def _numbers_in(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return those of the values that are numbers; a mapping in them gives a score per key."""
+    """Return the values that are numbers; a mapping among them gives a score per key."""
     metrics: dict[str, float] = {}
     for name, value in values.items():
         inner = (
@@ -423,7 +423,7 @@ def _text(content: Any) -> str | None:
 
 
 def _as_answer(value: Any) -> str | None:
-    """Return an answer as text, one that is no text as JSON; `None` if there is none."""
+    """Return an answer as text, a value of another type as JSON; `None` if it is missing."""
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False)
@@ -435,7 +435,7 @@ def _references(value: Any) -> list[str]:
     return [str(item) for item in items if item not in (None, "")]
 
 
-def inspect_rows(log: Mapping[str, Any]) -> Iterator[ExportRow]:
+def read_inspect(log: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the samples of an Inspect log; `group` is the sample, epochs are texts of their own."""
     model = log.get("eval", {}).get("model")
     for sample in log.get("samples") or ():
@@ -464,7 +464,7 @@ _PROVIDER_FAILED = 2
 """promptfoo's `failureReason` if there is no answer (1: an assertion failed)."""
 
 
-def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
+def read_promptfoo(summary: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the results of promptfoo; `system` is the provider and the prompt.
 
     `group` is the first test with the same variables: repetitions are numbered as tests.
@@ -519,7 +519,7 @@ def _number_prompts(results: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, int
 
 
 def _is_measured(one: Mapping[str, Any], single: Any) -> bool:
-    """Tell a score from the 1 of a test that asserts nothing and the 0 of a failed provider."""
+    """Whether a score is more than the 1 of a test without assertions or the 0 of a failure."""
     if single:
         return True
     if (graded := one.get("gradingResult")) is not None:
@@ -534,7 +534,7 @@ def _assertion(assertion: Mapping[str, Any]) -> str:
     return str(assertion.get("metric") or assertion.get("type") or "assertion")
 
 
-def deepeval_rows(run: Mapping[str, Any]) -> Iterator[ExportRow]:
+def read_deepeval(run: Mapping[str, Any]) -> Iterator[ExportRow]:
     """Yield the test cases of DeepEval, from a test run's file or from `evaluate()`'s results."""
     run = run.get("testRunData", run)  # the file of the latest run wraps it
     cases = [
@@ -578,7 +578,7 @@ _OF_THE_HARNESS = {
 }  # fmt: skip
 
 
-def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
+def read_lm_eval(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
     """Yield the samples of lm-evaluation-harness; of scored choices, the likeliest is the text."""
     for one in lines:
         # the harness has written requests, each prompt first, in two forms
@@ -600,13 +600,13 @@ def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[ExportRow]:
 
 
 _NOT_FOUND = "[invalid]"
-"""What a filter of the harness returns if it finds no answer."""
+"""Answer of a filter of the harness that finds none."""
 
 
 def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
     answers = one.get("filtered_resps") or one.get("resps") or [None]
     first = answers[0][0] if isinstance(answers[0], list) and answers[0] else answers[0]
-    if first == _NOT_FOUND and one.get("resps"):  # what the model said stands in `resps`
+    if first == _NOT_FOUND and one.get("resps"):  # the answer itself is in `resps`
         answers = one["resps"]
         first = answers[0][0] if isinstance(answers[0], list) and answers[0] else answers[0]
     likelihoods = [_number(a[0]) if isinstance(a, list) and len(a) == 2 else None for a in answers]
@@ -629,17 +629,17 @@ def _target(one: Mapping[str, Any], requests: list[list[Any]]) -> Any:
 
 
 FORMATS: dict[str, Callable[[Any], Iterable[ExportRow]]] = {
-    "inspect": inspect_rows,
-    "promptfoo": promptfoo_rows,
-    "deepeval": deepeval_rows,
-    "lm-eval": lm_eval_rows,
+    "inspect": read_inspect,
+    "promptfoo": read_promptfoo,
+    "deepeval": read_deepeval,
+    "lm-eval": read_lm_eval,
 }
 """Readers by the name of the tool."""
 _DAMAGED = (
     ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, TypeError, ValueError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What a file of another form raises: encrypted or damaged archives, JSON of any depth or shape."""
+"""Errors that a file of another form raises: damaged archives, JSON of any depth or shape."""
 MAX_SAMPLE = 64 * 2**20
 """Bytes of a sample of Inspect, unpacked; a larger one is a mistake or an attack."""
 _UNPACKED, _RATIO = 2**30, 100
@@ -689,7 +689,7 @@ def read_results(form: str, path: str | Path) -> Imported:
 
 
 def _without_gaps(result: ExportRow) -> dict[str, Any]:
-    """Return a row without what is not there, its names as texts."""
+    """Return a row without its empty fields; system and group become texts."""
     named = {
         name: str(result[name]) for name in ("system", "group") if result.get(name) is not None
     }
@@ -703,8 +703,7 @@ def _without_gaps(result: ExportRow) -> dict[str, Any]:
 
 def _content(form: str, path: Path) -> Any:
     if form == "lm-eval" or path.suffix == ".jsonl":
-        # `splitlines` would also split at U+2028 and others, which may stand in a JSON text as they
-        # are
+        # `splitlines` would also split at U+2028 and others, which JSON need not escape
         lines = path.read_text(encoding="utf-8-sig").split("\n")
         found = [json.loads(line) for line in lines if line.strip()]
         return found if form == "lm-eval" else {"results": found}
@@ -747,7 +746,7 @@ def _zip_reader() -> ModuleType:
 
 
 def _number_repeated_ids(rows: Iterable[dict[str, Any]]) -> None:
-    """Number the ids that occur more than once, as those of repeated calls do."""
+    """Number the ids that occur more than once, as ids of repeated calls do."""
     seen: Counter[str] = Counter()
     taken = {one["id"] for one in rows}
     for one in rows:

@@ -18,8 +18,8 @@ import pytest
 from tests.cli.harness import textassay
 from tests.runtime.data.rows import EXPORTS, FIXTURES, complaint
 from textassay.estimation import read_judged
-from textassay.runtime.data import Examples, exports
-from textassay.runtime.data.exports import promptfoo_rows, read_results
+from textassay.runtime.data import Examples, other_tools
+from textassay.runtime.data.other_tools import read_promptfoo, read_results
 from textassay.runtime.errors import DataError, UnknownName
 
 FILES = FIXTURES / "results"
@@ -90,7 +90,7 @@ def test_promptfoo_without_parts_of_the_grading():
         unanswered | {"response": {"error": "API 500"}, "error": "API 500"},
         asserted | {"response": {"output": ""}},
     ]
-    rows = promptfoo_rows({"results": [one | {"provider": "p"} for one in results]})
+    rows = read_promptfoo({"results": [one | {"provider": "p"} for one in results]})
     found = [row["metrics"] for row in rows]
     assert found == [{"score": 0.4}, {}, {"score": 0.3}, *[{}] * 5, {"score": 0}]
 
@@ -102,7 +102,7 @@ def test_prompts_of_promptfoo_with_one_id_are_told_apart():
         {"promptIdx": column, "promptId": ids[column % 3], "provider": "ab"[column // 3]}
         for column in range(6)
     ]
-    assert [row["system"] for row in promptfoo_rows({"results": results})] == [
+    assert [row["system"] for row in read_promptfoo({"results": results})] == [
         f"{name}, prompt {number}" for name in "ab" for number in range(3)
     ]
 
@@ -224,8 +224,8 @@ def test_files_of_another_form_damaged_and_hostile_ones_are_refused(
     tmp_path, form, make, reason, monkeypatch
 ):
     """With the file and what is wrong, whatever the parsers raise."""
-    monkeypatch.setattr(exports, "MAX_SAMPLE", 2**20)
-    monkeypatch.setattr(exports, "_UNPACKED", 2**23)
+    monkeypatch.setattr(other_tools, "MAX_SAMPLE", 2**20)
+    monkeypatch.setattr(other_tools, "_UNPACKED", 2**23)
     path = tmp_path / "log.json"
     make(path)
     with pytest.raises(DataError, match=rf"log.json: .*({reason})"):

@@ -1,6 +1,6 @@
 """Recorded scores and people's ratings, as arrays.
 
-What `benchmarks.learning_recorded` learns from.
+What `benchmarks.learning` learns from.
 """
 
 from __future__ import annotations

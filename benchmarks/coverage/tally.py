@@ -1,0 +1,132 @@
+"""Draws of a design, and what came out of them: the loop that all designs share."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from textassay.runtime.errors import DataError
+
+MIN_COUNT = 20
+"""Intervals below which their share says nothing: few draws of a design escape a warning."""
+MOST_ALARMS = 0.06
+"""Share of the tests at .05 above which a design is marked."""
+
+
+class Interval(NamedTuple):
+    """An interval of one draw; ends that are `None` are not counted."""
+
+    low: float | None
+    high: float | None
+    truth: float
+    warned: bool = False
+    """Whether the user is told that it cannot be trusted."""
+    error: float | None = None
+    """By how much the value is off, if that is measured, too."""
+
+
+Outcome = Interval | Sequence[Interval] | bool
+"""An interval, several of them, or whether a test found a difference where there is none."""
+Measure = Callable[[np.random.Generator, int], Mapping[str, Outcome]]
+"""Draws a data set, with a seed for what is computed of it; returns what came out, by name."""
+
+
+@dataclass
+class Tally:
+    """Intervals that held the truth, or tests that found something, of how many."""
+
+    draws: int = 0
+    held: int = 0
+    widths: float = 0.0
+    errors: list[float] = field(default_factory=list)
+    is_alarm: bool = False
+
+    def add(self, one: Interval) -> None:
+        """Count an interval."""
+        if one.error is not None:
+            self.errors.append(one.error)
+        if one.low is not None and one.high is not None:
+            self.draws += 1
+            self.held += bool(one.low <= one.truth <= one.high)
+            self.widths += (one.high - one.low) / 2
+
+    def add_test(self, found: bool) -> None:
+        """Count a test."""
+        self.is_alarm, self.draws, self.held = True, self.draws + 1, self.held + found
+
+    @property
+    def share(self) -> float:
+        """The share of intervals that held the truth, or of tests that found something."""
+        return self.held / self.draws
+
+    @property
+    def half_width(self) -> float:
+        """Mean half-width."""
+        return self.widths / self.draws
+
+    @property
+    def rms_error(self) -> float:
+        """Root mean squared error."""
+        return float(np.sqrt(np.mean(np.square(self.errors))))
+
+    def describe(self, low: float, high: float) -> str:
+        """Return the figures as text, `!` where chance does not explain a share out of range."""
+        texts = []
+        if self.draws:
+            share = self.share
+            noise = 2 * math.sqrt(max(share * (1 - share), 0.01) / self.draws)
+            if self.is_alarm:
+                missed = share > MOST_ALARMS + noise
+            else:
+                missed = not low - noise <= share <= high + noise
+            mark = " !" if missed and self.draws >= MIN_COUNT else ""
+            width = "" if self.is_alarm else f" ±{self.half_width:.3f}"
+            texts.append(f"{share:.3f} of {self.draws}{width}{mark}")
+        if self.errors:
+            texts.append(f"error {np.mean(self.errors):+.3f}, rms {self.rms_error:.3f}")
+        return " ".join(texts) or "none"
+
+
+def tally(measure: Measure, draws: int) -> defaultdict[str, Tally]:
+    """Draw so often; return what came out, by name.
+
+    Intervals with a warning are counted by themselves, under their name and `warned`. A draw of
+    which the command refuses to say anything is not counted.
+    """
+    found: defaultdict[str, Tally] = defaultdict(Tally)
+    for seed in range(draws):
+        try:
+            outcomes = measure(np.random.default_rng(seed), seed)
+        except DataError:  # such as equal ratings throughout
+            continue
+        for name, one in outcomes.items():
+            if isinstance(one, bool):
+                found[name].add_test(one)
+                continue
+            for interval in [one] if isinstance(one, Interval) else one:
+                found[f"{name} warned" if interval.warned else name].add(interval)
+    return found
+
+
+@dataclass(frozen=True)
+class Design:
+    """One line of the table."""
+
+    command: str
+    words: str
+    measure: Callable[[], Measure]
+    """Called once, since it may draw a large population for the truth."""
+    share: float = 1.0
+    """Of the draws, for designs that take long."""
+    span: tuple[float, float] = (0.93, 0.97)
+    """Where the coverage should lie."""
+
+
+def is_found(p: float | None, limit: float = 0.05) -> bool:
+    """Return whether a p-value says that there is a difference."""
+    return p is not None and p < limit

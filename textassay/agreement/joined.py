@@ -1,0 +1,534 @@
+"""Recorded scores and the ratings of people that belong to them.
+
+Ratings are in the data, with ids, systems and sources as columns. They belong to a text: a row of
+the data whose text is another than the judged one takes no part. Scores are paired with human
+aspects by their names, or by a map.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass
+from itertools import compress
+from operator import not_
+from typing import Any, TypeVar
+
+import numpy as np
+
+from textassay.agreement.correlation import Floats, Level
+from textassay.agreement.raters import rating_table
+from textassay.agreement.records import criterion_id, criterion_names, is_of_criteria
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.digests import source_digest, source_names, text_digest
+from textassay.runtime.data.material import OTHER_OUTPUT
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.labels import (
+    YES_NO,
+    LabelScale,
+    LabelSets,
+    labels_given,
+    member_name,
+    nearest_label,
+    slug,
+)
+from textassay.runtime.messages import Aspect, Example
+from textassay.table import Note
+
+AspectMap = Iterable[str] | Mapping[str, str]
+"""Which human aspects scores are held against: texts `SCORE=HUMAN`, or a mapping."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The data whose texts were judged, and which scores are compared with which ratings."""
+
+    people: People
+    """The rows of the data but for those with another text under the id of a judged one."""
+    pairs: tuple[tuple[str, str], ...]
+    """Scores with the human aspects that they are compared with, in order of the scores."""
+    unknown: int
+    """Scored ids that are not in the data."""
+    without_text: int
+    """Rated rows without a text, which belong to the score with their id."""
+
+
+def join(
+    scores: Mapping[str, Collection[str]],
+    texts: Mapping[str, str],
+    people: People,
+    aspect_map: AspectMap = (),
+) -> Joined:
+    """Find the rows of the data that belong to scores, and the human aspects to compare.
+
+    Args:
+        scores: Scored ids by name of the score.
+        texts: Digest of the judged text by id, as far as it is recorded.
+        people: The data with ratings.
+        aspect_map: Which human aspect a score is compared with; equal names pair by themselves.
+
+    Raises:
+        DataError: There are no ratings, or no text occurs in both.
+        UnknownName: The map names something that does not exist.
+        ConfigurationError: Nothing pairs.
+    """
+    people = people.of_texts(texts)
+    scored = {id_ for name, ids in scores.items() if not is_of_criteria(name) for id_ in ids}
+    # checked before pairing: files of other data usually share names of aspects but no id
+    _refuse_other_data(scored, people)
+    return Joined(
+        people,
+        tuple(pair_names(scores, people.aspects, aspect_map)),
+        len(scored.difference(people.ids).difference(people.other_texts)),
+        people.count_without_text(texts),
+    )
+
+
+def pair_names(
+    scores: Mapping[str, object],
+    human: tuple[str, ...],
+    aspect_map: AspectMap,
+) -> list[tuple[str, str]]:
+    """Return (score, human aspect), each pair once, in order of scores."""
+    if not human:
+        raise DataError(
+            "the data contain no human ratings; give them in the field 'human', or on the command"
+            " line in a file of their own (ratings=FILE)"
+        )
+    mapped = _by_score(aspect_map)
+    for score, targets in mapped.items():
+        if score not in scores and not _has_members(score, scores):
+            raise UnknownName("score in the aspect map", score, list(scores))
+        for target in targets:
+            if target not in human and not _has_members(target, human):
+                raise UnknownName("human aspect in the aspect map", target, human)
+    for score, targets in list(mapped.items()):
+        # an aspect of several labels stands for its labels
+        for name in scores if score not in scores else ():
+            label = name.removeprefix(f"{slug(score)}/")
+            mapped[name] = [f"{slug(target)}/{label}" for target in targets if label != name]
+    pairs = {
+        (score, target): None
+        for score in scores
+        for target in mapped.get(score, [score])
+        if target in human
+    }
+    if not pairs:
+        raise ConfigurationError(
+            f"no score has the name of a human aspect: scores {', '.join(scores)}; human aspects"
+            f" {', '.join(human)}; say which belong together with aspect_map=SCORE=HUMAN"
+        )
+    return list(pairs)
+
+
+def _has_members(name: str, names: Iterable[str]) -> bool:
+    return any(one.startswith(f"{slug(name)}/") for one in names)
+
+
+Scores = TypeVar("Scores", bound=Mapping[str, object])
+
+
+def read_with_labels(
+    read_scores: Callable[[LabelReader], Scores],
+    open_people: Callable[[LabelReader], Examples],
+    labels: LabelSets,
+    aspect_map: AspectMap = (),
+) -> tuple[Scores, Examples, LabelSets]:
+    """Read scores and ratings of people, whose words are labels even if nobody declared them.
+
+    Which words there are is known when all is read; then it is read once more. They are numbered in
+    the order of the alphabet.
+    """
+    judge, human = _readers(labels, aspect_map)
+    scores, examples = read_scores(judge), open_people(human)
+    rated = examples.check().human
+    words = {
+        side: own
+        for reader, field in ((judge, "metrics"), (human, "human"))
+        for side, own in reader.categories.items()
+        if side[0] == field
+    }
+    if not words:
+        return scores, examples, labels
+    mapped = _by_score(aspect_map)
+    names = {*scores, *(name for field, name in words if field == "metrics")}
+    pairs = [(one, other) for one in names for other in mapped.get(one, [one]) if other in rated]
+    labels = {**labels, **_words_in_common(words, pairs)}
+    judge, human = _readers(labels, aspect_map)
+    return read_scores(judge), open_people(human), labels
+
+
+def _readers(labels: LabelSets, aspect_map: AspectMap) -> tuple[LabelReader, LabelReader]:
+    """Return what reads the labels of scores, and what reads those of people."""
+    both = labels, labels_of_people(labels, aspect_map)
+    judge, human = (LabelReader(one, any_word=True) for one in both)
+    return judge, human
+
+
+def _words_in_common(
+    words: dict[tuple[str, str], dict[str, str]], pairs: Iterable[tuple[str, str]]
+) -> dict[str, LabelScale]:
+    """Return all words of each score and of what it is paired with, if there are any."""
+    wordy = []
+    for score, human in pairs:
+        sides = ("metrics", score), ("human", human)
+        known = [side for side in sides if side in words]
+        if len(known) == 1:
+            (other,) = set(sides) - set(known)
+            raise DataError(
+                f"{known[0][1]!r} has labels such as {min(words[known[0]].values())!r}, and"
+                f" {other[1]!r} has none of them: pair labels with labels"
+            )
+        if known:
+            wordy.append(sides)
+    for sides in (*wordy, *wordy):  # twice, as a score and an aspect may be in several pairs
+        both = words[sides[1]] | words[sides[0]]  # spelled as the judge does
+        words |= dict.fromkeys(sides, both)
+    return {
+        score: LabelScale(tuple(sorted(words["metrics", score].values(), key=str.casefold)))
+        for (_, score), _ in wordy
+    }
+
+
+def labels_of_task(aspects: Iterable[Aspect], aspect_map: AspectMap = ()) -> dict[str, LabelScale]:
+    """Return the labels of scores that are held against a task's aspects, by name of the score."""
+    scores: dict[str, list[str]] = {}
+    for score, human in map_entries(aspect_map):
+        scores.setdefault(human, []).append(score)
+    found: dict[str, LabelScale] = {}
+    for aspect in aspects:
+        for score in scores.get(aspect.name, [aspect.name]):
+            if (scale := aspect.label_scale) is not None:
+                found[score] = scale
+            found |= {
+                member_name(score, label): YES_NO for label in aspect.labels if aspect.multiple
+            }
+    return found
+
+
+def labels_of_people(
+    labels: Mapping[str, LabelScale], aspect_map: AspectMap = ()
+) -> dict[str, LabelScale]:
+    """Return the labels that human ratings may be, by human aspect, for those of scores."""
+    mapped = _by_score(aspect_map)
+    return {human: scale for score, scale in labels.items() for human in mapped.get(score, [score])}
+
+
+def _by_score(aspect_map: AspectMap) -> dict[str, list[str]]:
+    mapped: dict[str, list[str]] = {}
+    for score, human in map_entries(aspect_map):
+        mapped.setdefault(score, []).append(human)
+    return mapped
+
+
+def map_entries(aspect_map: AspectMap) -> Iterable[tuple[str, str]]:
+    """Yield each SCORE=HUMAN of an aspect map as a pair."""
+    if isinstance(aspect_map, Mapping):
+        yield from aspect_map.items()
+        return
+    for entry in [aspect_map] if isinstance(aspect_map, str) else aspect_map:
+        # from the right: names of scores may hold "=", those of human aspects do not
+        score, equals, target = entry.rpartition("=")
+        if not (score and equals and target):
+            raise ConfigurationError(f"the aspect map takes SCORE=HUMAN, not {entry!r}")
+        yield score.strip(), target.strip()
+
+
+Human = dict[str, float | None]
+Annotators = dict[str, tuple[float | None, ...]]
+
+
+class People:
+    """Ids, systems, sources and human ratings of a data set, as columns.
+
+    Attributes:
+        ids: Id of each row, length n.
+        systems: Who made each row, length n.
+        groups: The source of each row, length n: its group, or else the source text that it shares
+            with other rows (`source_names`); `None` for a row that is a source of its own.
+        words: Number of words of each output, length n.
+        texts: Digest of each text, length n; empty for a row without one. See `text_digest`.
+        other_texts: Ids of rows that were left out, since another text was judged under them.
+        annotators: Single ratings of each row by aspect, length n.
+        paired: Whether each row is a pair of texts, length n.
+        by: The field that the data are divided by; `None` if they are not.
+        subsets: What each row has in that field, length n.
+        aspects: All human aspects.
+    """
+
+    def __init__(self, data: Any, *, criteria: bool = False, by: str | None = None) -> None:
+        """Read a data set, whose subsets are those of the field `by`."""
+        self.ids: list[str] = []
+        self.systems: list[str | None] = []
+        self.groups: list[str | None] = []
+        self.words: list[int] = []
+        self.texts: list[str] = []
+        self.other_texts: tuple[str, ...] = ()
+        self.annotators: list[Annotators] = []
+        self.paired: list[bool] = []
+        self.subsets: list[str | None] = []
+        self.by = by
+        self._examples: list[str] = []  # id of each row's example, of which criteria are rows, too
+        self._human: list[Human] = []
+        self._probabilities: list[float | None] = []
+        examples = data if isinstance(data, Examples) else Examples(data, needs_output=False)
+        self._reader, self._names = examples.labels, examples.rater_names
+        listed: dict[tuple[str, ...], None] = {}
+        groups: list[str | None] = []
+        sources: dict[str, str | None] = {}
+        for example in examples:
+            groups.append(example.group)
+            sources[example.id] = source_digest(example)
+            human, annotators = dict(example.human), dict(example.annotators)
+            if annotators and isinstance(own_names := example.meta.get("raters"), list):
+                listed[tuple(map(str, own_names))] = None
+            _add_members(human, annotators, examples.labels.declared)
+            self._add(example, example.id, human, annotators)
+            for criterion in example.rubric if criteria else ():
+                verdict = None if criterion.human is None else nearest_label(criterion.human)
+                if verdict is not None:
+                    own: Human = dict.fromkeys(criterion_names(criterion.tags), verdict)
+                    self._add(example, criterion_id(example.id, criterion.id), own, {})
+        named = dict(zip(sources, source_names(groups, list(sources.values())), strict=True))
+        self.groups = [named[example] for example in self._examples]
+        names = [name for human in self._human for name in human]
+        names += [name for annotators in self.annotators for name in annotators]
+        self.aspects = tuple(dict.fromkeys(names))
+        # `annotate` writes them into each row; names that change from row to row name no column
+        self._listed = next(iter(listed)) if len(listed) == 1 else ()
+
+    def of_texts(self, judged: Mapping[str, str]) -> People:
+        """Return the rows that belong to scores: all but those of other texts under the same ids.
+
+        Rows without a text, and rows whose judged text is not recorded, belong to the score with
+        their id.
+
+        Args:
+            judged: Digest of the judged text by id, as `texts_of` returns it.
+        """
+        kept = [
+            not text or judged.get(example, text) == text
+            for example, text in zip(self._examples, self.texts, strict=True)
+        ]
+        if all(kept):
+            return self
+        part = copy(self)
+        for name, column in vars(self).items():
+            if isinstance(column, list):
+                setattr(part, name, list(compress(column, kept)))
+        other = set(compress(self._examples, map(not_, kept)))
+        part.other_texts = (*self.other_texts, *sorted(other))
+        return part
+
+    def count_without_text(self, judged: Mapping[str, str]) -> int:
+        """Return how many rated rows have no text, where the judged text is recorded."""
+        rows = zip(self._examples, self.texts, self._human, self.annotators, strict=True)
+        return sum(
+            not text and example in judged and bool(human or single)
+            for example, text, human, single in rows
+        )
+
+    def _add(self, example: Example, id_: str, human: Human, annotators: Annotators) -> None:
+        self.ids.append(id_)
+        self._examples.append(example.id)
+        self.systems.append(example.system)
+        self.words.append(len(example.output.split()))
+        self.texts.append(text_digest(example))
+        self._human.append(human)
+        self.annotators.append(annotators)
+        self.paired.append(example.meta.get(OTHER_OUTPUT) is not None)
+        self.subsets.append(_subset(example, self.by))
+        drawn = example.meta.get(SAMPLING_PROBABILITY)
+        self._probabilities.append(check_probability(example.id, drawn))
+
+    def only(self, subset: str) -> People:
+        """Return the rows of one subset."""
+        made, kept = copy(self), [one == subset for one in self.subsets]
+        for name, column in vars(self).items():
+            if isinstance(column, list):
+                setattr(made, name, list(compress(column, kept)))
+        return made
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether any row says what it has in common with others."""
+        return any(group is not None for group in self.groups)
+
+    def groups_of(self, aspect: str) -> list[str | None] | None:
+        """Return the source of each row; criteria of one example are of one source."""
+        if not is_of_criteria(aspect):
+            return self.groups if self.has_groups else None
+        return [
+            id_.rpartition("#criterion-")[0] if group is None else group
+            for id_, group in zip(self.ids, self.groups, strict=True)
+        ]
+
+    def ratings(self, aspect: str) -> Floats:
+        """Return mean ratings, shape (n,); a row without a mean has that of its annotators."""
+        return np.array(
+            [
+                _mean(human.get(aspect), annotators.get(aspect, ()))
+                for human, annotators in zip(self._human, self.annotators, strict=True)
+            ]
+        )
+
+    def raters(self, aspect: str) -> Floats:
+        """Return single ratings, shape (n, raters), NaN in the gaps."""
+        return rating_table([annotators.get(aspect, ()) for annotators in self.annotators])
+
+    def rater_names(self, aspect: str) -> tuple[str, ...]:
+        """Return the raters' names in order of the columns of `raters`; numbers if unknown."""
+        known = self._names(aspect) or self._listed
+        width = self.raters(aspect).shape[1]
+        return known if len(known) == width else tuple(str(at + 1) for at in range(width))
+
+    def rated(self, aspect: str) -> list[bool]:
+        """Return whether anybody rated each row."""
+        return [
+            any(one is not None for one in (human.get(aspect), *single.get(aspect, ())))
+            for human, single in zip(self._human, self.annotators, strict=True)
+        ]
+
+    def labels(self, aspect: str, scale: LabelScale) -> list[float | None] | None:
+        """Return the label that people gave each text; `None` if some are no labels."""
+        single = [one.get(aspect, ()) for one in self.annotators]
+        return labels_given(single, [one.get(aspect) for one in self._human], scale)
+
+    def yes_no_words(self, aspect: str) -> LabelScale:
+        """Return the words for no and yes that people used."""
+        return LabelScale(self._reader.pair("human", aspect) or YES_NO.names)
+
+    def probabilities(self, plan: Mapping[str, float] | None) -> Floats | None:
+        """Return each row's probability of being drawn for rating; `None` if no row has one."""
+        given = self._probabilities if plan is None else [plan.get(id_) for id_ in self.ids]
+        if all(one is None for one in given):
+            return None
+        return np.array(given, float)
+
+    def check_levels(self, levels: Collection[Level]) -> None:
+        """Raise if a row with ratings lacks what a level needs."""
+        for level, labels in (("group", self.groups), ("system", self.systems)):
+            if level not in levels:
+                continue
+            if all(label is None for label in labels):
+                raise ConfigurationError(
+                    f"level {level!r} needs the field {level!r} in the data, and no example has it"
+                )
+            for id_, label, human in zip(self.ids, labels, self._human, strict=True):
+                if label is None and human:
+                    raise DataError(
+                        f"level {level!r} needs the field {level!r} in the data; example {id_!r}"
+                        " has none"
+                    )
+
+
+MAX_SUBSETS = 100
+"""Most values of a field that data are divided by: of ids or sources no table can be read."""
+
+
+def subset_names(*sides: People) -> list[str]:
+    """Return the values of the field that data are divided by, in order of the alphabet."""
+    names = sorted({one for people in sides for one in people.subsets if one is not None})
+    by = sides[0].by
+    if not names:
+        raise ConfigurationError(
+            f"by={by!r} divides the data by a field, and no example has a field of that name"
+        )
+    if len(names) > MAX_SUBSETS:
+        raise ConfigurationError(
+            f"by={by!r} would divide the data into {len(names)} subsets, and at most {MAX_SUBSETS}"
+            " can be read"
+        )
+    return names
+
+
+def _subset(example: Example, by: str | None) -> str | None:
+    """Return what an example has in a field of its own or of ours, as text."""
+    if by is None:
+        return None
+    name = by.removeprefix("meta.")
+    value = getattr(example, name) if name in ("system", "group") else example.meta.get(name)
+    return None if value is None else str(value)
+
+
+def _add_members(human: Human, annotators: Annotators, declared: Mapping[str, LabelScale]) -> None:
+    """Add a column of 0 and 1 for each label of an aspect whose labels have no order."""
+    for name, scale in declared.items():
+        for at, label in enumerate(scale.names if scale.is_nominal else ()):
+            own = member_name(name, label)
+            if (rating := human.get(name)) is not None:
+                human[own] = float(rating == at)
+            if name in annotators:
+                annotators[own] = tuple(
+                    None if one is None else float(one == at) for one in annotators[name]
+                )
+
+
+def _mean(human: float | None, annotators: tuple[float | None, ...]) -> float:
+    if human is not None:
+        return human
+    given = [one for one in annotators if one is not None]
+    return math.fsum(given) / len(given) if given else math.nan
+
+
+def check_probability(id_: str, value: Any) -> float | None:
+    """Return a sampling probability as a number; `None` if there is none."""
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    # NaN fails this comparison too; 0 would be divided by
+    if not 0 < number <= 1:
+        raise DataError(
+            f"example {id_!r}: {SAMPLING_PROBABILITY} must be above 0 and at most 1, not {value!r}"
+        )
+    return number
+
+
+def _refuse_other_data(scored: Iterable[str], people: People) -> None:
+    """Raise unless some text is in both: nearly always these are two files of different data."""
+    if {*scored} & {*people.ids}:
+        return
+    if people.other_texts:
+        raise DataError(
+            f"the data have other texts than were judged: {len(people.other_texts)} rows have ids"
+            f" of the scores ({some_ids(people.other_texts)}), and none of them has the text that"
+            " was judged, so their ratings are of something else; give the data that were judged"
+        )
+    raise DataError(
+        f"no id occurs in both scores and data: the scores have {some_ids(scored)}, the data"
+        f" {some_ids(people.ids)}; give the data that were scored"
+    )
+
+
+def join_notes(
+    other_texts: Collection[str], without_text: int = 0, unknown: int = 0
+) -> Iterator[Note]:
+    """Yield how many rows are left out because another text was judged under their ids.
+
+    And how many ratings may be of any text, since their rows have none, and how many scores have no
+    row.
+    """
+    if without_text:
+        yield Note(
+            f"{without_text} rated rows have no text: that their ratings are of the judged texts is"
+            " known from the ids alone"
+        )
+    if other_texts:
+        yield Note(
+            f"{len(other_texts)} rows of the data have other texts than were judged under their ids"
+            f" ({some_ids(other_texts)}); they and their ratings were left out",
+            warning=True,
+        )
+    if unknown:
+        yield Note(f"{unknown} scored ids are not in the data and were left out", warning=True)
+
+
+def some_ids(ids: Iterable[str]) -> str:
+    """Return up to three ids as text."""
+    shown = sorted(ids)[:3]
+    return ", ".join(map(repr, shown)) + ", ..." if shown else "none"

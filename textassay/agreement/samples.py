@@ -1,0 +1,187 @@
+"""How agreement with people changes with the number of samples per text.
+
+Knows arrays; nothing of examples or files. Of a text that a judge rated K times, k ratings are
+drawn without replacement, and their mean is the score of k samples. Every figure is its mean over
+`DRAWS` such draws of all texts; the ratings that are drawn first are part of every larger number of
+samples, so that the gain varies less with the draws. Intervals are over groups: those of a figure
+that is averaged over the draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from textassay.agreement.choice import choices_of, share_difference, share_interval
+from textassay.agreement.correlation import (
+    COEFFICIENTS,
+    Floats,
+    NumbersLike,
+    Pairs,
+    RowLabels,
+    dataset_level,
+    pair_up,
+)
+from textassay.agreement.intervals import (
+    MIN_GROUPS,
+    Varied,
+    degrees_of_freedom,
+    interval_around,
+    number_of_groups,
+    to_z,
+    vary_groups,
+)
+from textassay.agreement.significance import Difference, difference_of, without_rounding
+from textassay.table import Estimate
+
+DRAWS = 20
+"""Draws of samples. With them, the choices of one of eight samples on RewardBench 2 vary by .001
+from seed to seed, a tenth of their interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleAgreement:
+    """One measure of agreement at one number of samples per text."""
+
+    measure: str
+    """A coefficient at dataset level, or `choice`, `strict` or `tied` within groups."""
+    samples: int
+    """Ratings per text; a text with fewer has all it has."""
+    n: int
+    """Texts that count, or groups."""
+    value: Estimate
+    """The measure with its 95 % interval."""
+    gain: Estimate
+    """What it is above the fewest samples, with its 95 % interval; undefined for these."""
+
+
+def draw_scores(
+    samples: Sequence[Sequence[float]], counts: Sequence[int], seed: int
+) -> list[list[Floats]]:
+    """Draw ratings of each text and average them.
+
+    Args:
+        samples: Ratings of each text, length n; empty for a text without any.
+        counts: Numbers of ratings to draw.
+        seed: Seed of the draws.
+
+    Returns:
+        For each of `counts`, the scores of each draw, shape (n,), NaN for a text without ratings.
+    """
+    table = np.full((len(samples), max(map(len, samples), default=0)), np.nan)
+    for row, own in enumerate(samples):
+        table[row, : len(own)] = own
+    rng, scores = np.random.default_rng(seed), [list[Floats]() for _ in counts]
+    for _ in range(DRAWS):
+        order = np.where(np.isnan(table), 2.0, rng.random(table.shape)).argsort(axis=1)
+        drawn = np.take_along_axis(table, order, axis=1)
+        for count, found in zip(counts, scores, strict=True):
+            # sorted, since the sums of equal ratings in another order may differ by rounding
+            first = np.sort(drawn[:, :count], axis=1)
+            number = (~np.isnan(first)).sum(axis=1)
+            empty = np.full(len(number), np.nan)
+            found.append(np.divide(np.nansum(first, axis=1), number, out=empty, where=number > 0))
+    return scores
+
+
+def correlations_by_samples(
+    samples: Sequence[Sequence[float]],
+    human: NumbersLike,
+    counts: Sequence[int],
+    *,
+    groups: RowLabels | None = None,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> Iterator[SampleAgreement]:
+    """Yield each coefficient at dataset level at each number of samples.
+
+    Args:
+        samples: Ratings of each text by the judge, length n; empty for a text without any.
+        human: Ratings by people, shape (n,); `None` or NaN if a text is unrated.
+        counts: Numbers of samples, in ascending order.
+        groups: What each text belongs to, length n; without groups each text is one.
+        bootstrap: Number of resamples behind the intervals; 0 for no intervals.
+        seed: Seed of draws and resamples.
+    """
+    drawn = [
+        [pair_up(scores, human, groups=groups) for scores in draws]
+        for draws in draw_scores(samples, counts, seed)
+    ]
+    first, least = drawn[0][0], counts[0]
+    values = [_mean(np.array([_coefficients(one) for one in draws])) for draws in drawn]
+    varied: list[list[Varied]] = []
+    if bootstrap and number_of_groups(first) >= MIN_GROUPS:
+        varied = [[vary_groups(one, bootstrap, seed) for one in draws] for draws in drawn]
+    for at, name in enumerate(COEFFICIENTS):
+        # the draws are averaged first: what varies from group to group is left
+        spread = [np.mean([one.values[name] for one in draws], axis=0) for draws in varied]
+        for place, (count, value) in enumerate(zip(counts, values, strict=True)):
+            ends, change, least_p = None, None, 0.0
+            if spread:
+                varies = varied[0][0]
+                error = varies.error(to_z(spread[place]))
+                ends = interval_around(value[at], error, degrees_of_freedom(first))
+                change = varies.error(without_rounding(spread[place] - spread[0]))
+                least_p = varies.least_p
+            gain = difference_of(
+                value[at], values[0][at], change, degrees_of_freedom(first), least_p=least_p
+            )
+            yield SampleAgreement(
+                name,
+                count,
+                len(first.scores),
+                Estimate(value[at], *(ends or ())),
+                Estimate(None) if count == least else _gain(gain),
+            )
+
+
+def choices_by_samples(
+    samples: Sequence[Floats | list[Floats]],
+    human: Floats,
+    counts: Sequence[int],
+    groups: RowLabels,
+    *,
+    units: RowLabels | None = None,
+) -> Iterator[SampleAgreement]:
+    """Yield how often scores choose what people find best, at each number of samples.
+
+    Args:
+        samples: For each of `counts`, the scores of each draw, shape (n,).
+        human: Ratings by people, shape (n,); NaN if a text is unrated.
+        counts: Numbers of samples, in ascending order.
+        groups: What each row is chosen from, as `choice_agreement` takes it.
+        units: What each row's group belongs to, likewise.
+    """
+    found = choices_of([one for draws in samples for one in draws], human, groups, units=units)
+    number = len(found.units)
+    if not number:
+        return
+    kinds = {"choice": found.shares, "strict": found.strict, "tied": found.tied}
+    for name, columns in kinds.items():
+        by_count = np.mean(np.reshape(columns, (len(counts), -1, number)), axis=1)
+        for count, own in zip(counts, by_count, strict=True):
+            ends = share_interval(own, found.units)
+            gain = share_difference(own, by_count[0], found.units)
+            yield SampleAgreement(
+                name,
+                count,
+                number,
+                Estimate(float(own.mean()), *(ends or ())),
+                Estimate(None) if count == counts[0] else _gain(gain),
+            )
+
+
+def _coefficients(pairs: Pairs) -> list[float]:
+    found = dataset_level(pairs)
+    return [np.nan if (value := found[name]) is None else value for name in COEFFICIENTS]
+
+
+def _mean(values: Floats) -> list[float | None]:
+    """Return the mean of each column; `None` if it is undefined in a draw."""
+    return [None if np.isnan(mean) else float(mean) for mean in values.mean(axis=0)]
+
+
+def _gain(difference: Difference) -> Estimate:
+    return Estimate(difference.difference, *(difference.ci or ()))
