@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.cli.exits import run_async
-from textassay.runtime.concurrency import hold_off_gc
+from textassay.runtime.garbage import hold_off_gc
 
 MODEL = "mock"
 QUESTION = "Rate the coherence of the summary from 1 to 5. Answer with the number alone.\n\n"

@@ -1,6 +1,7 @@
 """How often `textassay check` says yes to a judge that deserves a no, and whether verdicts last.
 
     python -m benchmarks.check_errors [--draws 100]              planted judges, a minute a hundred
+    python -m benchmarks.check_errors --few [--draws 1000]       the same, tables of 10 to 28 rows
     python -m benchmarks.check_errors --recorded DATA [--splits 20]   recorded judges, halves
 
 Planted judges: data of a known world are drawn again and again, and a judge of a known kind rates
@@ -34,6 +35,8 @@ from textassay.runtime.errors import TextassayError
 Floats = np.ndarray[Any, Any]
 SIZES = ((30, 8), (100, 4), (400, 1))
 """Sources, and texts of each."""
+FEW = ((10, 1), (12, 1), (16, 1), (20, 1), (28, 1))
+"""The same of tables that somebody rated in an hour."""
 SYSTEMS = 8
 _YES, _HELPED = ("yes",), ("yes", "corrected")
 
@@ -113,6 +116,11 @@ def _flipped(miss: float, alarm: float) -> Callable[[World, Floats], Floats]:
     return judge
 
 
+def _slips(share: float) -> Callable[[World, Floats], Floats]:
+    """Return people's ratings, but for a share of the texts, which get those of another text."""
+    return lambda w, y: np.where(w.rng.random(len(y)) < share, w.rng.permutation(y), y)
+
+
 def _easy(w: World, y: Floats) -> Floats:
     """Return verdicts that are right on half of the texts, and guesses on the others."""
     return np.where(w.rng.random(len(y)) < 0.5, y, (w.rng.random(len(y)) < y.mean()).astype(float))
@@ -129,6 +137,8 @@ KINDS = (
     Planted("length", False, _numbers(lambda w: w.length), ALL, ALL),
     Planted("length", True, lambda w, y: (w.length > -0.5) * 1.0, ALL, ALL),
     Planted("right on easy texts only", True, _easy, ALL),
+    Planted("wrong in one text of seven", False, _slips(2 / 7), ("gate", "texts")),
+    Planted("wrong in one text of seven", True, _flipped(1 / 7, 1 / 7), ("texts",)),
     Planted("biased by half a point", False, lambda w, y: y + 0.5 + 0.1 * w.noise(),
             ("means", "texts")),
     Planted("favors systems", False,
@@ -161,11 +171,15 @@ GOOD = (
 def draw(
     kind: Planted, size: tuple[int, int], rng: np.random.Generator, systems: bool
 ) -> JudgedPair:
-    """Return one data set of a planted judge."""
+    """Return one data set of a planted judge; few rows have whole ratings and unknown systems."""
     w = world(*size, rng)
     y = (w.quality > -0.5).astype(float) if kind.label else 3 + 0.8 * w.quality
+    scores = kind.judge(w, y)
+    if size in FEW:
+        systems = False
+        scores, y = (np.clip(np.round(one), 0 if kind.label else 1, 5) for one in (scores, y))
     return JudgedPair(
-        judge="judge", human="people", scores=kind.judge(w, y), ratings=y,
+        judge="judge", human="people", scores=scores, ratings=y,
         raters=np.empty((len(y), 0)), groups=w.groups, has_groups=True,
         systems=w.systems if systems else np.full(len(y), -1), judge_labels=kind.label,
         labels=("no", "yes") if kind.label else (), scale=(0.0, 1.0) if kind.label else (1.0, 5.0),
@@ -173,7 +187,7 @@ def draw(
     )  # fmt: skip
 
 
-def planted(draws: int) -> None:
+def planted(draws: int, sizes: tuple[tuple[int, int], ...] = SIZES) -> None:
     """Print, for each kind of judge, the share of data sets in which a use was granted."""
     print("share granted, in %: `yes` where it deserves no yes, and in brackets `yes` or"
           " `yes, with correction` where no correction helps")  # fmt: skip
@@ -183,8 +197,8 @@ def planted(draws: int) -> None:
     for kind in (*KINDS, *GOOD):
         granted: Counter[tuple[Use, str]] = Counter()
         count = 0
-        for at, size in enumerate(SIZES):
-            for n in range(draws // len(SIZES)):
+        for at, size in enumerate(sizes):
+            for n in range(draws // len(sizes)):
                 rng = np.random.default_rng([at, n])
                 row = assess(draw(kind, size, rng, systems=n % 2 == 0), seed=n)
                 granted.update((use, verdict.answer) for use, verdict in row.uses.items())
@@ -327,11 +341,12 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=99, help="data sets per kind of judge")
+    parser.add_argument("--few", action="store_true", help="tables of 10 to 28 rows")
     parser.add_argument("--recorded", type=Path, help="folder of recorded judges")
     parser.add_argument("--splits", type=int, default=20)
     given = parser.parse_args()
     if given.recorded is None:
-        planted(given.draws)
+        planted(given.draws, FEW if given.few else SIZES)
     else:
         recorded(given.recorded, given.splits)
 

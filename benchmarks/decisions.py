@@ -31,7 +31,7 @@ from benchmarks.server import server as chat_server
 from benchmarks.throughput import median
 from textassay.cli.exits import run_async
 from textassay.runtime.backends.decisions import request_fields
-from textassay.runtime.concurrency import hold_off_gc
+from textassay.runtime.garbage import hold_off_gc
 from textassay.runtime.questions import DecisionRequest, NamedText, Question
 
 NODES = tuple(  # as many as the tree of summarization has

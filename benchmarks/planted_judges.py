@@ -235,7 +235,7 @@ class World:
                 method="llm-score",
                 task="summarization",
                 aspects=(aspect.label,),
-                settings=Settings(no_cache=True),
+                settings=Settings(cache=False),
             ),
             tests=tuple(self.tests),
         )
@@ -274,7 +274,7 @@ async def compared(lean: float, seed: int, pairs: int = 60, noise: float = 0.1) 
             method="pairwise",
             task="summarization",
             aspects=("coherence",),
-            settings=Settings(no_cache=True),
+            settings=Settings(cache=False),
         ),
         tests=("swap",),
     )

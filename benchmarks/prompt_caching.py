@@ -114,7 +114,7 @@ async def judged(layout: str, texts: int) -> CachingServer:
             method="llm-score",
             task=str(task),
             model="direct/judge",
-            settings=Settings(api_base=server.url, no_cache=True),
+            settings=Settings(api_base=server.url, cache=False),
             options={"prompt_layout": layout},
         )
     return server

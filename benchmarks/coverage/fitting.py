@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import product
 from typing import Any
@@ -16,22 +17,46 @@ from textassay.fitting.api import fit_sync
 from textassay.learning.aggregators import Aggregator
 
 FEATURES, NEW_ROWS, TRUTH_SOURCES = 10, 20_000, 20_000
-NOISES = {"good": 1.5, "weak": 3.9}
-"""Noise of features that correlate with the ratings at .55, and at .25."""
+DrawRows = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
 
 
-def few_ratings(count: int, noise: float, fraction: float | None) -> Measure:
-    """Return Pearson's r of a ridge regression, promised from few ratings and reached on new rows.
-
-    `fraction` is that of `--train-fraction`; `None` for a report that is cross-fitted. The error of
-    `shuffled` is what the report shows as r of shuffled ratings.
-    """
+def judges(noise: float) -> DrawRows:
+    """Draw features that all measure the quality, with noise of which a quarter is shared."""
 
     def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
         quality = rng.normal(size=n)
         shared = quality + noise * 0.5 * rng.normal(size=n)
         features = shared[:, None] + noise * 0.87 * rng.normal(size=(n, FEATURES))
         return features, np.clip(np.round(3 + quality), 1, 5)
+
+    return draw
+
+
+def criteria(share: float) -> DrawRows:
+    """Draw independent features that are equal parts of this share of the ratings' variance."""
+
+    def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+        features = rng.normal(size=(n, FEATURES))
+        known = features.sum(axis=1) / math.sqrt(FEATURES)
+        quality = math.sqrt(share) * known + math.sqrt(1 - share) * rng.normal(size=n)
+        return features, np.clip(np.round(3 + quality), 1, 5)
+
+    return draw
+
+
+FEATURE_DRAWS = {
+    "good": judges(1.5), "weak": judges(3.9), "good criteria as": criteria(0.6),
+    "weak criteria as": criteria(0.2),
+}  # fmt: skip
+"""Features that correlate with the ratings at .55 and .25 each, or .77 and .45 together."""
+
+
+def few_ratings(count: int, draw: DrawRows, fraction: float | None) -> Measure:
+    """Return Pearson's r of a ridge regression, promised from few ratings and reached on new rows.
+
+    `fraction` is that of `--train-fraction`; `None` for a report that is cross-fitted. The error of
+    `shuffled` is what the report shows as r of shuffled ratings.
+    """
 
     def measure(rng: np.random.Generator, seed: int) -> Mapping[str, Outcome]:
         features, ratings = draw(rng, count)
@@ -90,9 +115,11 @@ def by_row(sources: int, texts: int) -> Measure:
 
 def designs() -> Iterator[Design]:
     """Yield all lines."""
-    for (kind, noise), count, fraction in product(NOISES.items(), (20, 50, 100, 300), (None, 0.5)):
+    for (kind, draw), count, fraction in product(
+        FEATURE_DRAWS.items(), (20, 50, 100, 300), (None, 0.5)
+    ):
         how = "cross-fitted" if fraction is None else "half held out"
-        run = partial(few_ratings, count, noise, fraction)
+        run = partial(few_ratings, count, draw, fraction)
         yield Design("fit", f"{kind} features, {count} ratings, {how}", run, 0.2)
     for sources, texts in ((100, 16), (40, 8)):
         run = partial(by_row, sources, texts)

@@ -12,7 +12,12 @@ from benchmarks.coverage.tally import tally
 from tests.benchmark_data import benchmark
 from textassay import agreement
 from textassay.agreement.correlation import Coefficient, kendall, pair_up, pearson, spearman
-from textassay.agreement.intervals import coefficient_interval, draw_counts, resample
+from textassay.agreement.intervals import (
+    coefficient_interval,
+    draw_counts,
+    resample,
+    t_quantile,
+)
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
 LEVELS = ["dataset", "group", "system"]
@@ -22,6 +27,13 @@ NOTHING = dict.fromkeys(COEFFICIENTS)
 
 def coefficients(found):
     return [getattr(found, name) for name in COEFFICIENTS]
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("df", [1, 1.7, 2, 5.5, 11, 29, 99.9, 1599, 1e5])
+def test_quantiles_of_students_t_are_those_of_scipy(df, confidence):
+    expected = scipy.stats.t.ppf((1 + confidence) / 2, df)
+    assert t_quantile(df, confidence) == pytest.approx(expected, rel=1e-8)
 
 
 def test_three_levels_by_hand():

@@ -287,12 +287,15 @@ def test_exports_with_a_column_for_each_question_are_read(tmp_path):
         assert "comment (texts and regions): 1" in notes[0]
 
 
-@pytest.mark.parametrize(("word", "advised"), [("4,5", "decimal point"), ("N/A", "missing=")])
+@pytest.mark.parametrize(("word", "advised"), [("4/5", "the number alone"), ("N/A", "missing=")])
 def test_words_among_numbers_are_refused_with_their_place(word, advised, tmp_path):
     path = tmp_path / "ratings.csv"
     path.write_text(f'id,aspect,rater,value\na,tone,ann,4\nb,tone,ann,"{word}"\n')
     with pytest.raises(DataError, match=f"the example 'b' is rated {word!r} on 'tone'") as caught:
         interchange.read("csv", path)
     assert advised in str(caught.value)
+    path.write_text('id,aspect,rater,value\na,tone,ann,"1,234"\n')
+    with pytest.raises(DataError, match="line 2, field 'value': '1,234' may be 1234"):
+        interchange.read("csv", path)
     path.write_text("id;aspect;rater;value\na;tone;ann;4,5\n")
     assert interchange.read("csv", path).rows[0]["annotators"] == {"tone": [4.5]}

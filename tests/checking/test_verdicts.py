@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.check_errors import GOOD, KINDS, SIZES, draw
+from benchmarks.check_errors import FEW, GOOD, KINDS, SIZES, draw
 from tests.benchmark_data import benchmark
 from textassay.checking.pair import JudgedPair
 from textassay.checking.statistics import correlation, mean_over, system_order
@@ -62,7 +62,7 @@ def test_planted_judges_are_hardly_granted_what_they_do_not_deserve(kind):
     granted = dict.fromkeys(USES, 0)
     for n in range(12):
         rng = np.random.default_rng([7, n])
-        row = assess(draw(kind, SIZES[n % 3], rng, systems=n % 2 == 0), seed=n)
+        row = assess(draw(kind, (*SIZES, *FEW)[n % 8], rng, systems=n % 2 == 0), seed=n)
         for use in USES:
             granted[use] += row.uses[use].answer == "yes" and use in kind.denied
             granted[use] += row.uses[use].answer == "corrected" and use in kind.useless
@@ -104,6 +104,30 @@ def test_what_decides_every_use_is_said(judge, human, words):
 
 def test_a_perfect_judge_is_granted_everything_if_people_gave_both_labels_often():
     assert set(answers(labels([0, 1] * 60, [0, 1] * 60)).values()) == {"yes"}
+
+
+@pytest.mark.parametrize("count", [10, 12, 28])
+def test_few_texts_without_an_error_grant_nothing_without_a_correction(count):
+    """Of a judge that errs in one text of ten, a quarter of tables of 12 show no error."""
+    human = np.arange(count) % 2
+    assert answers(labels(human, human)) == {
+        "compare": "corrected", "means": "corrected", "gate": "unknown", "texts": "unknown"
+    }  # fmt: skip
+    ratings = 1.0 + np.arange(count) % 5
+    numbers = replace(
+        labels(human, human), scores=ratings, ratings=ratings, labels=(), judge_labels=False,
+        scale=(1.0, 5.0), judge_scale=(1.0, 5.0),
+    )  # fmt: skip
+    assert "yes" not in answers(numbers).values()
+    assert "At least 29 are needed" in assess(numbers).uses["texts"].why
+
+
+def test_labels_without_an_error_have_an_interval():
+    human = np.arange(40) % 2
+    low, high = (
+        getattr(assess(labels(human, human)).agreement["mcc"], end) for end in ("low", "high")
+    )
+    assert 0.7 < low < high == 1
 
 
 def test_few_failures_leave_a_gate_open():

@@ -45,8 +45,12 @@ class Outcome:
 
 
 @cache
-def application() -> Any:
-    """Return the whole command line: to read all signatures takes typer longer than a command."""
+def application(commands: int) -> Any:
+    """Return the whole command line of so many commands.
+
+    Made once, unless a test adds a command: typer takes longer to read all signatures than a
+    command takes.
+    """
     return get_command(app)
 
 
@@ -54,7 +58,9 @@ def textassay(*arguments: object) -> Outcome:
     """Run one command to its end, as a shell without a terminal would."""
     with CliRunner().isolation() as (out, err, _):
         with pytest.raises(SystemExit) as left:
-            application().main([str(argument) for argument in arguments], "textassay")
+            application(len(app.registered_commands)).main(
+                [str(argument) for argument in arguments], "textassay"
+            )
         sys.stdout.flush()
         sys.stderr.flush()
         shown, said = (one.getvalue().decode(errors="replace") for one in (out, err))

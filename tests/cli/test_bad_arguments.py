@@ -26,7 +26,7 @@ def refused(data, run, *flags, method="llm-score"):
         ("\n\n", r"contains no examples"),
         ('{"output": "x"}\n{"output": 3}', r"line 2, field 'output': should be text, not 3"),
         ('{"output": "x", "human": {"tone": NaN}}', r"field 'human.tone': nan is not a finite"),
-        (b'\xff\xfe{"output": "x"}', r"line 1: is not UTF-8"),
+        (b'\xff\xfe{"output": "x"}', r"broken UTF-16 after line 0"),
     ],
 )
 def test_unusable_data_name_file_line_and_field(tmp_path, run, content, message):
@@ -52,7 +52,7 @@ TWO_MODELS = (
     " (--model juror=direct/mock --model juror=direct/other for a jury)"
 )
 NO_PRICE = "the price of 'direct/mock' is not known; give it with --price IN,OUT"
-PRICE = "--price takes IN,OUT[,CACHED]"
+PRICE = "--price takes IN,OUT[,CACHED[,WRITTEN]]"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ PRICE = "--price takes IN,OUT[,CACHED]"
         ("--max-cost 1", NO_PRICE),
         ("--max-cost -1 --price 1,1", "--max-cost: Input should be greater than 0 (given: -1.0)"),
         ("--price 1", f"{PRICE} in US dollars per million tokens, not '1'"),
-        ("--price 1,2,3,4", PRICE),
+        ("--price 1,2,3,4,5", PRICE),
         ("--price 1,nan", "--price: Input should be a finite number"),
         ("--cache c --no-cache", "--cache and --no-cache exclude each other"),
         ("--cache s3://b/a", "--cache: answers are kept in a folder, not at an address"),
@@ -144,11 +144,12 @@ def test_a_task_file_that_does_not_fit_is_named_with_its_key(data, run, tmp_path
     ("content", "message"),
     [
         ("colour = 1", "flags.toml: unknown key 'colour'"),
-        ("total_timeout = 9", "flags.toml: 'total_timeout' belongs below [set]"),
+        ("[options]\ntotal_timeout = 9", "'total_timeout' is no option of a method; write it"),
+        ("n_ctx = 512", "flags.toml: 'n_ctx' belongs below [local]"),
         ("method = [", "--config "),
         ("model = 3", "'model' cannot be 3"),
         ("aspects = 3", "'aspects' cannot be 3"),
-        ("set = 3", "'set' must be a table of settings, not 3"),
+        ("options = 3", "'options' must be a table of settings, not 3"),
         ("price = 'cheap'", "--price takes IN,OUT"),
         ("concurrency = 'many'", "--concurrency: "),
         ("limit = 'few'", "--limit: "),

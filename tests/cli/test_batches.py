@@ -29,7 +29,7 @@ from textassay import connect, evaluate
 from textassay.methods.by_name import build
 from textassay.runtime.errors import ConfigurationError
 
-QUICK = ("--set", "batch_wait=0.2", "--set", "batch_poll=0.05")
+QUICK = ("--set", "batch_poll=0.05")
 
 
 BATCH = ("--batch", *QUICK)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import html
 import json
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+import textassay as textassay_package
 from tests.checking.tables import Text, written
 from tests.cli.harness import document, textassay
 
@@ -30,6 +34,21 @@ def test_the_first_line_is_the_verdict_in_words(table):
     assert figures.startswith("On 120 texts of 30 sources judge agrees with human in")
     assert "For single texts: " in done.out
     assert "count as one source" in done.err
+
+
+def test_a_check_of_two_columns_imports_no_library_but_numpy():
+    """Each of these takes longer to import than the check takes."""
+    heavy = {"asyncio", "pandas", "pydantic", "pyarrow", "rich", "scipy", "litellm", "lightgbm"}
+    figures = Path(textassay_package.__file__).parent / "demo/data/summeval-figures.csv.gz"
+    program = (
+        "import sys, textassay, textassay.cli.app, textassay.cli.commands.check\n"
+        "assert textassay.check(sys.argv[1], judge='words', human='expert1_fluency').rows\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, figures], capture_output=True, text=True, check=True
+    )
+    assert not heavy & set(done.stdout.split())
 
 
 def run_all(commands):

@@ -108,8 +108,7 @@ def test_max_cost_holds_whatever_the_server_tells(tmp_path, lies):
     data = write_examples(tmp_path / "d.jsonl", 200)
     with gateway(cheat) as url:
         budget = ("--price", "1000,1000", "--max-cost", "5", "--concurrency", 2)
-        patience = ("--set", "failure_limit=1000", "--set", "attempts=2")
-        ended = score(data, tmp_path / "run", url, *budget, *patience)
+        ended = score(data, tmp_path / "run", url, *budget, "--set", "attempts=2")
     assert ended.code == 3
     assert "cost limit" in ended.err
     # a prompt has some 300 tokens, 30 cents at this price
@@ -183,9 +182,8 @@ def test_endpoints_behind_a_proxy_have_keys_of_their_own(tmp_path, monkeypatch, 
             "[models.scorer]\n"
             f'model = "{name}"\n'
             "price = [1, 1]\n"
-            'query = { sig = "${SIGNATURE}" }\n'
+            'query = { sig = "${SIGNATURE}", api-version = "2026-01-01" }\n'
             'headers = { X-Team = "judges ${TEAM_TOKEN}" }\n'
-            'api_version = "2026-01-01"\n'
             f'proxy = "{proxy.replace("//", "//me:${PROXY_PASSWORD}@")}"\n'
             "[[models.scorer.endpoints]]\n"
             'api_base = "http://one.invalid/v1?tier=fast"\n'

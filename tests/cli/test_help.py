@@ -22,8 +22,9 @@ import textassay as package
 from tests.cli.harness import read_json, score, textassay
 from textassay.cli.app import COMMANDS, app
 from textassay.cli.exits import run_async
-from textassay.cli.flags import RUNTIME, Given, expand_groups, read_flags
-from textassay.runtime.concurrency import start_gc
+from textassay.cli.flags import RUNTIME, read_flags
+from textassay.cli.syntax import Given, expand_groups
+from textassay.runtime.garbage import start_gc
 from textassay.runtime.settings import (
     FLAGGED,
     OF_ROLES,

@@ -45,31 +45,31 @@ def test_a_result_without_a_document_is_the_rows_of_its_tables(capsys):
 
 
 def test_methods_and_their_options():
-    assert {row["method"] for row in rows("methods")} >= set(METHODS)
+    assert {row["method"] for row in rows("list", "methods")} >= set(METHODS)
     for name in METHODS:
-        options = {row["option"]: row for row in document("methods", name)["rows"]}
+        options = {row["option"]: row for row in document("list", "methods", name)["rows"]}
         assert set(options) == set(METHODS[name].Options.model_fields)
         assert all(row["what"] for row in options.values()), name
-    assert rows("methods", "g-eval")
+    assert rows("list", "methods", "g-eval")
 
 
 def test_tasks_and_their_aspects():
-    assert [row["task"] for row in rows("tasks")] == list(TASKS)
-    aspects = {row["aspect"] for row in rows("tasks", "summarization")}
+    assert [row["task"] for row in rows("list", "tasks")] == list(TASKS)
+    aspects = {row["aspect"] for row in rows("list", "tasks", "summarization")}
     assert aspects == {"coherence", "consistency", "fluency", "relevance"}
-    assert "did you mean 'dialogue'" in textassay("tasks", "dialog").err
+    assert "did you mean 'dialogue'" in textassay("list", "tasks", "dialog").err
     # the help of --task says where all of them are
-    assert "textassay tasks" in textassay("score", "--help").out
+    assert "textassay list tasks" in re.sub(r"[\s│]+", " ", textassay("score", "--help").out)
 
 
 def test_settings_say_how_they_are_given():
     # `batch` is a flag and, for local models, a key of --set: a name may be given in two ways
-    ways = {(row["setting"], row["given by"]) for row in rows("settings")}
+    ways = {(row["setting"], row["given by"]) for row in rows("list", "settings")}
     assert all((name, f"--{name.replace('_', '-')}") in ways for name in FLAGGED)
     assert all((name, "[models.ROLE] in --config") in ways for name in OF_ROLES)
     keys = (*SETTABLE, *LocalSettings.model_fields)
     assert all((name, f"--set {name}=") in ways for name in keys)
-    assert "batch_tokens=8192 " in textassay("settings").out  # no default is broken in two
+    assert "batch_tokens=8192 " in textassay("list", "settings").out  # no default is broken in two
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -130,12 +130,12 @@ def test_every_command_with_a_table_speaks_json():
     expected = {
         "agreement", "alt-test", "cache clear", "cache info", "cache verify", "calibrate", "check",
         "compare",
-        "demo", "doctor", "estimate", "fit", "jurors", "label-plan", "merge", "methods",
-        "rank", "ratings agreement", "resume", "score", "settings", "show", "stress", "tasks",
+        "demo", "doctor", "estimate", "fit", "label-plan", "list methods", "list settings",
+        "list tasks", "merge", "rank", "ratings agreement", "resume", "score", "show", "stress",
         "tools list", "tools score",
     }  # fmt: skip
     commands = dict(get_command(app).commands)
-    for group in ("cache", "ratings", "tools"):
+    for group in ("cache", "list", "ratings", "tools"):
         inner = commands.pop(group).commands
         commands |= {f"{group} {name}": command for name, command in inner.items()}
     speak = {name for name, one in commands.items() if any("--json" in p.opts for p in one.params)}
@@ -154,7 +154,7 @@ def drafted(command, server, out, *flags):
     """Run `tree`, or `plan` with its tools."""
     tools = ("--tools", ",".join(TOOLS)) if command == "plan" else ()
     asked = ("--model", "direct/mock", "--api-base", server.url, "--set", "attempts=1")
-    return textassay(command, *tools, "--out", out, *asked, *flags)
+    return textassay("draft", command, *tools, "--out", out, *asked, *flags)
 
 
 def test_a_tree_is_grown_written_and_shown(server, tmp_path):

@@ -84,7 +84,7 @@ def test_what_the_skill_and_llms_txt_name_is_there():
     known = get_command(app).commands  # type: ignore[attr-defined]
     text = SKILL + (ROOT / "llms.txt").read_text("utf-8")
     named = set(re.findall(r"`textassay ([a-z-]+)", text))
-    assert {"methods", "settings", "tasks", "resume", "skill"} <= named <= set(known)
+    assert {"list", "resume", "skill"} <= named <= set(known)
     links = re.findall(r"\]\((docs/[\w.-]+)\)", text)
     assert len(links) > 10
     assert [link for link in links if not (ROOT / link).exists()] == []

@@ -16,7 +16,7 @@ import textassay
 from tests.cli.harness import textassay as command
 from tests.cli.harness import write_examples
 from textassay import connect, evaluate, evaluate_sync, stream
-from textassay.cli.exits import PARAMETERS, with_flags
+from textassay.cli.exits import parameters, with_flags
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import Settings
@@ -80,7 +80,7 @@ async def test_settings_beside_a_connected_model_are_refused(mock_server):
         with pytest.raises(ConfigurationError, match=words):
             await evaluate(ROWS, **wanted, model=model, settings=Settings(max_cost=0.0001, rpm=1))
         assert server.counters.requests == 0
-        run = await evaluate(ROWS, **wanted, model=model, settings=Settings(no_cache=True))
+        run = await evaluate(ROWS, **wanted, model=model, settings=Settings(cache=False))
     assert len(run.scores) == 3
 
 
@@ -177,11 +177,11 @@ def test_the_command_line_prints_flags_for_parameters(python, typed):
 
 @given(st.text())
 def test_texts_without_parameters_are_left_alone(text):
-    named = any(f"{name}=" in text for name in PARAMETERS)
+    named = any(f"{name}=" in text for name in parameters())
     assert named or with_flags(text) == text
 
 
-@given(st.sampled_from(sorted(PARAMETERS)), st.text("'\"(){}[],:=* ab\\\0", max_size=30))
+@given(st.sampled_from(sorted(parameters())), st.text("'\"(){}[],:=* ab\\\0", max_size=30))
 def test_any_text_may_follow_a_parameter(name, text):
     assert with_flags(f"{name}={text}")
 

@@ -106,7 +106,7 @@ async def test_a_named_cache_takes_the_place_of_the_default_and_none_can_be_want
     async with AsyncExitStack() as stack:
         assert (await open_store(named, tmp_path / "own", stack)).place == tmp_path / "named"
         assert (await open_store(Settings(), tmp_path / "own", stack)).place == tmp_path / "own"
-        assert await open_store(Settings(no_cache=True), tmp_path / "other", stack) is None
+        assert await open_store(Settings(cache=False), tmp_path / "other", stack) is None
         assert await open_store(Settings(), None, stack) is None
     assert not (tmp_path / "other").exists()
 

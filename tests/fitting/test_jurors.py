@@ -106,13 +106,20 @@ async def test_on_the_command_line_with_costs_from_usage(tmp_path):
     models = {f"juror{i}": juror(name) for i, name in enumerate(names)}
     await evaluate(rows, method="jury", model=models, task="general", aspects=["fluency"],
                    options={"output": "jurors"}, out=tmp_path / "run")  # fmt: skip
-    done = textassay("jurors", tmp_path / "run", write(tmp_path / "data.jsonl", rows), "--json")
+    done = textassay(
+        "show",
+        tmp_path / "run",
+        "--jurors",
+        "--human",
+        write(tmp_path / "data.jsonl", rows),
+        "--json",
+    )
     assert done.code == 0, done.err
     found = {row["juror"]: row for row in json.loads(done.out)["rows"]}
     costs = {name: row["cost"] for name, row in found.items()}
     assert costs == pytest.approx({name: COSTS[name] for name in names})
     assert [name for name, row in found.items() if row["leave_out"]] == ["guess"]
-    shown = textassay("jurors", tmp_path / "run", tmp_path / "data.jsonl")
+    shown = textassay("show", tmp_path / "run", "--jurors", "--human", tmp_path / "data.jsonl")
     assert "A jury of first, second is no worse" in shown.err.replace("\n", " ")
 
 
@@ -132,9 +139,9 @@ def test_the_lead_of_the_best_juror_says_whether_a_plain_mean_pays(noises, words
         for i in range(400)
     ]  # fmt: skip
     data = write(tmp_path / "rated.jsonl", rows)
-    done = textassay("jurors", data, data)
+    done = textassay("show", data, "--jurors", "--human", data)
     assert words in done.out + done.err
-    found = json.loads(textassay("jurors", data, data, "--json").out)
+    found = json.loads(textassay("show", data, "--jurors", "--human", data, "--json").out)
     x, y = ([row["metrics"][f"{name}/fluency"] for row in rows] for name in ("first", "second"))
     alone = {row["juror"]: row["alone"] for row in found["rows"]}
     assert alone["first"] == pytest.approx(np.corrcoef(x, quality)[0, 1])

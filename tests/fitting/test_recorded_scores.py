@@ -10,7 +10,7 @@ import pytest
 from tests.cli.harness import textassay
 from tests.fitting.made_texts import rows_of, write
 from textassay import evaluate_sync, fit_sync
-from textassay.cli.console import show_steps
+from textassay.cli.progress import show_steps
 from textassay.learning import group_codes, split_rows
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.storage.run_files import latest_scores, read_manifest

@@ -26,7 +26,7 @@ from textassay.runtime.messages import Example
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-ASKS = ("score", "doctor", "stress", "fit", "plan", "tree", "resume")
+ASKS = ("score", "doctor", "stress", "fit", "draft", "resume")
 """Commands that ask a model, which here is at an address of its own."""
 LONG = (
     "demo", "annotate", "view", "--processes", "--cluster", "rubric",
@@ -159,6 +159,9 @@ def _flags_exist(module: str, arguments: list[str]) -> None:
     """Check that a program, which may take minutes, still has the flags of its command."""
     found = find_spec(module)
     assert found is not None, module
+    if found.submodule_search_locations is not None:
+        found = find_spec(f"{module}.__main__")
+        assert found is not None, module
     assert found.origin is not None, module
     source = Path(found.origin).read_text(encoding="utf-8")
     # programs of one kind share a module that reads their arguments
@@ -225,7 +228,7 @@ def write_folder(folder: Path, url: str) -> None:
     (folder / "judge.toml").write_text(
         f'method = "llm-score"\ntask = "summarization"\nmodel = "direct/judge"\n'
         f'api_base = "{url}"\n'
-        'aspects = "fluency"\nset = { batch_wait = 0.05, batch_poll = 0.02 }\n',
+        'aspects = "fluency"\nbatch_poll = 0.02\n',
         encoding="utf-8",
     )
     done = textassay(

@@ -211,7 +211,8 @@ def test_screen_readers_of_the_report(page, browser):
     [rows] = [one for one in seen if one.role == "listbox" and one.name == "Scores"]
     spoken = named(inside(seen, rows), "option")
     assert spoken[0] == (
-        "x3, M0, coherence 2.50, people 4.00, apart \u22121.50, other run 3.50, change +1.00, flips"
+        "x3, M0, coherence 2.50, people 4.00, apart \u22121.50, other run 3.50, "
+        "A minus B \u22121.00, flips"
     )
     assert all("people" in one for one in spoken)
     browser.find_element("id", "aspect").send_keys("fluency")

@@ -22,7 +22,7 @@ async def stressed(tests, judge):
         method="llm-score",
         task="summarization",
         aspects=("coherence",),
-        settings=Settings(no_cache=True),
+        settings=Settings(cache=False),
     )
     model = ScriptedModel(judge, capabilities=Capabilities(n=True))
     plan = StressPlan(request=request, tests=tests)
@@ -92,7 +92,7 @@ async def test_a_judge_that_prefers_the_first_text_fails_swap():
             method="pairwise",
             task="summarization",
             aspects=("coherence",),
-            settings=Settings(no_cache=True),
+            settings=Settings(cache=False),
         )
         order = StressPlan(request=request, tests=("swap",))
         run = StressRun(order, examples=pairs, models={"": ScriptedModel(judge)})

@@ -70,7 +70,7 @@ def favors_the_first_option(request: Any) -> list[dict[str, float]]:
 
 async def verdicts(judge: Any, task: str = "summarization", **fields: Any) -> dict[str, set[str]]:
     """Return the verdicts of each test over the aspects."""
-    request = RunRequest(method="decide", task=task, settings=Settings(no_cache=True), **fields)
+    request = RunRequest(method="decide", task=task, settings=Settings(cache=False), **fields)
     plan = StressPlan(request=request, tests=("position",))
     model = ScriptedModel(decide=judge)
     result = await StressRun(plan, examples=texts(24), models={"": model}).run()
@@ -109,7 +109,7 @@ def leaks_little(request: Any) -> list[dict[str, float]]:
 async def test_influence_is_named_whatever_the_margin_and_fails_above_it(
     judge, is_said, margin, verdict
 ):
-    request = RunRequest(method="decide", task="summarization", settings=Settings(no_cache=True))
+    request = RunRequest(method="decide", task="summarization", settings=Settings(cache=False))
     plan = StressPlan(request=request, tests=("alone",), margin=margin)
     model = ScriptedModel(decide=judge)
     result = await StressRun(plan, examples=texts(24), models={"": model}).run()

@@ -24,7 +24,7 @@ from textassay import (
     evaluate,
     telemetry,
 )
-from textassay.cli.console import progress_line
+from textassay.cli.progress import progress_line
 from textassay.runtime.calls.call import Call
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.graph import WATCH

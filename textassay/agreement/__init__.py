@@ -8,20 +8,50 @@ Example:
     0.8
 """
 
-from textassay.agreement.correlation import LEVELS, Level, kendall, pearson, spearman
-from textassay.agreement.labels import LabelAgreement, Measure, label_agreement
-from textassay.agreement.raters import RaterAgreement, krippendorff_alpha, rater_agreement
-from textassay.agreement.records import read_scores
-from textassay.agreement.significance import (
-    Agreement,
-    Comparison,
-    Difference,
-    WilliamsTest,
-    compare,
-    correlate,
-    williams,
-)
-from textassay.agreement.table import AgreementTable, TableRow, agreement_table
+from typing import TYPE_CHECKING
+
+from textassay.lazy import lazy
+
+if TYPE_CHECKING:
+    from textassay.agreement.correlation import LEVELS, Level, kendall, pearson, spearman
+    from textassay.agreement.labels import LabelAgreement, Measure, label_agreement
+    from textassay.agreement.raters import RaterAgreement, krippendorff_alpha, rater_agreement
+    from textassay.agreement.records import read_scores
+    from textassay.agreement.significance import (
+        Agreement,
+        Comparison,
+        Difference,
+        WilliamsTest,
+        compare,
+        correlate,
+        williams,
+    )
+    from textassay.agreement.table import AgreementTable, TableRow, agreement_table
+
+_HOME = {
+    "Agreement": "significance",
+    "AgreementTable": "table",
+    "Comparison": "significance",
+    "Difference": "significance",
+    "LEVELS": "correlation",
+    "LabelAgreement": "labels",
+    "Level": "correlation",
+    "Measure": "labels",
+    "RaterAgreement": "raters",
+    "TableRow": "table",
+    "WilliamsTest": "significance",
+    "agreement_table": "table",
+    "compare": "significance",
+    "correlate": "significance",
+    "kendall": "correlation",
+    "krippendorff_alpha": "raters",
+    "label_agreement": "labels",
+    "pearson": "correlation",
+    "rater_agreement": "raters",
+    "read_scores": "records",
+    "spearman": "correlation",
+    "williams": "significance",
+}
 
 __all__ = [
     "LEVELS",
@@ -47,3 +77,5 @@ __all__ = [
     "spearman",
     "williams",
 ]
+
+__getattr__, __dir__ = lazy(__name__, _HOME)

@@ -28,6 +28,7 @@ References:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -68,6 +69,8 @@ MIN_SYSTEMS, MIN_SYSTEM_GROUPS = 10, 40
 simulated coverage of those given is 96 % here, 91 % with 30 groups, 89 % with 8 systems, and 81 %
 with 15 groups and 6 systems. Here it falls to 93 % if systems differ so little that an interval is
 given for one data set in six."""
+_PRECISE = 1e-14
+"""Relative precision of a quantile."""
 _CERTAIN = 1 - 1e-9
 """Coefficients beyond have no place on the z scale."""
 _Z_LIMIT = 1 - 1e-6
@@ -114,10 +117,48 @@ def intervals_at(
 
 
 def t_quantile(df: float, confidence: float) -> float:
-    """Return the two-sided quantile of Student's t."""
-    from scipy.special import stdtrit  # heavy, so on first use
+    """Return the two-sided quantile of Student's t.
 
-    return float(stdtrit(df, (1 + confidence) / 2))
+    As `scipy.special.stdtrit`, whose package takes longer to import than a whole check.
+    """
+    # Newton's method from 0: the tail probability is convex there, so no step goes too far
+    t, step = 0.0, math.inf
+    scale = 2 * math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
+    while step > _PRECISE * t:
+        density = scale * (1 + t * t / df) ** (-(df + 1) / 2)
+        step = (_t_tails(t, df) - (1 - confidence)) / density
+        t += step
+    return t
+
+
+def _t_tails(t: float, df: float) -> float:
+    """Return the probability that Student's t is beyond -t or t: 1 - I(t² / (df + t²); 1/2, df/2).
+
+    By the continued fraction of the incomplete beta function (DLMF 8.17.22), on its fast side.
+    """
+    if not t:
+        return 1.0
+    x = t * t / (df + t * t)
+    a, b = (0.5, df / 2) if x < 1.5 / (2.5 + df / 2) else (df / 2, 0.5)
+    y = x if a == 0.5 else 1 - x
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(y) + b * math.log1p(-y)
+    )
+    # Lentz's method, two terms a turn
+    c, d = 1.0, 1 / (1 - (a + b) * y / (a + 1))
+    value = d
+    for m in itertools.count(1):
+        for term in (
+            m * (b - m) * y / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * y / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1 / (1 + term * d)
+            c = 1 + term / c
+            value *= c * d
+        if abs(c * d - 1) < _PRECISE:
+            break
+    found = front * value / a
+    return 1 - found if a == 0.5 else found
 
 
 def effective_number(weights: Floats) -> float:

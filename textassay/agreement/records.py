@@ -15,6 +15,7 @@ from textassay.runtime.data.cells import FieldError, finite
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.digests import text_digest
 from textassay.runtime.data.files import JsonLines, open_table
+from textassay.runtime.data.numerals import AmbiguousNumber, value_in_cell
 from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import (
     ConfigurationError,
@@ -279,7 +280,10 @@ def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
                 again.append(f"{pair[0]!r} on {pair[1]!r} in {table.unit}s {first} and {number}")
             value = row.get("value")
             if table.decimal is not None and isinstance(value, str):
-                row = {**row, "value": _value_in_cell(value, table.decimal)}
+                try:
+                    row = {**row, "value": value_in_cell(value, table.decimal)}
+                except AmbiguousNumber as error:
+                    raise table.error(number, f"field 'value': {error}") from None
         yield number, row
     if again:
         _log.warning(
@@ -292,12 +296,6 @@ def _score_rows(file: Path) -> Iterator[tuple[int, Any]]:
 
 def _is_hashable(pair: tuple[Any, Any]) -> bool:
     return all(isinstance(one, str | int | float | None) for one in pair)
-
-
-def _value_in_cell(text: str, decimal: str) -> Any:
-    """Return the number in a cell, `None` for an empty one, or else the label."""
-    number = finite(text.replace(",", ".") if decimal == "," else text)
-    return number if number is not None else text if text.strip() else None
 
 
 def _is_table(path: Path) -> bool:

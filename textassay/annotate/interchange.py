@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 from textassay.agents.prompt_template import Task
 from textassay.annotate.ratings import to_row
 from textassay.annotate.study import RatingQuestion
-from textassay.runtime.data.cells import FieldError, advice, finite
-from textassay.runtime.data.files import Csv
+from textassay.runtime.data.cells import FieldError, advice
+from textassay.runtime.data.numerals import AmbiguousNumber, value_in_cell
 from textassay.runtime.data.ratings import LabelReader
+from textassay.runtime.data.separated import Csv
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import NONE_OF_THEM, LabelSets, find_pair, majority
 from textassay.runtime.messages import Example
@@ -240,10 +241,12 @@ def _read_csv(path: Path, left_out: LeftOut, labels: LabelSets) -> Iterator[Impo
         if lacking := [name for name in ("id", "aspect", "rater", "value") if name not in row]:
             known = ", ".join(row)
             raise table.error(number, f"has no column {lacking[0]!r}; it has: {known}")
-        value = row["value"]
-        if table.decimal == "," and finite(value.replace(",", ".")) is not None:
-            value = value.replace(",", ".")
-        yield ImportedRatings(row["id"], row["aspect"], row["rater"], _rating(value))
+        try:
+            value = value_in_cell(row["value"], table.decimal)
+        except AmbiguousNumber as error:
+            raise table.error(number, f"field 'value': {error}") from None
+        rating = None if value is None else _rating(value)
+        yield ImportedRatings(row["id"], row["aspect"], row["rater"], rating)
 
 
 def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:

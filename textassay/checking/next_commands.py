@@ -89,10 +89,9 @@ def _rooms(
     group: str | None,
     system: str | None,
 ) -> tuple[str, ...]:
-    # the other commands read what is written as JSON or in plain English cells, in UTF-8, and tell
-    # texts apart by an id or by what they say
+    # the other commands read numbers, yes and no, and distinguish texts by an id or by their words
     used = [judge, *people]
-    if table.notes or not all(is_plain(table.columns[name]) for name in used):
+    if table.is_joined or not all(is_plain(table.columns[name]) for name in used):
         return ()
     if judge.startswith("metrics.") and all(
         name.startswith(("human.", "annotators.")) for name in people

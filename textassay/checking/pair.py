@@ -81,7 +81,7 @@ class JudgedPair:
 
     @property
     def cut(self) -> float:
-        """The rating from which people pass a text; that of labels is between the two."""
+        """The rating from which people pass a text; of labels it lies between the two."""
         return 0.5 if self.labels else _passing(self.scale)
 
     @property

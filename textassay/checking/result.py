@@ -139,7 +139,7 @@ def _what(row: VerdictRow) -> str:
     sources = f" of {row.groups:,} sources" if row.pair.has_groups else ""
     begin = f"On {row.n:,} texts{sources} "
     if figure.value is None:
-        return f"{begin}{row.pair.judge} is held against {row.pair.human}."
+        return f"{begin}{row.pair.judge} is compared with {row.pair.human}."
     if row.pair.kind == "label" and name == "accuracy":
         kappa = row.agreement["kappa"]
         constant = row.constant
@@ -153,8 +153,8 @@ def _what(row: VerdictRow) -> str:
     ending = ""
     if error is not None and error.value is not None:
         ending = (
-            f" Its typical error is {error.value:.2f}, that of always saying"
-            f" {row.constant['value']:.2f} is {row.constant['error']:.2f}."
+            f" Its typical error is {error.value:.2f}; always saying {row.constant['value']:.2f}"
+            f" has one of {row.constant['error']:.2f}."
         )
     return f"{begin}{row.pair.judge} follows {row.pair.human} with r {interval(figure)}.{ending}"
 

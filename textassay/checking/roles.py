@@ -37,7 +37,7 @@ class Roles:
     """Which columns are whose."""
 
     pairs: list[tuple[str, list[str]]]
-    """A judge's column, and people's columns that it is held against."""
+    """A judge's column, and people's columns that it is compared with."""
     group: str | None
     system: str | None
     unused: list[str] = field(default_factory=list)
@@ -209,7 +209,7 @@ def _fitting(
     found: list[str],
     others: list[str],
 ) -> list[str]:
-    """Return the columns of a side whose values can be held against the other side's.
+    """Return the columns of a side whose values can be compared with the other side's.
 
     A column of names, such as `user`, is none; then weaker words of the same side count.
     """
@@ -273,7 +273,7 @@ def _question(table: RawTable, judges: list[str], people: list[str], left: list[
         what = f"which column is the judge's and which is people's: {listed} look alike"
         typed = f"--judge {shlex.quote(left[0])} --human {shlex.quote(left[1])}"
         typed += ", or the other way round"
-    return f"{table.name}: cannot tell {what}; type: textassay check {name} {typed}"
+    return f"{table.name}: cannot say {what}; type: textassay check {name} {typed}"
 
 
 def _paired(
@@ -391,4 +391,4 @@ def _joined(table: RawTable, item: str, who: str, side: str) -> RawTable:
         for one in names:
             joined[f"{side} {name} {one}"] = [of_item.get(one) for of_item in by]
     note = f"one row per rating: {len(names)} in {who!r}, of {len(rows)} texts ({item!r})"
-    return RawTable(table.name, joined, (*table.notes, note))
+    return RawTable(table.name, joined, table.decimal, (*table.notes, note), is_joined=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from textassay.agreement.correlation import Codes, Floats
+from textassay.agreement.labels import MAX_LABELS
 from textassay.checking.next_commands import Reading, reading_of
 from textassay.checking.pair import JudgedPair, PairScale
 from textassay.checking.roles import Roles, by_rater, find_roles
@@ -25,14 +26,14 @@ from textassay.checking.table_reader import (
 )
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import YES_NO, majority
-from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
 if TYPE_CHECKING:
     from textassay.estimation.columns import Columns
 
+_SCORES = "scores.jsonl"
+"""File of the scores of a run, as `runtime/storage/run_files.py` calls it."""
 _TOPS = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 100.0)
 """Upper ends of the scales that people use."""
-_MAX_LABELS = 50
 _LONGEST_NAME = 30
 """Characters of the names of several raters that a table shows."""
 
@@ -58,7 +59,7 @@ def read_pairs(
 
     Args:
         data: A table with both, or a run or file of scores.
-        ratings: Data with the ratings of a run; by default those of the run.
+        ratings: Data with the ratings of a run; by default the run's own.
         judge: Columns or score names of the judge; found by their names if left out.
         human: Columns or human aspects of people, likewise.
         group: Column of the source that texts share, likewise.
@@ -72,11 +73,13 @@ def read_pairs(
     if folder is not None and hasattr(data, "scores"):
         data = folder
     if isinstance(data, str | PathLike) and (
-        Path(data).is_dir() or Path(data).name == SCORES or ratings is not None
+        Path(data).is_dir() or Path(data).name == _SCORES or ratings is not None
     ):
         return _of_run(Path(data), ratings, judge, human)
     table = by_rater(read_table(data))
-    columns = {name: read_cells(name, cells) for name, cells in table.columns.items()}
+    columns = {
+        name: read_cells(name, cells, table.decimal) for name, cells in table.columns.items()
+    }
     roles = find_roles(table, columns, judge=judge, human=human, group=group)
     path = Path(data) if isinstance(data, str | PathLike) else None
     named = (("--judge", ",".join(judge)), ("--human", ",".join(human)), ("--group", group or ""))
@@ -160,6 +163,9 @@ class _GivenColumns:
 
     def pair(self, groups: Codes, has_groups: bool, systems: Codes) -> JudgedPair:
         """Return numbers, or positions of labels."""
+        for one in (self.judge, *self.people):
+            if one.ambiguous:
+                raise DataError(f"{self.table}, column {one.name!r}: {one.ambiguous}")
         read = self._as_labels() or self._as_numbers()
         raters = np.column_stack(read.raters)
         scores = read.scores
@@ -222,7 +228,7 @@ class _GivenColumns:
         if self.judge.kind == "words" and not set(by_people) & set(by_judge):
             theirs, ours = (", ".join(map(repr, list(one)[:4])) for one in (by_people, by_judge))
             raise DataError(
-                f"{self.table}: the judge's labels ({ours}, in {self.judge.name!r}) are none of"
+                f"{self.table}: the judge's labels ({ours}, in {self.judge.name!r}) are not among"
                 f" people's labels ({theirs}); use the same labels in both columns, or name another"
                 " column: --judge COLUMN"
             )
@@ -234,10 +240,10 @@ class _GivenColumns:
             order = sorted(order, key=float)
         if len(order) == 1:
             order = ["(another)", *order]
-        if len(order) > _MAX_LABELS:
+        if len(order) > MAX_LABELS:
             raise DataError(
                 f"{self.table}: {len(order)} different labels in {self.judge.name!r} and"
-                f" {_joined(one.name for one in self.people)!r}, at most {_MAX_LABELS} can be"
+                f" {_joined(one.name for one in self.people)!r}, at most {MAX_LABELS} can be"
                 " compared; name other columns: --judge COLUMN --human COLUMN"
             )
         return tuple(order), {word: at for at, word in enumerate(order)}
@@ -353,8 +359,9 @@ def _of_run(scores: Path, ratings: Any, judge: Sequence[str], human: Sequence[st
     from textassay.estimation.columns import join_columns, one_signature, read_judged
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.labels import LabelSets
+    from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
-    folder = scores.parent if scores.name == SCORES else scores
+    folder = scores.parent if scores.name == _SCORES else scores
     spec: Mapping[str, Any] = {}
     if (folder / MANIFEST).is_file():
         spec = read_manifest(folder).get("spec") or {}
@@ -412,7 +419,7 @@ def _one_of(name: str, known: Iterable[str], what: str) -> str:
 def _mapped(
     scores: Path, judged: list[str], aspects: Sequence[str], human: Sequence[str]
 ) -> dict[str, str]:
-    """Return which human aspect each score of a run is held against, where names differ."""
+    """Return which human aspect each score of a run is compared with, where names differ."""
     if len(human) == 1:
         return dict.fromkeys(judged, human[0])
     if human:

@@ -48,7 +48,7 @@ def mean_over(values: Floats, groups: Codes) -> Estimate:
 
 
 def detectable_mean(values: Floats, groups: Codes) -> float | None:
-    """Return the true mean that a 95 % interval would tell from 0 in four of five such samples."""
+    """Return the mean that a 95 % interval shows to differ from 0 in four of five such samples."""
     error = _error_of_mean(values - values.mean(), groups)[0] if len(values) else math.nan
     return None if math.isnan(error) else _DETECT * error
 
@@ -125,7 +125,7 @@ class SystemOrder(NamedTuple):
     systems: int
     """Systems with texts."""
     pairs: int
-    """Pairs of systems that people's ratings tell apart."""
+    """Pairs of systems that people's ratings distinguish."""
     right: Estimate
     """Share of these pairs, weighted by people's difference, that the judge orders as people do."""
     reversed: int

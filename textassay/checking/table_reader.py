@@ -7,8 +7,6 @@ too.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
 import re
 import unicodedata
@@ -19,27 +17,25 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
+from textassay.agreement.labels import MAX_LABELS
 from textassay.checking import vocabulary
-from textassay.runtime.data.files import MAX_LINE, open_table
+from textassay.runtime.data.numerals import AmbiguousNumber, Decimal, read_numeral
+from textassay.runtime.data.separated import Csv, RowSource
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import PAIRS
 
 TableColumnKind = Literal["number", "words", "text", "empty"]
 
-_SEPARATORS = ",;\t|"
-_CSV = (".csv", ".tsv", ".txt")
+_SEPARATED = (".csv", ".tsv", ".txt")
 _MOSTLY = 0.8
 """Share of the filled cells that must be numbers for the others to count as missing."""
-_MAX_WORDS = 50
-"""Most different words of a column of categories, as for labels everywhere in textassay."""
 _LONGEST_WORD = 60
 """Characters beyond which a cell is a text and no category."""
 _MISSING, _UNSCORED = vocabulary.words("missing") | {""}, vocabulary.words("unscored")
 _YES, _NO = vocabulary.words("yes"), vocabulary.words("no")
-_PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _WITH_UNIT = re.compile(
     r"(?P<value>[+-]?\d+(?:\.\d+)?)\s*"
-    r"(?:(?P<percent>%)|(?:/|out of|of|von|sur|de|su)\s*(?P<top>\d+(?:\.\d+)?)"
+    r"(?:(?:/|out of|of|von|sur|de|su)\s*(?P<top>\d+(?:\.\d+)?)"
     r"|(?:stars?|sterne?|étoiles?|estrellas?|points?|pts?|punkte?|puntos?)\.?)",
     re.IGNORECASE,
 )
@@ -48,6 +44,8 @@ _NAMED = re.compile(
     r"(?P<value>[+-]?\d+(?:\.\d+)?)\]{0,2}(?:\s*[-–—:(=.]+\s*\D+)?",
     re.IGNORECASE,
 )
+_DECIMAL_COMMA = re.compile(r"(?<![\d,])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,])")
+"""A comma that separates no thousands."""
 _STARS = re.compile(r"(★+|⭐+|\*+)☆*")
 _NEGATION = re.compile(r"(?:not|nicht|non|no|pas|un|in|im|ir|dis|mis)[\s_-]*(?P<rest>\w.*)")
 
@@ -68,6 +66,8 @@ class CellReader:
     """The first of them."""
     unscored: int = 0
     """Cells that say that there is no verdict."""
+    ambiguous: str = ""
+    """What is wrong with a cell that may be one of two numbers."""
 
     @property
     def filled(self) -> list[float | str]:
@@ -81,7 +81,12 @@ class RawTable:
 
     name: str
     columns: dict[str, list[Any]]
+    decimal: Decimal = "."
+    """Decimal mark of numbers that are written as text."""
     notes: tuple[str, ...] = ()
+    """What is unusual about how the table was read."""
+    is_joined: bool = False
+    """Whether several rows were joined to one, as a check alone does."""
 
     @property
     def length(self) -> int:
@@ -99,92 +104,32 @@ def read_table(source: Any) -> RawTable:
     Raises:
         DataError: It cannot be read, or has no rows.
     """
-    notes: tuple[str, ...] = ()
-    if isinstance(source, str | PathLike) and _suffix(Path(source)) in _CSV:
-        name = str(source)
-        rows, notes = _read_csv(Path(source))
+    table: RowSource
+    if isinstance(source, str | PathLike) and _suffix(Path(source)) in _SEPARATED:
+        table = Csv(Path(source))
     else:
+        from textassay.runtime.data.files import open_table
+
         table = open_table(source)
-        name = table.name
-        rows = [dict(row) if isinstance(row, Mapping) else {} for _, row in table.rows()]
+    rows = [dict(row) if isinstance(row, Mapping) else {} for _, row in table.rows()]
     if not rows:
-        raise DataError(f"{name}: contains no rows")
-    return RawTable(name, _flattened(rows), notes)
+        raise DataError(f"{table.name}: contains no rows")
+    if isinstance(table, Csv):
+        _refuse_header(table.name, list(rows[0]))
+    return RawTable(table.name, _flattened(rows), table.decimal or ".", table.notices)
 
 
 def _suffix(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _read_csv(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Read separated values in the encodings and with the separators of spreadsheets."""
-    try:
-        content = path.read_bytes()
-        if path.name.lower().endswith(".gz"):
-            content = gzip.decompress(content)
-    except (OSError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(f"{path}: cannot be read: {reason}") from error
-    text, notes = _decoded(content)
-    first, _, rest = text.partition("\n")
-    separator = ""
-    if first.lower().startswith("sep="):  # a line that Excel writes for itself
-        separator, text = first[4:5], rest
-    header = re.sub(r'"[^"]*(?:"|$)', "", text.lstrip("\n").partition("\n")[0])
-    separator = separator or max(_SEPARATORS, key=header.count)
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
-    reader = csv.reader(text.split("\n") if '"' not in text else _lines(text), delimiter=separator)
-    names: list[str] | None = None
-    rows = []
-    try:
-        for cells in reader:
-            if not any(cell.strip() for cell in cells):
-                continue
-            if names is None:
-                names = [cell.strip() for cell in cells]
-                _refuse_header(path, names)
-                continue
-            if any(cell.strip() for cell in cells[len(names) :]):
-                raise DataError(
-                    f"{path}, line {reader.line_num}: has {len(cells)} cells, but the header has"
-                    f" {len(names)}; quote cells that contain {separator!r}"
-                )
-            padded = [*cells, *[""] * (len(names) - len(cells))]
-            rows.append({name: cell for name, cell in zip(names, padded, strict=False) if name})
-    except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: broken CSV: {error}") from error
-    return rows, notes
-
-
-def _lines(text: str) -> Iterator[str]:
-    yield from (line + "\n" for line in text.split("\n"))
-
-
-def _refuse_header(path: Path, names: Sequence[str]) -> None:
-    given = [name.casefold() for name in names if name]
-    if given and all(_PLAIN.fullmatch(name) or name in _YES | _NO for name in given):
+def _refuse_header(name: str, names: Sequence[str]) -> None:
+    given = [name.casefold() for name in names]
+    if given and all(read_numeral(name, ",") or name in _YES | _NO for name in given):
         raise DataError(
-            f"{path}: the first row ({', '.join(names[:6])}) holds values and no names; write the"
+            f"{name}: the first row ({', '.join(names[:6])}) holds values and no names; write the"
             " names of the columns above it, such as judge and human"
         )
-    twice = [name for name, count in Counter(names).items() if name and count > 1]
-    if twice:
-        raise DataError(f"{path}: two columns are called {twice[0]!r}; rename one")
-
-
-def _decoded(content: bytes) -> tuple[str, tuple[str, ...]]:
-    notes: tuple[str, ...] = ()
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        text = content.decode("utf-16")
-    else:
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            # what spreadsheets write in Europe and America; it has a character for every byte but
-            # five, which occur in no text
-            text = content.decode("cp1252", errors="replace")
-            notes = ("the file is not UTF-8 and was read as Windows-1252 (cp1252)",)
-    return text.replace("\r\n", "\n").replace("\r", "\n"), notes
 
 
 def _flattened(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -214,8 +159,14 @@ def _leaves(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield str(key), value
 
 
-def read_cells(name: str, cells: Sequence[Any]) -> CellReader:
-    """Return what the cells of one column say: numbers, words, or long texts."""
+def read_cells(name: str, cells: Sequence[Any], decimal: Decimal = ".") -> CellReader:
+    """Return what the cells of one column say: numbers, words, or long texts.
+
+    Args:
+        name: The column.
+        cells: Its cells.
+        decimal: Decimal mark of the table's numbers; the column's own count more.
+    """
     texts = [_text(cell) for cell in cells]
     # cells repeat: each spelling is read once
     counts = Counter(text for text in texts if text is not None)
@@ -224,8 +175,9 @@ def read_cells(name: str, cells: Sequence[Any]) -> CellReader:
         return CellReader(name, "empty", [None] * len(cells))
     unscored = {text for text in filled if _is_unscored(text, filled)}
     answers = {text: n for text, n in filled.items() if text not in unscored}
-    comma = _has_decimal_comma(answers)
-    numbers = {text: _number(text, comma=comma) for text in answers}
+    decimal = _decimal_mark(answers, decimal)
+    ambiguous: list[str] = []
+    numbers = {text: _number(text, decimal, ambiguous) for text in answers}
     read = {text: one for text, one in numbers.items() if one is not None}
     usable, total = sum(answers[text] for text in read), sum(answers.values())
     tops = {top for _, top in read.values()}
@@ -236,8 +188,9 @@ def read_cells(name: str, cells: Sequence[Any]) -> CellReader:
     values = [read[text][0] if text in read else None for text in texts]
     wrong = next((text for text in answers if text not in read), "")
     return CellReader(
-        name, "number", list(values), tops.pop(), total - usable, wrong[:40], without_verdict
-    )
+        name, "number", list(values), tops.pop(), total - usable, wrong[:40], without_verdict,
+        ambiguous[0] if ambiguous else "",
+    )  # fmt: skip
 
 
 def is_plain(cells: Iterable[Any]) -> bool:
@@ -246,9 +199,9 @@ def is_plain(cells: Iterable[Any]) -> bool:
     These are what all commands read; the rest is what a check alone understands.
     """
     known = {word for pair in PAIRS for word in pair}
-    texts = (_text(cell) for cell in cells)
     return all(
-        not text or _PLAIN.fullmatch(text) is not None or text.casefold() in known for text in texts
+        not text or read_numeral(text, ",") is not None or text.casefold() in known
+        for text in set(map(_text, cells))
     )
 
 
@@ -271,23 +224,25 @@ def _is_unscored(text: str, filled: Iterable[str]) -> bool:
     return opposite is None or all(other.casefold() != opposite for other in filled)
 
 
-def _has_decimal_comma(texts: Iterable[str]) -> bool:
-    with_comma = [text for text in texts if re.search(r"\d,\d", text)]
-    return bool(with_comma) and not any(re.search(r"\d\.\d", text) for text in texts)
+def _decimal_mark(texts: Iterable[str], decimal: Decimal) -> Decimal:
+    """Return the decimal mark of a column: beside `4,5` is `4,125` no number of thousands."""
+    has_comma = any(_DECIMAL_COMMA.search(text) for text in texts)
+    return "," if has_comma and not any(re.search(r"\d\.\d", text) for text in texts) else decimal
 
 
-def _number(text: str, *, comma: bool) -> tuple[float, float | None] | None:
-    """Return a number and the top of the scale that is written beside it; `None` if it is none."""
-    plain = re.sub(r"(?<=\d),(?=\d)", ".", text) if comma else text
+def _number(text: str, decimal: Decimal, ambiguous: list[str]) -> tuple[float, float | None] | None:
+    """Return a number and the top of the scale that is written beside it; `None` without one."""
+    try:
+        numeral = read_numeral(text, decimal)
+    except AmbiguousNumber as error:
+        ambiguous.append(str(error))
+        numeral = read_numeral(text, ",")
+    if numeral is not None and math.isfinite(numeral.value):
+        return numeral.value, 1.0 if numeral.is_percent else None
+    plain = re.sub(r"(?<=\d),(?=\d)", ".", text) if decimal == "," else text
     plain = plain.replace("\u2212", "-").replace("\u00a0", " ").strip()
-    if _PLAIN.fullmatch(plain):
-        value = float(plain)
-        return (value, None) if math.isfinite(value) else None
     if match := _WITH_UNIT.fullmatch(plain):
-        value = float(match["value"])
-        if match["percent"]:
-            return value / 100, 1.0
-        return value, float(match["top"]) if match["top"] else None
+        return float(match["value"]), float(match["top"]) if match["top"] else None
     if match := _STARS.fullmatch(plain):
         return float(len(match[1])), None
     if match := _NAMED.fullmatch(plain):
@@ -306,7 +261,7 @@ def _words(
         known.discard("none")
     values = [None if text is None else plain.get(text) for text in texts]
     longest = max(map(len, known), default=0)
-    is_label = len(known) <= _MAX_WORDS and longest <= _LONGEST_WORD
+    is_label = len(known) <= MAX_LABELS and longest <= _LONGEST_WORD
     # in a column of names or texts most cells are different
     is_label = is_label and (len(known) <= 3 or 2 * len(known) <= sum(answers.values()))
     kind: TableColumnKind = ("words" if known else "empty") if is_label else "text"

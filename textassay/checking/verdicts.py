@@ -73,8 +73,13 @@ SKILL = 0.5
 MIN_SOURCES = 10
 """Sources below which there is no verdict: of fewer, intervals hold less than they promise wherever
 a single source carries most of the errors."""
+ENOUGH = math.ceil(math.log(0.05) / math.log(RIGHT))
+"""Sources below which no use is granted uncorrected: 95 % of tables with so many show an error of a
+judge that errs in one text of ten; of fewer, too many look perfect."""
 MAX_UNSCORED = 0.05
 """Share of rated texts without a score above which only the comparison of systems is answered."""
+_MOST_R = 0.99
+"""Correlation beyond which what a rating is worth says nothing."""
 _RESAMPLES = 1000
 _MIN_RATERS = 3
 """Raters that the alternative annotator test needs."""
@@ -192,7 +197,8 @@ class _Assessment:
 
     def _follow(self) -> Estimate:
         """Return how far the judge's scores follow people's."""
-        if self.two:
+        # labels without an error have an interval only as labels: their jackknife has no width
+        if self.two and not self.pair.judge_labels:
             return correlation(self.x, self.y, self.groups)
         return self._measure(self.labels, "mcc")
 
@@ -264,15 +270,17 @@ class _Assessment:
     def _uses(self) -> dict[Use, UseVerdict]:
         if (verdict := self._of_all()) is not None:
             return dict.fromkeys(USES, verdict)
-        found = {
+        found: dict[Use, UseVerdict] = {
             "compare": self._compare(),
             "means": self._means(),
             "gate": self._gate(),
             "texts": self._texts(),
         }
+        if self.sources < ENOUGH:
+            found = {use: self._of_few(use, one) for use, one in found.items()}
         share = self.all.unscored / (self.all.unscored + len(self.x))
         if share > MAX_UNSCORED:
-            for use in ("means", "gate", "texts"):
+            for use in USES[1:]:
                 if found[use].answer in ("yes", "corrected"):
                     found[use] = UseVerdict(
                         "unknown",
@@ -280,6 +288,19 @@ class _Assessment:
                         f" it would be. Of the others: {found[use].why}",
                     )
         return {use: found[use] for use in USES}
+
+    def _of_few(self, use: Use, verdict: UseVerdict) -> UseVerdict:
+        """Return what so few sources can show: that a correction helps, not that none is needed."""
+        uncorrected = use in ("gate", "texts")
+        if verdict.answer != "yes" and not (uncorrected and verdict.answer == "corrected"):
+            return verdict
+        why = (
+            f"{verdict.why} But {self.sources} {self.unit} are too few: a judge that errs in one"
+            f" text of ten often makes no error in them. At least {ENOUGH} are needed."
+        )
+        if uncorrected:
+            return UseVerdict("unknown", why)
+        return self._helped(self.within if use == "compare" else self.follow, why)
 
     def _of_all(self) -> UseVerdict | None:
         """Return what decides every use, if anything does."""
@@ -315,11 +336,14 @@ class _Assessment:
     def _helped(self, figure: Estimate, does_not: str) -> UseVerdict:
         """Return whether ratings may correct the judge, from how far it follows people."""
         if _above(figure, HELPS):
-            worth = 1 / (1 - min(float(figure.value or 0), 0.99) ** 2)
+            low, worth, high = (
+                f"{1 / (1 - min(float(end or 0), _MOST_R) ** 2):.1f}"
+                for end in (figure.low, figure.value, figure.high)
+            )
             return UseVerdict(
                 "corrected",
                 f"{does_not} Corrected by ratings it helps: {self._followed(figure)}, so a rating"
-                f" is worth up to {worth:.1f}.",
+                f" is worth up to {worth} [{low}, {high}].",
             )
         falls_short = figure.value is None or figure.value < HELPS
         ending = (
@@ -337,8 +361,8 @@ class _Assessment:
             size = self._size()
             right = order.right
             figures = (
-                f"it orders {percent_interval(right)} of what people's ratings tell apart among"
-                f" {order.systems} systems ({order.pairs} pairs; a constant 50 %)"
+                f"it orders {percent_interval(right)} of the differences that people's ratings show"
+                f" among {order.systems} systems ({order.pairs} pairs; a constant 50 %)"
             )
             if order.reversed:
                 figures += f", {order.reversed} pairs the wrong way round"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+from textassay.runtime.garbage import hold_off_gc
+
 INTERRUPTED, STOPPED, BAD_REQUEST = 130, 3, 2
 CLOSED_PIPE = 141
 """Status if the reader of the results closed the pipe: 128 + SIGPIPE, as shells report it.
@@ -24,11 +26,9 @@ def main() -> None:
         _fill_closed_streams()
         _check_open_files()
         _skip_plugins()
+        hold_off_gc()
         # imported inside the `try`: it takes most of the start, and Ctrl-C during it must not
         # print a traceback
-        from textassay.runtime.concurrency import hold_off_gc
-
-        hold_off_gc()
         from textassay.cli.app import application
 
         try:

@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from textassay.cli.console import own_messages
-from textassay.cli.exits import PARAMETERS, exits
-from textassay.cli.flags import expand_groups
+from textassay.cli.exits import COMMAND_PARAMETERS, exits
+from textassay.cli.syntax import expand_groups
 from textassay.runtime.errors import nearest
 from textassay.version import __version__
 
@@ -24,11 +24,10 @@ COMMANDS = {
     "annotate": "annotate",
     "resume": "resume", "merge": "resume", "fit": "fit", "tools": "score", "demo": "demo",
     "agreement": "compare", "alt-test": "compare", "calibrate": "estimate",
-    "estimate": "estimate", "label-plan": "estimate", "rank": "compare", "jurors": "jury",
+    "estimate": "estimate", "label-plan": "estimate", "rank": "compare",
     "stress": "stress", "view": "show", "show": "show", "ratings": "annotate",
     "import": "annotate", "export": "export", "skill": "skill",
-    "tree": "methods", "plan": "methods", "methods": "methods", "tasks": "methods",
-    "settings": "methods", "graph": "methods", "doctor": "doctor", "cache": "cache",
+    "list": "methods", "draft": "methods", "graph": "methods", "doctor": "doctor", "cache": "cache",
 }  # fmt: skip
 """Commands and groups as they are typed, each with its module of `textassay.cli.commands`, which
 registers it when it is imported. The first five are those that the help shows first."""
@@ -168,7 +167,7 @@ def command(
 
     def register(function: CommandFunction) -> CommandFunction:
         spread = expand_groups(function)
-        PARAMETERS.update(signature(spread).parameters)
+        COMMAND_PARAMETERS.update(signature(spread).parameters)
 
         @wraps(spread)
         def run(**flags: Any) -> None:

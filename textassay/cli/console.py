@@ -10,21 +10,12 @@ import json
 import logging
 import os
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from textassay.evaluation.progress import (
-    Progress,
-    display_progress,
-    effort,
-    format_speed,
-    line,
-    problems,
-)
 from textassay.table import (
     Cell,
     Displayed,
@@ -37,7 +28,7 @@ from textassay.table import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Console
 
 PIPE_WIDTH = 10_000
 """Columns of a line that no terminal shows: nothing is cut or folded there."""
@@ -75,7 +66,7 @@ def messages() -> Console:
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
-def _entry(message: str, level: str = "info", **more: Any) -> str:
+def to_entry(message: str, level: str = "info", **more: Any) -> str:
     """Return a line of a structured log."""
     now = datetime.now(UTC).isoformat()
     return json.dumps({"time": now, "level": level, "message": message, **more})
@@ -84,7 +75,7 @@ def _entry(message: str, level: str = "info", **more: Any) -> str:
 def say(message: str, *, style: str = "") -> None:
     """Write a message to standard error, as JSON if the command line logs so."""
     if Messages.as_json:
-        print(_entry(message), file=sys.stderr, flush=True)  # noqa: T201
+        print(to_entry(message), file=sys.stderr, flush=True)  # noqa: T201
         return
     if not sys.stderr.isatty() and "FORCE_COLOR" not in os.environ:
         # Nothing to style. Without rich, the message comes through even if no file can be opened.
@@ -108,7 +99,7 @@ def print_tables(
     as_json: bool,
     notes: Iterable[Note] = (),
 ) -> None:
-    """Print results as tables, those of several aspects as one, or as their JSON document.
+    """Print results as tables, one for all aspects of a kind, or as their JSON document.
 
     Without a document it is made of the rows of the tables, by the names of their columns. Notes
     are part of the document; beside tables they are messages, as warnings always are. Those that
@@ -180,7 +171,7 @@ class JsonHandler(logging.Handler):
         more: dict[str, Any] = {"logger": record.name}
         if record.exc_info and (error := record.exc_info[1]) is not None:
             more["error"] = {"type": type(error).__name__, "message": str(error)}
-        entry = _entry(record.getMessage(), record.levelname.lower(), **more)
+        entry = to_entry(record.getMessage(), record.levelname.lower(), **more)
         print(entry, file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -192,102 +183,3 @@ def log_as_json() -> None:
     if not any(isinstance(handler, JsonHandler) for handler in logger.handlers):
         logger.addHandler(JsonHandler())
         logger.setLevel(logging.INFO)
-
-
-def progress_line(now: Progress) -> str:
-    """Return the state of a run with all its counters."""
-    return _entry(
-        "progress",
-        done=now.done,
-        total=now.total,
-        seconds=round(now.seconds, 3),
-        outcomes=now.outcomes,
-        usage=now.usage.model_dump(),
-        failures=now.failures,
-        limiters={name: asdict(state) for name, state in now.limiters.items()},
-    )
-
-
-Style = Literal["auto", "plain", "none", "json"]
-STYLES: tuple[Style, ...] = ("auto", "plain", "none")
-"""Styles of `--progress`; `--log json` is the other one."""
-PLAIN_SECONDS = 10.0
-REDRAW_SECONDS = 0.25
-BAR_WIDTH = 24
-
-
-@asynccontextmanager
-async def show_progress(
-    progress: Callable[[], Progress], style: Style, *, dry: bool = False
-) -> AsyncIterator[None]:
-    """Show the progress of the block; drawing costs the same however fast the run is."""
-    if style == "none":
-        yield
-    elif style == "auto" and sys.stderr.isatty():
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
-
-        with Live(console=Console(stderr=True), auto_refresh=False) as display:
-
-            def redraw(now: Progress) -> None:
-                display.update(Text(_format_counts(now)) if dry else _draw(now), refresh=True)
-
-            async with display_progress(progress, redraw, seconds=REDRAW_SECONDS):
-                yield
-    else:
-        # in a pipe or a CI log every redraw would be a line of its own, so there are few
-        render = progress_line if style == "json" else _format_counts if dry else line
-
-        def print_line(now: Progress) -> None:
-            print(render(now), file=sys.stderr, flush=True)  # noqa: T201
-
-        async with display_progress(
-            progress, print_line, seconds=PLAIN_SECONDS, delay=PLAIN_SECONDS
-        ):
-            yield
-
-
-@contextmanager
-def show_steps(style: Style) -> Iterator[Callable[[str], None]]:
-    """Show what work without calls is doing: one live line, or a line now and then."""
-    if style == "none":
-        yield lambda _: None
-        return
-    if style == "auto" and sys.stderr.isatty():
-        with messages().status("reading") as status:
-            yield lambda step: status.update(step)
-        return
-    last = time.monotonic()
-
-    def print_line(step: str) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PLAIN_SECONDS:
-            last = time.monotonic()
-            print(step, file=sys.stderr, flush=True)  # noqa: T201
-
-    yield print_line
-
-
-def _format_counts(now: Progress) -> str:
-    return " | ".join(["dry run", *format_speed(now)])
-
-
-def _draw(now: Progress) -> Group:
-    """Draw a bar with how far the run is, and below it what it costs and what goes wrong."""
-    from rich.console import Group
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
-    bar = Table.grid(padding=(0, 1))
-    share = f"{now.done / now.total:4.0%} " if now.total else ""
-    bar.add_row(
-        ProgressBar(total=now.total, completed=now.done, width=BAR_WIDTH),
-        Text(share + " | ".join(format_speed(now)), no_wrap=True, overflow="ellipsis"),
-    )
-    wrong = problems(now)
-    below = Text(" | ".join(effort(now)), style="dim", no_wrap=True, overflow="ellipsis")
-    if wrong:
-        below.append(" | " + " | ".join(wrong), style="not dim yellow")
-    return Group(bar, below)

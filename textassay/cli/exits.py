@@ -7,7 +7,6 @@ nothing was asked; 3 stopped early and resumable.
 from __future__ import annotations
 
 import ast
-import asyncio
 import re
 import signal
 import sys
@@ -16,17 +15,16 @@ import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
-from pydantic import ValidationError
 
 from textassay.cli.console import say
-from textassay.evaluation.request import RunRequest
 from textassay.lazy import lazy_pattern
-from textassay.runtime.concurrency import fast_loop, start_gc
 from textassay.runtime.errors import CapabilityError, StorageError, TextassayError
-from textassay.runtime.settings import SETTABLE, Settings, place_of
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 T = TypeVar("T")
 UNSCORED, BAD_REQUEST, STOPPED = 1, 2, 3
@@ -39,8 +37,8 @@ _FLAGS = {
     "count": "--next",
 }
 """Flags that are named differently from the parameters they give."""
-PARAMETERS = {*_FLAGS, *RunRequest.model_fields, *Settings.model_fields}
-"""Parameters that messages may name; `command` adds those of the commands."""
+COMMAND_PARAMETERS: set[str] = set()
+"""Parameters of the commands that are registered."""
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _PART = rf"{_TEXT}|[^'\"(){{}}]"
 _TABLE = rf"\{{(?:\{{(?:{_PART})*\}}|{_PART})*\}}"
@@ -49,13 +47,35 @@ _QUOTED = rf"“[^”]*”?|(?<![^\s(])(?:{_TEXT})"
 _PARAMETER = lazy_pattern(
     rf"{_QUOTED}|(?<![^\s(])(?<!--set )(\w+)=(?!=)(True\b|{_TEXT}|\((?:{_PART})*\)|{_TABLE})?"
 )
-"""A parameter as messages name it: `no_cache=True`, `price=(IN, OUT)`, `fields={NAME: "meta"}`."""
+"""A parameter as messages name it: `batch=True`, `price=(IN, OUT)`, `fields={NAME: "meta"}`."""
 _MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
 """Settings whose values may hold a password by mistake, so that no message repeats them."""
 INCONCLUSIVE = 4
 """Status of a gate whose interval spans the limit."""
 GATE_STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
-"""Part of the interface: CI tells a regression from too few texts."""
+"""Part of the interface: CI distinguishes a regression from too few texts."""
+
+
+def parameters() -> set[str]:
+    """Return the parameters that messages may name."""
+    from textassay.evaluation.request import RunRequest
+    from textassay.runtime.settings import Settings
+
+    return {*_FLAGS, *RunRequest.model_fields, *Settings.model_fields, *COMMAND_PARAMETERS}
+
+
+# imported when an exception is handled: asyncio and pydantic take as long to import as all that
+# `textassay check` does
+def _interruptions() -> tuple[type[BaseException], ...]:
+    from asyncio import CancelledError
+
+    return KeyboardInterrupt, CancelledError
+
+
+def _validation_error() -> type[ValidationError]:
+    from pydantic import ValidationError
+
+    return ValidationError
 
 
 class Stopped(Exception):
@@ -78,8 +98,8 @@ def as_stopped(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[None
         if has_begun() and not isinstance(error, CapabilityError):
             raise Stopped from error
         raise
-    except asyncio.CancelledError:
-        if not has_begun():
+    except _interruptions() as error:
+        if isinstance(error, KeyboardInterrupt) or not has_begun():
             raise
         stop = Interrupted("interrupted")
         stop.add_note(f"finished work is kept; continue with: textassay resume {out}")
@@ -91,23 +111,23 @@ def exits() -> Iterator[None]:
     """Turn errors of the block into a message on standard error and an exit status."""
     try:
         yield
-    # first of all: it wraps errors that would otherwise mean that nothing was asked
+    # a reader that closed the pipe is no fault of ours, and typer knows what to do
+    except (typer.Exit, OSError):
+        raise
+    # before all others: it wraps errors that would otherwise mean that nothing was asked
     except Stopped as stop:
         _explain("stopped", stop.__cause__ or stop)
         raise typer.Exit(STOPPED) from None
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except _interruptions():
         say("interrupted", style="yellow")
         raise typer.Exit(STOPPED) from None
-    except ValidationError as error:
+    except _validation_error() as error:
         for problem in error.errors(include_url=False):
             say(f"error: {_flag(problem['loc'])}{_reason(problem)}", style="red")
         raise typer.Exit(BAD_REQUEST) from None
     except TextassayError as error:
         _explain("error", error)
         raise typer.Exit(BAD_REQUEST) from None
-    # a reader that closed the pipe is no fault of ours, and typer knows what to do
-    except (typer.Exit, OSError):
-        raise
     # a fault in our code or in a method's: it must not look like a run that finished
     except Exception:
         traceback.print_exc()
@@ -124,6 +144,8 @@ def _flag(place: tuple[int | str, ...]) -> str:
         return ""
     name = str(place[0])
     if name == "endpoints":
+        from textassay.runtime.settings import place_of
+
         return place_of(place)
     return f"{_name_flag(name).removesuffix('=')}: "
 
@@ -140,6 +162,8 @@ def _reason(problem: Any) -> str:
 
 def _name_flag(name: str) -> str:
     """Return the flag of a parameter or setting."""
+    from textassay.runtime.settings import SETTABLE
+
     if name in _FLAGS:
         return _FLAGS[name]
     return f"--set {name}=" if name in SETTABLE else f"--{name.replace('_', '-')}"
@@ -156,7 +180,7 @@ def with_flags(message: str) -> str:
 
 def _as_flag(match: re.Match[str]) -> str:
     name, value = match.groups()
-    if name is None or name not in PARAMETERS:
+    if name is None or name not in parameters():
         return match[0]
     flag = _name_flag(name)
     if value == "True":
@@ -198,6 +222,10 @@ def _explain(word: str, error: BaseException) -> None:
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end; SIGTERM stops it as Ctrl-C does."""
+    import asyncio
+
+    from textassay.runtime.concurrency import fast_loop
+    from textassay.runtime.garbage import start_gc
 
     async def guarded() -> T:
         start_gc()

@@ -7,25 +7,26 @@ other flags are ordinary typer parameters. Nothing heavy is imported here: help 
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import tomllib
 from collections.abc import Callable, Container, Iterable, Mapping
-from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
 
 from textassay.cli.console import say
+from textassay.cli.syntax import GroupColumn, argument, option, switch, typed_flags
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import (
+    CACHE,
     FLAGGED,
     LOADED,
+    LOADING,
     SETTABLE,
     EndpointSettings,
     Settings,
@@ -34,12 +35,9 @@ from textassay.runtime.settings import (
     split_settings,
 )
 
-Given = dict[str, Any]
-"""The flags of a group that were given, by the names of their parameters."""
-
 
 def build_option(model: type[BaseModel], name: str) -> Any:
-    """Return the option of a field that carries a `Flag`; its help is that of the field."""
+    """Return the option of a field that carries a `Flag`; its help is the field's."""
     field, flag = model.model_fields[name], flag_of(model, name)
     if flag is None:
         raise KeyError(f"{model.__name__}.{name} has no flag")
@@ -56,21 +54,6 @@ def build_option(model: type[BaseModel], name: str) -> Any:
 
 def _first_sentence(text: str) -> str:
     return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
-
-
-def option(metavar: str, text: str, *names: str, panel: str | None = None, **limits: Any) -> Any:
-    """Return a flag that takes a value; it is called as its parameter unless `names` are given."""
-    return typer.Option(*names, metavar=metavar or None, help=text, rich_help_panel=panel, **limits)
-
-
-def switch(name: str, text: str) -> Any:
-    """Return a flag without a value."""
-    return typer.Option(name, help=text)
-
-
-def argument(metavar: str, text: str) -> Any:
-    """Return what is typed without a flag."""
-    return typer.Argument(metavar=metavar, help=text)
 
 
 _EXAMPLES = argument("DATA", "Examples: JSON Lines (.gz), CSV, Parquet or .xlsx.")
@@ -126,7 +109,6 @@ AllowChange = Annotated[
         "--set",
     ),
 ]
-Seed = Annotated[int, option("N", "Random seed.")]
 WeightOption = Annotated[
     str,
     option(
@@ -148,75 +130,6 @@ HumanData = Annotated[
 ]
 ToTable = Annotated[Path, option("FILE", "File to write, .toml or .json.", "--out", "-o")]
 Writers = Annotated[list[str], option("[ROLE=]MODEL", "Model to ask; may repeat.", "--model", "-m")]
-AsJson = Annotated[bool, switch("--json", "Print one JSON document.")]
-
-
-class GroupColumn:
-    """Flags that several commands take together; marks the one parameter that receives them."""
-
-    def __init__(self, **flags: Any) -> None:
-        self.flags = flags
-
-    def parameters(self) -> list[inspect.Parameter]:
-        """Return the flags as the parameters of a function."""
-        return [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                # None rather than the setting's default: only then can a flag that was typed be
-                # told from one that was not, which decides what wins over a config file
-                default=False if get_args(flag)[0] is bool else None,
-                annotation=flag,
-            )
-            for name, flag in self.flags.items()
-        ]
-
-    def only(self, *names: str) -> GroupColumn:
-        """Return a group of some of the flags."""
-        return GroupColumn(**{name: self.flags[name] for name in names})
-
-    def __or__(self, other: GroupColumn) -> GroupColumn:
-        # a flag that is in both groups raises a TypeError here, at import, and not when somebody
-        # types it
-        return GroupColumn(**self.flags, **other.flags)
-
-
-def typed_flags(flags: Mapping[str, Any]) -> Given:
-    """Return the flags that were typed; typer passes `None`, `False` or `[]` for the others."""
-    return {
-        name: value
-        for name, value in flags.items()
-        if value is not None and value is not False and value != []
-    }
-
-
-def expand_groups(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with each parameter annotated with a `GroupColumn` spread into flags."""
-    # annotations are strings under `from __future__ import annotations`; this resolves them
-    hints = get_type_hints(function, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, GroupColumn] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        hint = hints[parameter.name]
-        group = next((mark for mark in get_args(hint)[1:] if isinstance(mark, GroupColumn)), None)
-        if group is None:
-            parameters.append(parameter.replace(annotation=hint))
-        else:
-            groups[parameter.name] = group
-            parameters += group.parameters()
-
-    @wraps(function)
-    def spread(**flags: Any) -> Any:
-        collected = {
-            name: typed_flags({flag: flags.pop(flag) for flag in group.flags})
-            for name, group in groups.items()
-        }
-        return function(**flags, **collected)
-
-    # typer reads the signature and the annotations, each for itself
-    spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    spread.__annotations__ = {item.name: item.annotation for item in parameters}
-    return spread
 
 
 def build_flags(model: type[BaseModel], *names: str) -> GroupColumn:
@@ -254,7 +167,10 @@ def _word(annotation: Any) -> Any:
     return str
 
 
-RUNTIME = build_flags(Settings, *FLAGGED)
+NO_CACHE = GroupColumn(
+    no_cache=Annotated[bool, option("", "Keep no answers on disk.", "--no-cache", panel=CACHE)]
+)
+RUNTIME = build_flags(Settings, *FLAGGED) | NO_CACHE
 """How models are asked: every setting that has a flag."""
 
 PROGRESS = GroupColumn(
@@ -287,7 +203,7 @@ SET = GroupColumn(
         option(
             "KEY=VALUE",
             "Set a method option or a further run-time setting (timeout, attempts, ...); may"
-            " repeat. `textassay settings` lists them.",
+            " repeat. `textassay list settings` lists them.",
             "--set",
         ),
     ]
@@ -296,7 +212,7 @@ SET = GroupColumn(
 CONFIG = GroupColumn(
     config=Annotated[
         Path | None,
-        option("FILE", "TOML file of flags and tables; the command line wins.", "--config"),
+        option("FILE", "TOML file of settings and tables; the command line wins.", "--config"),
     ]
 )
 
@@ -402,7 +318,8 @@ SCORE = (
 )  # fmt: skip
 """How texts are scored: the flags of `score` that are no arguments of its own."""
 CONFIG_KEYS = (
-    "data", "method", "model", "out", "calibration", *SCORE.flags, "fields",
+    "data", "method", "model", "out", "calibration", "fields",
+    *(name for name in SCORE.flags if name not in (NO_CACHE | SET).flags),
 )  # fmt: skip
 """Keys that a file of `--config` may have: one file serves a run and what is made of it."""
 
@@ -511,26 +428,26 @@ def read_scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
 
 
 def read_price(typed_flags: str | Iterable[float]) -> tuple[float, ...]:
-    """Read `IN,OUT[,CACHED]`, US dollars per million tokens, or the list of a TOML file."""
+    """Read `IN,OUT[,CACHED[,WRITTEN]]`, US dollars per million tokens, or a TOML list."""
     try:
         parts = tuple(
             map(float, typed_flags.split(",") if isinstance(typed_flags, str) else typed_flags)
         )
     except (TypeError, ValueError):
         parts = ()
-    if len(parts) not in (2, 3):
+    if not 2 <= len(parts) <= 4:
         raise ConfigurationError(
-            f"--price takes IN,OUT[,CACHED] in US dollars per million tokens, not {typed_flags!r}"
+            "--price takes IN,OUT[,CACHED[,WRITTEN]] in US dollars per million tokens, not"
+            f" {typed_flags!r}"
         )
     return parts
 
 
 def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
-    """Read a TOML file whose keys are the names of flags, with tables `set` and `fields`.
+    """Read a TOML file whose keys are the names of settings, as Python has them.
 
-    How the server is reached (headers, certificates, proxy, ...) may be given beside the flags.
-
-    Lists may be lists, `model` a table by role, `tools` tables by the tool's name, and `models`
+    The tables `options` and `fields` are options of the method and the field map. Lists may be
+    lists, `model` a table by role, `tools` tables by the tool's name, and `models`
     tables, each with the settings of one model, by its role or by the name that `--model` takes.
     """
     if path is None:
@@ -541,18 +458,23 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
         raise ConfigurationError(f"--config {path}: {error}") from error
     # the file may spell flags as the command line does
     flat = {key.replace("-", "_"): value for key, value in content.items()}
-    others = {"models", "endpoints", *EndpointSettings.model_fields}
-    allowed = sorted({*known, *others} - {"config", "field"})
+    others = {"models", "endpoints", "options", *EndpointSettings.model_fields, *SETTABLE, *LOADING}
+    allowed = sorted({*known, *others} - {"config", "field", "set"})
     for key in flat:
-        if key in allowed:
-            continue
-        if key in (*SETTABLE, *LOADED):
-            raise ConfigurationError(f"--config {path}: {key!r} belongs below [set]")
-        raise UnknownName("key", key, allowed, where=str(path))
-    for key in ("set", "fields"):
+        if key not in allowed:
+            table = next((name for name, own in LOADING.items() if key in own.model_fields), None)
+            if table is not None:
+                raise ConfigurationError(f"--config {path}: {key!r} belongs below [{table}]")
+            raise UnknownName("key", key, allowed, where=str(path))
+    for key in ("options", "fields", *LOADING):
         if not isinstance(flat.get(key, {}), dict):
             raise ConfigurationError(
                 f"--config {path}: {key!r} must be a table of settings, not {flat[key]!r}"
+            )
+    for key in flat.get("options", {}):
+        if key in (*SETTABLE, *LOADING, *LOADED, *FLAGGED):
+            raise ConfigurationError(
+                f"--config {path}: {key!r} is no option of a method; write it above [options]"
             )
     if not isinstance(flat.get("endpoints", []), list):
         raise ConfigurationError(
@@ -649,17 +571,22 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 
 def read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags with their values read; those that were not given are left out."""
-    return {
+    read = {
         key: split_names(value) if key in LISTS
         else READERS[key](value) if key in READERS else value
         for key, value in typed_flags(flags).items()
     }  # fmt: skip
+    if read.pop("no_cache", False):
+        if "cache" in read:
+            raise ConfigurationError("--cache and --no-cache exclude each other")
+        read["cache"] = False
+    return read
 
 
 def with_config(
     flags: Mapping[str, Any], known: Iterable[str] = CONFIG_KEYS
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return flags, laid over those of the file of `--config`, and the pairs of `--set`."""
+    """Return flags, laid over the file of `--config`, and the pairs of `--set`."""
     typed = seat_jury(typed_flags(flags))
     path, pairs_set = typed.pop("config", None), typed.pop("set", None)
     mapped = read_pairs(typed.pop("field", None) or (), "--field")
@@ -673,8 +600,10 @@ def with_config(
         )
     if mapped:
         configured["fields"] = {**configured.get("fields", {}), **mapped}
-    in_file, chosen = configured.pop("set", {}), read_set(pairs_set or ())
-    _check_given_once(in_file, configured, f"{path} gives {{0}} twice, in [set] and outside it")
+    in_file, chosen = configured.pop("options", {}), read_set(pairs_set or ())
+    _check_given_once(in_file, configured, f"{path} gives {{0}} twice, in [options] and outside it")
+    for table in LOADING:
+        in_file |= configured.pop(table, {})
     _check_given_once(
         chosen, typed_flags(typed), "{0} is given twice, by its flag and by --set {0}="
     )
@@ -712,7 +641,7 @@ def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) 
 
 
 def with_model_tables(flags: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, Any]:
-    """Return flags in which tables that describe the models of a run are those of its roles."""
+    """Return flags whose tables of models are named by the roles of a run."""
     tables, described = flags.get("roles", {}), flags.get("model", {})
     roles = dict(tables)
     for name, own in tables.items():
@@ -747,7 +676,7 @@ def model_settings(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def overlay(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags of the command line laid over those of the file.
+    """Return the flags of the command line laid over the file.
 
     Tools that the file describes are used under their names: those that the command line names, or
     else all.

@@ -33,9 +33,9 @@ CHOSEN, RANDOM = "chosen", "random"
 
 
 class RatedInput:
-    """A run or file of scores, and the examples that it is held against; read when asked for.
+    """A run or file of scores, and the examples with ratings; read when asked for.
 
-    The data are DATA, or those of the run with its field map. `given` are flags: `config`, `field`
+    The data are DATA, or the run's own with its field map. `given` are flags: `config`, `field`
     and `missing`, which say how the data are read, `ratings`, files that are joined to the data,
     and `task`, which names labels. `picked` says how the rated rows were, where that matters,
     `scale` what the human ratings' scales are, and `by` which field divides the data.
@@ -62,7 +62,7 @@ class RatedInput:
 
     @cached_property
     def declared(self) -> LabelSets:
-        """Labels by name of the score: those of the run's aspects, and of the task."""
+        """Labels by name of the score: from the run's aspects and the task."""
         from textassay.agreement.joined import labels_of_task
         from textassay.agreement.records import read_labels, refuse_other_labels
         from textassay.methods.library import tasks
@@ -198,6 +198,8 @@ class RatedInput:
                 "conversation_chars": run.conversation_chars,
             }  # fmt: skip
         examples = Examples(data, needs_output=needs_output, labels=labels, **reading)
+        for note in examples.check().reading:
+            say(note)
         marks = self._reading.get("missing", ())
         return with_ratings(examples, self._ratings, missing=marks, labels=labels)
 
@@ -231,7 +233,7 @@ class RatedInput:
         return [table for table in tables if table.score not in left_out]
 
     def scaled_columns(self) -> list[tuple[Columns, Scales]]:
-        """Return `columns` with their scales, each of one judge: none is held against another's."""
+        """Return `columns` with their scales, each of one judge."""
         from textassay.estimation.columns import one_signature
 
         tables = self.columns()

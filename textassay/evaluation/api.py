@@ -37,7 +37,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 ModelsByRole = str | Model | Mapping[str, str | Model]
 MethodChoice = str | PathLike[str] | Method | Graph
-OF_THE_RUN = frozenset({"cache", "no_cache", "keep_rows"})
+OF_THE_RUN = frozenset({"cache", "keep_rows"})
 """Settings that the run applies itself, even if the caller opened the model."""
 
 _log = logging.getLogger(__name__)

@@ -363,8 +363,6 @@ def settings_to_resume(
     if not before.get("submit_only"):
         before["max_cost"] = None
     before["submit_only"] = False  # who resumes wants to see the answers
-    if given.get("cache") is not None or given.get("no_cache"):
-        before |= {"cache": None, "no_cache": False}
     return Settings(**{**before, **given})
 
 
@@ -402,8 +400,7 @@ def _check_endpoint(
 def _check_cache(folder: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Refuse a recorded folder of answers that does not exist: a manifest makes no folder."""
     place = recorded.get("cache")
-    replaced = given.get("cache") is not None or given.get("no_cache")
-    if place is None or replaced or is_cache_folder(Path(place)):
+    if not place or given.get("cache") is not None or is_cache_folder(Path(place)):
         return
     raise ConfigurationError(
         f"{folder} names {place!r}, and a run folder may come from anyone, so it is not"

@@ -89,8 +89,8 @@ async def open_store(
     settings: Settings, default: Path | None, stack: AsyncExitStack, *, read_only: bool = False
 ) -> AnswerStore | None:
     """Open the cache that the settings name, or the folder `default`; `None` keeps no answers."""
-    folder = settings.cache if settings.cache is not None else default
-    if settings.no_cache or folder is None:
+    folder = default if settings.cache is None else settings.cache
+    if folder is None or folder is False:
         return None
     if read_only and not holds_answers(folder):
         return None
@@ -239,7 +239,7 @@ def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Se
     if not own:
         return settings
     # models that keep answers themselves, as those of `fit` do, keep their batches as well
-    own_batches = {"batch", *OF_BATCHES} if settings.no_cache else set()
+    own_batches = {"batch", *OF_BATCHES} if settings.cache is False else set()
     unbatched = {name: Settings.model_fields[name].default for name in own_batches}
     first = next(iter(own.values()))
     if all(other == first for other in own.values()):

@@ -112,8 +112,8 @@ class ModelRequest(DescribedMessage, defer_build=True):
     """How texts are judged by models: of runs, and of fits that ask a model."""
 
     task: Annotated[str | None, Flag(JUDGING, "TASK", "-t")] = None
-    """Task that defines the aspects: one that `textassay tasks` lists, such as summarization or
-    rag, or a TOML file."""
+    """Task that defines the aspects, such as summarization (see `textassay list tasks`), or a TOML
+    file."""
     options: dict[str, Any] = {}
     """Options of the method."""
     limit: Annotated[int | None, Field(ge=1), Flag(DATA, "N")] = None

@@ -400,7 +400,7 @@ class Alignment:
                 method=method.name,
                 models={role: model.name for role, model in self._connected.items()},
                 # the models carry the alignment's store; a cache would keep answers twice
-                settings=self.request.settings.model_copy(update={"cache": None, "no_cache": True}),
+                settings=self.request.settings.model_copy(update={"cache": False}),
                 out=folder,
                 resume=folder is not None and (folder / "manifest.json").exists(),
             ),
@@ -519,7 +519,7 @@ class Alignment:
         error.add_note(
             "to continue, fit again in this folder with another aggregator, such as ridge or avg;"
         )
-        if not settings.no_cache:
+        if settings.cache is not False:
             error.add_note(
                 f"or, with more rated rows or another task, with a new folder and the cache "
                 f"{settings.cache or out / ANSWERS}: what was asked before is not asked again"

@@ -192,7 +192,7 @@ class Checklist(PromptMethod):
                 raise ConfigurationError(
                     "output=questions needs questions that are known beforehand;"
                     f" {self._writing[0].name!r} has none. Give a file with checklist=FILE"
-                    " (textassay tree --method checklist writes one)"
+                    " (textassay draft tree --method checklist writes one)"
                 )
             return [*self._answering("input.aspects", "scores")]
         return [

@@ -5,6 +5,13 @@ Example:
     >>> write_report(["runs/first"], "report.html", human="data.jsonl")  # doctest: +SKIP
 """
 
-from textassay.report.page import write_report
+from typing import TYPE_CHECKING
+
+from textassay.lazy import lazy
+
+if TYPE_CHECKING:
+    from textassay.report.page import write_report
 
 __all__ = ["write_report"]
+
+__getattr__, __dir__ = lazy(__name__, {"write_report": "page"})

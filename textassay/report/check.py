@@ -7,7 +7,7 @@ from pathlib import Path
 
 from textassay.checking.result import FOR, WORDS, Check, headline, main_figure
 from textassay.checking.verdicts import USES, VerdictRow
-from textassay.report.page import asset, environment, policy
+from textassay.report.rendering import asset, environment, policy
 from textassay.report.svg import interval_plot
 from textassay.runtime.storage.files import storage_errors, write_text
 from textassay.table import Column, Table

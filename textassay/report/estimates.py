@@ -2,7 +2,7 @@
 
 Calibration curves, estimates, differences, the alternative annotator test, stress.
 
-Every number is that of `textassay estimate`, `compare` and `alt-test` with their default settings.
+Every number is the same as from `textassay estimate`, `compare` and `alt-test` by default.
 What cannot be computed from these data is named with its reason.
 """
 
@@ -209,7 +209,7 @@ class _OneRun:
 
 
 def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:
-    """Return tables of two runs as one; what only one of them must tell names the run."""
+    """Return tables of two runs as one; notes of one run name it."""
     several = len(tables) > 1
     shared = (
         set.intersection(*({note for one in own for note in one.notes} for own in tables))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import gzip
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -24,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from textassay.agreement.correlation import Floats, number_or_none
+from textassay.report.rendering import visible
 from textassay.report.source import OUTCOMES, DataSource, JoinedPage, Rows, RunSource
 from textassay.runtime.conversation import Part, browser_piece, count_left_out, readable_parts
 from textassay.runtime.data.digests import text_digest
@@ -81,12 +81,6 @@ _WORDS = {
     "logprob_alone": "log-probability by itself {}",
 }
 """What is said of fields that methods write, with their value."""
-# a judged text can reverse what is shown after it (U+202E) or hide instructions: readers of a
-# report must see what the judge saw
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
-)
-"""Control characters, halves of surrogate pairs, and marks that reverse what stands after them."""
 
 
 _LEVELS = 100
@@ -121,7 +115,7 @@ def evidence_lines(score: Score) -> list[Line]:
 
 
 def group_lines(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
-    """Return lines, of which those of a kind stand together, by their heading."""
+    """Return lines by heading, with lines of one kind together."""
     return [(TITLES[kind], list(own)) for kind, own in groupby(lines, key=lambda line: line.kind)]
 
 
@@ -273,31 +267,11 @@ def _tokens(value: Any) -> list[tuple[Any, float]]:
     return [(token, logprob) for token, logprob in found if logprob is not None]
 
 
-def visible(text: str) -> str:
-    """Return text with control characters, direction overrides and lone surrogates written out.
-
-    Line breaks and tabs stay. NUL becomes the picture of NUL, a direction override `[U+202E]`.
-    """
-    if text.isprintable() and text.isascii():  # most texts, and ten times as fast
-        return text
-    return _UNSEEN.sub(_write_match, text.replace("\r\n", "\n"))
-
-
-def figure(value: float | None, digits: int = 3) -> str:
-    """Return a number with `digits` decimals, a minus sign that is one, and a dash for nothing."""
-    return "–" if value is None else f"{value:z,.{digits}f}".replace("-", "−")
-
-
 def clip(text: str, limit: int) -> str:
     """Return a visible text of at most `limit` characters, and how many were left out."""
     if len(text) <= limit:
         return visible(text)
     return f"{visible(text[:limit])} [... {len(text) - limit:,} more characters]"
-
-
-def _write_match(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return chr(0x2400 + code) if code < 0x20 else f"[U+{code:04X}]"
 
 
 @dataclass(frozen=True, slots=True)

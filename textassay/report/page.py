@@ -4,23 +4,16 @@ It loads nothing and runs only its own script: its Content-Security-Policy forbi
 allows its one script and its one style sheet by their hashes. Equal runs and data give equal bytes.
 
 The first words say what a run shows: who is better, whether the judge agrees with people, what is
-missing. Every sentence follows from an interval or a test that stands in a section below; what no
+missing. Every sentence follows from an interval or a test in a section below; what no
 interval shows is said to be not shown.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from textassay.agreement.joined import map_entries
 from textassay.estimation.means import SystemDifference
@@ -30,9 +23,7 @@ from textassay.report.examples import (
     ExamplesSection,
     Packed,
     examples,
-    figure,
     pack_rows,
-    visible,
 )
 from textassay.report.overview import (
     AspectScores,
@@ -43,6 +34,7 @@ from textassay.report.overview import (
     scores,
 )
 from textassay.report.people import RESAMPLES, AspectAgreement, agreements, pairs_of
+from textassay.report.rendering import asset, environment, figure, policy, visible
 from textassay.report.source import (
     DataSource,
     JoinedPage,
@@ -55,7 +47,7 @@ from textassay.report.source import (
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import labels_of, shares_of
 from textassay.runtime.storage.files import storage_errors, write_text
-from textassay.table import Cell, Estimate, Table, to_html
+from textassay.table import Cell, Estimate, Table
 
 MAX_RUNS = 2
 """Runs on one page: a run, and another beside it."""
@@ -241,49 +233,6 @@ def render_sections(content: Content) -> str:
     return environment().get_template("sections.html.jinja").render(content=content, packed=None)
 
 
-def policy(script: str, style: str, *, connect: bool) -> str:
-    """Return the Content-Security-Policy that allows only this script and this style sheet."""
-    rules = [
-        "default-src 'none'",
-        f"script-src 'sha256-{_hash(script)}'",
-        f"style-src 'sha256-{_hash(style)}'",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    ]
-    return "; ".join([*rules, *(["connect-src 'self'"] if connect else [])])
-
-
-@cache
-def environment() -> Environment:
-    """Return the templates' environment, which escapes everything and writes controls out."""
-    made = Environment(
-        loader=PackageLoader("textassay.report"), autoescape=True, undefined=StrictUndefined,
-        finalize=_format_seen, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    made.filters["figure"] = figure
-    made.filters["table"] = lambda table: Markup(visible(to_html(table, page=True)))
-    return made
-
-
-@cache
-def asset(name: str) -> Markup:
-    """Return a style sheet or a script of the page, after what it shares with other pages."""
-    package = resources.files("textassay")
-    shared = package.joinpath("assets", f"material{Path(name).suffix}")
-    own = package.joinpath("report", "assets", name)
-    return Markup("".join(file.read_text(encoding="utf-8") for file in (shared, own)))
-
-
-def _format_seen(value: Any) -> Any:
-    # `type` rather than isinstance: Markup is a subclass of str and is escaped already
-    return visible(value) if type(value) is str else value  # Markup is ours and safe
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
 def headline(
     runs: Sequence[RunSource],
     overview: Overview,
@@ -391,7 +340,7 @@ def _stand_in(
 
 
 def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
-    """Yield which system is the best of each aspect, as far as tests tell.
+    """Yield which system is the best of each aspect, as far as tests show.
 
     With Holm's adjustment over all pairs, the best is one that no other is shown to be above.
     """

@@ -21,15 +21,13 @@ from aiohttp import web
 from textassay.listening import answers_to, link, listen
 from textassay.report.examples import MAX_TEXT, detail, example_columns, head, score_columns
 from textassay.report.page import (
-    asset,
     build_content,
-    environment,
     fill_page,
     join_runs,
-    policy,
     render_sections,
 )
 from textassay.report.people import RESAMPLES, pairs_of
+from textassay.report.rendering import asset, environment, policy
 from textassay.report.source import DataSource, RunSource, join, open_data, open_run
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import RunFolderError, TextassayError

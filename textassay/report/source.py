@@ -18,9 +18,8 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy import stats
 
-from textassay.agreement.correlation import Floats
+from textassay.agreement.correlation import Floats, average_ranks
 from textassay.agreement.joined import People
 from textassay.agreement.records import refuse_other_labels
 from textassay.runtime.data.dataset import Examples
@@ -289,7 +288,7 @@ def open_run(folder: str | Path, *, name: str | None = None) -> RunSource:
 
 
 def open_runs(folders: list[str | Path]) -> list[RunSource]:
-    """Open runs under names that differ: the last parts of their paths that tell them apart."""
+    """Open runs under names that differ: the last parts of their paths that differ."""
     paths = [Path(folder).resolve() for folder in folders]
     if len(set(paths)) < len(paths):
         raise RunFolderError("the same run is given twice; give two different run folders")
@@ -436,7 +435,7 @@ def gaps(scores: Floats, human: Floats, unit: PageUnit) -> Floats:
     if unit == "points":
         distances[both] = scores[both] - human[both]
     elif both.any():
-        ranks = stats.rankdata(scores[both]) - stats.rankdata(human[both])
+        ranks = average_ranks(scores[both]) - average_ranks(human[both])
         distances[both] = ranks / int(both.sum())
     return distances
 

@@ -8,8 +8,9 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from textassay.report.examples import Line, ShownScore, clip, figure, first_rows, show, visible
+from textassay.report.examples import Line, ShownScore, clip, first_rows, show
 from textassay.report.overview import overview, scores
+from textassay.report.rendering import figure, visible
 from textassay.report.source import DataSource, JoinedPage, RunSource
 from textassay.table import (
     Alert,

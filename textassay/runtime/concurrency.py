@@ -3,14 +3,13 @@
 `gather` a few, `with_branches` if they start more on their way, `run_workers` over many.
 All own their tasks: when they return, raise or are left, no task of theirs is running. `in_thread`
 does the same for what blocks, and `GroupRead` reads together what tasks look for in one turn. Last,
-the garbage collector and the event loop of processes that are textassay's own (the command line,
-workers), never of a host. Knows nothing of models, agents or files.
+the event loop of processes that are textassay's own (the command line, workers), never of a host.
+Knows nothing of models, agents or files.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 from abc import ABC, abstractmethod
 from collections import deque
@@ -424,36 +423,6 @@ class GroupRead(Generic[R]):
             return
         for name, request in requests.items():
             request.answer(found.get(name, self._missing))
-
-
-NEW_OBJECTS = 10_000
-"""Objects that are made, and not yet gone, before the garbage collector looks at them (Python's own
-figure: 700)."""
-IMPORTED_OBJECTS = 400_000
-"""The same during imports: twice what `score` makes before its first request."""
-
-
-def hold_off_gc() -> None:
-    """Keep the garbage collector from looking at what imports make: nearly all of it stays.
-
-    Looking took a twentieth of the time to the first request.
-    """
-    gc.set_threshold(IMPORTED_OBJECTS)
-
-
-def start_gc() -> None:
-    """Collect from now on, though less often, but never look at what was imported.
-
-    A hundred calls in flight hold some twenty thousand objects for as long as their answers take.
-    None of them is garbage, nearly all go without the collector, and looking at them time and again
-    took 15 % of a run.
-
-    Does nothing unless `hold_off_gc` came before: what is frozen is never freed, which a
-    process of many runs, such as one of tests, could not afford.
-    """
-    if gc.get_threshold()[0] == IMPORTED_OBJECTS:
-        gc.freeze()
-        gc.set_threshold(NEW_OBJECTS)
 
 
 def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -123,17 +123,25 @@ CACHED = Usage(cached_calls=1)
 
 
 Price = tuple[float, ...]
-"""US dollars per million prompt tokens, per million completion tokens and, if there is a third
-number, per million prompt tokens that the provider had cached."""
+"""US dollars per million prompt tokens, per million completion tokens and, if there are more
+numbers, per million prompt tokens that the provider had cached, and that it wrote to its cache."""
 
 
 def cost_at(
-    price: Price, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0
+    price: Price,
+    prompt_tokens: int,
+    completion_tokens: int,
+    cached_tokens: int = 0,
+    written_tokens: int = 0,
 ) -> float:
-    """Return the cost of tokens in US dollars; cached tokens are a part of the prompt's."""
-    cached = price[2] if len(price) > 2 else price[0]
-    full = prompt_tokens - cached_tokens
-    return (full * price[0] + cached_tokens * cached + completion_tokens * price[1]) / 1e6
+    """Return the cost of tokens in US dollars.
+
+    Cached tokens, and tokens that are written to the cache, are parts of the prompt's.
+    """
+    full, completion, cached, written = (*price, *[price[0]] * (4 - len(price)))
+    plain_tokens = prompt_tokens - cached_tokens - written_tokens
+    prompt = plain_tokens * full + cached_tokens * cached + written_tokens * written
+    return (prompt + completion_tokens * completion) / 1e6
 
 
 _COUNTS = tuple(name for name in Usage.model_fields if name != "cost")

@@ -182,7 +182,7 @@ class Response(Message):
     @property
     def is_unfinished(self) -> bool:
         """Whether no sample holds anything of an answer."""
-        return all(sample.is_unfinished for sample in self.samples)
+        return self.is_cut and all(sample.is_unfinished for sample in self.samples)
 
     @property
     def is_cut(self) -> bool:

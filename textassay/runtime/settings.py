@@ -47,9 +47,7 @@ from textassay.runtime.messages import Effort, Message
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
-SHARED_BY_ROLES = frozenset(
-    {"max_cost", "cache", "no_cache", "submit_only", "local", "transformers", "roles"}
-)
+SHARED_BY_ROLES = frozenset({"max_cost", "cache", "submit_only", "local", "transformers", "roles"})
 """Settings that all models of a run share."""
 
 
@@ -184,8 +182,6 @@ class EndpointSettings(DescribedMessage):
     api_key_header: str | None = None
     """Header that carries the key as it is, such as `api-key`, instead of `Authorization:
     Bearer`."""
-    api_version: str | None = None
-    """Sent as the query parameter `api-version`, as Azure's gateways ask for it."""
     headers: dict[str, str] = {}
     """Further headers of every request; values may contain `${NAME}` of environment variables."""
     query: dict[str, str] = {}
@@ -257,8 +253,6 @@ class Settings(EndpointSettings):
     """Nucleus sampling: total probability of the likeliest tokens to sample from."""
     seed: int | None = None
     """Seed of the sampling of the model of one role."""
-    keep_thoughts: bool = True
-    """Whether the thoughts of models are kept with their answers."""
     keep_rows: bool = True
     """Whether a run of data from memory keeps its rows in the run folder, for reports and for
     comparing runs."""
@@ -272,32 +266,24 @@ class Settings(EndpointSettings):
     outage_wait: NotNegative = 300.0
     """Seconds to wait, with growing pauses, for a server that fails every call after it has
     answered; then the run stops and can be resumed. 0 stops at once."""
-    failure_limit: int = Field(default=20, ge=1)
-    """Failed calls in a row after which the run stops; it can be resumed."""
-    max_answer_bytes: int = Field(default=32 * 2**20, ge=1024)
-    """Maximum size of a server's answer in bytes, as sent and unpacked; a longer answer is
-    malformed."""
     max_cost: Annotated[Positive | None, Flag(LIMITS, "USD")] = None
     """Stop before the run costs more than this (USD); it can be resumed."""
     price: Annotated[
-        Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=2, max_length=3)]
+        Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=2, max_length=4)]
         | None,
-        Flag(LIMITS, "IN,OUT[,CACHED]"),
+        Flag(LIMITS, "IN,OUT[,CACHED[,WRITTEN]]"),
     ] = None
-    """US dollars per million prompt tokens, per million completion tokens and, if they cost less,
-    per million prompt tokens that the provider had cached, for models whose price is not known."""
-    cache: Annotated[Path | None, Flag(CACHE, "DIR")] = None
+    """US dollars per million prompt tokens, per million completion tokens and, if their prices
+    differ, per million prompt tokens that the provider had cached, and that it wrote to its cache;
+    for models whose price is not known."""
+    cache: Annotated[Path | Literal[False] | None, Flag(CACHE, "DIR")] = None
     """Folder of cached answers, which runs may share. By default answers are kept in the run
-    folder, if there is one."""
-    no_cache: Annotated[bool, Flag(CACHE)] = False
-    """Keep no answers on disk."""
+    folder, if there is one; `False` keeps none on disk."""
     batch: Annotated[bool, Flag(BATCHES)] = False
     """Ask through the provider's batch API: half the price, answers within 24 hours. Needs a run
     folder."""
     submit_only: Annotated[bool, Flag(BATCHES)] = False
     """Submit every batch that is ready, then stop; resume the run later."""
-    batch_wait: Positive = 2.0
-    """Seconds without a further request after which a batch is submitted."""
     batch_poll: Positive = 60.0
     """Maximum time between two checks of a batch, in seconds."""
     batch_window: str = Field(default="24h", pattern=r"^\d+[hd]$")
@@ -364,12 +350,10 @@ class Settings(EndpointSettings):
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
-        if self.no_cache and self.cache is not None:
-            raise ValueError("`cache` and `no_cache` exclude each other")
         if self.batch and self.endpoints:
             raise ValueError("`batch` goes with one endpoint: leave out endpoints")
-        if self.batch and self.no_cache:
-            raise ValueError("`batch` needs a place for its answers: leave out `no_cache`")
+        if self.batch and self.cache is False:
+            raise ValueError("`batch` needs a place for its answers, and the cache is off")
         if not self.batch and not any(own.get("batch") for own in self.roles.values()):
             for name in sorted(OF_BATCHES):
                 if getattr(self, name):

@@ -132,7 +132,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         ]
         self._dialect = self._open_dialect() if settings.batch else None
         self.failures: Counter[str] = Counter()
-        self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
+        self.health = Health(outage_wait=settings.outage_wait)
         self._stack = AsyncExitStack()
         super().__init__(
             RefusingModel(self.backend, _not_opened(self.backend.name))
@@ -211,8 +211,8 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Return a backend with masking, a time limit, and storage of its answers."""
         if identity is not None:
             backend = WithIdentity(backend, identity)
-        if not (settings.keep_thoughts and self._splits_thoughts(backend)):
-            backend = SplitThoughts(backend, keep=settings.keep_thoughts)
+        if not self._splits_thoughts(backend):
+            backend = SplitThoughts(backend)
         secrets = () if self._is_local else secrets_of(settings)
         # a local model's queue is its own: what waits there is not stuck
         masked = MaskedModel(backend, secrets) if secrets else backend
@@ -268,7 +268,7 @@ class ConnectedModel(AsyncResource, Wrapper):
     def _batch_queue(
         self, backend: Model, store: AnswerStore, book: BatchBook, dialect: Dialect
     ) -> BatchQueue:
-        from textassay.runtime.batches.batch import Availability, BatchContext, PollPolicy
+        from textassay.runtime.batches.batch import QUIET, Availability, BatchContext, PollPolicy
         from textassay.runtime.batches.model import BatchQueue
 
         settings = self.settings
@@ -278,7 +278,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             store=store,
             mask=MaskedModel(backend, secrets_of(settings)),
             policy=PollPolicy(
-                quiet=settings.batch_wait,
+                quiet=min(QUIET, 4 * settings.batch_poll),
                 interval=settings.batch_poll,
                 call=settings.timeout or TIMEOUT,
                 outage=settings.outage_wait,
@@ -359,7 +359,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Load a local model, and open the cache if one is set."""
         if isinstance(self.backend, InProcessModel):
             await self.backend.open()
-        if self.settings.cache is not None:
+        if self.settings.cache:
             store = DiskStore(self.settings.cache)
             self._stack.push_async_callback(store.aclose)
             self.wrapped = self.build_stack(store)

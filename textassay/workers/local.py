@@ -18,7 +18,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from textassay.runtime.concurrency import fast_loop, hold_off_gc, start_gc
+from textassay.runtime.concurrency import fast_loop
+from textassay.runtime.garbage import hold_off_gc, start_gc
 from textassay.workers.worker import Failed, Job, Opened, Worker, WorkerLost, WorkerSession
 
 BEGIN = b"\ntextassay: a worker is ready\n"

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from textassay.runtime.backends.http_errors import quote
-from textassay.runtime.concurrency import hold_off_gc, start_gc
 from textassay.runtime.errors import ClusterLost, ConfigurationError
+from textassay.runtime.garbage import hold_off_gc, start_gc
 from textassay.workers.worker import Worker, WorkerLost, WorkerSession
 
 CONNECT_SECONDS = 10.0

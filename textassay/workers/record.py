@@ -281,8 +281,9 @@ class RunRecord:
         Raises:
             StorageError: The cache folder cannot be read or written.
         """
-        place = self._settings.cache if self._settings.cache is not None else self.answers_folder
-        if self._workers_write and place and not self._settings.no_cache:
+        cache = self._settings.cache
+        place = self.answers_folder if cache is None else cache
+        if self._workers_write and place:
             # opening the folder for writing collects them
             await in_thread(lambda: merge_answers(place, ()))
 
@@ -302,7 +303,7 @@ class RunRecord:
 
     def _earlier_answers(self, folder: RunFolder) -> Rows:
         settings, place = self._settings, folder.answers
-        kept_elsewhere = settings.cache is not None or settings.no_cache or self._workers_write
+        kept_elsewhere = settings.cache is not None or self._workers_write
         if kept_elsewhere or not place.exists():
             return []
         size = info(place).bytes

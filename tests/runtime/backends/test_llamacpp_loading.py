@@ -98,7 +98,7 @@ def test_settings_of_throughput_mode_reach_the_identity(tmp_path):
     path = write_model(tmp_path / "m.gguf", Shape()).path
 
     def identity(**local):
-        settings = Settings(no_cache=True, local=LocalSettings(n_ctx=256, **local))
+        settings = Settings(cache=False, local=LocalSettings(n_ctx=256, **local))
         model = connect(f"llamacpp/{path}", settings=settings)
 
         async def opened():

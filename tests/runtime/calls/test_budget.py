@@ -163,21 +163,26 @@ async def test_without_a_cap_costs_are_only_counted_and_under_one_they_must_be_k
         await model.generate(REQUEST)
 
 
-@pytest.mark.parametrize(("cached_price", "expected"), [((), 210e-6), ((0.1,), 204.6e-6)])
+@pytest.mark.parametrize(
+    ("cached_price", "expected"), [((), 210e-6), ((0.1,), 204.6e-6), ((0.1, 1.25), 205.1e-6)]
+)
 @virtual
 async def test_a_price_tells_the_cost_where_the_backend_does_not(
     cached_price: tuple[float, ...], expected: float
 ) -> None:
-    """Ten tokens in, six of them cached, and twenty out; the estimate if none were counted."""
+    """Ten tokens in, six cached and two written to the cache, and twenty out."""
     answer = costing(None)
-    usage = answer.usage.model_copy(update={"cached_prompt_tokens": 6})
+    usage = answer.usage.model_copy(update={"cached_prompt_tokens": 6, "cache_write_tokens": 2})
     replies = [answer.model_copy(update={"usage": usage}), costing(None, 0, 0)]
     budget = Budget(1.0)
     model = BudgetedModel(ScriptedModel(replies), budget, (*PRICE, *cached_price))
     assert (await model.generate(REQUEST)).usage.cost == pytest.approx(expected)
     assert budget.spent == pytest.approx(expected)
     await model.generate(REQUEST)
-    assert budget.spent == pytest.approx(expected + MOST)
+    # nothing was counted: all of the prompt may have been written to the cache
+    written = sum(cached_price[1:]) - PRICE[0] if cached_price[1:] else 0.0
+    most = MOST + written * estimate_tokens(REQUEST.text) / 1e6
+    assert budget.spent == pytest.approx(expected + most)
 
 
 @pytest.mark.parametrize(("cost", "expected"), [(1.0, 2), (0.0, 20)])

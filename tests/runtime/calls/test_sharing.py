@@ -243,7 +243,7 @@ async def test_a_jury_profits_too(tmp_path):
             method="jury",
             task="summarization",
             model={"juror1": "direct/a", "juror2": "direct/b"},
-            settings=Settings(api_base=server.url, no_cache=True),
+            settings=Settings(api_base=server.url, cache=False),
             options={"prompt_layout": "shared-prefix"},
         )
     # of four aspects each, the first pays

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runtime.data.rows import ROWS, complaint, lines, read, saved
-from textassay.runtime.data import cells, files
+from textassay.runtime.data import cells, separated
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
@@ -102,7 +102,10 @@ def test_all_formats_say_the_same(tmp_path: Path) -> None:
 FILES: list[tuple[str, str | bytes, str]] = [
     ("data.jsonl", '{"output": "Käse"}\n'.encode("latin-1"),
      "line 1: is not UTF-8 (byte 0xe4 at column 14); save the file as UTF-8"),
-    ("data.csv", "output\nx\nKäse\n".encode("latin-1"), "line 3: is not UTF-8"),
+    ("data.csv", "output\nПривет\n".encode("cp1251"), "line 2: is not UTF-8"),
+    ("data.csv", "output\nKäse\n".encode() + "Käse\n".encode("latin-1"), "line 3: is not UTF-8"),
+    ("data.csv", "output\nKäse\n".encode("latin-1") + "Käse\n".encode(),
+     "line 3: is UTF-8, and a line above is not"),
     ("data.csv", "output,human.c\nx,good\n",
      "line 2, field 'human.c': should be a number or empty, not 'good'"),
     ("data.csv", "output,human.c\nx,nan\n",
@@ -115,11 +118,13 @@ FILES: list[tuple[str, str | bytes, str]] = [
     ("data.csv", 'output,b\n\nx,"y\n', "line 3: broken CSV: unexpected end of data"),
     ("data.csv", "output\n", "contains no examples"),
     ("data.csv", "", "contains no examples"),
-    ("data.csv", 'output,human.c\nx,"4,5"\n', "field 'human.c': should be a number or empty, not"
-     " '4,5'; write it with a"),
-    ("data.csv", "output;human.c\nx;1.234,5\n", "line 2, field 'human.c': should be a number"),
-    ("data.csv", "output;human.c\nx;4,5;\n",
+    ("data.csv", 'output,human.c\nx,"1,234"\n', "field 'human.c': '1,234' may be 1234 or 1.234"),
+    ("data.csv", "output;human.c\nx;4/5\n", "not '4/5'; write the number alone"),
+    ("data.csv", "output;human.c\nx;85 %\ny;90\n",
+     "line 3, field 'human.c': is '90', and other rows are in percent"),
+    ("data.csv", "output;human.c\nx;4,5;6\n",
      "line 2: has 3 cells, but the header has 2; quote cells that contain ';'"),
+    ("data.csv", "output,,b\nx,left over,y\n", "line 2: the cell in column 2 is in no column"),
     ("data.csv", "id,output,rater,human.c\na,x,ann,4\na,x,bob,-\n",
      "line 3, field 'human.c': should be a number or empty, not '-'; if it marks a missing value,"
      " declare missing="),
@@ -183,7 +188,7 @@ def test_what_holds_no_examples_is_refused(source: Any, shown: str) -> None:
 def test_a_line_without_end_is_refused_before_it_is_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MAX_LINE", 2**19)
+    monkeypatch.setattr(separated, "MAX_LINE", 2**19)
     path = tmp_path / "bomb.jsonl.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(b" " * 2**20)
@@ -385,10 +390,27 @@ def test_a_named_index_of_a_data_frame_is_a_column() -> None:
     assert len(frame.columns) == 1
 
 
-def test_percentages_and_cp1252_are_refused_with_what_helps(tmp_path: Path) -> None:
-    assert "85 or all as 0.85" in complaint(saved(tmp_path, "output,human.c\nx,85 %\n", "p.csv"))
-    path = saved(tmp_path, "output\nf\xfcr\n".encode("cp1252"), "cp1252.csv")
-    assert "CSV UTF-8" in complaint(path)
+@pytest.mark.parametrize(
+    ("content", "notes"),
+    [
+        ("output\nfür Señor Müller’s Café\n".encode("cp1252"),
+         ("not UTF-8, read as Windows-1252 (cp1252)",)),
+        (b"Results of May, draft\n\nid;output\na;x\n", ("row 1 ('Results of May, draft') was",)),
+        ("output;human.c\nfür;4\n".encode("utf-16"), ()),
+        (b"output\nHello, world\n", None),
+    ],
+)  # fmt: skip
+def test_unusual_readings_are_said(
+    tmp_path: Path, content: bytes, notes: tuple[str, ...] | None
+) -> None:
+    path = saved(tmp_path, content, "data.csv")
+    if notes is None:
+        assert "quote cells that contain ','" in complaint(path)
+        return
+    info = Examples(path).check()
+    assert len(info.reading) == len(info.notices) == len(notes)
+    for note, expected in zip(info.reading, notes, strict=True):
+        assert note.startswith(f"{path}: {expected}")
 
 
 SPREADSHEETS: dict[str, tuple[bytes, Any]] = {
@@ -402,11 +424,26 @@ SPREADSHEETS: dict[str, tuple[bytes, Any]] = {
     "blank lines": (b"\n\nid,output,human.c\n\na,x,4.5\n\n", 4.5),
     "quoted headings": (b'"id","output","human.c"\n"a","x","4.5"\n', 4.5),
     "headings with blanks": (b" id , output ,human.c\na,x, 4.5 \n", 4.5),
-    "cp1252": ("id,output,human.c\na,f\xfcr,4\n".encode("cp1252"), "CSV UTF-8"),
-    "UTF-16": ("id\toutput\na\tx\n".encode("utf-16"), "CSV UTF-8"),
-    "percentages": (b"id;output;human.c\na;x;85 %\n", "85 or all as 0.85"),
+    "UTF-16": ("id\toutput\thuman.c\na\tx\t4.5\n".encode("utf-16"), 4.5),
+    "UTF-16 without a mark": ("id,output,human.c\na,x,4.5\n".encode("utf-16-be"), 4.5),
+    "percentages": (b"id;output;human.c\na;x;85 %\n", 0.85),
+    "percentages with commas": (b"id;output;human.c\na;x;12,5%\n", 0.125),
+    "bars": (b"id|output|human.c\na|x|4.5\n", 4.5),
+    "a title": (b"Results of May;;\n;;\nid;output;human.c\na;x;4,5\n", 4.5),
+    "two titles": (b"Results\nby Anna\n\nid,output,human.c\na,x,4.5\n", 4.5),
+    "empty columns": (b"id,output,human.c,,\na,x,4.5,,\n", 4.5),
+    "empty cells too many": (b"id,output,human.c\na,x,4.5,,\n", 4.5),
+    "empty rows": (b"id,output,human.c\n,,\na,x,4.5\n,,\n", 4.5),
+    "an index without a name": (b",id,output,human.c\n0,a,x,4.5\n", 4.5),
+    "a long minus": ("id,output,human.c\na,x,\u22124.5\n".encode(), -4.5),
+    "German thousands": (b"id;output;human.c\na;x;1.234,5\n", 1234.5),
+    "Swiss thousands": (b"id,output,human.c\na,x,1'234\n", 1234.0),
+    "French thousands": ("id;output;human.c\na;x;1\u202f234,5\n".encode(), 1234.5),
+    "millions": (b'id,output,human.c\na,x,"1,234,567"\n', 1234567.0),
+    "thousands with a comma": (b'id,output,human.c\na,x,"1,234"\n', "may be 1234 or 1.234"),
+    "a fraction": (b"id,output,human.c\na,x,4/5\n", "write the number alone"),
     "a mark of a missing value": (b"id,output,human.c\na,x,N/A\n", "missing=('N/A',)"),
-    "decimal commas between commas": (b'id,output,human.c\na,x,"4,5"\n', "decimal point"),
+    "decimal commas between commas": (b'id,output,human.c\na,x,"4,5"\n', 4.5),
     "a cell too many": (b"id,output\na,x,y\n", "has 3 cells, but the header has 2"),
     "a column twice": (b"id,output,output\na,x,y\n", "two columns are called 'output'"),
 }

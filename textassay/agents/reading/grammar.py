@@ -33,6 +33,7 @@ from typing import Literal, NamedTuple
 
 from textassay.agents.reading.words import (
     BE,
+    CHANGE,
     CHINESE_NUMBERS,
     FOREIGN,
     FOREIGN_LEAD,
@@ -154,7 +155,7 @@ def grammar_of(own: str) -> RatingGrammar:
         rf"(?:\s(?:to|for)\s{text}(?:\sof)?)?\s?:?"
     )
     changing = (
-        rf"(?:(?:i|we)(?:['’](?:m|ve))?(?:\s{SO})?\s)?(?:lower|rais|reduc|increas|revis|chang|adjust)(?:ed|e|ing)?"
+        rf"(?:(?:i|we)(?:['’](?:m|ve))?(?:\s{SO})?\s)?{CHANGE}"
         rf"\s(?:{text}|{name})\s(?:up\s|down\s)?to(?:\s{MANNER})?"
     )
     think = (

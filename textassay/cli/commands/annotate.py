@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import FIRST, LOOKING, command, group
 from textassay.cli.console import messages, print_tables, say, warn
 from textassay.cli.exits import io_errors, run_async
@@ -31,36 +31,37 @@ LOGGED_EVERY = 10.0
 def annotate(
     data: flags.Data,
     *,
-    out: Annotated[Path, flags.option("FILE", "File of ratings to write, .jsonl.", "--out", "-o")],
+    out: Annotated[Path, syntax.option("FILE", "File of ratings to write, .jsonl.", "--out", "-o")],
     given: Annotated[
-        flags.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED | flags.UNIT
+        syntax.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED | flags.UNIT
     ],
     guidelines: Annotated[
         Path | None,
-        flags.option(
+        syntax.option(
             "FILE", "Text or Markdown that raters read before they begin.", panel="Judging"
         ),
     ] = None,
-    raters: Annotated[int, flags.option("N", "Raters; each gets a personal link.", min=1)] = 1,
+    raters: Annotated[int, syntax.option("N", "Raters; each gets a personal link.", min=1)] = 1,
     per_item: Annotated[
-        int | None, flags.option("N", "Raters per item (default: all of them).", min=1)
+        int | None, syntax.option("N", "Raters per item (default: all of them).", min=1)
     ] = None,
     repeat: Annotated[
-        float, flags.option("SHARE", "Share of a rater's items to show twice.")
+        float, syntax.option("SHARE", "Share of a rater's items to show twice.")
     ] = 0.07,
     host: Annotated[
-        str, flags.option("HOST", "Address to serve at (default: this machine only).")
+        str, syntax.option("HOST", "Address to serve at (default: this machine only).")
     ] = "127.0.0.1",
-    port: Annotated[int, flags.option("N", "Port; 0 picks a free one.")] = 8765,
+    port: Annotated[int, syntax.option("N", "Port; 0 picks a free one.")] = 8765,
     public_url: Annotated[
-        str | None, flags.option("URL", "Address of a proxy in front, for the links: https://HOST.")
+        str | None,
+        syntax.option("URL", "Address of a proxy in front, for the links: https://HOST."),
     ] = None,
     next_from: Annotated[
-        Path | None, flags.option("FILE", "Rate only the examples in this file from label-plan.")
+        Path | None, syntax.option("FILE", "Rate only the examples in this file from label-plan.")
     ] = None,
-    seed: Annotated[int, flags.option("N", "Random seed of the order of items.")] = 0,
+    seed: Annotated[int, syntax.option("N", "Random seed of the order of items.")] = 0,
     new_links: Annotated[
-        bool, flags.switch("--new-links", "Replace the links of raters who lost theirs.")
+        bool, syntax.switch("--new-links", "Replace the links of raters who lost theirs.")
     ] = False,
 ) -> int:
     """Let people rate the examples in a browser, blind.
@@ -145,7 +146,7 @@ async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, r
 
 
 def exposure(host: str, public: str | None) -> str | None:
-    """Return what others on the network can read; `None` if nothing crosses it as it is."""
+    """Return what others on the network can read; `None` if nothing crosses it unencrypted."""
     is_encrypted = public is not None and public.startswith("https://")
     if is_loopback(host) and (is_encrypted or public is None):
         return None
@@ -155,7 +156,7 @@ def exposure(host: str, public: str | None) -> str | None:
             " proxy runs on this machine"
         )
     return (
-        "texts, links and answers are not encrypted on their way; whoever reads a link can rate"
+        "texts, links and answers are not encrypted on their way; anyone who reads a link can rate"
         " with it. Put a TLS proxy in front, and name its address with --public-url"
     )
 
@@ -210,14 +211,14 @@ group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
 
 @command("import", group="ratings")
 def import_ratings(
-    form: Annotated[str, flags.argument("FORMAT", "csv or label-studio.")],
-    file: Annotated[Path, flags.argument("FILE", "Export file of the other tool.")],
+    form: Annotated[str, syntax.argument("FORMAT", "csv or label-studio.")],
+    file: Annotated[Path, syntax.argument("FILE", "Export file of the other tool.")],
     *,
-    out: Annotated[Path, flags.option("FILE", "File to write, .jsonl.", "--out", "-o")],
+    out: Annotated[Path, syntax.option("FILE", "File to write, .jsonl.", "--out", "-o")],
     data: Annotated[
-        str | None, flags.option("DATA", "Examples whose texts to add to the rows.", "--data")
+        str | None, syntax.option("DATA", "Examples whose texts to add to the rows.", "--data")
     ] = None,
-    given: Annotated[flags.Given, flags.JUDGING.only("task") | flags.MAPPED],
+    given: Annotated[syntax.Given, flags.JUDGING.only("task") | flags.MAPPED],
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater.
 
@@ -249,8 +250,8 @@ def import_ratings(
 def agreement(
     data: flags.Data,
     *,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.JUDGING.only("task") | flags.MAPPED],
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.JUDGING.only("task") | flags.MAPPED],
 ) -> None:
     """Measure how well raters agree with each other, by aspect; no scores are needed.
 
@@ -268,11 +269,11 @@ def agreement(
 
 @command("export", group="ratings")
 def export_tasks(
-    form: Annotated[str, flags.argument("FORMAT", "label-studio or csv.")],
+    form: Annotated[str, syntax.argument("FORMAT", "label-studio or csv.")],
     data: flags.Data,
     *,
-    out: Annotated[Path, flags.option("DIR", "Folder to write to.", "--out", "-o")],
-    given: Annotated[flags.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED],
+    out: Annotated[Path, syntax.option("DIR", "Folder to write to.", "--out", "-o")],
+    given: Annotated[syntax.Given, flags.JUDGING.only("task", "aspects") | flags.MAPPED],
 ) -> None:
     """Write examples as tasks for another annotation tool, without systems and scores.
 
@@ -301,10 +302,12 @@ def _labels(typed: Mapping[str, Any]) -> dict[str, LabelScale]:
 
 @command("import", panel=LOOKING)
 def import_results(
-    form: Annotated[str, flags.argument("FORMAT", "inspect, promptfoo, deepeval or lm-eval.")],
-    file: Annotated[Path, flags.argument("FILE", "Result file of that tool.")],
+    form: Annotated[str, syntax.argument("FORMAT", "inspect, promptfoo, deepeval or lm-eval.")],
+    file: Annotated[Path, syntax.argument("FILE", "Result file of that tool.")],
     *,
-    out: Annotated[Path, flags.option("FILE", "File of examples to write, .jsonl.", "--out", "-o")],
+    out: Annotated[
+        Path, syntax.option("FILE", "File of examples to write, .jsonl.", "--out", "-o")
+    ],
 ) -> None:
     """Convert another tool's result file into examples with scores, to judge, compare or rate.
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import capture_warnings, say
 from textassay.cli.exits import UNSCORED, run_async
@@ -20,11 +20,11 @@ from textassay.table import printable
 
 group("cache", "Inspect, verify or clear a response cache.", panel=MAKING)
 
-Folder = Annotated[Path, flags.argument("DIR", "Cache folder.")]
+Folder = Annotated[Path, syntax.argument("DIR", "Cache folder.")]
 
 
 @command("info", group="cache")
-def info(folder: Folder, *, as_json: flags.AsJson = False) -> None:
+def info(folder: Folder, *, as_json: syntax.AsJson = False) -> None:
     """Show how many answers a cache folder contains."""
     from textassay.runtime.storage import cache_folder
 
@@ -35,7 +35,7 @@ def info(folder: Folder, *, as_json: flags.AsJson = False) -> None:
 
 
 @command("verify", group="cache")
-def verify(folder: Folder, *, as_json: flags.AsJson = False) -> int:
+def verify(folder: Folder, *, as_json: syntax.AsJson = False) -> int:
     """Check every file and answer of a cache folder."""
     from textassay.runtime.calls.cache import verify as verified
 
@@ -47,7 +47,7 @@ def verify(folder: Folder, *, as_json: flags.AsJson = False) -> int:
 
 
 @command("clear", group="cache")
-def clear(folder: Folder, *, as_json: flags.AsJson = False) -> None:
+def clear(folder: Folder, *, as_json: syntax.AsJson = False) -> None:
     """Delete all answers of a cache folder."""
     from textassay.runtime.storage import cache_folder
 
@@ -62,13 +62,13 @@ def export(
     run: flags.RunArgument,
     *,
     data: Annotated[
-        Path | None, flags.option("DATA", "Data of the run, if the file was moved.")
+        Path | None, syntax.option("DATA", "Data of the run, if the file was moved.")
     ] = None,
     out: Annotated[
         Path | None,
-        flags.option("FILE", "File to create (default: standard output).", "--out", "-o"),
+        syntax.option("FILE", "File to create (default: standard output).", "--out", "-o"),
     ] = None,
-    given: Annotated[flags.Given, flags.MAPPED],
+    given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:
     """Write all prompts and answers of a run as JSON Lines.
 

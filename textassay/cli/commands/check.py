@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from textassay.cli import flags
+from textassay.cli import syntax
 from textassay.cli.app import FIRST, command
 from textassay.cli.console import print_tables, results
 from textassay.cli.exits import GATE_STATUS
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
 def check(
     file: Annotated[
         Path,
-        flags.argument(
+        syntax.argument(
             "FILE|RUN", "Table with the judge's column and people's, a run, or a file of scores."
         ),
     ],
     data: Annotated[
         Path | None,
-        flags.argument("DATA", "Data with the ratings of a run (default: those it judged)."),
+        syntax.argument("DATA", "Data with the ratings of a run (default: those it judged)."),
     ] = None,
     *,
     judge: Annotated[
-        str | None, flags.option("COL,...", "Columns of the judge (default: found by name).")
+        str | None, syntax.option("COL,...", "Columns of the judge (default: found by name).")
     ] = None,
     human: Annotated[
         str | None,
-        flags.option("COL,...", "Columns of people, one for each rater (default: found by name)."),
+        syntax.option("COL,...", "Columns of people, one for each rater (default: found by name)."),
     ] = None,
     group: Annotated[
         str | None,
-        flags.option("COL", "Column of what texts share, such as their article or question."),
+        syntax.option("COL", "Column of what texts share, such as their article or question."),
     ] = None,
     page: Annotated[
-        Path | None, flags.option("FILE", "Also write the result as one HTML page.", "--html")
+        Path | None, syntax.option("FILE", "Also write the result as one HTML page.", "--html")
     ] = None,
-    as_json: flags.AsJson = False,
+    as_json: syntax.AsJson = False,
     require: Annotated[
         str | None,
-        flags.option(
+        syntax.option(
             "USE",
             "Use that must be possible: compare, means, gate or texts. Exit status 0 if it is,"
             " 1 if not, 4 if unknown.",
         ),
     ] = None,
-    seed: flags.Seed = 0,
+    seed: syntax.Seed = 0,
 ) -> int:
     """Say whether a judge can be trusted: for comparing systems, for means, as a gate, for texts.
 

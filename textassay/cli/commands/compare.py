@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import DECIDING, FIRST, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @command("compare", panel=FIRST)
 def compare(
-    run_a: Annotated[Path, flags.argument("RUN_A", "The first run or score file.")],
+    run_a: Annotated[Path, syntax.argument("RUN_A", "The first run or score file.")],
     run_b: Annotated[
         Path | None,
-        flags.argument("RUN_B", "The second run or score file; DATA, if --systems is given."),
+        syntax.argument("RUN_B", "The second run or score file; DATA, if --systems is given."),
     ] = None,
     data: Annotated[
         Path | None,
-        flags.argument(
+        syntax.argument(
             "DATA",
             "Their data: sources, and ratings if there are any (default: those of the runs).",
         ),
@@ -37,32 +37,32 @@ def compare(
     *,
     systems: Annotated[
         tuple[str, str] | None,
-        flags.option("A B", "Compare the texts of two systems of one run, without ratings."),
+        syntax.option("A B", "Compare the texts of two systems of one run, without ratings."),
     ] = None,
     aspects: Annotated[
-        list[str] | None, flags.option("A,B", "Aspects to compare; may repeat.", "--aspects", "-a")
+        list[str] | None, syntax.option("A,B", "Aspects to compare; may repeat.", "--aspects", "-a")
     ] = None,
     listed: Annotated[
         int | None,
-        flags.option(
+        syntax.option(
             "N", "Also list the N largest losses of A and as many gains, with ids.", "--list", min=1
         ),
     ] = None,
     fail_below: Annotated[
         float | None,
-        flags.option(
+        syntax.option(
             "X", "Exit with 0 if A - B is at least X, 1 if it is below, 4 if the interval spans X."
         ),
     ] = None,
     by: Annotated[
         str | None,
-        flags.option("FIELD", "Also compare the texts with each value of a field of the data."),
+        syntax.option("FIELD", "Also compare the texts with each value of a field of the data."),
     ] = None,
     confidence: flags.Confidence = 0.95,
     weight: flags.WeightOption = "sources",
-    seed: flags.Seed = 0,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.RATED],
+    seed: syntax.Seed = 0,
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.RATED],
 ) -> int:
     """Compare two runs or two systems: differences A - B by source, with intervals and tests.
 
@@ -117,7 +117,7 @@ def compare(
 
 
 def _runs(
-    run_a: Path, run_b: Path, data: Path | None, given: flags.Given, by: str | None
+    run_a: Path, run_b: Path, data: Path | None, given: syntax.Given, by: str | None
 ) -> tuple[RunSide, RunSide]:
     first = RatedInput(run_a, data, given, by=by).side()
     return first, RatedInput(run_b, data, given, by=by).side(first.labels)
@@ -127,7 +127,7 @@ def _systems(
     run: Path,
     data: Path | None,
     systems: tuple[str, str],
-    given: flags.Given,
+    given: syntax.Given,
     by: str | None,
 ) -> tuple[RunSide, RunSide]:
     from textassay.estimation.compare import of_system
@@ -147,16 +147,16 @@ def rank(
     *,
     pair: Annotated[
         Literal["system"] | None,
-        flags.option(
+        syntax.option(
             "", "The scores are of pairs of the systems of each group (default: as in the run)."
         ),
     ] = None,
     aspects: Annotated[
-        list[str] | None, flags.option("A,B", "Aspects to rank on; may repeat.", "--aspects", "-a")
+        list[str] | None, syntax.option("A,B", "Aspects to rank on; may repeat.", "--aspects", "-a")
     ] = None,
     confidence: flags.Confidence = 0.95,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.MAPPED],
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:
     """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources.
 
@@ -187,20 +187,20 @@ def agreement(
     *,
     level: Annotated[
         list[str] | None,
-        flags.option("A,B", "Levels: dataset (default), group, system; may repeat."),
+        syntax.option("A,B", "Levels: dataset (default), group, system; may repeat."),
     ] = None,
     aspect_map: flags.AspectPairs = None,
     bootstrap: Annotated[
-        int, flags.option("N", "Resamples of the groups for 95 % intervals; 0 for none.")
+        int, syntax.option("N", "Resamples of the groups for 95 % intervals; 0 for none.")
     ] = 1000,
-    seed: Annotated[int, flags.option("N", "Random seed of the bootstrap.")] = 0,
+    seed: Annotated[int, syntax.option("N", "Random seed of the bootstrap.")] = 0,
     raters: Annotated[
         bool,
-        flags.switch("--raters", "Also show agreement among raters, and of the score with them."),
+        syntax.switch("--raters", "Also show agreement among raters, and of the score with them."),
     ] = False,
     threshold: Annotated[
         str | None,
-        flags.option(
+        syntax.option(
             "X|auto",
             "Where people said yes or no, scores of at least X are yes; auto chooses X on half"
             " of the sources and measures on the others.",
@@ -208,17 +208,17 @@ def agreement(
     ] = None,
     by: Annotated[
         str | None,
-        flags.option("FIELD", "Also show the agreement for each value of a field of the data."),
+        syntax.option("FIELD", "Also show the agreement for each value of a field of the data."),
     ] = None,
     samples: Annotated[
         list[str] | None,
-        flags.option(
+        syntax.option(
             "1,3,8",
             "Also show the agreement with so many of a run's samples per text; may repeat.",
         ),
     ] = None,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.RATED],
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.RATED],
 ) -> None:
     """Measure how well scores agree with human ratings.
 
@@ -279,32 +279,32 @@ def alt_test(
     *,
     aspect_map: flags.AspectPairs = None,
     epsilon: Annotated[
-        float, flags.option("E", "Reward for being cheaper than a rater, 0 to 1.")
+        float, syntax.option("E", "Reward for being cheaper than a rater, 0 to 1.")
     ] = 0.2,
     metric: Annotated[
-        str, flags.option("NAME", "rmse for graded ratings, match for categories.")
+        str, syntax.option("NAME", "rmse for graded ratings, match for categories.")
     ] = "rmse",
     rows_independent: Annotated[
         bool,
-        flags.switch(
+        syntax.switch(
             "--rows-independent", "Treat rows, not sources, as independent, as published."
         ),
     ] = False,
     replace: Annotated[
         list[str] | None,
-        flags.option(
+        syntax.option(
             "A,B",
             "Raters to replace together, by name or number; may repeat (default: each in turn).",
         ),
     ] = None,
     pool: Annotated[
-        bool, flags.switch("--pool", "Add a row over all aspects together, as published.")
+        bool, syntax.switch("--pool", "Add a row over all aspects together, as published.")
     ] = False,
     confidence: flags.Confidence = 0.95,
     scale: flags.ScaleOf = None,
-    seed: flags.Seed = 0,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.RATED],
+    seed: syntax.Seed = 0,
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.RATED],
 ) -> None:
     """Test whether the judge could replace a human rater (and whether a constant score could).
 

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from textassay.cli.app import SCORING, command
-from textassay.cli.console import Style, results, say
+from textassay.cli.console import results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped, run_async
-from textassay.cli.flags import PROGRESS, AsJson, Given, option
+from textassay.cli.flags import PROGRESS
+from textassay.cli.progress import Style
+from textassay.cli.syntax import AsJson, Given, option
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.storage.files import storage_errors
 from textassay.table import printable
@@ -192,7 +194,7 @@ def _print_judged(judged: DemoResult, page: Path) -> None:
         say_line(f"{row.name:<26}{row.score:>8.2f}{row.rating:>27.1f}")
     shown = judged.evidence
     if shown.score is not None:
-        say_line(f'\nEvidence, such as that of {shown.score:.2f} for "{shown.text}"')
+        say_line(f'\nEvidence, such as for {shown.score:.2f} for "{shown.text}"')
         say_line(f"  least likely words: {', '.join(shown.unlikeliest)}")
     say_line(
         "\nAgreement with our ratings (Spearman's rho; no people were asked), beside counting:"
@@ -202,8 +204,8 @@ def _print_judged(judged: DemoResult, page: Path) -> None:
         name = f"{METHOD}, SmolLM2" if line.name == METHOD else COUNTING[line.name]
         say_line(f"{name:<34}" + "".join(f"{_number(line.spearman[a]):>12}" for a in ASPECTS))
     say_line(
-        "\nSo small a model tells text that flows from text that does not, whichever aspect it is"
-        " asked about; it does not see wrong facts or sentences out of order, cannot write a"
+        "\nSo small a model distinguishes text that flows from text that does not, whichever aspect"
+        " it is asked about; it does not see wrong facts or sentences out of order, cannot write a"
         " rating, and its yes or no means nothing: the other methods refuse it and need a larger"
         " model."
     )
@@ -220,7 +222,7 @@ def _print_judged(judged: DemoResult, page: Path) -> None:
 
 
 def _printer() -> Any:
-    """Return a function that prints a line as it is, folded at the width of the terminal."""
+    """Return a function that prints a line unchanged, folded at the width of the terminal."""
     console = results()
     return lambda line: console.print(printable(line), markup=False, highlight=False)
 

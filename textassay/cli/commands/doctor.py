@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async, with_flags
@@ -319,11 +319,11 @@ def plain_text(heading: str, findings: Sequence[DoctorFinding]) -> str:
 
 @command("doctor", panel=MAKING)
 def doctor(
-    model: Annotated[str, flags.argument("MODEL", "Model to examine.")],
+    model: Annotated[str, syntax.argument("MODEL", "Model to examine.")],
     *,
-    as_json: flags.AsJson = False,
+    as_json: syntax.AsJson = False,
     given: Annotated[
-        flags.Given,
+        syntax.Given,
         flags.SET
         | flags.SAMPLING.only("temperature")
         | flags.RUNTIME.only("api_base", "api_key_env", "effort", "extra", "batch"),

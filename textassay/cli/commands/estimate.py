@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.rated import CHOSEN, RatedInput, notes_of
@@ -33,19 +33,19 @@ def estimate(
     *,
     by: Annotated[
         str | None,
-        flags.option("system", "Also estimate per system, and compare each pair of systems."),
+        syntax.option("system", "Also estimate per system, and compare each pair of systems."),
     ] = None,
     calibration: Annotated[
-        Path | None, flags.option("DIR", "Calibration learned from other ratings.")
+        Path | None, syntax.option("DIR", "Calibration learned from other ratings.")
     ] = None,
     aspect_map: flags.AspectPairs = None,
     confidence: flags.Confidence = 0.95,
     scale: flags.ScaleOf = None,
     labels: flags.LabelScales = "random",
     weight: flags.WeightOption = "sources",
-    seed: flags.Seed = 0,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.RATED | flags.ALLOWING],
+    seed: syntax.Seed = 0,
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.RATED | flags.ALLOWING],
 ) -> None:
     """Estimate means on the human scale: judge only, labels only, and both together.
 
@@ -130,13 +130,13 @@ def label_plan(
     scores: flags.ScoresOrMetrics,
     data: flags.RatedData = None,
     *,
-    half_width: Annotated[float, flags.option("W", "Target half-width of the interval.")],
+    half_width: Annotated[float, syntax.option("W", "Target half-width of the interval.")],
     next_: Annotated[
-        int | None, flags.option("N", "Number of examples to draw for rating next.", "--next")
+        int | None, syntax.option("N", "Number of examples to draw for rating next.", "--next")
     ] = None,
     out: Annotated[
         Path | None,
-        flags.option(
+        syntax.option(
             "FILE", "File to create for these examples, with their probabilities.", "--out", "-o"
         ),
     ] = None,
@@ -144,9 +144,9 @@ def label_plan(
     confidence: flags.Confidence = 0.95,
     scale: flags.ScaleOf = None,
     labels: flags.LabelScales = "random",
-    seed: flags.Seed = 0,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.RATED],
+    seed: syntax.Seed = 0,
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.RATED],
 ) -> None:
     """Forecast how many ratings an estimate needs, and draw the examples to rate next.
 
@@ -235,20 +235,20 @@ def calibrate(
     *,
     out: flags.Out = None,
     apply: Annotated[
-        Path | None, flags.option("DIR", "Apply this calibration to the run; --out is a new run.")
+        Path | None, syntax.option("DIR", "Apply this calibration to the run; --out is a new run.")
     ] = None,
     aspect_map: flags.AspectPairs = None,
     method: Annotated[
-        str, flags.option("NAME", "auto, isotonic, linear, shift or ordinal.")
+        str, syntax.option("NAME", "auto, isotonic, linear, shift or ordinal.")
     ] = "auto",
     coverage: Annotated[
-        float, flags.option("C", "Share of ratings that intervals should contain.")
+        float, syntax.option("C", "Share of ratings that intervals should contain.")
     ] = 0.9,
     scale: flags.ScaleOf = None,
     labels: flags.LabelScales = "random",
-    seed: flags.Seed = 0,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.RATED | flags.ALLOWING],
+    seed: syntax.Seed = 0,
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.RATED | flags.ALLOWING],
 ) -> None:
     """Learn to map a judge's scores to human ratings, with an interval around each.
 

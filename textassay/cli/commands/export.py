@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, cast
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import run_async
@@ -15,20 +15,20 @@ from textassay.runtime.errors import ConfigurationError
 
 @command("export", panel=LOOKING)
 def export(
-    form: Annotated[str, flags.argument("FORMAT", "inspect, mlflow, langfuse or promptfoo.")],
+    form: Annotated[str, syntax.argument("FORMAT", "inspect, mlflow, langfuse or promptfoo.")],
     run: flags.RunArgument,
     *,
-    out: Annotated[Path | None, flags.option("FILE", "File to write.", "--out", "-o")] = None,
+    out: Annotated[Path | None, syntax.option("FILE", "File to write.", "--out", "-o")] = None,
     to: Annotated[
-        str | None, flags.option("URL", "Server to send to, in place of a file: mlflow, langfuse.")
+        str | None, syntax.option("URL", "Server to send to, in place of a file: mlflow, langfuse.")
     ] = None,
     trace: Annotated[
-        str, flags.option("FIELD", "Where a text has the id of its trace: id, group or a column.")
+        str, syntax.option("FIELD", "Where a text has the id of its trace: id, group or a column.")
     ] = "id",
     data: Annotated[
-        Path | None, flags.option("DATA", "What was judged (default: the data of the run).")
+        Path | None, syntax.option("DATA", "What was judged (default: the data of the run).")
     ] = None,
-    given: Annotated[flags.Given, flags.MAPPED],
+    given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:
     """Write the scores of a run for another tool, or send them to its server.
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import SCORING, command
-from textassay.cli.console import Style, print_tables, say, show_progress, show_steps
+from textassay.cli.console import print_tables, say
 from textassay.cli.exits import UNSCORED, Stopped, run_async, with_flags
+from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.cli.rated import with_ratings
 from textassay.fitting.request import (
     KINDS,
@@ -58,7 +59,7 @@ def fit(
     *,
     method: Annotated[
         str | None,
-        flags.option(
+        syntax.option(
             "METHOD",
             "hd-eval: decompose the aspects and let a model rate them; rubric: have criteria"
             " proposed from rated texts.",
@@ -66,8 +67,8 @@ def fit(
     ] = None,
     model: flags.ModelNames = None,
     out: flags.Out = None,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, FLAGS],
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, FLAGS],
 ) -> int:
     """Learn from human ratings how to judge, and write an evaluator folder.
 

@@ -1,4 +1,4 @@
-"""`textassay methods|tasks|settings|graph|tree|plan`: what there is, and what a model drafts.
+"""`textassay list`, `graph` and `draft`: what there is, and what a model writes.
 
 A tree or a plan is written to a new file, for people to edit.
 """
@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from textassay.cli import flags
-from textassay.cli.app import MAKING, command
+from textassay.cli import flags, syntax
+from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import results, say
 from textassay.cli.exits import Stopped, io_errors, run_async
 from textassay.runtime.errors import (
@@ -54,17 +54,23 @@ _TABLE_WIDTH, _SHORT = 100, 2
 there is no room left for words."""
 
 
-@command("methods", panel=MAKING)
+group("list", "List methods, tasks and settings.", panel=MAKING)
+group("draft", "Have a model write a tree of criteria or a plan, for people to edit.", panel=MAKING)
+
+
+@command("methods", group="list")
 def methods(
-    name: Annotated[str | None, flags.argument("[METHOD]", "Method whose options to show.")] = None,
+    name: Annotated[
+        str | None, syntax.argument("[METHOD]", "Method whose options to show.")
+    ] = None,
     *,
-    as_json: flags.AsJson = False,
+    as_json: syntax.AsJson = False,
 ) -> None:
     """List the methods, or one method's options (which --set takes).
 
     Examples:
-        textassay methods
-        textassay methods g-eval
+        textassay list methods
+        textassay list methods g-eval
     """
     from textassay.methods.by_name import find, method_names
 
@@ -79,17 +85,17 @@ def methods(
         _show([{"option": key, **row} for key, row in _fields(find(name).Options)], as_json)
 
 
-@command("tasks", panel=MAKING)
+@command("tasks", group="list")
 def tasks(
-    name: Annotated[str | None, flags.argument("[TASK]", "Task, or a TOML file.")] = None,
+    name: Annotated[str | None, syntax.argument("[TASK]", "Task, or a TOML file.")] = None,
     *,
-    as_json: flags.AsJson = False,
+    as_json: syntax.AsJson = False,
 ) -> None:
     """List the built-in tasks, or one task's aspects with their definitions.
 
     Examples:
-        textassay tasks
-        textassay tasks summarization
+        textassay list tasks
+        textassay list tasks summarization
     """
     from textassay.methods.library import tasks as library
     from textassay.prompts import TASKS
@@ -108,13 +114,13 @@ def tasks(
         typer.echo(f"\nagreement with people: {task.measured}")
 
 
-@command("settings", panel=MAKING)
-def settings(*, as_json: flags.AsJson = False) -> None:
+@command("settings", group="list")
+def settings(*, as_json: syntax.AsJson = False) -> None:
     """List the run-time settings: flags, keys of --set and keys of a config file.
 
     Examples:
-        textassay settings
-        textassay settings --json
+        textassay list settings
+        textassay list settings --json
     """
     own = [
         {"setting": key, "given by": _way(key), **row}
@@ -191,10 +197,10 @@ def _shown(value: Any) -> str:
 def graph(
     method: Annotated[
         str,
-        flags.argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator."),
+        syntax.argument("METHOD", "Method, such as g-eval, or the folder of a fitted evaluator."),
     ],
     *,
-    given: Annotated[flags.Given, flags.JUDGING.only("task")],
+    given: Annotated[syntax.Given, flags.JUDGING.only("task")],
 ) -> None:
     """Print a method's graph in the mermaid format.
 
@@ -222,23 +228,23 @@ WRITING = flags.RUNTIME.only("api_base", "api_key_env", "max_cost", "price", "ca
 """How the model that writes is asked."""
 
 
-@command("tree", panel=MAKING)
+@command("tree", group="draft")
 def tree(
     *,
     out: flags.ToTable,
     model: flags.Writers,
     method: Annotated[
         str,
-        flags.option(
+        syntax.option(
             "METHOD", "hd-eval: criteria; coascore: relevant aspects; checklist: questions."
         ),
     ] = "hd-eval",
-    given: Annotated[flags.Given, flags.SET | flags.JUDGING.only("task", "aspects") | WRITING],
+    given: Annotated[syntax.Given, flags.SET | flags.JUDGING.only("task", "aspects") | WRITING],
 ) -> None:
     """Have a model break a task's aspects into sub-criteria, and save the tree for editing.
 
     Examples:
-        textassay tree -t summarization -m openai/gpt-4.1 -o criteria.toml
+        textassay draft tree -t summarization -m openai/gpt-4.1 -o criteria.toml
     """
     typed, options, settings = flags.model_settings({**given, "model": model})
     run_async(_write_tree(method, out, typed, options, settings))
@@ -289,17 +295,17 @@ def _outline(tree: AspectTree) -> str:
     return "\n".join(below(None, ""))
 
 
-@command("plan", panel=MAKING)
+@command("plan", group="draft")
 def plan(
     *,
     out: flags.ToTable,
     model: flags.Writers,
-    given: Annotated[flags.Given, flags.SET | flags.JUDGING | WRITING],
+    given: Annotated[syntax.Given, flags.SET | flags.JUDGING | WRITING],
 ) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing.
 
     Examples:
-        textassay plan -t dialogue --tools rouge,nli -m openai/gpt-4.1 -o plan.toml
+        textassay draft plan -t dialogue --tools rouge,nli -m openai/gpt-4.1 -o plan.toml
         textassay score data.jsonl --method fusion-eval --set plan=plan.toml -m openai/gpt-4.1
             -o runs/fused
     """

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import SCORING, command
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
 from textassay.evaluation.request import request_from_manifest, with_kept_rows
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.settings import settings_in, split_settings
+from textassay.runtime.settings import settings_in
 
 if TYPE_CHECKING:
     from textassay.cli.commands.score import ScoreCommand
@@ -25,11 +25,11 @@ def resume(
     *,
     data: Annotated[
         str | None,
-        flags.option("DATA", "Where the run's data are now, if the file was moved; same content."),
+        syntax.option("DATA", "Where the run's data are now, if the file was moved; same content."),
     ] = None,
-    as_json: flags.AsJson = False,
+    as_json: syntax.AsJson = False,
     given: Annotated[
-        flags.Given, flags.CONFIG | flags.PROGRESS | flags.LOG | flags.WORKERS | flags.RUNTIME
+        syntax.Given, flags.CONFIG | flags.PROGRESS | flags.LOG | flags.WORKERS | flags.RUNTIME
     ],
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
@@ -69,9 +69,8 @@ def _flags_to_resume(typed: Mapping[str, Any]) -> dict[str, Any]:
     """
     now = flags.read_flags({name: value for name, value in typed.items() if name != "config"})
     configured = flags.config_file(typed.get("config"), flags.CONFIG_KEYS)
-    runtime, _ = split_settings(configured.get("set", {}))
     described = {"model": configured.get("model", {})}  # by the tables, as they were called
-    return {**described, **settings_in({**configured, **runtime}), **now}
+    return {**described, **settings_in(configured), **now}
 
 
 def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
@@ -101,7 +100,7 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
     settings = settings_to_resume(folder, manifest, request, given)
     if manifest["settings"].get("max_cost") and settings.max_cost is None:
         say(
-            "the cost limit was that of an earlier session; this one has none, unless you give "
+            "the cost limit applied to an earlier session; this one has no limit, unless you give "
             "--max-cost"
         )
     own = {"data": data, "settings": settings, "out": folder, "resume": True}
@@ -110,13 +109,15 @@ def command_to_resume(folder: Path, typed: dict[str, Any]) -> ScoreCommand:
 
 @command("merge", panel=SCORING)
 def merge(
-    run: Annotated[Path, flags.argument("RUN", "Folder that contains shard-1, ...")],
+    run: Annotated[Path, syntax.argument("RUN", "Folder that contains shard-1, ...")],
     *,
     partial: Annotated[
         bool,
-        flags.switch("--partial", "Merge what there is; `textassay resume RUN` completes the run."),
+        syntax.switch(
+            "--partial", "Merge what there is; `textassay resume RUN` completes the run."
+        ),
     ] = False,
-    as_json: flags.AsJson = False,
+    as_json: syntax.AsJson = False,
 ) -> int:
     """Merge RUN/shard-*, made by `score --shard I/N --out RUN/shard-I`, into one run.
 

@@ -15,19 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import FIRST, SCORING, command, group
-from textassay.cli.console import (
-    STYLES,
-    Style,
-    capture_warnings,
-    log_as_json,
-    results,
-    say,
-    show_progress,
-    warn,
-)
+from textassay.cli.console import capture_warnings, log_as_json, results, say, warn
 from textassay.cli.exits import UNSCORED, as_stopped, run_async, with_flags
+from textassay.cli.progress import STYLES, Style, show_progress
 from textassay.evaluation.progress import Progress, known_cost
 from textassay.evaluation.request import RunRequest, Shard
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -61,10 +53,10 @@ def score(
     calibration: Annotated[str | None, flags.build_option(RunRequest, "calibration")] = None,
     show_prompts: Annotated[
         int | None,
-        flags.option("N", "Print the prompts for the first N examples without calling a model."),
+        syntax.option("N", "Print the prompts for the first N examples without calling a model."),
     ] = None,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.SCORE],
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.SCORE],
 ) -> int:
     """Judge every example of DATA and write the scores to a run folder.
 
@@ -102,7 +94,7 @@ TOOLS_FLAGS = (
 
 
 @command("list", group="tools")
-def tools_list(*, as_json: flags.AsJson = False) -> None:
+def tools_list(*, as_json: syntax.AsJson = False) -> None:
     """List the metrics: what each measures, its range, and what it needs.
 
     Examples:
@@ -126,14 +118,14 @@ def tools_score(
     data: flags.Data,
     *,
     tools: Annotated[
-        list[str] | None, flags.option("A,B", "Metrics, such as rouge,nli:MODEL; may repeat.")
+        list[str] | None, syntax.option("A,B", "Metrics, such as rouge,nli:MODEL; may repeat.")
     ] = None,
     model: Annotated[
-        str | None, flags.option("MODEL", "Model that lm_prob asks.", "--model", "-m")
+        str | None, syntax.option("MODEL", "Model that lm_prob asks.", "--model", "-m")
     ] = None,
     out: flags.NewRun = None,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, TOOLS_FLAGS],
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, TOOLS_FLAGS],
 ) -> int:
     """Score every example of DATA with automatic metrics and write the scores to a run folder.
 

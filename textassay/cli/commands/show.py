@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import FIRST, LOOKING, command
-from textassay.cli.console import capture_warnings, results, say, warn
+from textassay.cli.console import capture_warnings, print_tables, results, say, warn
 from textassay.cli.exits import run_async
 from textassay.cli.rated import open_examples
 from textassay.listening import is_loopback
@@ -36,25 +37,36 @@ MAX_THOUGHT = 1000
 @command("show", panel=LOOKING)
 def show(
     run: flags.RunArgument,
-    id_: Annotated[str | None, flags.argument("[ID]", "Example to show with its evidence.")] = None,
+    id_: Annotated[
+        str | None, syntax.argument("[ID]", "Example to show with its evidence.")
+    ] = None,
     *,
     human: flags.HumanData = None,
     aspect_map: flags.AspectPairs = None,
     prompts: Annotated[
-        bool, flags.switch("--prompts", "Print the prompts and answers of the models.")
+        bool, syntax.switch("--prompts", "Print the prompts and answers of the models.")
     ] = False,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.MAPPED],
+    jurors: Annotated[
+        bool,
+        syntax.switch("--jurors", "Print what each juror of a jury adds to it, and costs."),
+    ] = False,
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:
     """Show a run in the terminal.
 
-    Prints a summary and the largest disagreements with people, or the evidence of one example.
+    Prints a summary and the largest disagreements with people, or the evidence of one example, or
+    which jurors of a run with output=jurors (or of scores named ASPECT/JUROR) to leave out.
 
     Examples:
         textassay show runs/first
         textassay show runs/first doc-17-M3
         textassay show runs/first doc-17-M3 --prompts
+        textassay show runs/jury --human rated.jsonl --jurors
     """
+    if jurors:
+        _show_jurors(run, human, given, as_json=as_json)
+        return
     if prompts:
         ids = None if id_ is None else [id_]
         with capture_warnings("textassay.evaluation.exchanges"):
@@ -180,17 +192,17 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
 
 
 _POLITE = 10
-"""Steps by which the viewer's priority is lower than that of other processes."""
+"""Steps by which the viewer's priority is lower than other processes'."""
 
 
 @command("view", panel=LOOKING)
 def view(
-    run: Annotated[Path, flags.argument("RUN", "Run folder, or a folder that contains several.")],
+    run: Annotated[Path, syntax.argument("RUN", "Run folder, or a folder that contains several.")],
     *,
     human: flags.HumanData = None,
-    host: Annotated[str, flags.option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, flags.option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
-    given: Annotated[flags.Given, flags.MAPPED],
+    host: Annotated[str, syntax.option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, syntax.option("N", "Port; a free one by default.", min=0, max=65535)] = 0,
+    given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:
     """Serve the page of a run on this machine and follow the run while it grows.
 
@@ -204,8 +216,8 @@ def view(
         typer.echo(address)
         if not is_loopback(host):
             warn(
-                "whoever reaches this address reads the texts and scores; there is no password and"
-                " no encryption"
+                "anyone who reaches this address can read the texts and scores; there is no"
+                " password and no encryption"
             )
         say("serving this page until Ctrl-C")
 
@@ -227,16 +239,16 @@ def view(
 def report(
     runs: Annotated[
         list[Path],
-        flags.argument(
+        syntax.argument(
             "RUN...",
             "Run folder. A second one is compared with it. Or a fitted evaluator's folder.",
         ),
     ],
     *,
-    out: Annotated[Path, flags.option("FILE", "File to write.", "--out", "-o")],
+    out: Annotated[Path, syntax.option("FILE", "File to write.", "--out", "-o")],
     format_: Annotated[
         Literal["html", "latex", "csv", "markdown"] | None,
-        flags.option(
+        syntax.option(
             "",
             "Format of a fitted evaluator's tables: by default by the ending of FILE (.tex, .csv,"
             " .md), else html.",
@@ -245,14 +257,16 @@ def report(
     ] = None,
     human: flags.HumanData = None,
     calibration: Annotated[
-        Path | None, flags.option("DIR", "Calibration whose curves and intervals are shown.")
+        Path | None, syntax.option("DIR", "Calibration whose curves and intervals are shown.")
     ] = None,
     aspect_map: flags.AspectPairs = None,
     title: Annotated[
-        str | None, flags.option("TEXT", "Heading; by default the runs' names.")
+        str | None, syntax.option("TEXT", "Heading; by default the runs' names.")
     ] = None,
-    note: Annotated[str, flags.option("TEXT", "What readers should know, below the heading.")] = "",
-    given: Annotated[flags.Given, flags.MAPPED],
+    note: Annotated[
+        str, syntax.option("TEXT", "What readers should know, below the heading.")
+    ] = "",
+    given: Annotated[syntax.Given, flags.MAPPED],
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence.
 
@@ -309,3 +323,43 @@ def _report_fit(folder: Path, out: Path, format_: str | None, title: str | None,
     with storage_errors(f"{out} cannot be written"):
         write_text(out, text)
     say(f"wrote {out}")
+
+
+def _show_jurors(scores: Path, human: Path | None, given: syntax.Given, *, as_json: bool) -> None:
+    """Print what each juror adds to a jury without negative weights."""
+    from textassay.agreement.intervals import CONFIDENCE
+    from textassay.cli.rated import RatedInput
+    from textassay.fitting.importance import agreement_of_mean, worth_table, worths
+    from textassay.fitting.learn import Fitter, rating_scales, read_table
+    from textassay.methods.fitted.evaluator import read_files
+    from textassay.runtime.data.ratings import LabelReader
+
+    source = RatedInput(scores, human, given)
+    own = source.source(LabelReader(source.declared))
+    files = read_files((own,), level_features=False)
+    rated = read_table(source.examples(needs_output=False), scores=files)
+    fitter = Fitter(rating_scales(rated, {}), seed=0, threads=1)
+    costs = _juror_costs(scores, rated.aspects)
+    found = worths(rated, fitter, aggregator="nnls", costs=costs, confidence=CONFIDENCE)
+    mean = agreement_of_mean(rated)
+    document = {"rows": [one.as_dict() for one in found], "mean": mean}
+    print_tables([worth_table(found, mean)], document, as_json=as_json)
+
+
+def _juror_costs(scores: Path, aspects: Sequence[str]) -> dict[str, float | None]:
+    """Return each juror's dollars per text, from the usage of a run; empty for other files."""
+    from textassay.fitting.importance import juror_of
+    from textassay.runtime.storage.run_files import MANIFEST, latest_scores
+
+    if not (scores / MANIFEST).is_file():
+        return {}
+    paid: dict[str, list[float | None]] = defaultdict(list)
+    texts: dict[str, set[str]] = defaultdict(set)
+    for score in latest_scores(scores):
+        juror = juror_of(score.aspect, aspects)
+        paid[juror].append(score.usage.cost)
+        texts[juror].add(score.id)
+    return {
+        juror: None if None in costs else sum(filter(None, costs)) / len(texts[juror])
+        for juror, costs in paid.items()
+    }

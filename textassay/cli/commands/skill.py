@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from textassay.cli import flags
+from textassay.cli import syntax
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import io_errors
@@ -19,7 +19,7 @@ def skill(
     *,
     install: Annotated[
         Path | None,
-        flags.option("DIR", "Write it to DIR/textassay/SKILL.md, such as to .claude/skills."),
+        syntax.option("DIR", "Write it to DIR/textassay/SKILL.md, such as to .claude/skills."),
     ] = None,
 ) -> None:
     """Print a SKILL.md, from which coding agents learn to check and score with textassay.

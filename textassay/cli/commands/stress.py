@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
-from textassay.cli import flags
+from textassay.cli import flags, syntax
 from textassay.cli.app import DECIDING, command
-from textassay.cli.console import print_tables, say, show_progress
+from textassay.cli.console import print_tables, say
 from textassay.cli.exits import GATE_STATUS, UNSCORED, as_stopped, run_async
+from textassay.cli.progress import show_progress
 from textassay.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def stress(
     out: flags.NewRun = None,
     tests: Annotated[
         list[str] | None,
-        flags.option(
+        syntax.option(
             "A,B",
             "Tests or families: repeat, length, position, injection, must-see (default: all); "
             "may repeat.",
@@ -36,7 +37,7 @@ def stress(
     ] = None,
     must_see: Annotated[
         list[str] | None,
-        flags.option(
+        syntax.option(
             "TEST=ASPECT",
             "Aspect that must react to a test, such as number=tone, if its name does not say "
             "so; may repeat.",
@@ -44,7 +45,7 @@ def stress(
     ] = None,
     fail_above: Annotated[
         float | None,
-        flags.option(
+        syntax.option(
             "X",
             "Exit with 0 if all tests hold with shifts up to X points, 1 if one fails, 4 if"
             " one "
@@ -52,9 +53,9 @@ def stress(
         ),
     ] = None,
     confidence: flags.Confidence = 0.95,
-    stress_seed: Annotated[int, flags.option("N", "Seed of the edits (default: 0).")] = 0,
-    as_json: flags.AsJson = False,
-    given: Annotated[flags.Given, flags.SCORE],
+    stress_seed: Annotated[int, syntax.option("N", "Seed of the edits (default: 0).")] = 0,
+    as_json: syntax.AsJson = False,
+    given: Annotated[syntax.Given, flags.SCORE],
 ) -> int:
     """Test the robustness of a judge: edit the texts in known ways and compare the scores.
 

@@ -151,12 +151,17 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
         "calls": 1,
         "prompt_tokens": prompt,
         "completion_tokens": completion,
-        "cost": None if price is None else cost_at(price, prompt, completion, cached),
+        "cost": None
+        if price is None
+        else cost_at(price, prompt, completion, cached, min(written, prompt - cached)),
     }
     if reasoning:
         fields["reasoning_tokens"] = min(reasoning, completion)
     if cached or written:
-        fields |= {"cached_prompt_tokens": cached, "cache_write_tokens": min(written, prompt)}
+        fields |= {
+            "cached_prompt_tokens": cached,
+            "cache_write_tokens": min(written, prompt - cached),
+        }
     return Usage(**fields)
 
 
@@ -409,13 +414,12 @@ class SplitThoughts(Wrapper):
     """Takes thoughts off the answers of models that leave them in the text.
 
     Where a template opens the tag, a thought that is cut holds none. So a text that is cut without
-    any thought, of a model that has shown one before, is taken for a thought. With `keep=False`
-    thoughts are forgotten.
+    any thought, of a model that has shown one before, is taken for a thought.
     """
 
-    def __init__(self, wrapped: Model, *, keep: bool = True) -> None:
+    def __init__(self, wrapped: Model) -> None:
         super().__init__(wrapped)
-        self._keep, self._shows_thoughts = keep, False
+        self._shows_thoughts = False
 
     async def around(self, call: Call, ask: Send) -> AnyResponse:
         """Answer with the thought of every sample apart from its text."""
@@ -430,8 +434,6 @@ class SplitThoughts(Wrapper):
             samples = tuple(map(_as_cut_thought, samples))
         elif any(sample.thought for sample in samples):
             self._shows_thoughts = True
-        if not self._keep:
-            samples = tuple(sample.model_copy(update={"thought": None}) for sample in samples)
         changed = any(new is not old for new, old in zip(samples, response.samples, strict=True))
         return response.model_copy(update={"samples": samples}) if changed else response
 

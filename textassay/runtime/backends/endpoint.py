@@ -20,7 +20,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import EndpointSettings, Settings, expand
 
-MAX_ANSWER_BYTES: int = Settings.model_fields["max_answer_bytes"].default
+MAX_ANSWER_BYTES = 32 * 2**20
+"""Size of a server's answer, as sent and unpacked, beyond which it is malformed: some hundred times
+the longest thought."""
 """Longest answer that is read if nothing else is said, in bytes."""
 
 
@@ -37,7 +39,7 @@ class Provider(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
     """Further headers of every request."""
     max_bytes: int = 0
-    """How long its answers can be at least, whatever `max_answer_bytes` is."""
+    """How long its answers can be at least, whatever `MAX_ANSWER_BYTES` is."""
 
     @property
     def address(self) -> str | None:
@@ -110,8 +112,6 @@ def endpoint_of(settings: Settings) -> Endpoint:
     query = {
         name: expand(value, f"query {name!r}", secrets) for name, value in settings.query.items()
     }
-    if settings.api_version is not None:
-        query["api-version"] = settings.api_version
     headers = {
         name: expand(value, f"header {name!r}", secrets) for name, value in settings.headers.items()
     }
@@ -128,7 +128,6 @@ def endpoint_of(settings: Settings) -> Endpoint:
         key_header=settings.api_key_header,
         tls=_tls(settings),
         proxy=proxy,
-        max_bytes=settings.max_answer_bytes,
         secrets=tuple(secrets),
     )
 

@@ -261,8 +261,7 @@ class HttpClient:
 
     def _too_long(self) -> AnswerTooLong:
         return AnswerTooLong(
-            f"{self.base} answered with more than {self._endpoint.max_bytes} bytes "
-            "(max_answer_bytes=BYTES)"
+            f"{self.base} answered with more than {self._endpoint.max_bytes} bytes"
         )
 
     def session(self) -> aiohttp.ClientSession:

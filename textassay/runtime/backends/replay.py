@@ -91,8 +91,7 @@ class RecordedModel(PostingModel):
             }
             identities = {name: dict(model["identity"]) for name, model in models.items()}
             cache = manifest["settings"]["cache"]
-            none_kept = manifest["settings"]["no_cache"]
-            answers = folder / ANSWERS if cache is None else Path(cache)
+            answers = Path(cache or folder / ANSWERS)
         except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
             raise RunFolderError(
                 f"{folder / MANIFEST} does not say which models were asked: {error}"
@@ -101,9 +100,10 @@ class RecordedModel(PostingModel):
             raise ConfigurationError(
                 f"replay/{folder}: the run asked {len(models)} models; a replay needs exactly one"
             )
-        if none_kept:
+        if cache is False:
             raise ConfigurationError(
-                f"replay/{folder}: the run kept no answers (no_cache=True), so none can be replayed"
+                f"replay/{folder}: the run kept no answers, so none can be replayed; judge again"
+                " with a cache"
             )
         (name,) = models
         return cls(

@@ -619,11 +619,16 @@ USUAL_READING = 60.0
 """Time in which an uploaded file is usually read, so that nothing is reported before."""
 
 
+QUIET = 2.0
+"""Seconds without a further request after which a batch is submitted: a graph asks for all that it
+can in one turn of the loop, and its tools take no longer."""
+
+
 @dataclass(frozen=True)
 class PollPolicy:
     """How often a provider is asked about batches, and how long; in seconds."""
 
-    quiet: float = 2.0
+    quiet: float = QUIET
     """Time without a further request after which a batch is cut."""
     interval: float = 60.0
     """Longest time between two looks at a batch."""

@@ -280,8 +280,7 @@ class BatchHttp(HttpClient):
                     # Bounds memory: the file may be of any length, a single line may not.
                     if len(rest) > self._endpoint.max_bytes:
                         raise AnswerTooLong(
-                            f"{self.base} sent a line of more than {self._endpoint.max_bytes} "
-                            "bytes (max_answer_bytes=BYTES)"
+                            f"{self.base} sent a line of more than {self._endpoint.max_bytes} bytes"
                         )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self.failed(error) from error

@@ -485,21 +485,22 @@ class BudgetedModel(Wrapper):
         if usage is None or usage.cost is not None or self.price is None:
             return
         if usage.prompt_tokens + usage.completion_tokens:
-            cost = self._cost(
-                usage.prompt_tokens, usage.completion_tokens, usage.cached_prompt_tokens
-            )
-            error.usage = usage.model_copy(update={"cost": cost})
+            error.usage = usage.model_copy(update={"cost": self._cost_of(usage)})
 
     def _most(self, call: Call) -> float:
         """Return the most that a request is expected to cost, in US dollars."""
         prompt = self._forecast.prompt(call.request)
         completion = self._forecast.completion(call)
         if self.price is not None:
-            return self._cost(prompt, completion)
+            return self._cost(prompt, completion, written=prompt)
         return (prompt + completion) * (self._dearest_token or 0.0)
 
-    def _cost(self, prompt: int, completion: int, cached: int = 0) -> float:
-        return cost_at(self.price or (0.0, 0.0), prompt, completion, cached)
+    def _cost(self, prompt: int, completion: int, cached: int = 0, written: int = 0) -> float:
+        return cost_at(self.price or (0.0, 0.0), prompt, completion, cached, written)
+
+    def _cost_of(self, usage: Usage) -> float:
+        tokens = usage.prompt_tokens, usage.completion_tokens
+        return self._cost(*tokens, usage.cached_prompt_tokens, usage.cache_write_tokens)
 
     def _learn(self, request: AnyRequest, usage: Usage) -> None:
         # The dearest token so far, not the mean: sampled tokens cost several times what prompt
@@ -519,5 +520,5 @@ class BudgetedModel(Wrapper):
             or not usage.prompt_tokens + usage.completion_tokens
         ):
             return answer
-        cost = self._cost(usage.prompt_tokens, usage.completion_tokens, usage.cached_prompt_tokens)
-        return answer.model_copy(update={"usage": usage.model_copy(update={"cost": cost})})
+        priced = usage.model_copy(update={"cost": self._cost_of(usage)})
+        return answer.model_copy(update={"usage": priced})

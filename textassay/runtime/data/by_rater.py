@@ -7,8 +7,8 @@ from typing import Any
 
 from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.data.cells import FieldError, cell_from_text, json_cell
-from textassay.runtime.data.files import Numbered, RowSource
 from textassay.runtime.data.ratings import RATER, RATERS, LabelReader
+from textassay.runtime.data.separated import Numbered, RowSource
 
 
 def one_row_per_example(
@@ -20,8 +20,8 @@ def one_row_per_example(
     """Return the table with a row per text if its rows say who rated, else `None`.
 
     Such a table has a column of `RATERS` (or one that the field map calls `rater`), an `id` that
-    comes more than once, and ratings in columns such as `human.coherence`. `fixed_columns` tells of
-    its other columns which are the same in all rows of a text.
+    comes more than once, and ratings in columns such as `human.coherence`. `fixed_columns` names
+    its other columns that are the same in all rows of a text.
     """
     first = next(iter(table.rows()), (0, None))[1]
     if not isinstance(first, Mapping) or "annotators" in first:
@@ -90,7 +90,7 @@ class ByRater(RowSource):
             _, first = firsts.setdefault(id_, (number, texts))
             for key in fixed:
                 if texts.get(key) and first.get(key) and texts[key] != first[key]:
-                    problem = f"differs from that of {id_!r} in an earlier row; each text needs"
+                    problem = f"differs from an earlier row of {id_!r}; each text needs"
                     raise self.error(number, f"field {key!r}: {problem} an id of its own")
             of_text = ratings.setdefault(id_, {})
             if rater is None:
@@ -109,6 +109,11 @@ class ByRater(RowSource):
                 for aspect, by_rater in ratings[id_].items()
             }
             yield number, {**texts, "annotators": annotators}
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Those of the table."""
+        return self._table.notices
 
     def state(self) -> object:
         """Return the state of the table."""

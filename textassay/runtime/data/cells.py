@@ -12,13 +12,14 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
 from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import looks_like_messages, short_repr
 from textassay.runtime.data.literals import LiteralError, parse_literal
+from textassay.runtime.data.numerals import AmbiguousNumber, Decimal, read_numeral
 
 
 def to_json_value(value: Any, *, top: bool = False) -> Any:
@@ -95,8 +96,6 @@ def _finite(number: float) -> float:
     return number
 
 
-Decimal = Literal[".", ","]
-"""The decimal mark of numbers that are written as text."""
 KEYED = ("human", "metrics", "annotators", "meta")
 """Fields that hold values by name; `human.coherence` is one value of `human`."""
 
@@ -153,28 +152,26 @@ def cell_from_text(
 
 def number_in(key: str, text: str, decimal: Decimal | None) -> float:
     """Return the number that a cell holds as text."""
-    # "1.234,5" stays as it is, which is no number
-    plain = text.replace(",", ".") if decimal == "," and "." not in text else text
     try:
-        # Python reads "1_000" as a number; in data it is a code.
-        number = float(plain) if "_" not in plain else math.nan
-    except ValueError:
-        raise FieldError(
-            key, f"should be a number or empty, not {short_repr(text)}{advice(text)}"
-        ) from None
-    if not math.isfinite(number):
-        raise FieldError(key, f"should be a finite number or empty, not {short_repr(text)}")
-    return number
+        numeral = read_numeral(text, decimal or ".")
+    except AmbiguousNumber as error:
+        raise FieldError(key, str(error)) from None
+    if numeral is None or not math.isfinite(numeral.value):
+        kind = "number" if numeral is None and not _is_infinite(text) else "finite number"
+        raise FieldError(key, f"should be a {kind} or empty, not {short_repr(text)}{advice(text)}")
+    return numeral.value
+
+
+def _is_infinite(text: str) -> bool:
+    return text.strip().lstrip("+-").casefold() in ("nan", "inf", "infinity")
 
 
 def advice(text: str) -> str:
     """Say what to do about text where a number should be."""
-    if text.rstrip().endswith("%"):
-        return "; write percentages as numbers, all as 85 or all as 0.85"
-    if finite(text.replace(",", ".")) is not None:
-        return "; write it with a decimal point (cells separated by semicolons may have commas)"
-    if len(text) > _LONGEST_MARK:
+    if len(text) > _LONGEST_MARK or _is_infinite(text):
         return ""
+    if text.lstrip("+- ")[:1].isdigit():
+        return "; write the number alone"
     return f"; if it marks a missing value, declare missing=({text!r},)"
 
 

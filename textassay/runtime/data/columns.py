@@ -21,7 +21,6 @@ from textassay.runtime.chat_formats import short_repr
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.cells import (
     KEYED,
-    Decimal,
     FieldError,
     advice,
     cell_from_text,
@@ -46,6 +45,7 @@ from textassay.runtime.data.material import (
     refuse_images_as_text,
     unread_names,
 )
+from textassay.runtime.data.numerals import Decimal
 from textassay.runtime.data.other_tools import ExportRow, reader_for
 from textassay.runtime.data.preferences import PreferenceReader
 from textassay.runtime.data.ratings import RATERS, SAMPLING_PROBABILITY, LabelReader
@@ -60,9 +60,9 @@ _NUMBERS = frozenset({int, float})
 _LISTS = frozenset({list, dict})
 _TYPED = frozenset({"messages", "images", "tools", "tools_called"})
 _GIVE_OUTPUT = frozenset({"output", "messages", "source"})
-"""Fields of which one must be there: an answer may stand at the end of messages."""
+"""Fields of which one must be there: an answer may be at the end of messages."""
 _READ_IN_META = frozenset({*IN_META, *RATERS, "raters", SAMPLING_PROBABILITY})
-"""Columns that commands read from `meta`, so that nobody need be told of them."""
+"""Columns that commands read from `meta`, so that no notice names them."""
 _EXPORTED = "\0exported"
 """Marks the keys of a row that was put into our names."""
 
@@ -86,7 +86,7 @@ class _ColumnLayout:
     """Key in `meta` and the field that it means, which another key is: if its text is not shown
     there, the row is refused."""
     generic: str | None = None
-    """Key of the output if its name, such as `text`, is often that of something else."""
+    """Key of the output if its name, such as `text`, often names something else."""
     has_material: bool = False
     """Whether there are passages, messages, images or tools, which have to be put together."""
     export: Callable[[ExportRow], ExportRow] | None = None
@@ -179,6 +179,8 @@ class FieldReader:
         self._needs_output, self._chars = needs_output, conversation_chars
         self._labels, self._folder = labels or LabelReader(), folder
         self._preferences = PreferenceReader()
+        # whether the numbers of a column are percentages, which are read as shares
+        self._percent: dict[str, bool] = {}
         self._layouts: dict[tuple[str, ...], _ColumnLayout] = {}
         # Columns of single raters by aspect, in order of appearance: a rater keeps the place of the
         # first row in rows with other keys.
@@ -200,7 +202,7 @@ class FieldReader:
         decimal: Decimal | None = None,
         is_plain: bool = False,
     ) -> Example:
-        """Return what a row stands for; an `Example`, which may be a copy, is checked."""
+        """Return the example of a row; an `Example`, which may be a copy, is checked."""
         if isinstance(row, Example):
             return _check_copy(row)
         # the exact type first: asking an abstract class takes longer than reading a field
@@ -219,7 +221,7 @@ class FieldReader:
         if decimal:
             is_label = self._is_rating if layout.is_pair else self._labels.are_known
             row = {
-                key: cell_from_text(key, name, value, is_label, decimal)
+                key: self._cell(key, name, value, is_label, decimal)
                 if isinstance(value := row[key], str)
                 else value
                 for key, name in layout.meanings
@@ -285,6 +287,23 @@ class FieldReader:
                 else read(name, value, sides)
                 for name, value in ratings.items()
             }
+
+    def _cell(
+        self,
+        key: str,
+        name: str,
+        text: str,
+        is_label: Callable[[str], bool],
+        decimal: Decimal,
+    ) -> Any:
+        value = cell_from_text(key, name, text, is_label, decimal)
+        if name in ("human.", "metrics.") and type(value) is float:
+            is_percent = text.rstrip().endswith("%")
+            if self._percent.setdefault(key, is_percent) is not is_percent:
+                raise FieldError(
+                    key, f"is {text.strip()!r}, and other rows are {'not ' * is_percent}in percent"
+                )
+        return value
 
     def _unless_missing(self, value: Any, name: str) -> Any:
         """Return a value, or `None` for a mark of a missing one: what is judged is never one."""
@@ -402,7 +421,7 @@ class FieldReader:
         return tuple(claims[field][1] for field in ("output", "system") if field in claims)
 
     def _claims(self, keys: Sequence[str]) -> _ColumnClaims:
-        """Return which column stands for each field.
+        """Return the column of each field.
 
         Several columns may mean one field: the clearest name wins, equals are refused, and losers
         are kept in `meta`, so that nothing of the data is lost. All passages are taken.

@@ -42,9 +42,10 @@ from textassay.runtime.conversation import (
 from textassay.runtime.data.by_rater import ByRater, one_row_per_example
 from textassay.runtime.data.cells import KEYED, FieldError, to_json_value
 from textassay.runtime.data.columns import FieldReader, is_inside, with_means
-from textassay.runtime.data.files import RowSource, open_table
+from textassay.runtime.data.files import open_table
 from textassay.runtime.data.material import OTHER_OUTPUT, OTHER_SYSTEM
 from textassay.runtime.data.ratings import RATER, LabelReader, WithRatings, read_names
+from textassay.runtime.data.separated import RowSource
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets
@@ -110,11 +111,13 @@ class DataInfo(Message):
     """Number of examples with passages and an empty output, such as a retriever's spans."""
     unit: Unit = "conversation"
     """What of conversations the examples are."""
+    reading: tuple[str, ...] = ()
+    """What is unusual about how the file was read: its encoding, titles above its header."""
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What a judge is not shown of the data, and what looks wrong in them, in sentences."""
-        sentences = []
+        sentences = list(self.reading)
         if self.shortened:
             sentences.append(
                 f"{self.shortened:,} of {self.count:,} conversations are shortened in prompts, tool"
@@ -404,6 +407,7 @@ class Examples:
             unseen=dict(self._reader.unseen) or _unseen_of(self._source),
             unused_map=self._unused_ratings(),
             unit=self._unit,
+            reading=self._table.notices,
             **counts,
         )
 

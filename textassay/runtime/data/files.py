@@ -6,59 +6,30 @@ name file and line. Knows nothing of what cells and fields mean.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import json
 import math
 import os
 import zipfile
-import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any
 
 import orjson
 from pydantic import BaseModel
 
-from textassay.lazy import lazy_pattern
 from textassay.runtime.chat_formats import short_repr
-from textassay.runtime.data.cells import Decimal, to_json_value
+from textassay.runtime.data.cells import to_json_value
+from textassay.runtime.data.numerals import Decimal
+from textassay.runtime.data.separated import (
+    Csv,
+    Numbered,
+    RowSource,
+    TableFile,
+    below_titles,
+    refuse_duplicate_columns,
+)
 from textassay.runtime.errors import DataError
-
-Numbered = tuple[int, Any]
-"""A row and where it stands, counted from 1."""
-
-
-class RowSource(ABC):
-    """Rows that can be gone through more than once."""
-
-    name: str
-    """What errors call it."""
-    unit: Literal["line", "row"] = "row"
-    """What rows are counted in."""
-    is_plain = False
-    """Whether every value is known to be what JSON can hold."""
-    decimal: Decimal | None = None
-    """Decimal mark of the numbers that cells hold as text.
-
-    `None` where no number, list or object is written as text.
-    """
-
-    @abstractmethod
-    def rows(self) -> Iterator[Numbered]:
-        """Yield the rows, from the start."""
-
-    def state(self) -> object:
-        """Return something that changes when the rows may have; nothing for rows in memory."""
-        return None
-
-    def error(self, number: int, problem: object) -> DataError:
-        """Return what is wrong with a row, which may be one of its fields."""
-        joint = ", " if str(problem).startswith("field") else ": "
-        return DataError(f"{self.name}, {self.unit} {number}{joint}{problem}")
 
 
 class Rows(RowSource):
@@ -94,21 +65,8 @@ def _batch_rows(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
-    """Refuse a table in which one of two columns would hide the other."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise DataError(f"{where}: two columns are called {name!r}; rename one")
-        seen.add(name)
-
-
 _BATCH = 256
 """Rows of a columnar file that are in memory as Python objects at a time."""
-MAX_LINE = 64 * 2**20
-"""Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
-attack."""
-_BOM = b"\xef\xbb\xbf"
 
 
 def open_table(source: Any) -> RowSource:
@@ -148,59 +106,7 @@ def open_table(source: Any) -> RowSource:
     return Rows(kind, lambda: rows)
 
 
-class _TableFile(RowSource):
-    """A regular file."""
-
-    unit: Literal["line", "row"] = "line"
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.name = path, str(path)
-
-    def state(self) -> object:
-        """Return size and time of change."""
-        try:
-            status = self.path.stat()
-        except OSError as error:
-            raise DataError(f"{self.name}: cannot be read: {error.strerror}") from error
-        return status.st_size, status.st_mtime_ns
-
-    def _open(self) -> IO[bytes]:
-        if self.path.suffix.lower() == ".gz":
-            # A GzipFile has every method of IO[bytes] that is used here.
-            return gzip.open(self.path, "rb")  # type: ignore[return-value]
-        return self.path.open("rb")
-
-    def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines as they are, without a byte order mark."""
-        number = 0
-        try:
-            with self._open() as file:
-                # Bounded: a compressed file of kilobytes can unpack to one line of gigabytes.
-                while line := file.readline(MAX_LINE + 1):
-                    number += 1
-                    if len(line) > MAX_LINE:
-                        raise DataError(
-                            f"{self.name}, line {number}: is longer than {MAX_LINE >> 20} MiB; "
-                            "every line is one example"
-                        )
-                    yield number, line if number > 1 else line.removeprefix(_BOM)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DataError(f"{self.name}: damaged gzip after line {number}: {error}") from error
-        except OSError as error:
-            raise DataError(f"{self.name}: cannot be read: {error.strerror or error}") from error
-
-    def _decoded(self, number: int, line: bytes) -> str:
-        try:
-            return line.decode()
-        except UnicodeDecodeError as error:
-            byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
-            raise DataError(
-                f"{self.name}, line {number}: is not UTF-8 ({byte}); save the file as UTF-8 (in"
-                " Excel: CSV UTF-8)"
-            ) from None
-
-
-class JsonLines(_TableFile):
+class JsonLines(TableFile):
     """One JSON object a line; blank lines are left out."""
 
     is_plain = True
@@ -275,7 +181,7 @@ def _iter_lists(items: Any) -> Any:
     return [item for one in lists for item in one] if any(lists) else items
 
 
-class JsonList(_TableFile):
+class JsonList(TableFile):
     """One JSON list of objects, or an object that holds it, which is read as a whole."""
 
     unit = "row"
@@ -300,76 +206,7 @@ class JsonList(_TableFile):
         yield from enumerate(items, start=1)
 
 
-_QUOTED = lazy_pattern(r'"[^"]*(?:"|$)')
-_SEPARATOR = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
-"""The first line of files for Excel, which names what separates the cells."""
-_LONE_RETURN = lazy_pattern(r"(?<=\r)(?!\n)")
-
-
-class Csv(_TableFile):
-    """Values separated by commas, semicolons or tabs, with a header.
-
-    Cells may hold line breaks, rows are named by their first line. Spreadsheets write semicolons
-    where the comma is the decimal mark, so that there numbers may have one.
-    """
-
-    is_plain = True
-
-    def __init__(self, path: Path, delimiter: str | None = None) -> None:
-        super().__init__(path)
-        if delimiter is not None:
-            self._delimiter = delimiter
-
-    @cached_property
-    def _delimiter(self) -> str:
-        first = next((line for line in self._text_lines() if line.strip()), "")
-        if stated := _SEPARATOR.fullmatch(first.strip("\r\n")):
-            return stated[1]
-        header = _QUOTED.sub("", first)
-        return max(",;\t", key=header.count)
-
-    def _text_lines(self) -> Iterator[str]:
-        """Yield the lines, which may end in a carriage return alone, as on old Macs."""
-        for number, line in self._lines():
-            text = self._decoded(number, line)
-            if "\r" in text[:-2]:
-                yield from _LONE_RETURN.split(text)
-            else:
-                yield text
-
-    @property
-    def decimal(self) -> Decimal:  # type: ignore[override]
-        """The decimal mark of numbers."""
-        return "," if self._delimiter == ";" else "."
-
-    def rows(self) -> Iterator[Numbered]:
-        """Yield the rows as mappings of text."""
-        # the module's only limit is global, and texts may be long
-        csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
-        # Strict: lenient reading turns a stray quotation mark into one cell of a thousand lines.
-        reader = csv.reader(self._text_lines(), delimiter=self._delimiter, strict=True)
-        header: list[str] | None = None
-        start = 1
-        try:
-            for cells in reader:
-                if start == 1 and _SEPARATOR.fullmatch(self._delimiter.join(cells)):
-                    pass
-                elif cells and header is None:
-                    header = [cell.strip() for cell in cells]
-                    refuse_duplicate_columns(header, self.name)
-                elif cells and header is not None:
-                    if len(cells) != len(header):
-                        counts = f"has {len(cells)} cells, but the header has {len(header)}"
-                        advised = f"quote cells that contain {self._delimiter!r}"
-                        raise self.error(start, f"{counts}; {advised}")
-                    yield start, dict(zip(header, cells, strict=True))
-                # A row is named by its first line; cells may hold line breaks.
-                start = reader.line_num + 1
-        except csv.Error as error:
-            raise self.error(start, f"broken CSV: {error}") from error
-
-
-class Parquet(_TableFile):
+class Parquet(TableFile):
     """A parquet file, read in small batches."""
 
     unit = "row"
@@ -393,7 +230,7 @@ class Parquet(_TableFile):
             ) from error
 
 
-class Xlsx(_TableFile):
+class Xlsx(TableFile):
     """The one sheet of a workbook that has cells; its first row with cells is the header.
 
     Rows have the numbers that the spreadsheet shows. A formula is the value that it had when the
@@ -430,9 +267,9 @@ class Xlsx(_TableFile):
                 f"{self.name}: cannot be read as .xlsx: {short_repr(str(error))}"
             ) from error
 
-    def _name_cells(self, rows: Iterable[tuple[int, Sequence[Any]]]) -> Iterator[Numbered]:
+    def _name_cells(self, rows: Iterator[tuple[int, Sequence[Any]]]) -> Iterator[Numbered]:
         header: list[str] | None = None
-        for number, cells in rows:
+        for number, cells in below_titles(rows, self._notes):
             if header is None:
                 header = ["" if cell is None else str(cell).strip() for cell in cells]
                 refuse_duplicate_columns(filter(None, header), self.name)
@@ -441,7 +278,8 @@ class Xlsx(_TableFile):
                 if cell is not None and (at > len(header) or not header[at - 1]):
                     where = f"the cell in column {at}"
                     raise self.error(
-                        number, f"{where} is in no column that has a name in the first row"
+                        number,
+                        f"{where} is in no column that has a name; name the column, or empty it",
                     )
             # a row may end before its last empty cells
             padded = (*cells, *[None] * (len(header) - len(cells)))
@@ -456,7 +294,7 @@ def _fill_rows(sheet: Any) -> Generator[tuple[int, Sequence[Any]]]:
 
 MAX_NAME = 300
 """Characters of a path that an error shows."""
-_FORMATS: dict[str, type[_TableFile]] = {
+_FORMATS: dict[str, type[TableFile]] = {
     ".json": JsonList,
     ".jsonl": JsonLines,
     ".ndjson": JsonLines,

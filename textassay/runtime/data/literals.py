@@ -19,7 +19,7 @@ _WORDS = {
     "True": True, "False": False, "true": True, "false": False, "None": None, "null": None,
     "nan": None, "NaN": None, "NA": None, "<NA>": None, "NaT": None,
 }  # fmt: skip
-"""Words that stand for a value; all marks of missing values are null."""
+"""Words for values; all marks of missing values are null."""
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 MAX_DEPTH = 100
 """Lists within each other; the parser calls itself for each."""

@@ -1,0 +1,84 @@
+"""Numbers as spreadsheets and people write them: decimal commas, thousands, percent.
+
+Imports nothing of textassay, since `textassay check` reads its tables with it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+Decimal = Literal[".", ","]
+"""The decimal mark of numbers that are written as text."""
+
+_PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_GROUPED = re.compile(
+    r"[+-]?[1-9]\d{0,2}(?P<mark>[.,'’ \u00a0\u202f])\d{3}(?:(?P=mark)\d{3})*"
+    r"(?:(?!(?P=mark))(?P<decimal>[.,])\d+)?"
+)
+"""A number with a mark between its thousands, such as `1,234,567` and `1.234,5`."""
+
+
+class Numeral(NamedTuple):
+    """A number that a text is."""
+
+    value: float
+    """A percentage as a share: .85 for `85 %`."""
+    is_percent: bool = False
+
+
+class AmbiguousNumber(ValueError):
+    """A text that is one of two numbers, such as 1,234."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text.strip()
+        super().__init__(
+            f"{self.text!r} may be {_without(self.text, ',')} or {self.text.replace(',', '.')};"
+            " write it with a decimal point, or without a mark of thousands"
+        )
+
+
+def read_numeral(text: str, decimal: Decimal = ".") -> Numeral | None:
+    """Return the number that a text is; `None` if it is not a number.
+
+    Args:
+        text: The text, which may have white space around it.
+        decimal: Decimal mark of the other numbers. If it is a point, `4,5` is still a number, since
+            a mark of thousands has three digits behind it.
+
+    Raises:
+        AmbiguousNumber: A comma has three digits behind it, and points are the decimal marks.
+    """
+    plain = text.strip().replace("\u2212", "-")
+    is_percent = plain.endswith("%")
+    if is_percent:
+        plain = plain[:-1].rstrip()
+    if not plain[-1:].isdigit() and plain[-1:] != ".":
+        return None
+    if _PLAIN.fullmatch(plain):
+        value = float(plain)
+    elif plain.count(",") == 1 and _PLAIN.fullmatch(swapped := plain.replace(",", ".")):
+        if decimal == "." and _GROUPED.fullmatch(plain):
+            raise AmbiguousNumber(text)
+        value = float(swapped)
+    elif match := _GROUPED.fullmatch(plain):
+        value = float(_without(plain, match["mark"]).replace(",", "."))
+    else:
+        return None
+    return Numeral(value / 100 if is_percent else value, is_percent)
+
+
+def value_in_cell(text: str, decimal: Decimal) -> float | str | None:
+    """Return the number in a cell, `None` for an empty one, or else its text.
+
+    Raises:
+        AmbiguousNumber: As `read_numeral`.
+    """
+    numeral = read_numeral(text, decimal)
+    if numeral is not None:
+        return numeral.value
+    return text if text.strip() else None
+
+
+def _without(text: str, mark: str) -> str:
+    return text.replace(mark, "")

@@ -1,0 +1,325 @@
+"""Files as streams of rows, and values that are separated by commas, semicolons, tabs or bars.
+
+Spreadsheets write them in UTF-8, UTF-16 and Windows-1252, with titles above the header, empty
+columns and rows, and a line that names the separator. Knows nothing of what cells mean, and imports
+little, since `textassay check` reads its tables with it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from textassay.lazy import lazy_pattern
+from textassay.runtime.data.numerals import Decimal, read_numeral
+from textassay.runtime.errors import DataError
+
+Numbered = tuple[int, Any]
+"""A row and where it stands, counted from 1."""
+
+
+class RowSource(ABC):
+    """Rows that can be gone through more than once."""
+
+    name: str
+    """What errors call it."""
+    unit: Literal["line", "row"] = "row"
+    """What rows are counted in."""
+    is_plain = False
+    """Whether every value is known to be what JSON can hold."""
+    decimal: Decimal | None = None
+    """Decimal mark of the numbers that cells hold as text.
+
+    `None` where no number, list or object is written as text.
+    """
+
+    @abstractmethod
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows, from the start."""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What readers should know of how the rows were read; complete once they are."""
+        return ()
+
+    def state(self) -> object:
+        """Return something that changes when the rows may have; nothing for rows in memory."""
+        return None
+
+    def error(self, number: int, problem: object) -> DataError:
+        """Return what is wrong with a row, which may be one of its fields."""
+        joint = ", " if str(problem).startswith("field") else ": "
+        return DataError(f"{self.name}, {self.unit} {number}{joint}{problem}")
+
+
+def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
+    """Refuse a table in which one of two columns would hide the other."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"{where}: two columns are called {name!r}; rename one")
+        seen.add(name)
+
+
+MAX_LINE = 64 * 2**20
+"""Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
+attack."""
+_BOM = b"\xef\xbb\xbf"
+
+
+class _Utf16Lines:
+    """The lines of a file in UTF-16, in UTF-8."""
+
+    def __init__(self, file: IO[bytes], encoding: str) -> None:
+        self._text = io.TextIOWrapper(file, encoding, newline="")
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """Return the next line."""
+        return self._text.readline(size).encode("utf-8", "surrogatepass")
+
+
+def _recode(file: IO[bytes]) -> IO[bytes] | _Utf16Lines:
+    """Return a file in UTF-16, which may lack a byte order mark, as one in UTF-8."""
+    head = file.read(2)
+    file.seek(0)
+    # Excel writes it as Unicode Text, PowerShell by default. Texts in UTF-8 have no NUL, and the
+    # first character of a table is seldom beyond Latin-1.
+    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return _Utf16Lines(file, "utf-16")
+    if b"\0" in head:
+        return _Utf16Lines(file, "utf-16-be" if head[:1] == b"\0" else "utf-16-le")
+    return file
+
+
+class TableFile(RowSource):
+    """A regular file."""
+
+    unit: Literal["line", "row"] = "line"
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, str(path)
+        self._notes: dict[str, None] = {}
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """How the file was read, where it is not as usual."""
+        return tuple(f"{self.name}: {note}" for note in self._notes)
+
+    def state(self) -> object:
+        """Return size and time of change."""
+        try:
+            status = self.path.stat()
+        except OSError as error:
+            raise DataError(f"{self.name}: cannot be read: {error.strerror}") from error
+        return status.st_size, status.st_mtime_ns
+
+    def _open(self) -> IO[bytes]:
+        if self.path.suffix.lower() == ".gz":
+            # A GzipFile has every method of IO[bytes] that is used here.
+            return gzip.open(self.path, "rb")  # type: ignore[return-value]
+        return self.path.open("rb")
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines in UTF-8, or as they are, without a byte order mark."""
+        number = 0
+        try:
+            with self._open() as opened:
+                file = _recode(opened)
+                # Bounded: a compressed file of kilobytes can unpack to one line of gigabytes.
+                while line := file.readline(MAX_LINE + 1):
+                    number += 1
+                    if len(line) > MAX_LINE:
+                        raise DataError(
+                            f"{self.name}, line {number}: is longer than {MAX_LINE >> 20} MiB; "
+                            "every line is one example"
+                        )
+                    yield number, line if number > 1 else line.removeprefix(_BOM)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(f"{self.name}: damaged gzip after line {number}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self.name}: broken UTF-16 after line {number}: {error}") from error
+        except OSError as error:
+            raise DataError(f"{self.name}: cannot be read: {error.strerror or error}") from error
+
+    def _decoded(self, number: int, line: bytes) -> str:
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            raise self._not_utf8(number, line, error) from None
+
+    def _not_utf8(self, number: int, line: bytes, error: UnicodeDecodeError) -> DataError:
+        byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
+        return DataError(
+            f"{self.name}, line {number}: is not UTF-8 ({byte}); save the file as UTF-8 (in"
+            " Excel: CSV UTF-8)"
+        )
+
+
+_QUOTED = lazy_pattern(r'"[^"]*(?:"|$)')
+_SEPARATORS = ",;\t|"
+_SEPARATOR_LINE = lazy_pattern(r'"?sep=(.)"?[,;\t]*')
+"""The first line of files for Excel, which names what separates the cells."""
+_LONE_RETURN = lazy_pattern(r"(?<=\r)(?!\n)")
+_OTHER_ENCODING = re.compile(
+    r"[^\W\d_][¡-©¬-³¶¸¹¼-¿×÷†‡‰‹›™‚„][^\W\d_]|[À-ÖØ-öø-ÿ]{4}"
+    r"|[a-zß-öø-ÿ][À-ÖØ-ÞŠŒŽŸ][a-zß-öø-ÿ]|[\x80-\x9f�]"
+)
+"""What no text in Windows-1252 has: signs, accented capitals and runs of accented letters within a
+word. Texts in other encodings are full of them if they are read as it."""
+_HEAD = 6
+"""Lines among which the header is looked for, below titles."""
+
+
+class Csv(TableFile):
+    """Values separated by commas, semicolons, tabs or bars, with a header.
+
+    Cells may hold line breaks, rows are named by their first line. Spreadsheets write semicolons
+    where the comma is the decimal mark, so that there numbers may have one. A file that is not
+    UTF-8 is read as Windows-1252, which Excel writes in Europe and America, if its texts look so.
+    """
+
+    is_plain = True
+
+    def __init__(self, path: Path, delimiter: str | None = None) -> None:
+        super().__init__(path)
+        if delimiter is not None:
+            self._delimiter = delimiter
+
+    @cached_property
+    def _delimiter(self) -> str:
+        lines = islice((line for line in self._text_lines() if line.strip()), _HEAD)
+        plain = [_QUOTED.sub("", line) for line in lines]
+        if plain and (stated := _SEPARATOR_LINE.fullmatch(plain[0].strip("\r\n"))):
+            return stated[1]
+        best = [max(_SEPARATORS, key=line.count) for line in plain]
+        # what separates a title's words does not occur in the line below it
+        for separator, line, below in zip(best, plain, plain[1:], strict=False):
+            if separator in line and separator in below:
+                return separator
+        return best[0] if best else ","
+
+    def _text_lines(self) -> Iterator[str]:
+        """Yield the lines, which may end in a carriage return alone, as on old Macs."""
+        encoding = "ascii"
+        for number, line in self._lines():
+            text = ""
+            if line.isascii():
+                text = line.decode("ascii")
+            else:
+                try:
+                    text, found = line.decode(), "utf-8"
+                except UnicodeDecodeError as error:
+                    text, found = line.decode("cp1252", "replace"), "cp1252"
+                    if encoding == "utf-8" or _OTHER_ENCODING.search(text):
+                        raise self._not_utf8(number, line, error) from None
+                    self._notes["not UTF-8, read as Windows-1252 (cp1252)"] = None
+                if encoding == "cp1252" and found == "utf-8":
+                    raise DataError(
+                        f"{self.name}, line {number}: is UTF-8, and a line above is not; save the"
+                        " file as UTF-8"
+                    )
+                encoding = found
+            if "\r" in text[:-2]:
+                yield from _LONE_RETURN.split(text)
+            else:
+                yield text
+
+    @property
+    def decimal(self) -> Decimal:  # type: ignore[override]
+        """The decimal mark of numbers."""
+        return "," if self._delimiter == ";" else "."
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows as mappings of text."""
+        # the module's only limit is global, and texts may be long
+        csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+        rows = below_titles(self._cells(), self._notes)
+        header: Sequence[str] = ()
+        for start, cells in rows:
+            if not header:
+                header = [cell.strip() for cell in cells]
+                refuse_duplicate_columns(filter(None, header), self.name)
+                continue
+            if len(cells) < len(header):
+                raise self.error(
+                    start,
+                    f"has {len(cells)} cells, but the header has {len(header)}; quote cells that"
+                    f" contain {self._delimiter!r} or a line break",
+                )
+            if any(cell.strip() for cell in cells[len(header) :]):
+                raise self.error(
+                    start,
+                    f"has {len(cells)} cells, but the header has {len(header)}; quote cells that"
+                    f" contain {self._delimiter!r}",
+                )
+            row = dict(zip(header, cells, strict=False))
+            if "" in row:
+                self._drop_unnamed(start, header, cells)
+                del row[""]
+            yield start, row
+
+    def _drop_unnamed(self, start: int, header: Sequence[str], cells: Sequence[str]) -> None:
+        """Check that columns without a name are empty, but for an index in the first one."""
+        for at, (name, cell) in enumerate(zip(header, cells, strict=False), start=1):
+            if at > 1 and not name and cell.strip():
+                raise self.error(
+                    start,
+                    f"the cell in column {at} is in no column that has a name;"
+                    " name the column, or empty it",
+                )
+
+    def _cells(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the cells of rows that have any, with the number of their first line."""
+        # Strict: lenient reading turns a stray quotation mark into one cell of a thousand lines.
+        reader = csv.reader(self._text_lines(), delimiter=self._delimiter, strict=True)
+        start = 1
+        try:
+            for cells in reader:
+                # one column may hold empty texts
+                filled = any(cell.strip() for cell in cells) or len(cells) == 1
+                stated = start == 1 and _SEPARATOR_LINE.fullmatch(self._delimiter.join(cells))
+                if filled and not stated:
+                    yield start, cells
+                # A row is named by its first line; cells may hold line breaks.
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise self.error(start, f"broken CSV: {error}") from error
+
+
+def below_titles(
+    rows: Iterator[tuple[int, Sequence[Any]]], notes: dict[str, None]
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Yield the rows from the header on; titles above it are named in `notes`.
+
+    The header is the first of six rows with two names or more, no number, and more than half as
+    many cells as any row below it, if the row below it has two cells or more.
+    """
+    head = list(islice(rows, _HEAD))
+    filled = [[cell for cell in cells if _is_filled(cell)] for _, cells in head]
+    widths = list(map(len, filled))
+    wide = (at for at, width in enumerate(widths) if width > 1 and 2 * width > max(widths[at:]))
+    at = next(wide, 0)
+    is_header = all(map(_is_name, filled[at])) if at else False
+    titles = head[:at] if is_header and sum(widths[at + 1 : at + 2]) > 1 else []
+    for number, cells in titles:
+        shown = next(str(cell) for cell in cells if _is_filled(cell)).strip()
+        notes[f"row {number} ({shown[:40]!r}) was taken for a title"] = None
+    yield from chain(head[len(titles) :], rows)
+
+
+def _is_filled(cell: Any) -> bool:
+    return cell is not None and bool(str(cell).strip())
+
+
+def _is_name(cell: Any) -> bool:
+    return isinstance(cell, str) and read_numeral(cell, ",") is None
