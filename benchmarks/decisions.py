@@ -2,9 +2,10 @@
 
     python -m benchmarks.decisions [--texts 6000] [--rounds 3]
 
-A server process answers after 390 ms; every arm is a process of its own and asks 24 ratings of each
-text in one request, 100 requests at a time. Arms alternate within a round. Prints medians and the
-ratio to the bare loop.
+A server process answers after 390 ms; every arm is a process of its own and asks 25 ratings of each
+text in one request, 100 requests at a time. Arms alternate within a round. Two further arms rate
+the 25 nodes of `hd-eval`: of a decision model, and of a chat model that answers after 100 ms, for a
+tenth of the texts. Prints medians and the ratio to the bare loop.
 """
 
 from __future__ import annotations
@@ -26,20 +27,22 @@ from aiohttp import web
 
 from benchmarks.examples_made import make
 from benchmarks.server import ROOT
+from benchmarks.server import server as chat_server
 from benchmarks.throughput import median
 from textassay.cli.exits import run_async
 from textassay.runtime.backends.decisions import request_fields
 from textassay.runtime.garbage import hold_off_gc
 from textassay.runtime.questions import DecisionRequest, NamedText, Question
 
-NODES = tuple(
+NODES = tuple(  # as many as the tree of summarization has
     Question.rating(
         f"How good is part {n} of the summary?",
         {"1": "very poor", "2": "poor", "3": "fair", "4": "good", "5": "very good"},
     )
-    for n in range(24)
+    for n in range(25)
 )
 IN_FLIGHT = 100
+ARMS = ("server", "bare", "ours", "hd-eval", "hd-eval-chat")
 LATENCY = 0.39
 """Seconds that Jev takes, for one question as for 400."""
 ANSWER = {
@@ -116,6 +119,18 @@ async def ours(asked: list[DecisionRequest], url: str, cache: str | None) -> Non
         await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
 
 
+async def hd_eval(data: Path, url: str, name: str) -> int:
+    """Rate all nodes of all texts and return the number of ratings."""
+    import textassay
+
+    async with textassay.connect(name, api_base=url, concurrency=IN_FLIGHT) as model:
+        run = await textassay.evaluate(
+            data, method="hd-eval", task="summarization", model=model, options={"output": "nodes"}
+        )
+    assert all(score.outcome == "scored" for score in run.scores)
+    return len(run.scores)
+
+
 def arm(name: str, data: Path, url: str, cache: str | None) -> dict[str, Any]:
     """Run one arm in a process of its own."""
     flags = ["--arm", name, "--data", str(data), "--url", url]
@@ -131,14 +146,20 @@ def arm(name: str, data: Path, url: str, cache: str | None) -> dict[str, Any]:
 async def measured(name: str, data: Path, url: str, cache: str | None) -> dict[str, Any]:
     """Return questions a second, CPU and memory of one arm."""
     asked = requests(data)
+    import textassay.evaluation.api
     import textassay.runtime.stack  # noqa: F401  # before the clock starts
 
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-    await (bare if name == "bare" else ours)(asked, url, cache)
+    count = len(asked) * len(NODES)
+    if name.startswith("hd-eval"):
+        judge = "direct/mock" if name == "hd-eval-chat" else "systemone/jev-latest"
+        count = await hd_eval(data, url, judge)
+    else:
+        await (bare if name == "bare" else ours)(asked, url, cache)
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {
-        "per_second": round(len(asked) * len(NODES) / seconds),
+        "per_second": round(count / seconds),
         "cpu_ms": round(1000 * cpu / len(asked), 3),
         "peak_mb": round(after.ru_maxrss / 1024),
     }
@@ -165,10 +186,15 @@ def compare(texts: int, rounds: int) -> None:
                     ("systemone/, all cached", "ours", cache),
                 ):
                     found.setdefault(label, []).append(arm(name, data, url, kept))
+                found.setdefault("hd-eval, systemone/", []).append(arm("hd-eval", data, url, None))
+                with chat_server(latency_ms=100) as chat:
+                    few = make(Path(folder) / "few.jsonl", texts // 10)
+                    row = arm("hd-eval-chat", few, chat, None)
+                found.setdefault("hd-eval, chat model", []).append(row)
     finally:
         server.terminate()
         server.wait()
-    print(f"{'24 questions a request':30} questions/s  CPU ms/request  peak MB    ratio")
+    print(f"{'25 questions a request':30} questions/s  CPU ms/request  peak MB    ratio")
     base = median(found["bare aiohttp"], "per_second")
     for label, rows in found.items():
         speed = median(rows, "per_second")
@@ -185,7 +211,11 @@ def main() -> None:
     )
     parser.add_argument("--texts", type=int, default=6000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--arm", choices=["server", "bare", "ours"], help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--arm",
+        choices=ARMS,
+        help=argparse.SUPPRESS,
+    )
     parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--url", default="", help=argparse.SUPPRESS)
     parser.add_argument("--cache", help=argparse.SUPPRESS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from reproduce.scores import NotHere, Scorer
 from reproduce.table import Column, Row, Statistic
@@ -119,12 +120,9 @@ def _figures(
         level=scorer.table.level,
         bootstrap=bootstrap,
     )
+    intervals: Mapping[Any, Interval | None] = found.ci or {}
     return {
-        (column, statistic): Figure(
-            getattr(found, statistic),
-            None if found.ci is None else found.ci.get(statistic),
-            found.n,
-        )
+        (column, statistic): Figure(getattr(found, statistic), intervals.get(statistic), found.n)
         for statistic in column.statistics
     }
 

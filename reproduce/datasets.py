@@ -14,7 +14,10 @@ from textassay.runtime.messages import Example
 SUFFIXES = (".jsonl", ".jsonl.gz")
 STAND_INS = {"summeval_raters": "summeval"}
 """Data sets that another one holds as well."""
+JEVALS = "jevals: recorded answers of Jev, with the grades of HelpSteer2 and PubMedQA"
 WITHOUT_CONVERTER = {
+    "jev_helpsteer2": JEVALS,
+    "jev_pubmedqa": JEVALS,
     "iwslt14": "HumanMT, https://www.cl.uni-heidelberg.de/statnlpgroup/humanmt (CC BY-NC-SA 4.0)",
 }
 """Where data sets are published whose files could not be had where the converters were written."""

@@ -11,7 +11,11 @@ from reproduce.reproduction import Cell, Estimate, Line
 from reproduce.table import Table
 from textassay.runtime.messages import Usage
 
-SIGNS = {"pearson": "r", "spearman": "rho", "kendall": "tau"}
+SIGNS = {
+    "pearson": "r", "spearman": "rho", "kendall": "tau", "exact": "right",
+    "constant": "constant", "auc": "AUC", "mae": "MAE", "ece": "ECE",
+    "ece-before": "ECE held out", "ece-after": "after 100 grades", "spearman-change": "rho, change",
+}  # fmt: skip
 
 
 def heading(table: Table) -> list[str]:

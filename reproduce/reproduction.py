@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from reproduce.agreement import Figure, Figures, against_people, averages, between_raters
+from reproduce.decided import decided
 from reproduce.learned import held_out
 from reproduce.scores import NotHere, Request, Scorer, requests_of
 from reproduce.table import Published, Row, Table
@@ -138,6 +139,8 @@ async def _line(scorer: Scorer, row: Row, *, bootstrap: int) -> Line:
 async def _figures(scorer: Scorer, row: Row, data: str, *, bootstrap: int) -> Figures:
     if row.learned is not None:
         return await held_out(scorer, row, data)
+    if row.decided:
+        return decided(scorer, data, bootstrap=bootstrap)
     if row.raters is not None:
         return between_raters(scorer, row, data, bootstrap=bootstrap)
     return await against_people(scorer, row, data, bootstrap=bootstrap)

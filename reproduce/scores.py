@@ -113,7 +113,7 @@ class Scorer:
             model = self.model_of(row)
             method = "hd-eval" if row.judged is None else row.judged.method
             return method if model is None else f"{method}, {model}"
-        if row.recorded is not None and self._is_recorded(row, data):
+        if row.decided or (row.recorded is not None and self._is_recorded(row, data)):
             return "recorded"
         return f"tool {row.tool}"
 

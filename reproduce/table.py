@@ -19,10 +19,18 @@ PAPERS = {
     "fusion-eval": "Fusion-Eval (Shu et al. 2023)",
     "gptscore": "GPTScore (Fu et al. 2023)",
     "hd-eval": "HD-Eval (Liu et al. 2024)",
+    "nimble": "Bespoke Nimble's public benchmarks (bespokelabsai/nimble, PUBLIC_BENCHMARKS.md)",
 }
 """The papers by the beginning of a table's name."""
 
-Statistic = Literal["pearson", "spearman", "kendall"]
+Statistic = Literal[
+    "pearson", "spearman", "kendall",
+    "exact", "constant", "auc", "mae", "ece", "ece-before", "ece-after", "spearman-change",
+]  # fmt: skip
+"""A coefficient; or of recorded probabilities: the share of right answers and of the most frequent
+grade, the area under the ROC curve of yes/no, the mean absolute error, the expected calibration
+error of all answers, and that of items without grades before and after 100 others were graded, with
+the change of the coefficient."""
 Published = float | Literal["-"]
 """A figure of the paper; `-` where it prints none, or the copy at hand lacks it."""
 
@@ -108,6 +116,8 @@ class Row(Message):
     """A tool that computes the score from the texts; used if it is not recorded."""
     judged: Judging | None = None
     learned: Learning | None = None
+    decided: bool = False
+    """Whether the data are recorded answers of a decision model."""
     raters: tuple[str, str] | None = None
     """Two raters that are compared: `1`, `2`, ..., `crowd` or `mean`."""
     against: str | None = None
@@ -118,11 +128,13 @@ class Row(Message):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         # recorded and tool are one way: the tool computes what the data do not record
-        ways = (self.judged, self.learned, self.raters, self.missing, self.recorded or self.tool)
+        recorded = self.recorded or self.tool
+        ways = (self.judged, self.learned, self.raters, self.missing, recorded)
         # two ways to the scores of a row would leave open which one its figures are of
-        if sum(way is not None for way in ways) != 1:
+        if sum(way is not None for way in ways) + self.decided != 1:
             raise ValueError(
-                f"row {self.name!r} needs one of recorded or tool, judged, learned, raters, missing"
+                f"row {self.name!r} needs one of recorded or tool, judged, learned, decided,"
+                " raters, missing"
             )
         return self
 

@@ -85,15 +85,15 @@ async def _ask(model: Model, **fields: Any) -> Response:
 
 
 async def _answered(model: Model) -> Response | DecisionResponse:
-    """Ask a model that decides a typed question, any other for a text."""
-    if not model.capabilities.decide:
+    """Ask a decision model a typed question, any other for a text."""
+    if not model.capabilities.only_decides:
         return await _ask(model)
     return await deciding(model).decide(DecisionRequest(texts=TEXTS, questions=QUESTIONS))
 
 
 async def _is_mute(model: Model) -> bool:
     """Return whether a model answers typed questions and writes no text."""
-    if not model.capabilities.decide:
+    if not model.capabilities.only_decides:
         return False
     try:
         await _ask(model)
@@ -215,7 +215,7 @@ async def typed_questions_get_probabilities(make: MakeModel) -> None:
         if not model.capabilities.decide:
             return
         assert isinstance(model, Deciding), "capabilities.decide is set, but there is no decide()"
-        response = await _answered(model)
+        response = await model.decide(DecisionRequest(texts=TEXTS, questions=QUESTIONS))
         single = await model.decide(DecisionRequest(texts=TEXTS, questions=QUESTIONS[-1:]))
         independent = model.capabilities.independent_questions
     assert isinstance(response, DecisionResponse), "decide must return a DecisionResponse"
@@ -240,7 +240,7 @@ async def many_requests_at_once_get_their_own_answers(make: MakeModel) -> None:
         name = "draw" if model.capabilities.seed is False else "seed"
         responses = await asyncio.gather(
             *(
-                _answered(model) if model.capabilities.decide else _ask(model, **{name: i})
+                _answered(model) if model.capabilities.only_decides else _ask(model, **{name: i})
                 for i in range(20)
             )
         )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from hashlib import sha256
 
 import numpy as np
 import pytest
 from scipy.special import softmax
 
 from tests.cli.harness import write_lines
-from textassay import fit_sync
+from textassay import ScriptedModel, evaluate, fit_sync
 from textassay.learning.training import features_for
 from textassay.methods.fitted.evaluator import read_files
 
@@ -90,3 +92,42 @@ def test_a_rating_that_lacks_probabilities_in_a_later_line_has_no_features(tmp_p
     columns = read_files([write_lines(tmp_path / "scores.jsonl", lines)])
     assert columns["order"] == {"t": 2.0}
     assert columns["order: entropy"] == {}
+
+
+async def test_planted_weights_of_a_whole_tree_are_found_again(tmp_path):
+    """25 nodes that a decision model rates, 120 rated texts to learn from."""
+
+    def decide(request):
+        text = request.texts[-1].text
+        digests = (sha256(f"{text}|{q.text}".encode()).hexdigest() for q in request.questions)
+        seeds = [int(digest[:15], 16) for digest in digests]
+        drawn = (softmax(np.random.default_rng(seed).normal(scale=1.5, size=5)) for seed in seeds)
+        return [dict(zip(q.names, map(float, p), strict=True))
+                for q, p in zip(request.questions, drawn, strict=True)]  # fmt: skip
+
+    rows = [{"id": f"t{n}", "source": f"Source {n}.", "output": f"Output {n}."} for n in range(240)]
+    run = await evaluate(
+        rows, method="hd-eval", task="summarization", model=ScriptedModel(decide=decide),
+        options={"output": "nodes"}, out=tmp_path / "run",
+    )  # fmt: skip
+    ratings: dict[str, dict[str, float]] = {}
+    for score in run.scores:
+        ratings.setdefault(score.aspect, {})[score.id] = score.value
+    nodes, rng = sorted(ratings), np.random.default_rng(2)
+    weights = np.random.default_rng(1).dirichlet(np.full(len(nodes), 0.5))
+    for row in rows:
+        total = math.fsum(w * ratings[n][row["id"]] for w, n in zip(weights, nodes, strict=True))
+        row["human"] = {"quality": float(np.clip(total + rng.normal(scale=0.1), 1, 5))}
+    data = write_lines(tmp_path / "d.jsonl", rows)
+    found = await asyncio.to_thread(
+        fit_sync, str(data), scores=[str(tmp_path / "run")], aggregator="nnls",
+        scales={"quality": (1, 5)}, train_fraction=0.5,
+    )  # fmt: skip
+    learned = found.evaluator.aggregator
+    [quality] = learned["aspects"]
+    raw = np.array(quality["predictor"]["weights"]) * learned["inverse_sds"] * quality["sd"]
+    by_name = dict(zip(learned["features"], raw, strict=True))
+    again = np.array([by_name[node] for node in nodes])
+    assert len(nodes) == 25
+    assert again == pytest.approx(weights, abs=0.05)
+    assert np.corrcoef(again, weights)[0, 1] > 0.95

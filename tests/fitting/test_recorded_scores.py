@@ -83,9 +83,6 @@ def test_evidence_adds_up_to_a_score_that_does_not_depend_on_the_rows_beside_it(
         for score in evaluate_sync([row], method=found):
             beside = together[score.id, score.aspect]
             assert (score.value, score.evidence) == (beside.value, beside.evidence)
-    [first, *_] = evaluate_sync(rows[:2], method=found, options={"top": 2})
-    assert len(first.evidence) == 4
-    assert total(first.evidence) == pytest.approx(first.value, abs=1e-9)
 
 
 def test_evidence_shows_what_was_clipped_and_what_the_system_did(tmp_path):

@@ -4,7 +4,6 @@ a lock."""
 import asyncio
 import json
 import math
-from pathlib import Path
 
 import pytest
 
@@ -81,9 +80,6 @@ async def test_an_answer_with_a_made_up_quotation_is_abstained_and_counted(file)
     assert score.evidence[0]["outcome"] == "abstained"
     assert "QuoteNotFound" in score.evidence[0]["problem"]
     assert score.evidence[-1] == {"text": "1 of 3 questions abstained", "abstained": 1}
-    judge = saying({"order": made_up, "jump": "no", "focus": "no"})
-    [score] = await run(judge, file, quotes="told")
-    assert score.value == pytest.approx(2 / 3)
 
 
 async def test_without_enough_answers_there_is_no_score(file):
@@ -117,25 +113,6 @@ async def test_p_yes_needs_no_quotation(file):
     [score] = await run(ScriptedModel(choices=choices), file, answers="p-yes")
     assert score.value == pytest.approx((0.9 + 0.6 + 0.4) / 3)
     assert score.evidence[0]["p_yes"] == pytest.approx(0.9)
-
-
-async def test_weights_and_their_names_are_checked(file):
-    table = {"order": "yes", "jump": "yes", "focus": "no"}
-    weights = {"coherence/order": 3, "coherence/jumps": 0}
-    [score] = await run(saying(table), file, weights=weights)
-    assert score.value == pytest.approx(3 / 4)
-    with pytest.raises(ConfigurationError, match=r"'coherence/odrer' is not a question"):
-        await run(saying(table), file, weights={"coherence/odrer": 3})
-
-
-async def test_a_locked_checklist_refuses_an_edited_file(file):
-    locked = build("checklist", saying({"": "yes"}), task="summarization",
-                   options={"checklist": file}).describe()["questions_digest"]  # fmt: skip
-    await run(saying({"": "yes"}), file, digest=locked)
-    edited = FILE.replace("Is it in order?", "Is it in good order?")
-    Path(file).write_text(edited, encoding="utf-8")  # noqa: ASYNC240
-    with pytest.raises(ConfigurationError, match=f"should be {locked}, and it is"):
-        await run(saying({"": "yes"}), file, digest=locked)
 
 
 async def test_the_model_writes_the_questions_once():

@@ -93,14 +93,11 @@ async def test_the_chain_is_named_once_a_target_and_reused_for_every_example():
 
 
 async def test_relevant_aspects_are_rated_on_a_scale_of_their_own():
-    for options, high in (({}, 5), ({"aspect_scale": (1, 3)}, 3)):
-        model = judge(
-            ratings="Logical flow: 3\nCohesive devices: 2\nConciseness: 1", target="Score: 2"
-        )
-        [score] = await scores_of(coascore(model, "dialogue", ["engagingness"], **options), EXAMPLE)
-        assert (score.value, score.scale) == (2, (1, 3))
-        assert f"1. Logical flow (1 to {high})" in model.requests[1].text
-        assert f"(rated 3 on a scale from 1 to {high})" in model.requests[2].text
+    model = judge(ratings="Logical flow: 3\nCohesive devices: 2\nConciseness: 1", target="Score: 2")
+    [score] = await scores_of(coascore(model, "dialogue", ["engagingness"]), EXAMPLE)
+    assert (score.value, score.scale) == (2, (1, 3))
+    assert "1. Logical flow (1 to 5)" in model.requests[1].text
+    assert "(rated 3 on a scale from 1 to 5)" in model.requests[2].text
 
 
 async def test_a_rating_that_is_left_out_is_asked_for_alone_and_shifts_no_other():

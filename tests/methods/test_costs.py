@@ -137,7 +137,7 @@ async def test_questions_that_the_model_writes_are_foretold(mock_server):
 
     server = await mock_server(reply=reply)
     examples = [Example(id=f"x{i}", output=f"It rains {i}.", source="Rain.") for i in range(5)]
-    flags = {"aspects": ["relevance"], "options": {"quotes": "told", "parse_retries": 0}}
+    flags = {"aspects": ["relevance"], "options": {"parse_retries": 0}}
     foretold = await dry_run(examples, "checklist", "general", **flags)
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         await textassay.evaluate(examples, method="checklist", task="general", model=model, **flags)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from tests.methods.judging import judged
+from tests.methods.judging import CHOICES, judged
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, UnknownName
@@ -75,10 +75,6 @@ async def test_sentences_asked_about_at_once_show_no_earlier_answer():
     assert len(first) == 3
     assert all(text.count("response sentence") == 1 for text in first)
     assert [line.rsplit(" ", 1)[1] for line in last.split("\n")[-4:-1]] == ["Yes", "No", "Yes"]
-    [engaging] = await run(
-        model, "dialogue", ["engagingness"], subquestions="parallel", over_sentences="chain"
-    )
-    assert engaging.value == pytest.approx(0.9 + 0.3 + 0.6)
 
 
 async def test_a_sub_question_without_an_answer_leaves_no_score_at_once():
@@ -119,21 +115,20 @@ async def test_engagingness_sums_and_fluency_averages_sentences_judged_by_themse
     assert "|over:alone|" in fluent.signature
 
 
-async def test_averages_and_sums_over_the_answers_of_the_chain():
-    model = judge(BY_SENTENCE)
-    [engaging] = await run(model, "dialogue", ["engagingness"], over_sentences="chain")
-    assert (engaging.value, engaging.scale) == (pytest.approx(0.9 + 0.3 + 0.6), (0, 3))
+async def test_a_profile_with_words_of_its_own_sums_over_the_answers_of_the_chain():
+    model = ScriptedModel(choices=lambda _: {"yes": math.log(0.3), "no": math.log(0.1)})
+    [engaging] = await run(model, "dialogue", ["engagingness"], profile=CHOICES)
+    assert (engaging.value, engaging.scale) == (pytest.approx(3 * 0.75), (0, 3))
     assert len(model.requests) == 3
-    assert model.requests[2].text.split("\n")[-2].endswith("dialogue history and fact? No")
 
 
 @pytest.mark.parametrize("option", [{"question_first": True}, {"subquestions": False}])
-async def test_ablations_of_table_6_keep_the_scale_and_do_not_go_with_the_chain(option):
+async def test_ablations_of_table_6_keep_the_scale_and_not_with_words_of_a_profile(option):
     [engaging] = await run(sentence_judge(ALONE), "dialogue", ["engagingness"], **option)
     assert (engaging.value, engaging.scale) == (pytest.approx(0.9 + 0.3 + 0.6), (0, 3))
-    with pytest.raises(ConfigurationError, match="has no meaning for engagingness"):
-        await run(judge({}), "dialogue", ["engagingness"], over_sentences="chain", **option)
-    await run(judge({"": 0.5}), "dialogue", ["coherence"], over_sentences="chain", **option)
+    if "subquestions" in option:
+        with pytest.raises(ConfigurationError, match="has no meaning for engagingness"):
+            await run(judge({}), "dialogue", ["engagingness"], profile=CHOICES, **option)
 
 
 async def test_table_6_without_instruction_without_sub_questions_and_with_the_question_in_front():
@@ -198,7 +193,8 @@ async def test_one_sentence_that_is_certain_sums_to_the_end_of_the_scale():
 
 async def test_prompts_of_all_aspects_begin_alike_with_a_shared_prefix():
     model = judge(BY_SENTENCE)
-    await run(model, "summarization", prompt_layout="shared-prefix", over_sentences="chain")
+    short = SOUP.model_copy(update={"output": "I heard flasher will perform there."})
+    await run(model, "summarization", None, short, prompt_layout="shared-prefix")
     texts = [request.text for request in model.requests]
     shared = texts[0].index("</output-")
     assert len({text[: shared + 15] for text in texts}) == 1
@@ -253,7 +249,6 @@ async def test_what_does_not_belong_to_the_method_is_refused():
     for model, options, error, problem in (
         (judge({}), {"form": "stars"}, UnknownName, "unknown option 'form'"),
         (unable, {"reading": "logprob"}, CapabilityError, "top_logprobs"),
-        (judge({}), {"reading": "logprob", "n": 5}, ConfigurationError, "leave one out"),
         (judge({}), {"question_first": True, "prompt_layout": "shared-prefix"},
          ConfigurationError, "choose one"),
     ):  # fmt: skip

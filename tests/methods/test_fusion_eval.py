@@ -279,7 +279,7 @@ async def test_a_direct_evaluator_that_fails_takes_down_its_own_aspect_only():
     [
         ({"direct": True}, "direct=true goes with fusion=avg"),
         ({"fusion": "llmsel", "plan": "none"}, "cannot be combined with plan=none"),
-        ({"form": "letters"}, "option form"),
+        ({"form": "letters"}, "unknown option 'form'"),
         ({"ranges": {"rouge": [0, 1]}}, "'rouge', which is not among tools="),
         ({"ranges": {"nli": [0]}}, "option ranges"),
         ({"tools": ["nly"]}, "unknown tool 'nly'"),

@@ -29,7 +29,7 @@ ALIKE: dict[str, list[dict[str, Any]]] = {
     "coascore": [{}, {"n_aspects": 5}, {"variant": "no-scores"}, {"variant": "random"},
                  {"variant": "inter"}],
     "decomp-eval": [{}, {"instruction": False}, {"subquestions": False}, {"ask": "plain"},
-                    {"subquestions": "parallel"}, {"question_first": True}, {"least_mass": 0.1}],
+                    {"subquestions": "parallel"}, {"question_first": True}, {"reading": "logprob"}],
     "fusion-eval": [{}, {"plan": "none"}, {"plan": "summeval"}, {"fusion": "avg"},
                     {"fusion": "llmsel"}, {"fusion": "llmsel", "plan": "summeval"},
                     {"temperature": 0.5}],

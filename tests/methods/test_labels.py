@@ -238,9 +238,10 @@ async def test_decomp_eval_answers_a_label_by_its_question(tmp_path):
     path = tmp_path / "yes.toml"
     question = 'question = "Is all of it right?"\nlabels = {pass'
     path.write_text(TASK.replace("labels = {pass", question), encoding="utf-8")
-    answers = Response(samples=tuple(Sample(text=x) for x in ("Yes", "Yes", "No", "Yes")))
-    model = ScriptedModel([answers], capabilities=PLAIN)
-    options = {"subquestions": False, "n": 4}
+    answers = Response(samples=tuple(Sample(text=x) for x in ("Yes", "Yes", "No", "Yes") * 5))
+    able = PLAIN.model_copy(update={"thinks": False})
+    model = ScriptedModel([answers], capabilities=able)
+    options = {"subquestions": False}
     (right,) = await scores("decomp-eval", model, str(path), ["right"], **options)
     assert (right.value, right.scale) == (0.75, (0, 1))
     assert "Is all of it right?" in model.requests[0].text

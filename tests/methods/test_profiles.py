@@ -200,11 +200,9 @@ def test_hd_eval_grows_nothing():
         ("g-eval", {"temperature": 0.7}, "no temperature changes"),
         ("g-eval", {"prompt_layout": "shared-prefix"}, "one order"),
         ("checklist", {"answers": "quoted"}, "cannot copy a passage"),
-        ("checklist", {"quotes": "told"}, "cannot copy a passage"),
         ("claims", {"verify": "quoted"}, "cannot copy a passage"),
         ("claims", {"split": "model"}, "take .*'split': 'sentences'"),
         ("coascore", {"n_aspects": 5}, "names no relevant aspects"),
-        ("coascore", {"aspect_scale": [0, 1]}, "on 1 to 5"),
         ("coascore", {"variant": "no-scores"}, "same call as g-eval"),
         ("decomp-eval", {"instruction": False}, "no instruction"),
         ("decomp-eval", {"question_first": True}, "one order"),
@@ -365,10 +363,10 @@ def test_refusals_and_options_stand_in_files_of_their_own(own):
     before = {
         name: build(name, model("local"), **chosen).signature for name in ("llm-score", "jury")
     }
-    (own / "jury.toml").write_text("required = 0.75\n")
+    (own / "jury.toml").write_text('combine = "median"\n')
     (own / "refused.toml").write_text('[jury]\nparse_retries = "nothing is parsed"\n')
     made = build("jury", model("local"), **chosen)
-    assert made.options.required == 0.75
+    assert made.options.combine == "median"
     assert made.signature != before["jury"]
     assert build("llm-score", model("local"), **chosen).signature == before["llm-score"]
     given = {"profile": str(own), "parse_retries": 3}

@@ -66,12 +66,11 @@ def reply(body: dict[str, Any], draw: int) -> str:
 @pytest.mark.parametrize(("task", "method"), CASES)
 async def test_a_ready_task_runs(task: str, method: str) -> None:
     """Against a server, with data in the form that other tools write; every score has a value."""
-    options = {"quotes": "told"} if method in ("checklist", "claims") else {}
     unit: Any = "turn" if task == "conversation-turn" else None
     with served(reply=reply) as server:
         async with textassay.connect("direct/mock", api_base=server.url) as model:
             run = await textassay.evaluate(
-                ROWS[task], method=method, task=task, model=model, options=options, unit=unit
+                ROWS[task], method=method, task=task, model=model, unit=unit
             )
     assert [score.error for score in run.scores] == [None] * len(run.scores)
     assert len(run.scores) == (1 if method == "claims" else len(tasks.load(task).aspects))

@@ -216,7 +216,6 @@ async def test_an_aspect_s_questions_are_asked_at_once_as_checkeval_does() -> No
     ("options", "aspects", "problem"),
     [
         ({"checklist": "rubric", "output": "questions"}, None, "output has no effect with"),
-        ({"checklist": "rubric", "weights": {"a": 1}}, None, "weights has no effect with"),
         ({"checklist": "rubric"}, ["fluency", "overall"], "a rubric gives one score, and fluency"),
         ({"calls": "joint", "answers": "p-yes"}, None, "calls=joint needs written answers"),
     ],

@@ -17,8 +17,8 @@ from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Assignment, Example, Score
-from textassay.runtime.model import Capabilities
-from textassay.runtime.questions import NamedText, Question, refused
+from textassay.runtime.model import Capabilities, Request
+from textassay.runtime.questions import DecisionRequest, NamedText, Question, refused
 from textassay.tools.tool import Tool
 
 EXAMPLE = Example(
@@ -476,3 +476,18 @@ async def test_a_chat_model_writes_and_a_decision_model_judges(method, role, opt
     scores = await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects))
     assert [score.outcome for score in scores] == ["scored"]
     assert writer.requests
+
+
+@pytest.mark.parametrize(("method", "asked"), [("decide", DecisionRequest), ("llm-score", Request)])
+async def test_a_model_that_chats_too_decides_for_decide_alone(method: str, asked: type) -> None:
+    """As `openai/gpt-6-luna`: methods that write ask it as a chat model."""
+    model = ScriptedModel(
+        lambda _: "Score: 4",
+        decide=lambda request: [{"1": 0, "2": 0, "3": 0, "4": 0, "5": 1}] * len(request.questions),
+    )
+    run = await textassay.evaluate(
+        [{"id": "x", "source": "It rained.", "output": "Rain."}],
+        method=method, task="summarization", aspects=["coherence"], model=model,
+    )  # fmt: skip
+    assert {type(request) for request in model.requests} == {asked}
+    assert [score.value for score in run.scores] == [5.0 if method == "decide" else 4.0]

@@ -12,6 +12,7 @@ from textassay.evaluation.request import RunRequest
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressRun
+from textassay.stress.verdicts import gate
 
 LABELS = """
 name = "note"
@@ -103,15 +104,21 @@ def leaks_little(request: Any) -> list[dict[str, float]]:
     ]
 
 
+@pytest.mark.parametrize(("margin", "verdict"), [(None, "holds"), (0.2, "holds"), (0.001, "fails")])
 @pytest.mark.parametrize(("judge", "is_said"), [(independent, False), (leaks_little, True)])
-async def test_influence_within_the_margin_is_said_as_well(judge, is_said):
+async def test_influence_is_named_whatever_the_margin_and_fails_above_it(
+    judge, is_said, margin, verdict
+):
     request = RunRequest(method="decide", task="summarization", settings=Settings(cache=False))
-    plan = StressPlan(request=request, tests=("alone",))
+    plan = StressPlan(request=request, tests=("alone",), margin=margin)
     model = ScriptedModel(decide=judge)
     result = await StressRun(plan, examples=texts(24), models={"": model}).run()
-    assert {row.verdict for row in result.rows} == {"holds"}
+    alone = {row.verdict for row in result.rows if row.test == "alone"}
+    assert alone == {verdict if is_said else "holds"}
+    assert gate(result.rows) == (verdict if is_said else "holds")
     [table] = result.tables()
     assert any("influence each other" in note.text for note in table.notes) == is_said
+    assert set(result.as_dict()["influence"]) == ({"alone"} if is_said else set())
 
 
 @pytest.mark.parametrize(

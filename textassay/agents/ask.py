@@ -3,21 +3,14 @@
 Every agent that asks a model does it through an `Ask`: what the model is shown, how it is sampled,
 repeats, the prompt's digest and the signature of scores are known here and in its template. Errors
 of the model pass through to whoever runs the agent.
-
-`LogprobsOrSamples` says whether log-probabilities are read, or samples of answers in their place.
-Both estimate the same: the distribution over answers, exactly or by drawing from it (G-Eval,
-section 2.3: 20 samples of a model without log-probabilities). Which one a model allows shows at the
-first call.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 from textassay.agents.prompt_template import (
     NO_PROFILE,
@@ -31,20 +24,12 @@ from textassay.agents.prompt_template import (
 from textassay.agents.reading.ratings import DECLINED
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.call import Call, Posting, Wrapper, sender
+from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import CapabilityError, ContentRefused, MalformedResponse
-from textassay.runtime.messages import NO_USAGE, Example, Failure, How, Score, Usage
-from textassay.runtime.model import (
-    ChoicesRequest,
-    ChoicesResponse,
-    Function,
-    Json,
-    Model,
-    Request,
-    Response,
-    Sample,
-    scoring,
-)
+from textassay.runtime.errors import CapabilityError, ContentRefused
+from textassay.runtime.messages import NO_USAGE, Example, Failure, Score, Usage
+from textassay.runtime.model import Function, Json, Model, Request, Response, Sample
+from textassay.runtime.questions import Question
 from textassay.version import __version__
 
 MORE_TOKENS = 4
@@ -54,11 +39,6 @@ REMINDER = "form_again"
 
 It is no part of prompt digests, so that runs and evaluators that were made without it can be
 continued and applied."""
-MAX_THOUGHT = 4000
-"""Characters of a thought that evidence keeps."""
-LEFT_OUT = "\n[...]\n"
-"""Stands where the middle of a thought was."""
-
 _END_OF_TEXT = lazy_pattern(r"\n</[a-z-]+-\w+>\n")
 """The delimiter behind a text under evaluation."""
 
@@ -254,22 +234,33 @@ class Ask:
             prompt = prompt.append_turn(answer, REMINDER, form=form, labels=labels)
         return answers
 
-    async def choices(
-        self, prompt: Prompt, choices: Mapping[str, tuple[str, ...]]
-    ) -> ChoicesResponse:
-        """Return the log-probability of each choice as what comes next.
+    def wording(
+        self,
+        question: Question,
+        prompt: Prompt,
+        forms: Mapping[str, tuple[str, ...]],
+        *,
+        dry_run_answer: str = "",
+        **reading: Any,
+    ) -> QuestionWording:
+        """Return how a model that writes is asked a typed question by a prompt.
 
         Args:
-            prompt: The prompt.
-            choices: Surface forms by label.
-
-        Raises:
-            CapabilityError: The model does not return log-probabilities of choices.
+            question: The question, with its options.
+            prompt: What the model is shown.
+            forms: How an answer may spell the options, in their order, by label.
+            dry_run_answer: A well-formed answer.
+            reading: How written answers are read, as fields of `QuestionWording`.
         """
-        request = ChoicesRequest(**self._request_fields(prompt), choices=dict(choices))
-        scoring(self.model, "choices")
-        call = Call(request, self._posting(prompt))
-        return cast(ChoicesResponse, await sender(self.model)(call))
+        temperature = self.with_samples(1).temperature
+        return QuestionWording(
+            question,
+            (self._request_fields(prompt),),
+            forms,
+            sampling={"temperature": temperature, "seed": self.seed},
+            posting=self._posting(prompt, dry_run_answer),
+            **reading,
+        )
 
     def with_samples(self, n: int) -> Ask:
         """Return how written answers are sampled in place of probabilities.
@@ -367,17 +358,6 @@ def refuse_filtered(sample: Sample, what: str = "the answer") -> None:
         raise ContentRefused(f"the provider's content filter cut off {what}")
 
 
-def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
-    """Return as evidence what the judge thought before the first of these answers that tells."""
-    thought = next((sample.thought for sample in samples if sample.thought), None)
-    if thought is None:
-        return ()
-    if len(thought) > MAX_THOUGHT:
-        half = (MAX_THOUGHT - len(LEFT_OUT)) // 2
-        thought = thought[:half] + LEFT_OUT + thought[-half:]
-    return ({"text": "what the judge thought", "thought": thought},)
-
-
 def truncation_note(tokens: int) -> tuple[Json, ...]:
     """Return as evidence that a local model was not shown the end of a source; none for 0."""
     if not tokens:
@@ -390,129 +370,8 @@ def truncation_note(tokens: int) -> tuple[Json, ...]:
 ProbabilityReading = Literal["auto", "logprob"]
 """Log-probabilities if the model sends usable ones, else samples; or log-probabilities alone."""
 
-SAMPLES = 20
-"""Samples in place of log-probabilities, as in G-Eval's paper."""
-SAMPLES_OF_THINKING = 5
-"""The same for a model that thinks: a thought costs more than fifty short answers."""
-
-TOKENS_TO_SHOW = 1024
-"""Longest answer that is to show whether a model thinks: a thought that is cut may not be told from
-an answer."""
-
 AUTO = "|how:auto|"
 """What a method's signature says as long as nobody knows how its scores are obtained."""
-
-_log = logging.getLogger(__name__)
-
-
-class HasUsage(Protocol):
-    """A score, or a reply to a question."""
-
-    @property
-    def usage(self) -> Usage:
-        """What it cost."""
-        ...
-
-
-T = TypeVar("T", bound=HasUsage)
-
-
-class LogprobsOrSamples:
-    """Reads log-probabilities if the model sends usable ones, else samples: one of both in a run.
-
-    The first answer decides, so that no mean is taken over two measures.
-    """
-
-    def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
-        self.model, self._ability = model, ability
-        self._decided: How | None = None
-        self._samples: int | None = None
-        self._counting = asyncio.Lock()
-
-    @property
-    def reads_logprobs(self) -> bool | None:
-        """Whether log-probabilities are read; `None` if only the first call can tell."""
-        if self._decided is not None:
-            return self._decided == "logprob"
-        able: bool | None = getattr(self.model.capabilities, self._ability)
-        return able
-
-    @property
-    def how(self) -> How:
-        """How scores are obtained, as far as it is known."""
-        return "sampled" if self.reads_logprobs is False else "logprob"
-
-    def refuse(self) -> None:
-        """Read samples from now on."""
-        self._decided = "sampled"
-
-    async def first(self, read: Callable[[], Awaitable[T]]) -> T | None:
-        """Return what `read` makes of log-probabilities; `None` if samples are read in this run.
-
-        Raises:
-            MalformedResponse: This answer has no usable ones, and others had.
-        """
-        if self.reads_logprobs is False:
-            return None
-        try:
-            found = await read()
-        except CapabilityError as error:
-            if self._decided == "logprob":
-                raise MalformedResponse(
-                    f"{error} (other answers had usable log-probabilities, and a run reads either"
-                    " these or samples)"
-                ) from error
-            if self._decided is None:
-                self.refuse()
-                name = self.model.name
-                _log.warning(
-                    "samples take the place of log-probabilities: %s sends no usable ones", name
-                )
-            return None
-        if self._decided == "sampled":  # by an answer that came meanwhile
-            return None
-        if found.usage.calls or found.usage.cached_calls:  # a blank text is not asked about
-            self._decided = "logprob"
-        return found
-
-    async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
-        """Return how many samples take their place; one shows whether the model thinks."""
-        async with self._counting:
-            if self._samples is None:
-                if self.model.capabilities.thinks is None:
-                    await ask_one()
-                self._samples = self.most_samples
-        return self._samples
-
-    @property
-    def most_samples(self) -> int:
-        """Samples for what is known of the model by now."""
-        return SAMPLES_OF_THINKING if self.model.capabilities.thinks else SAMPLES
-
-    @property
-    def notice(self) -> str:
-        """What is read, and how many samples, for people who are about to pay for it."""
-        name, samples = self.model.name, f"{self.most_samples} samples"
-        able = self.reads_logprobs
-        if able:
-            return f"reads log-probabilities of {name}"
-        if able is False:
-            return f"reads {samples} of each answer, as {name} sends no log-probabilities"
-        if self.model.capabilities.thinks is None:
-            samples += f" ({SAMPLES_OF_THINKING} if it thinks)"
-        return f"reads log-probabilities if {name} sends usable ones, else {samples} of each answer"
-
-
-def read_as(signature: str, samples: int | None) -> str:
-    """Return a signature that says how a score was obtained, where that was open."""
-    how = "how:logprob" if samples is None else f"how:sampled|n:{samples}|temp:1"
-    return signature.replace(AUTO, f"|{how}|", 1)
-
-
-def possible_signatures(signature: str) -> tuple[str, ...]:
-    """Return what the scores of a method can carry."""
-    counts = (None, SAMPLES, SAMPLES_OF_THINKING)
-    return tuple(dict.fromkeys(read_as(signature, count) for count in counts))
 
 
 def signature_of_parts(signature: str, parts: Iterable[Score | Failure]) -> str:

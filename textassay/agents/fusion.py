@@ -26,7 +26,6 @@ from textassay.agents.ask import (
     Parsed,
     never_cut,
     refuse_filtered,
-    thought_note,
     truncation_note,
 )
 from textassay.agents.prompt_template import Prompt
@@ -48,7 +47,7 @@ from textassay.runtime.messages import (
     Score,
     Usage,
 )
-from textassay.runtime.model import Json, Sample
+from textassay.runtime.model import Json, Sample, thought_note
 from textassay.tools.tool import Tool
 
 UNIT: Scale = (0.0, 1.0)
@@ -153,18 +152,14 @@ def is_overall(aspect: Aspect) -> bool:
 
 @dataclass(frozen=True)
 class Planner:
-    """Asks a model for the plan of a task.
-
-    Attributes:
-        ask: Model and prompt; the prompt is given `criteria` and `tools` as well.
-        tools: The assistant evaluators.
-        repairs: How often an unusable plan is asked for again, with a word on what is wrong with
-            it.
-    """
+    """Asks a model for the plan of a task."""
 
     ask: Ask
+    """Model and prompt; the prompt is given `criteria` and `tools` as well."""
     tools: tuple[AssistantDescription, ...]
+    """The assistant evaluators."""
     repairs: int = 1
+    """How often an unusable plan is asked for again, with a word on what is wrong with it."""
 
     @cached_property
     def digest(self) -> str:
@@ -271,19 +266,16 @@ DIRECT = "direct"
 
 @dataclass(frozen=True)
 class ToolAverage:
-    """The mean of the scores of all tools, or of those that a plan names, and of a direct judgment.
-
-    Attributes:
-        assistants: The tools, in the order of their scores.
-        ranges: Values that count as 0 and 1, by tool, for tools whose scale has no ends.
-        signature: What the fused scores carry.
-        required: Share of the scorers that must have a value.
-    """
+    """Averages the scores of all tools, or of those that a plan names, and of a direct judgment."""
 
     assistants: tuple[AssistantDescription, ...]
+    """The tools, in the order of their scores."""
     ranges: Mapping[str, Scale] = field(default_factory=dict)
+    """Values that count as 0 and 1, by tool, for tools whose scale has no ends."""
     signature: str = ""
+    """What the fused scores carry."""
     required: float = 0.5
+    """Share of the scorers that must have a value."""
 
     def __post_init__(self) -> None:
         for assistant in self.assistants:
@@ -409,26 +401,23 @@ def problem_before(
 
 @dataclass(frozen=True)
 class LLMFuser:
-    """Rates one example on several aspects at once, given the assistant evaluators' scores.
-
-    Attributes:
-        ask: Model and prompt; the prompt is given `criteria`, `overall`, `assistants` and `plan` as
-            well. Every answer rates all aspects of its task.
-        assistants: The tools, in the order of their scores.
-        method: Name for signatures.
-        parse_retries: How often a single sample that leaves something out is asked for again; with
-            several samples the others stand in.
-        max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
-        variant: What else distinguishes scores, such as where the plan comes from; goes into the
-            prompt digest.
-    """
+    """Rates one example on several aspects at once, given the assistant evaluators' scores."""
 
     ask: Ask
+    """Model and prompt; the prompt is given `criteria`, `overall`, `assistants` and `plan` as well.
+    Every answer rates all aspects of its task."""
     assistants: tuple[AssistantDescription, ...]
+    """The tools, in the order of their scores."""
     method: str = "fusion-eval"
+    """Name for signatures."""
     parse_retries: int = 1
+    """How often a single sample that leaves something out is asked for again; with several samples
+    the others stand in."""
     max_tokens: int | None = None
+    """Longest answer in tokens; `None` for what the number of aspects needs."""
     variant: str = ""
+    """What else distinguishes scores, such as where the plan comes from; goes into the prompt
+    digest."""
 
     @property
     def how(self) -> How:

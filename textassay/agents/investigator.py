@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from textassay.agents.aggregation import EMPTY, common_fields
-from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
+from textassay.agents.ask import Ask, Parsed, refuse_filtered
 from textassay.agents.lookup import OUTPUT, Excerpt, Found, SectionIndex, has_read
 from textassay.agents.prompt_template import Prompt, fence_texts
 from textassay.agents.quotes import find_quote, plain
@@ -27,9 +27,12 @@ from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines, rat
 from textassay.runtime.calls.sharing import chain_requests
 from textassay.runtime.labels import number_of
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, ScoreError, Usage
-from textassay.runtime.model import Function, Json, Sample
+from textassay.runtime.model import Function, Json, Sample, thought_note
 from textassay.runtime.settings import DescribedMessage
 
+CHARS = 6000
+"""Most characters of the material that one step shows: some 1,500 tokens, so that twelve steps fit
+contexts of 32,768."""
 NOWHERE = "nowhere"
 """Where a text stands that a search did not find."""
 _SEARCHES = frozenset({"find", "search", NOWHERE})
@@ -125,8 +128,6 @@ def verify(
     material: SectionIndex,
     excerpts: Iterable[Excerpt],
     absent: Iterable[str],
-    *,
-    required: bool = True,
 ) -> Checked:
     """Return the score of a verdict and where its citations stand, or why it does not count."""
     spans, missing = _merge(excerpts), {plain(text) for text in absent}
@@ -139,21 +140,16 @@ def verify(
         return Checked(value, cited, error)
     pairs = zip(verdict.findings, cited, strict=True)
     lacking = [finding for finding, citation in pairs if citation.found_in is None]
-    problem = _not_read(lacking[0], material) if lacking and required else None
+    problem = _not_read(lacking[0], material) if lacking else None
     return Checked(value, cited, problem)
 
 
 @dataclass(frozen=True)
 class CitationCheck:
-    """Makes a score of a verdict; none if it cites what was not read.
-
-    Attributes:
-        signature: What the scores carry.
-        required: Whether a verdict counts only if all of its citations are found.
-    """
+    """Makes a score of a verdict; none if it cites what was not read."""
 
     signature: str = ""
-    required: bool = True
+    """What the scores carry."""
 
     async def __call__(self, example: Example, material: SectionIndex, inquiry: Inquiry) -> Score:
         """Return the score.
@@ -178,9 +174,7 @@ class CitationCheck:
         if verdict is None:
             problem = inquiry.problem or EMPTY
             return Score.unscored(problem.type, problem.message, **about)
-        checked = verify(
-            verdict, aspect, material, inquiry.excerpts, inquiry.absent, required=self.required
-        )
+        checked = verify(verdict, aspect, material, inquiry.excerpts, inquiry.absent)
         findings = tuple(map(_as_evidence, verdict.findings, checked.citations))
         about |= {
             "explanation": verdict.reason or inquiry.text,
@@ -334,23 +328,16 @@ class NoAction(Message):
 
 @dataclass(frozen=True)
 class Investigator:
-    """Lets a judge look things up until it gives a verdict.
-
-    Attributes:
-        ask: Model and prompt, which is given `aspect`, `points`, `whole`, `chars` and `left`.
-        max_steps: Most requests, that of the verdict included.
-        max_chars: Most characters that one step shows.
-        retries: How often in a row an answer that is no action is asked for again.
-        functions: Whether the actions are offered as functions as well, which the model may call.
-        required: Whether a verdict counts only if all of its citations are found.
-    """
+    """Lets a judge look things up until it gives a verdict."""
 
     ask: Ask
+    """Model and prompt, which is given `aspect`, `points`, `whole`, `chars` and `left`."""
     max_steps: int = 12
-    max_chars: int = 6000
+    """Most requests, that of the verdict included."""
     retries: int = 1
-    required: bool = True
+    """How often in a row an answer that is no action is asked for again."""
     functions: bool = False
+    """Whether the actions are offered as functions as well, which the model may call."""
 
     async def __call__(self, material: SectionIndex, aspect: Aspect) -> Inquiry:
         """Return the verdict with all that was read, or why there is no verdict."""
@@ -390,7 +377,7 @@ class _Loop:
 
     def opening(self) -> Prompt:
         """Return the prompt: output and source as far as there is room, and a list of the rest."""
-        ask, chars = self._judge.ask, self._judge.max_chars
+        ask, chars = self._judge.ask, CHARS
         for name in ("source", OUTPUT):
             if self._material.within(name):
                 self._excerpts += self._material.read(name, chars=chars).excerpts
@@ -443,7 +430,7 @@ class _Loop:
         return found
 
     def _look(self, action: Look) -> Found:
-        chars = self._judge.max_chars
+        chars = CHARS
         if isinstance(action, ReadAction):
             return self._material.read(action.where, action.start, chars=chars)
         if isinstance(action, ListSections):
@@ -457,10 +444,7 @@ class _Loop:
         self, verdict: FinalVerdict, answer: Parsed[Look | FinalVerdict | NoAction], left: int
     ) -> Found:
         """End with a verdict, or say what is wrong with it if there are steps to mend it."""
-        checked = verify(
-            verdict, self._aspect, self._material, self._excerpts, self._absent,
-            required=self._judge.required,
-        )  # fmt: skip
+        checked = verify(verdict, self._aspect, self._material, self._excerpts, self._absent)
         if checked.problem is None or not left:
             self._steps.append(LookupStep(text="verdict"))
             self._end(answer, verdict=verdict)

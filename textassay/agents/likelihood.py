@@ -264,29 +264,26 @@ class Passages(Message):
 
 @dataclass(frozen=True)
 class PassageWriter:
-    """Fills the template for an example and an aspect.
-
-    Attributes:
-        template: The prompt file.
-        words: How prompts of this task read.
-        qualities: Aspects in words.
-        direction: Which text is scored given which.
-        scored: Whether the text itself is scored or the answer to a question about it.
-        instruct: Whether task and aspect are described at all.
-        combined: Aspects whose definitions are joined to that of the judged one.
-        demonstrations: Examples shown before, by aspect id; they are not judged themselves.
-        alone: Whether to ask for the text's probability by itself as well.
-    """
+    """Fills the template for an example and an aspect."""
 
     template: PromptTemplate
+    """The prompt file."""
     words: TaskWords
+    """How prompts of this task read."""
     qualities: Qualities
+    """Aspects in words."""
     direction: Directions = "default"
+    """Which text is scored given which."""
     scored: Scored = "output"
+    """Whether the text itself is scored or the answer to a question about it."""
     instruct: bool = True
+    """Whether task and aspect are described at all."""
     combined: tuple[Quality, ...] = ()
+    """Aspects whose definitions are joined to that of the judged one."""
     demonstrations: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
+    """Examples shown before, by aspect id; they are not judged themselves."""
     alone: bool = False
+    """Whether to ask for the text's probability by itself as well."""
 
     @property
     def printed(self) -> bool:
@@ -617,21 +614,19 @@ class LikelihoodScorer:
     """Makes one score of the likelihoods.
 
     Directions are averaged under each reference, then references put together.
-
-    Attributes:
-        weights: What a token weighs.
-        over_references: What becomes of several references.
-        over_directions: How both directions under one reference are put together.
-        signature: What the scores carry.
-        normalized: Whether a token counts by the share of its surprise that the given text takes
-            away, not by nats.
     """
 
     weights: TokenWeights = "mean"
+    """What a token weighs."""
     over_references: OverReferences = "mean"
+    """What becomes of several references."""
     over_directions: Means = "mean"
+    """How both directions under one reference are put together."""
     signature: str = ""
+    """What the scores carry."""
     normalized: bool = False
+    """Whether a token counts by the share of its surprise that the given text takes away, not by
+    nats."""
 
     async def __call__(
         self, example: Example, aspect: Aspect, passages: Passages, likelihoods: list[Likelihood]

@@ -17,31 +17,25 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from textassay.agents.aggregation import EMPTY
-from textassay.agents.ask import (
-    TOKENS_TO_SHOW,
-    Ask,
-    LogprobsOrSamples,
-    ProbabilityReading,
-    never_cut,
-    reached_limit,
-    read_as,
-    thought_note,
-)
+from textassay.agents.ask import Ask, ProbabilityReading, reached_limit
 from textassay.agents.prompt_template import (
     KINDS,
     Prompt,
     PromptTemplate,
     Task,
     fence_texts,
+    join_messages,
     plain_texts,
 )
-from textassay.agents.reading.ratings import MAX_QUOTED
+from textassay.agents.typed_questions import QuestionBatcher, TypedAnswer, name_texts, unanswered
 from textassay.prompts import fence, nonce
+from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import chain_requests
+from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.images import Image
 from textassay.runtime.messages import (
+    NO_USAGE,
     Answer,
     Aspect,
     Example,
@@ -52,8 +46,8 @@ from textassay.runtime.messages import (
     SubQuestion,
     Usage,
 )
-from textassay.runtime.model import ChoicesResponse, Json, Model, Sample, scoring
-from textassay.runtime.questions import Way
+from textassay.runtime.model import Json, Sample, scoring
+from textassay.runtime.questions import Question, QuestionAnswer, Way
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import references
 
@@ -226,6 +220,11 @@ class QuestionSet(Message):
     or sum of the sentences' own (section 4.2); nothing else is asked then."""
 
     @property
+    def definition(self) -> str:
+        """What the aspect means, if its question does not say."""
+        return self.form.definition if self.form is not None else ""
+
+    @property
     def question(self) -> SubQuestion:
         """The question about the whole output, which comes after all sentences."""
         text = self.form.question if self.form is not None else "?"
@@ -246,27 +245,23 @@ class QuestionSet(Message):
 
 @dataclass(frozen=True)
 class SentenceQuestions:
-    """Asks about an output sentence by sentence.
-
-    Attributes:
-        template: The prompt that the questions are put into; with a shared prefix, all aspects are
-            shown the same texts.
-        book: The questions by task and aspect; what is not in it is asked by a template.
-        decompose: Whether there are sub-questions at all (DecompEval's table 6 has a variant
-            without).
-        splitter: Cuts the output into sentences.
-        alone: Whether averages and sums go over sentences that are judged by themselves, each as if
-            it were the whole output, rather than over the answers to the sub-questions.
-        delimited: Whether texts are between delimiters; a decision model is sent them apart from
-            the questions.
-    """
+    """Asks about an output sentence by sentence."""
 
     template: PromptTemplate
+    """The prompt that the questions are put into; with a shared prefix, all aspects are shown the
+    same texts."""
     book: QuestionTable = field(default_factory=QuestionTable)
+    """The questions by task and aspect; what is not in it is asked by a template."""
     decompose: bool = True
+    """Whether there are sub-questions at all (DecompEval's table 6 has a variant without)."""
     splitter: SentenceSplitter = DEFAULT_SPLITTER
+    """Cuts the output into sentences."""
     alone: bool = False
+    """Whether averages and sums go over sentences that are judged by themselves, each as if it were
+    the whole output, rather than over the answers to the sub-questions."""
     delimited: bool = True
+    """Whether texts are between delimiters; a decision model is sent them apart from the
+    questions."""
 
     async def __call__(self, example: Example, aspect: Aspect) -> QuestionSet:
         """Return the question, its sub-questions and what they are answered from."""
@@ -394,40 +389,30 @@ def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
     )
 
 
-SURE = 0.1
-"""From which probability on a reported answer counts though the model did not report the other one.
-
-Servers report the 20 likeliest tokens: if one answer has at least this share and the other is not
-among them, then equation 3 is wrong by less than a third, and never on which of the two is
-likelier."""
-MAX_TOKENS = 16
-"""Longest written answer."""
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 class TypedReply(Message):
-    """What a model made of a yes/no question: an answer, or why there is none."""
+    """What a model made of a yes/no question."""
 
     question: SubQuestion
     """What was asked."""
-    answer: Answer | None = None
-    """The answer."""
-    problem: ScoreError | None = None
-    """Why there is no answer."""
-    unreported: str | None = None
-    """`yes` or `no` if the model did not report its probability, which then counts as 0."""
-    way: Way | None = None
-    """How a typed question was answered; `None` for a question in a prompt."""
-    samples: int | None = None
-    """Number of written answers that were asked for; `None` if probabilities were read."""
-    usable: int | None = None
-    """How many of them say yes or no."""
-    notes: tuple[Json, ...] = ()
-    """What the model thought before the first written answer, as evidence."""
+    reading: QuestionAnswer
+    """The probabilities of yes and no, or why there are none."""
+    way: Way
+    """How they were obtained."""
     truncated_tokens: int = 0
     """Tokens of the source that the model was not shown, if truncation was asked for."""
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     """What asking cost."""
+
+    @property
+    def answer(self) -> Answer | None:
+        """The answer; `None` if there is a problem."""
+        reading = self.reading
+        if reading.problem is not None:
+            return None
+        return Answer(question=self.question, p_yes=reading.p_yes, mass=reading.mass)
 
 
 class Replies(Message):
@@ -443,60 +428,54 @@ class Replies(Message):
         return tuple(reply.answer for reply in self.items if reply.answer is not None)
 
     @property
-    def problem(self) -> ScoreError | None:
-        """Why a question has no answer; `None` if all have one."""
-        return next((reply.problem for reply in self.items if reply.problem is not None), None)
+    def unanswered(self) -> QuestionAnswer | None:
+        """The first reading without an answer, which says why; `None` if all have one."""
+        return next((r.reading for r in self.items if r.reading.problem is not None), None)
 
     @property
-    def samples(self) -> int | None:
-        """Number of written answers to a question; `None` if all were read from probabilities."""
-        return max((reply.samples for reply in self.items if reply.samples), default=None)
-
-    def sign(self, signature: str) -> str:
-        """Return a signature that says how the answers were obtained, where that was open."""
-        ways = [reply.way for reply in self.items if reply.way is not None]
-        return ways[0].sign(signature) if ways else read_as(signature, self.samples)
-
-    @property
-    def how(self) -> How:
-        """How the answers were obtained."""
-        ways = [reply.way for reply in self.items if reply.way is not None]
-        return ways[0].how if ways else "logprob" if self.samples is None else "sampled"
+    def way(self) -> Way:
+        """How the answers were obtained; by log-probabilities if nothing was asked."""
+        return self.items[0].way if self.items else Way(how="logprob")
 
 
 @dataclass(frozen=True)
 class Answerer:
     """Answers one yes/no question about an example.
 
-    Attributes:
-        ask: Model and prompt; `n` above 1 asks for written answers.
-        book: Instruction and spellings of yes and no.
-        question_first: Whether the question about the whole output stands before the inputs (table
-            6).
-        least_mass: Probability of yes and no together below which there is no answer.
-        reading: Whether written answers are read in place of log-probabilities that the model does
-            not send.
+    A decision model is asked a typed question about the texts, any other by the prompt.
     """
 
     ask: Ask
+    """Model and prompt."""
     book: QuestionTable = field(default_factory=QuestionTable)
+    """Instruction and spellings of yes and no in prompts."""
     question_first: bool = False
-    least_mass: float = 0.0
-    reading: ProbabilityReading = "logprob"
+    """Whether the question about the whole output stands before the inputs (table 6)."""
+    reading: ProbabilityReading = "auto"
+    """Whether written answers are read in place of log-probabilities that the model does not
+    send."""
 
     def __post_init__(self) -> None:
         if self.reading == "logprob":
-            if self.ask.n > 1:
-                raise ConfigurationError(
-                    f"n={self.ask.n} asks for written answers and reading=logprob for none; leave "
-                    "one out"
-                )
             scoring(self.ask.model, "choices")
 
     @cached_property
-    def probabilities(self) -> LogprobsOrSamples:
-        """What `auto` means for the model."""
-        return LogprobsOrSamples(self.ask.model, "choices")
+    def _batcher(self) -> QuestionBatcher:
+        """What asks the model."""
+        return QuestionBatcher(self.ask.model)
+
+    @property
+    def how(self) -> How:
+        """How P(yes) is obtained, as far as it is known."""
+        if self.probabilities is not None:
+            return self.probabilities.how
+        return "logprob" if self.reading == "logprob" else "decision"
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """What is read, if the model decides on it."""
+        is_open = self.reading == "auto" and not self.ask.model.capabilities.only_decides
+        return self._batcher.reading if is_open else None
 
     async def __call__(
         self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...] = ()
@@ -506,66 +485,69 @@ class Answerer:
         Args:
             question: A sub-question of the set, or its question.
             question_set: What the question is answered from.
-            earlier: Answers to show before it.
+            earlier: Answers to show before it, which no decision model is shown.
 
         Raises:
             CapabilityError: The model does not return log-probabilities of choices, and nothing
                 else may be read.
         """
-        prompt = self._prompt(question, question_set, earlier)
-        if self.reading == "logprob":
-            return await self._by_probabilities(question, prompt)
-        if self.ask.n > 1:
-            return await self._by_samples(question, prompt, self.ask.n)
-        reply = await self.probabilities.first(lambda: self._by_probabilities(question, prompt))
-        if reply is not None:
-            return reply
-        one = self.ask.with_samples(1)
-        n = await self.probabilities.samples(
-            lambda: one.answer(
-                prompt,
-                self._read_written,
-                max_tokens=TOKENS_TO_SHOW,
-                dry_run_answer=self.book.yes[-1],
+        if self.ask.model.capabilities.only_decides:
+            result = await self._decided(question, question_set)
+        else:
+            result = await self._batcher.ask_in_words(
+                self._wording(question, question_set, earlier),
+                may_sample=self.reading == "auto",
             )
-        )
-        return await self._by_samples(question, prompt, n)
-
-    async def _by_probabilities(self, question: SubQuestion, prompt: Prompt) -> TypedReply:
-        choices = {"yes": _spellings(self.book.yes), "no": _spellings(self.book.no)}
-        return self._read(question, await self.ask.choices(prompt, choices))
-
-    async def _by_samples(self, question: SubQuestion, prompt: Prompt, n: int) -> TypedReply:
-        """Return the share of yes among the written answers that say yes or no."""
-        answer = await self.ask.with_samples(n).answer(
-            prompt,
-            self._read_written,
-            n=n,
-            is_cut=never_cut,
-            max_tokens=MAX_TOKENS,
-            dry_run_answer=self.book.yes[-1],
-        )
-        written = [yes for yes in answer.read if yes is not None]
-        reply = TypedReply(
+        return TypedReply(
             question=question,
-            samples=n,
-            usable=len(written),
-            notes=thought_note(answer.samples),
-            truncated_tokens=answer.truncated_tokens,
-            usage=answer.usage,
+            reading=result.answer,
+            way=result.way,
+            truncated_tokens=result.truncated_tokens,
+            usage=result.usage,
         )
-        if not written:
-            text = answer.samples[0].text.strip()[:MAX_QUOTED]
-            message = f"none of {n} samples says yes or no; the first says: {text!r}"
-            if all(map(reached_limit, answer.samples)):
-                message += f" (cut after max_tokens={MAX_TOKENS})"
-            problem = ScoreError(type="NoAnswerFound", message=message)
-            return reply.model_copy(update={"problem": problem})
-        found = Answer(question=question, p_yes=sum(written) / len(written))
-        return reply.model_copy(update={"answer": found})
 
-    def _read_written(self, sample: Sample) -> bool | None:
-        """Return whether an answer says yes or no, as its first word or its last."""
+    async def _decided(self, question: SubQuestion, question_set: QuestionSet) -> TypedAnswer:
+        words = self.ask.template.render(
+            names=question_set.names, definition=question_set.definition, question=question.text
+        )
+        texts = {part["label"]: part["text"] for part in question_set.texts}
+        return await self._batcher.ask(
+            Question.yes_no(join_messages(words.messages)),
+            name_texts(self.ask.task, texts),
+            images=question_set.images,
+        )
+
+    def _wording(
+        self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...]
+    ) -> QuestionWording:
+        ahead = self.question_first and question == question_set.question
+        book = self.book
+        messages = self.ask.template.render_messages(
+            question_set.bare,
+            instruction=book.instruction,
+            texts=question_set.texts,
+            names=question_set.names,
+            definition=question_set.definition,
+            earlier=[
+                {
+                    "question": answer.question.text,
+                    "word": (book.yes if answer.yes else book.no)[-1],
+                }
+                for answer in earlier
+            ],
+            question=question.text,
+            ahead=question.text if ahead else "",
+        )
+        return self.ask.wording(
+            Question.yes_no(question.text),
+            Prompt(messages, question_set.source, question_set.images),
+            {"yes": _spellings(book.yes), "no": _spellings(book.no)},
+            read=self._read_written,
+            dry_run_answer=book.yes[-1],
+        )
+
+    def _read_written(self, sample: Sample) -> int | None:
+        """Return 0 if an answer says yes and 1 if no, as its first word or its last."""
         words = [word.casefold() for word in _WORD.findall(sample.text)]
         either = {word.casefold() for word in (*self.book.yes, *self.book.no)}
         ends = words[:1]
@@ -575,46 +557,7 @@ class Answerer:
             ends += [words[-1], *words[-3:-2]]
         yes = any(word.casefold() in ends for word in self.book.yes)
         no = any(word.casefold() in ends for word in self.book.no)
-        return None if yes == no else yes
-
-    def _prompt(
-        self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...]
-    ) -> Prompt:
-        ahead = self.question_first and question == question_set.question
-        messages = self.ask.template.render_messages(
-            question_set.bare,
-            instruction=self.book.instruction,
-            texts=question_set.texts,
-            names=question_set.names,
-            definition=question_set.form.definition if question_set.form is not None else "",
-            earlier=[
-                {
-                    "question": answer.question.text,
-                    "word": (self.book.yes if answer.yes else self.book.no)[-1],
-                }
-                for answer in earlier
-            ],
-            question=question.text,
-            ahead=question.text if ahead else "",
-        )
-        return Prompt(messages, question_set.source, question_set.images)
-
-    def _read(self, question: SubQuestion, response: ChoicesResponse) -> TypedReply:
-        logprobs = {label: response.logprobs.get(label) for label in ("yes", "no")}
-        usage, cut, mass = response.usage, response.truncated_tokens, response.mass
-        unreported = [label for label, logprob in logprobs.items() if logprob is None]
-        # An unreported word is not impossible: the other one must be likely enough to outweigh it.
-        least = max(self.least_mass, SURE if unreported else 0.0)
-        if len(unreported) == 2 or mass < least:
-            problem = ScoreError(
-                type="NoLabelMass", message=_no_mass(self.ask.model, mass, unreported, least)
-            )
-            return TypedReply(question=question, problem=problem, truncated_tokens=cut, usage=usage)
-        answer = Answer(question=question, p_yes=p_yes(logprobs["yes"], logprobs["no"]), mass=mass)
-        rest = unreported[0] if unreported else None
-        return TypedReply(
-            question=question, answer=answer, unreported=rest, truncated_tokens=cut, usage=usage
-        )
+        return None if yes == no else int(no)
 
 
 @dataclass(frozen=True)
@@ -662,7 +605,7 @@ class AnswersAtOnce:
         first = questions[: len(question_set.subquestions)]
         items = await gather([self.answerer(question, question_set) for question in first])
         replies = Replies(items=tuple(items))
-        if len(first) < len(questions) and replies.problem is None:
+        if len(first) < len(questions) and replies.unanswered is None:
             last = await self.answerer(questions[-1], question_set, replies.answers)
             replies = Replies(items=(*replies.items, last))
         return replies
@@ -692,35 +635,9 @@ async def _about_parts(
     return Replies(items=tuple(reply for part in parts for reply in part.items), parts=tuple(parts))
 
 
-def p_yes(yes: float | None, no: float | None) -> float:
-    """Return equation 3, P(yes) / (P(yes) + P(no)), from natural logs.
-
-    `None` stands for probability 0, which only one of them may have.
-    """
-    assert yes is not None or no is not None
-    if yes is None or no is None:
-        return 0.0 if yes is None else 1.0
-    # The smaller over the larger: the exponential never overflows, however unlikely both are.
-    odds = math.exp(-abs(yes - no))
-    return 1 / (1 + odds) if yes > no else odds / (1 + odds)
-
-
 def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words, each with and without the space with which many tokens begin."""
     return tuple(dict.fromkeys([*words, *(f" {word}" for word in words)]))
-
-
-def _no_mass(model: Model, mass: float, unreported: list[str], least: float) -> str:
-    if len(unreported) == 2:
-        return (
-            f"{model.name!r} would answer something other than yes or no: neither is among its"
-            " likeliest tokens"
-        )
-    cause = f" ({unreported[0]} is not among its likeliest tokens)" if unreported else ""
-    return (
-        f"yes and no together have probability {mass:.3g} for {model.name!r}{cause}, less than"
-        f" {least:g}"
-    )
 
 
 @dataclass(frozen=True)
@@ -728,12 +645,10 @@ class YesNoAggregator:
     """Scores the last question's P(yes), or the mean or sum over the output's sentences.
 
     The questions with their answers are the score's evidence.
-
-    Attributes:
-        signature: What the scores carry, with how they were read in place of `how:auto`.
     """
 
     signature: str = ""
+    """What the scores carry, with how they were read in place of `how:auto`."""
 
     async def __call__(
         self, example: Example, aspect: Aspect, question_set: QuestionSet, replies: Replies
@@ -742,26 +657,26 @@ class YesNoAggregator:
 
         It has no value if no question could be asked or the model gave no usable answer.
         """
+        way = replies.way
         about: dict[str, Any] = {
             "id": example.id,
             "aspect": aspect.label,
-            "how": replies.how,
+            "how": way.how,
             "evidence": _evidence(replies),
-            "usage": sum((reply.usage for reply in replies.items), Usage()),
-            "signature": replies.sign(self.signature),
+            "usage": sum((reply.usage for reply in replies.items), NO_USAGE),
+            "signature": way.sign(self.signature),
             "scale": (0.0, 1.0),
         }
-        if replies.samples is not None:
-            about["samples"] = min(reply.usable or 0 for reply in replies.items)
+        if way.samples:
+            about["samples"] = min(reply.reading.usable for reply in replies.items)
         if question_set.form is None:
             missing = question_set.missing
             assert missing is not None  # one of the two is there
             return Score.unscored(missing.type, missing.message, outcome="abstained", **about)
         # One question without an answer leaves no score: a mean over the rest would stand for
         # another text.
-        if replies.problem is not None:
-            problem = replies.problem
-            return Score.unscored(problem.type, problem.message, outcome="invalid", **about)
+        if replies.unanswered is not None:
+            return unanswered(replies.unanswered, **about)
         answers = replies.answers
         if replies.parts:  # what counts is each sentence's own question, after its sub-question
             answers = tuple(part.answers[-1] for part in replies.parts)
@@ -781,7 +696,7 @@ class YesNoAggregator:
 
 def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict[str, float]:
     """Return the standard deviation of a score that is made of one written answer each."""
-    if replies.samples is None:
+    if not replies.way.samples:
         return {}
     variance = math.fsum(answer.p_yes * (1 - answer.p_yes) for answer in answers)
     return {"spread": math.sqrt(variance) / count}
@@ -790,7 +705,7 @@ def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict
 def _evidence(replies: Replies) -> tuple[Json, ...]:
     """Return all replies as evidence, each with its sentence if this was judged by itself."""
     # of the answer that counts most, which is the last one
-    notes = replies.items[-1].notes if replies.items else ()
+    notes = replies.items[-1].reading.notes if replies.items else ()
     if not replies.parts:
         return (*map(_as_evidence, replies.items), *notes)
     pieces = (
@@ -805,12 +720,12 @@ def _as_evidence(reply: TypedReply) -> Json:
     if reply.answer is not None:
         answer = "yes" if reply.answer.yes else "no"
         piece |= {"answer": answer, "p_yes": reply.answer.p_yes, "mass": reply.answer.mass}
-    if reply.samples is not None:
-        piece["samples"] = f"{reply.usable} of {reply.samples} usable"
-    if reply.problem is not None:
-        piece["problem"] = reply.problem.type
-    if reply.unreported is not None:
-        piece["unreported"] = reply.unreported
+    if reply.way.samples:
+        piece["samples"] = f"{reply.reading.usable} of {reply.way.samples} usable"
+    if reply.reading.problem is not None:
+        piece["problem"] = reply.reading.problem.type
+    if reply.reading.unreported:
+        piece["unreported"] = reply.reading.unreported[0]
     if reply.truncated_tokens:
         piece["truncated_tokens"] = reply.truncated_tokens
     return piece

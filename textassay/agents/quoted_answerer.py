@@ -13,7 +13,7 @@ from functools import cache, cached_property, partial
 from typing import Any, Literal
 
 from textassay.agents.aggregation import common_fields
-from textassay.agents.ask import REMINDER, Ask, Parsed, refuse_filtered, thought_note
+from textassay.agents.ask import REMINDER, Ask, Parsed, refuse_filtered
 from textassay.agents.quotes import find_quote, quotable
 from textassay.agents.reading.json_in_prose import (
     JsonObject,
@@ -23,7 +23,7 @@ from textassay.agents.reading.json_in_prose import (
 )
 from textassay.agents.reading.ratings import DECLINED, MAX_QUOTED, declines
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
-from textassay.runtime.model import Json, Sample
+from textassay.runtime.model import Json, Sample, thought_note
 
 AnswerVerdict = Literal["yes", "no", "unsure"]
 _ANSWER: Json = {
@@ -209,21 +209,16 @@ class JointAnswerer(_AsksForQuotations):
 
 @dataclass(frozen=True)
 class QuoteCheck:
-    """Makes a score of an answer: 1 for yes, 0 for no, none if its quotation is not in the texts.
-
-    Attributes:
-        signature: What the scores carry.
-        required: Whether an answer counts only with a quotation that is found.
-        question_counts: Whether the source is evidence even where there are passages.
-        references_count: Whether the references, which are shown then, are evidence.
-        absence_counts: Whether an answer may rest on what is absent, and quote nothing.
-    """
+    """Scores an answer: 1 for yes, 0 for no, none if its quotation is not in the texts."""
 
     signature: str = ""
-    required: bool = True
+    """What the scores carry."""
     question_counts: bool = True
+    """Whether the source is evidence even where there are passages."""
     references_count: bool = False
+    """Whether the references, which are shown then, are evidence."""
     absence_counts: bool = False
+    """Whether an answer may rest on what is absent, and quote nothing."""
 
     async def __call__(self, example: Example, answer: QuotedAnswer) -> Score:
         """Return the score; `abstained` with `QuoteNotFound` if the evidence does not exist."""
@@ -231,7 +226,7 @@ class QuoteCheck:
         return score_quoted(
             answer,
             quotable(example, question_counts=counts, references_count=self.references_count),
-            must_quote=self.required and not (self.absence_counts and not answer.quote.strip()),
+            must_quote=not self.absence_counts or bool(answer.quote.strip()),
             **common_fields(example, answer.question, how="text", signature=self.signature),
             explanation=answer.text or None,
         )

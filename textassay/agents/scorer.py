@@ -24,15 +24,10 @@ from textassay.agents.aggregation import (
 )
 from textassay.agents.ask import (
     REMINDER,
-    SAMPLES,
-    SAMPLES_OF_THINKING,
-    TOKENS_TO_SHOW,
     Ask,
-    LogprobsOrSamples,
     Parsed,
     never_cut,
     refuse_filtered,
-    thought_note,
     truncation_note,
 )
 from textassay.agents.prompt_template import BoundPrompt, Prompt
@@ -40,7 +35,6 @@ from textassay.agents.reading.grammar import RatingForm
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.json_in_prose import object_schema
 from textassay.agents.reading.labels import (
-    MIN_MASS,
     Expectation,
     ScalePoint,
     dry_run_answer_of,
@@ -59,19 +53,27 @@ from textassay.agents.reading.ratings import (
     Rating,
     parse_rating,
 )
-from textassay.agents.typed_questions import QuestionScorer
+from textassay.agents.typed_questions import QuestionBatcher, QuestionScorer, unanswered
 from textassay.lazy import lazy_pattern
+from textassay.runtime.calls.deciding import (
+    SAMPLES,
+    SAMPLES_OF_THINKING,
+    TOKENS_TO_SHOW,
+    LogprobsOrSamples,
+)
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError, ConfigurationError
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect, Example, How, Message, Scale, Score, Usage
-from textassay.runtime.model import ChoicesResponse, Json, Model, Sample, scoring
+from textassay.runtime.model import Json, Model, Sample, scoring, thought_note
+from textassay.runtime.questions import Question
 
 RatingReading = Literal["text", "sampled", "logprob", "auto"]
 """One answer read as text, the mean of several, the mean over label tokens, or the latter if the
 model sends usable log-probabilities and else the mean of several."""
 
 TOP_LOGPROBS = 20
+"""Alternatives that are asked for: the most that OpenAI sends."""
 MAX_LABELS = 20
 """Most ratings that are distinguished by the probabilities of their labels."""
 
@@ -92,32 +94,29 @@ class _Constants(NamedTuple):
 
 @dataclass(frozen=True)
 class Scorer:
-    """Rates one example on one aspect.
-
-    Attributes:
-        ask: Model and prompt; the prompt is given `aspect`, `points`, `whole`, `form` and
-            `structured` as well.
-        method: Name for signatures.
-        how: How the value is obtained; `sampled` needs `ask.n` above 1, the others 1. Scores of
-            `auto` say which of both ways it was.
-        form: How the rating is asked for.
-        parse_retries: How often an unusable answer is asked for again; each of several samples
-            once at most, unless this is 0.
-        structured: Whether to ask for JSON by a schema; `None` if the model is known to be able
-            and `how` is `text`.
-        labels_prompt: Prompt for aspects with labels; `None` if it is that of `ask`.
-        variant: What else distinguishes scores, such as how the steps came about; goes into the
-            prompt digest.
-    """
+    """Rates one example on one aspect."""
 
     ask: Ask
+    """Model and prompt; the prompt is given `aspect`, `points`, `whole`, `form` and `structured` as
+    well."""
     method: str = "llm-score"
+    """Name for signatures."""
     how: RatingReading = "text"
+    """How the value is obtained; `sampled` needs `ask.n` above 1, the others 1. Scores of `auto`
+    say which of both ways it was."""
     form: RatingForm = "number"
+    """How the rating is asked for."""
     parse_retries: int = 1
+    """How often an unusable answer is asked for again; each of several samples once at most, unless
+    this is 0."""
     structured: bool | None = None
+    """Whether to ask for JSON by a schema; `None` if the model is known to be able and `how` is
+    `text`."""
     labels_prompt: str | None = None
+    """Prompt for aspects with labels; `None` if it is that of `ask`."""
     variant: str = ""
+    """What else distinguishes scores, such as how the steps came about; goes into the prompt
+    digest."""
 
     def __post_init__(self) -> None:
         # When it is made, not when it is called: a run must fail before it has cost anything.
@@ -241,6 +240,11 @@ class Scorer:
     def probabilities(self) -> LogprobsOrSamples:
         """What `auto` means for the model."""
         return LogprobsOrSamples(self.ask.model, "logprobs")
+
+    @property
+    def reading(self) -> LogprobsOrSamples | None:
+        """What is read, if the model decides on it."""
+        return self.probabilities if self.how == "auto" else None
 
     @cached_property
     def _by_logprobs(self) -> Scorer:
@@ -525,40 +529,32 @@ class LabelScorer(Scorer):
 
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         points = points_of(self._asked_scale(aspect), self.form)
+        labels = [point.label for point in points]
         # With and without a space before it: which one is a token depends on the tokenizer and the
         # prompt.
-        choices = {point.label: (f" {point.label}", point.label) for point in points}
-        response = await self.ask.choices(prompt, choices)
-        about["usage"] = response.usage
-        about["evidence"] = truncation_note(response.truncated_tokens)
-        return self._from_choices(response, aspect, points, about)
-
-    def _from_choices(
-        self,
-        response: ChoicesResponse,
-        aspect: Aspect,
-        points: tuple[ScalePoint, ...],
-        about: dict[str, Any],
-    ) -> Score:
-        logprobs = {point.label: response.logprobs.get(point.label) for point in points}
-        known = {label: logprob for label, logprob in logprobs.items() if logprob is not None}
-        profile, name = self.ask.profile, self.ask.model.name
-        # If a label is not among those reported, the others need enough mass to speak for
-        # themselves.
-        least = max(profile.least_mass, MIN_MASS if len(known) < len(logprobs) else 0.0)
-        if not known or response.mass < least:
-            message = (
-                f"all labels together have probability {response.mass:.3g} for {name!r}, less than"
-                f" {least:g}"
-            )
-            return Score.unscored("NoLabelMass", message, mass=response.mass, **about)
-        shares = _shares(known)
-        rating = math.fsum(point.value * shares.get(point.label, 0.0) for point in points)
+        forms = {label: (f" {label}", label) for label in labels}
+        wording = self.ask.wording(Question.rating(aspect.name, labels), prompt, forms)
+        result = await self._batcher.ask_in_words(wording, may_sample=False)
+        answer, about["usage"] = result.answer, result.usage
+        about["evidence"] = truncation_note(result.truncated_tokens)
+        if answer.problem is not None:
+            return unanswered(answer, mass=answer.mass, **about)
+        least, mass = self.ask.profile.least_mass, answer.mass or 0.0
+        if mass < least:
+            message = f"all labels together have probability {mass:.3g}, less than {least:g}"
+            return Score.unscored("NoLabelMass", message, mass=mass, **about)
         about["evidence"] += tuple(
-            {"text": label, "probability": round(share, 6)} for label, share in shares.items()
+            {"text": label, "probability": round(share, 6)}
+            for label, share in answer.shares.items()
+            if label not in answer.unreported
         )
+        rating = math.fsum(point.value * answer.shares[point.label] for point in points)
         value = _rescale(rating, (points[0].value, points[-1].value), aspect.scale)
-        return Score(value=value, mass=response.mass, **about)
+        return Score(value=value, mass=mass, **about)
+
+    @cached_property
+    def _batcher(self) -> QuestionBatcher:
+        return QuestionBatcher(self.ask.model)
 
 
 AspectScorer = Scorer | QuestionScorer
@@ -571,14 +567,6 @@ def scorer_for(ask: Ask, **fields: Any) -> Scorer:
     return kind(ask, **fields)
 
 
-def _shares(logprobs: Mapping[str, float]) -> dict[str, float]:
-    """Return probabilities that add up to 1; labels may be as unlikely as they like."""
-    top = max(logprobs.values())
-    weights = {label: math.exp(logprob - top) for label, logprob in logprobs.items()}
-    total = math.fsum(weights.values())
-    return {label: weight / total for label, weight in weights.items()}
-
-
 def _rescale(rating: float, own_scale: Scale, scale: Scale) -> float:
     """Return a rating mapped from the scale in the prompt onto the aspect's."""
     share = (rating - own_scale[0]) / (own_scale[1] - own_scale[0])
@@ -586,6 +574,7 @@ def _rescale(rating: float, own_scale: Scale, scale: Scale) -> float:
 
 
 TOKENS_PER_RATING, TOKENS_BESIDE = 24, 64
+"""Room for a joint answer: a name with a rating for each aspect, and some words around them."""
 
 
 class JointScores(Message, defer_build=True):
@@ -602,22 +591,19 @@ class JointScores(Message, defer_build=True):
 
 @dataclass(frozen=True)
 class JointScorer:
-    """Rates one example on several aspects at once.
-
-    Attributes:
-        ask: Model and prompt; the prompt is given `aspects` (`key`, `name`, `definition`, `lowest`,
-            `highest` each), `form` and `structured` as well.
-        form: How the ratings are asked for.
-        parse_retries: How often aspects that an answer leaves out are asked for again.
-        max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
-        structured: Whether to ask for JSON by a schema; `None` if the model is known to be able.
-    """
+    """Rates one example on several aspects at once."""
 
     ask: Ask
+    """Model and prompt; the prompt is given `aspects` (`key`, `name`, `definition`, `lowest`,
+    `highest` each), `form` and `structured` as well."""
     form: RatingForm = "number"
+    """How the ratings are asked for."""
     parse_retries: int = 1
+    """How often aspects that an answer leaves out are asked for again."""
     max_tokens: int | None = None
+    """Longest answer in tokens; `None` for what the number of aspects needs."""
     structured: bool | None = None
+    """Whether to ask for JSON by a schema; `None` if the model is known to be able."""
 
     @cached_property
     def digest(self) -> str:
@@ -769,13 +755,10 @@ def _score(example: Example, aspect: Aspect, rating: float | NoRating | None) ->
 
 @dataclass(frozen=True)
 class IndividualScorer:
-    """Drop-in replacement for a `JointScorer` that makes one call per aspect.
-
-    Attributes:
-        scorer: Rates one aspect.
-    """
+    """Drop-in replacement for a `JointScorer` that makes one call per aspect."""
 
     scorer: AspectScorer
+    """Rates one aspect."""
 
     @property
     def digest(self) -> str:

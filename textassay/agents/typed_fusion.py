@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from textassay.agents.aggregation import common_fields
-from textassay.agents.ask import Ask
 from textassay.agents.fusion import (
     AssistantDescription,
     RefusedPlan,
@@ -28,30 +26,10 @@ class TypedFuser:
     questions.
     """
 
-    ask: Ask
-    """Model, task, and the prompt of the question about a rating."""
+    scorer: QuestionScorer
+    """Asks about one aspect."""
     assistants: tuple[AssistantDescription, ...]
     """The tools, in the order of their scores."""
-    method: str = "fusion-eval"
-    """Name for signatures."""
-    variant: str = ""
-    """What else distinguishes scores, such as where the plan comes from."""
-
-    @property
-    def signature(self) -> str:
-        """What makes scores comparable, but for how they are obtained, which answers say."""
-        return self.scorer.signature
-
-    @property
-    def prompt_digest(self) -> str:
-        """6 hex digits for the words that are sent apart from the example's own."""
-        return self.scorer.prompt_digest
-
-    @cached_property
-    def scorer(self) -> QuestionScorer:
-        """Asks about one aspect."""
-        tools = [(a.name, a.description, a.range, a.signature) for a in self.assistants]
-        return QuestionScorer(self.ask, self.method, variant=f"{tools}|{self.variant}")
 
     async def __call__(
         self,
@@ -68,7 +46,7 @@ class TypedFuser:
             assistance: The tools' scores, in the order of `assistants`.
             plan: How to judge; `None` for no plan.
         """
-        problem = problem_before(self.ask.prepare(example), assistance, plan)
+        problem = problem_before(self.scorer.ask.prepare(example), assistance, plan)
         if problem is not None:
             how, signature = self.scorer.how_now, self.scorer.signature
             return [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -19,8 +19,9 @@ from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import PromptPart, Task, join_messages, material_texts
 from textassay.agents.reading.labels import is_whole
-from textassay.runtime.calls.deciding import decider, possible_ways
+from textassay.runtime.calls.deciding import LogprobsOrSamples, decider, possible_ways
 from textassay.runtime.calls.sharing import SharedCalls
+from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.images import Image
 from textassay.runtime.messages import (
     NO_USAGE,
@@ -116,6 +117,25 @@ class QuestionBatcher:
             if not callers:
                 self._callers.pop(material, None)
 
+    async def ask_in_words(
+        self, wording: QuestionWording, *, may_sample: bool = True
+    ) -> TypedAnswer:
+        """Return the answer of a model that writes to a question in words of its asker.
+
+        Raises:
+            CapabilityError: It sends no probabilities, and written answers may not take their
+                place.
+            ModelError: The model could not be asked.
+        """
+        response = await self._model.ask(wording, may_sample=may_sample)
+        [answer] = response.answers
+        return TypedAnswer(answer, response.way, response.usage, response.truncated_tokens)
+
+    @property
+    def reading(self) -> LogprobsOrSamples:
+        """What is read of a model that is asked in words."""
+        return self._model.reading
+
     async def _send(self, material: _QuestionMaterial) -> _Answered:
         await asyncio.sleep(0)  # until all that is asked in this turn of the loop is there
         questions = tuple(self._callers[material])
@@ -130,13 +150,27 @@ class QuestionBatcher:
         )
 
 
-def named_texts(task: Task, example: Example) -> tuple[NamedText, ...]:
-    """Return what questions are about: the task in words, then the texts by their names in it."""
-    texts = material_texts(task, example)
-    return (
-        NamedText(name=TASK_TEXT, text=task.intro),
-        *(NamedText(name=label, text=text) for _, label, text in texts),
-    )
+class _LatestTexts:
+    """Returns what questions are about: the task in words, then the texts by their names in it.
+
+    All questions about an example are asked one after the other, so one is remembered.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._latest: tuple[Example | None, tuple[NamedText, ...]] = (None, ())
+
+    def __call__(self, example: Example) -> tuple[NamedText, ...]:
+        if self._latest[0] is not example:
+            shown = {label: text for _, label, text in material_texts(self._task, example)}
+            self._latest = (example, name_texts(self._task, shown))
+        return self._latest[1]
+
+
+def name_texts(task: Task, texts: Mapping[str, str]) -> tuple[NamedText, ...]:
+    """Return the task in words, and texts by their names."""
+    named = {TASK_TEXT: task.intro, **texts}
+    return tuple(NamedText(name=name, text=text) for name, text in named.items())
 
 
 def levels_of(aspect: Aspect) -> tuple[str, ...]:
@@ -187,9 +221,10 @@ class QuestionScorer:
         about = common_fields(example, aspect, how="decision", signature=self.signature)
         if not example.output.strip():
             return Score.unscored(EMPTY.type, EMPTY.message, **about)
+        texts = self._latest_texts(example)
         result = await self._batcher.ask(
             self.question(aspect, **{k: v for k, v in shown.items() if v is not None}),
-            (*named_texts(self.ask.task, example), *beside),
+            (*texts, *beside) if beside else texts,
             images=example.images,
             truncatable=self.ask.task.source_name if example.source else "",
         )
@@ -216,6 +251,10 @@ class QuestionScorer:
         return Question.rating(text, levels_of(aspect))
 
     @cached_property
+    def _latest_texts(self) -> _LatestTexts:
+        return _LatestTexts(self.ask.task)
+
+    @cached_property
     def _label_ask(self) -> Ask:
         return replace(self.ask, prompt=self.label_prompt)
 
@@ -226,7 +265,12 @@ class QuestionScorer:
     @property
     def how_now(self) -> How:
         """How values are obtained, as far as it is known."""
-        return possible_ways(self.ask.model)[0].how
+        return "decision" if self.reading is None else self.reading.how
+
+    @property
+    def reading(self) -> LogprobsOrSamples | None:
+        """What is read of a model that is asked in words; `None` of one that decides."""
+        return None if self.ask.model.capabilities.decide else self._batcher.reading
 
     @cached_property
     def prompt_digest(self) -> str:
@@ -250,51 +294,34 @@ class QuestionScorer:
         return self.ask.signature(self.method, self.prompt_digest, how=how, joint=joint)
 
 
-def _with_answer(result: TypedAnswer, about: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a score with how its answer was obtained, and what it cost."""
-    return {
-        **about,
-        "how": result.way.how,
-        "signature": result.way.sign(about["signature"]),
-        "usage": result.usage,
-        "samples": result.way.samples or None,
-        "mass": result.answer.mass,
-        "evidence": (*result.answer.notes, *truncation_note(result.truncated_tokens)),
-    }
+def unanswered(answer: QuestionAnswer, **about: Any) -> Score:
+    """Return the score of a question without an answer."""
+    return Score(outcome=answer.outcome, error=answer.problem, **about)
 
 
 def to_score(result: TypedAnswer, aspect: Aspect, about: dict[str, Any]) -> Score:
     """Return the score that an answer stands for."""
-    answer, about = result.answer, _with_answer(result, about)
+    answer, way = result.answer, result.way
+    notes = (*answer.notes, *truncation_note(result.truncated_tokens))
+    about = {
+        **about,
+        "how": way.how,
+        "signature": way.sign(about["signature"]),
+        "usage": result.usage,
+        "samples": answer.usable or None,
+        "mass": answer.mass,
+    }
     if answer.problem is not None:
-        return Score.unscored(
-            answer.problem.type, answer.problem.message, outcome=answer.outcome, **about
-        )
-    shares = answer.probabilities
-    about["evidence"] = (
-        *({"text": name, "probability": p} for name, p in shares.items()),
-        *about["evidence"],
-    )
+        return unanswered(answer, evidence=notes, **about)
+    shares = answer.shares
+    pieces = ({"text": name, "probability": p} for name, p in answer.probabilities.items())
+    about["evidence"] = (*pieces, *notes)
     if aspect.is_nominal:  # their numbers have no mean
         return Score(value=float(list(shares).index(answer.likeliest)), **about)
     if aspect.labels:
-        total = math.fsum(shares.values())
-        mean = math.fsum(number * p for number, p in enumerate(shares.values())) / total
+        mean = math.fsum(number * p for number, p in enumerate(shares.values()))
         return Score(value=mean, **about)
     low, high = aspect.scale
     value = min(max(answer.mean_on(aspect.scale), low), high)
     spread = answer.spread * (high - low) / (len(shares) - 1)
     return Score(value=value, spread=spread, **about)
-
-
-def yes_no_score(result: TypedAnswer, about: dict[str, Any]) -> Score:
-    """Return the share of yes among yes and no as a score from 0 to 1."""
-    about = _with_answer(result, about) | {"scale": (0.0, 1.0)}
-    answer = result.answer
-    if answer.problem is not None:
-        return Score.unscored(
-            answer.problem.type, answer.problem.message, outcome=answer.outcome, **about
-        )
-    p = answer.p_yes / math.fsum(answer.probabilities.values())
-    piece = {"text": "yes", "answer": "yes" if p > 0.5 else "no", "p_yes": p, "mass": answer.mass}
-    return Score(value=p, **about | {"evidence": (piece, *about["evidence"])})

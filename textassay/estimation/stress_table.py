@@ -5,7 +5,7 @@ Apart from the tests themselves, since pages show the verdicts of runs that were
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textassay.table import Alert, Column, Estimate, Note, Table
@@ -48,23 +48,27 @@ def verdict_table(document: Mapping[str, Any]) -> Table:
     if unscored := sum(row.get("unscored", 0) for row in document["tests"]):
         text = f"{unscored} pairs are missing a score and are left out of the shifts"
         notes.append(Note(text, warning=True))
-    notes += _influence_notes(document["tests"])
+    notes += [
+        Note(
+            f"the questions of a request influence each other: {_WITH_OTHERS[test]}, scores move by"
+            f" up to {most:.2g} more on average than when the same is asked again",
+            warning=True,
+        )
+        for test, most in document.get("influence", {}).items()
+    ]
     return Table(_COLUMNS, rows, tuple(notes), title=document.get("summary", "verdicts"))
 
 
-def _influence_notes(rows: Sequence[Mapping[str, Any]]) -> Iterator[Note]:
-    """Say where answers depend on the other questions, however little.
+def find_influence(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return by test how far answers depend on the other questions, however little; empty if not.
 
     The verdicts allow for changes within the margin, but questions that do not influence each other
     change nothing beyond what asking again does. That one aspect of several does may be chance.
     """
-    for test, how in _WITH_OTHERS.items():
+    found = {}
+    for test in _WITH_OTHERS:
         own = [row for row in rows if row["test"] == test]
         moved = [row for row in own if row["excess_low"] is not None and row["excess_low"] > 0]
         if 2 * len(moved) > len(own):
-            most = max(row["excess"] for row in moved)
-            text = (
-                f"the questions of a request influence each other: {how}, scores move by up to"
-                f" {most:.2g} more on average than when the same is asked again"
-            )
-            yield Note(text, warning=True)
+            found[test] = max(row["excess"] for row in moved)
+    return found

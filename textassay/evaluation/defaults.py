@@ -53,7 +53,7 @@ def default_method(models: Mapping[str, str | Model]) -> str:
         return "jury"
     judge = models.get("scorer", models.get("", ""))
     is_decision_model = (
-        decides(judge) if isinstance(judge, str) else bool(judge.capabilities.decide)
+        decides(judge) if isinstance(judge, str) else judge.capabilities.only_decides
     )
     return "decide" if is_decision_model else "llm-score"
 

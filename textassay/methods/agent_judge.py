@@ -10,32 +10,22 @@ from textassay.agents.investigator import STEP, CitationCheck, Investigator
 from textassay.agents.lookup import SectionIndex, lay_out
 from textassay.methods.judging import PromptMethod
 from textassay.methods.library import profiles
-from textassay.methods.method import PromptOptions, model_for
+from textassay.methods.method import SamplingOptions, model_for
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Example, How
 
+ROOM = 1024
+"""Longest answer of one step in tokens: a verdict with several findings."""
 
-class AgentJudgeOptions(PromptOptions):
+
+class AgentJudgeOptions(SamplingOptions):
     """Options of `agent-judge`."""
 
     max_steps: int = Field(default=12, ge=1, le=100)
     """Most requests for one score: each looks something up, and the last gives the verdict."""
-    max_chars: int = Field(default=6000, ge=500, le=1_000_000)
-    """Most characters of the material that one step shows."""
-    citations: Literal["required", "told"] = "required"
-    """How to treat a verdict that cites what was not read: `required` abstains, `told` counts it
-    and notes that in the evidence."""
     asking: Literal["auto", "words"] = "auto"
     """`auto`: steps are offered as functions as well, which models call that know how to, unless
     the model is known to take none; `words`: a step is one JSON object in the answer."""
-    temperature: float = Field(default=0.0, ge=0)
-    """Sampling temperature."""
-    seed: int | None = None
-    """Seed of the sampling."""
-    parse_retries: int = Field(default=1, ge=0, le=100)
-    """How often in a row an answer that is no action is asked for again."""
-    max_tokens: int = Field(default=1024, ge=1)
-    """Longest answer of one step in tokens."""
 
 
 class AgentJudge(PromptMethod):
@@ -43,7 +33,7 @@ class AgentJudge(PromptMethod):
 
     1. The material is laid out in sections: output, source, turns, calls and results, passages.
     2. The judge sees the output and a list of the sections. In each step it lists sections,
-    searches them or reads a part of one, at most `max_chars` characters.
+    searches them or reads a part of one, at most 6,000 characters.
     3. Within `max_steps` it gives a verdict: findings, each with a quotation, and a score.
     4. A node without a model looks each quotation up in what the judge has read; a verdict that
     cites anything else is abstained.
@@ -70,28 +60,28 @@ class AgentJudge(PromptMethod):
             self.judge,
         )  # fmt: skip
         ask = self.ask(
-            temperature=options.temperature, max_tokens=options.max_tokens, is_single=True
+            temperature=options.temperature or 0.0,
+            max_tokens=options.max_tokens or ROOM,
+            is_single=True,
         )
         self._investigator = Investigator(
-            ask, options.max_steps, options.max_chars, options.parse_retries, self._is_strict,
-            self._offers_functions,
-        )  # fmt: skip
-        bounds = (options.max_steps, options.max_chars)
-        self.prompt_digest = ask.digest(ask.layout, *bounds, self._task.digest, also=(STEP,))
+            ask, options.max_steps, options.parse_retries, self._offers_functions
+        )
+        self.prompt_digest = ask.digest(
+            ask.layout, options.max_steps, self._task.digest, also=(STEP,)
+        )
         self.signature = ask.signature(
             self.name,
             self.prompt_digest,
             how=self.how,
             steps=options.max_steps,
-            chars=options.max_chars,
-            citations=options.citations,
             asking="functions" if self._offers_functions else "words",
             **ask.sampling,
         )
 
     def nodes(self) -> list[Node]:
         """Lay the material out, have the judge look things up, and check what it cites."""
-        check = CitationCheck(self.signature, self._is_strict)
+        check = CitationCheck(self.signature)
         example = "input.example"
         return [
             Node("material", self._lay_out, example=example),
@@ -104,10 +94,6 @@ class AgentJudge(PromptMethod):
     async def _lay_out(self, example: Example) -> SectionIndex:
         ask = self._investigator.ask
         return lay_out(ask.prepare(example), ask.task)
-
-    @property
-    def _is_strict(self) -> bool:
-        return self.options.citations == "required"
 
     @property
     def _offers_functions(self) -> bool:

@@ -11,13 +11,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import Average, RubricTotal, answer_evidence
-from textassay.agents.ask import LogprobsOrSamples, signature_of_parts
+from textassay.agents.ask import signature_of_parts
 from textassay.agents.planning import Decomposer, GrownTree, grow
 from textassay.agents.prompt_template import Task
 from textassay.agents.questions import (
     Answerer,
     AnswersAtOnce,
-    IndependentAnswers,
     QuestionSet,
     SentenceQuestions,
     YesNoAggregator,
@@ -30,13 +29,13 @@ from textassay.agents.quoted_answerer import (
     QuotedAnswerer,
     question_of,
 )
-from textassay.agents.typed_answerer import TypedAnswerer
 from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import trees
 from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale
-from textassay.methods.method import Models, PromptOptions
+from textassay.methods.method import Models, WritingOptions
 from textassay.prompts import CHECKLISTS
+from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph import Node, each
@@ -46,6 +45,9 @@ QUESTIONS_PROMPT, P_YES_PROMPT, JOINT_PROMPT = (
     "checklist_questions", "decomp_eval", "checklist_joint",
 )  # fmt: skip
 PUBLISHED, BY_MODEL, BY_RUBRIC = "published", "model", "rubric"
+MOST_QUESTIONS = 5
+"""Most questions on an aspect that the model writes: as many as the published ones on the
+relevance of summaries."""
 KEPT = ("answer", "quote", "found_in", "p_yes", "mass")
 """What evidence says of an answer besides its value."""
 RUBRIC = Aspect(
@@ -63,15 +65,13 @@ class Questions(Message):
     """What a model wrote that could not be used."""
 
 
-class ChecklistOptions(PromptOptions):
+class ChecklistOptions(WritingOptions):
     """Options of the checklist."""
 
     checklist: str = PUBLISHED
     """File (TOML or JSON) or name of a published checklist; `published`: the one of the task, and
     the model's own questions on aspects that have none; `model`: the model's own for all; `rubric`:
     the criteria that each row has."""
-    digest: str | None = None
-    """First hex digits of the checklist's digest; any other state of the file is refused."""
     answers: Literal["quoted", "p-yes"] = "quoted"
     """`quoted`: the judge answers in words and quotes the passage that decides; an answer whose
     quotation is not in the texts is abstained. `p-yes`: P(yes) / (P(yes) + P(no)), no quotation; by
@@ -83,17 +83,10 @@ class ChecklistOptions(PromptOptions):
     total: Literal["clipped", "raw"] = "clipped"
     """What the points of a rubric add up to: `clipped` is 0 where faults outweigh, `raw` goes below
     0 (HealthBench counts so, and clips the mean over all texts)."""
-    quotes: Literal["required", "told"] = "required"
-    """How to treat an answer whose quotation is missing or not found: `required` abstains, `told`
-    counts it and notes that in the evidence."""
     evidence: Literal["all"] | None = None
     """`all`: a passage may be quoted from the source even where there are passages of a context; by
     default a question is no evidence then. In dialogue the source is the conversation, which always
     counts."""
-    count: int = Field(default=5, ge=1, le=26)
-    """Most questions on an aspect that the model writes."""
-    weights: dict[str, float] = Field(default_factory=dict)
-    """Weight of a question by its id (`coherence/logical-flow`); 1 if none is given."""
     required: float = Field(default=0.5, gt=0, le=1)
     """Share of an aspect's questions that must have an answer; below it the aspect has no score. Of
     a rubric all criteria must, unless this is given."""
@@ -101,10 +94,6 @@ class ChecklistOptions(PromptOptions):
     """One score for each aspect, or the answer to every question for itself: features for `fit`."""
     pattern: str = Field(default="{question}", pattern=r"\{question\}")
     """How a question stands in prompts of `answers=p-yes`."""
-    seed: int | None = None
-    """Seed of the sampling."""
-    parse_retries: int = Field(default=1, ge=0, le=100)
-    """How often an unusable answer is asked for again."""
 
 
 class Checklist(PromptMethod):
@@ -116,7 +105,7 @@ class Checklist(PromptMethod):
     P(yes).
     3. A node without a model looks the passage up in output, source and context; an answer whose
     passage is not there is abstained.
-    4. An aspect's score is the weighted mean of its answers, if at least `required` of them
+    4. An aspect's score is the mean of its answers, if at least `required` of them
     count.
     5. An aspect with two labels is one question, its own, and the answer is the label.
     6. With `checklist=rubric` the criteria are those of the row, and the score is the share of
@@ -155,9 +144,6 @@ class Checklist(PromptMethod):
         # a file's own roots may replace the task's aspects, and everything below works on what is
         # judged
         self._task = self._task.model_copy(update={"aspects": roots})
-        # before any model is asked: a digest says which questions the user means
-        self._check_locked()
-        self._check_weights()
         self._writer = writer_for(self.models, self._task, options) if self._writing else None
         # written once per run, however many examples wait for them: every example must get the
         # same
@@ -176,7 +162,7 @@ class Checklist(PromptMethod):
             prompt = JOINT_PROMPT if self._asks_jointly and options.prompt is None else None
             ask = self.ask(prompt, max_tokens=MAX_TOKENS)
         writer = self._writer.digest if self._writer is not None else ""
-        variant = (writer, sorted(options.weights.items()), self._required)
+        variant = (writer, self._required)
         self.prompt_digest = ask.digest(
             ask.layout, options.pattern, self._task.digest, self.locked, variant
         )
@@ -185,7 +171,6 @@ class Checklist(PromptMethod):
             self.prompt_digest,
             answers=options.answers,
             how="auto" if self._reads_choices else False,
-            quotes=False if self._reads_choices else options.quotes,
             questions=BY_RUBRIC if self.reads_rubrics else self.locked or "model",
             output=options.output,
             calls=options.calls if self._asks_jointly else False,
@@ -228,7 +213,6 @@ class Checklist(PromptMethod):
             answerer = QuotedAnswerer(self._ask, self.options.parse_retries, counts)
             check = QuoteCheck(
                 self.signature,
-                self.options.quotes == "required",
                 counts,
                 references_count=self._task.reference_name is not None,
                 absence_counts=self.reads_rubrics,
@@ -251,16 +235,11 @@ class Checklist(PromptMethod):
         self._prepared = SentenceQuestions(
             self._ask.template, decompose=False, delimited=not self.decides
         )
-        answers: IndependentAnswers | AnswersAtOnce
-        if self.decides:
-            answers = IndependentAnswers(TypedAnswerer(self._ask))
-        else:
-            self._answerer = Answerer(self._ask, reading="auto")
-            answers = AnswersAtOnce(self._answerer)
+        self._answerer = Answerer(self._ask)
         question_set = each("question_sets")
         return [
             Node("question_sets", self._question_set_of, example=example, question=question),
-            Node("answers", answers, question_set=question_set),
+            Node("answers", AnswersAtOnce(self._answerer), question_set=question_set),
             Node(output, YesNoAggregator(self.signature), example=example, aspect=question,
                  question_set=question_set, replies=each("answers")),
         ]  # fmt: skip
@@ -336,15 +315,14 @@ class Checklist(PromptMethod):
         all_questions: tuple[Aspect, ...],
         ratings: list[Score | Failure],
     ) -> Score:
-        """Return the weighted mean over an aspect's questions, with every answer as evidence."""
+        """Return the mean over an aspect's questions, with every answer as evidence."""
         # by id, since two aspects may share a question
         own = {question.id for question in questions.items}
         pairs = [(q, r) for q, r in zip(all_questions, ratings, strict=True) if q.id in own]
         signature = signature_of_parts(self.signature, [rating for _, rating in pairs])
         average = Average(signature, self.options.required)
         parts = [_orient(question, aspect, rating) for question, rating in pairs]
-        weights = [self.options.weights.get(question.id, 1.0) for question, _ in pairs]
-        score = await average(example, aspect, parts, weights)
+        score = await average(example, aspect, parts)
         evidence = [
             answer_evidence(rating, question_of(question), KEPT, without=("explanation",))
             | {"id": question.id}
@@ -371,12 +349,9 @@ class Checklist(PromptMethod):
 
     def _check_rubric_options(self) -> None:
         """Refuse options that say something of questions, where the rows have criteria."""
-        ineffective = {"weights", "digest", "count"} & self.given
         if self.options.output == "questions":
-            ineffective.add("output")
-        if ineffective:
             raise ConfigurationError(
-                f"{min(ineffective)} has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
+                f"output has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
                 " criteria and points are in the data; leave it out"
             )
 
@@ -391,34 +366,6 @@ class Checklist(PromptMethod):
     def _required(self) -> float:
         return 1.0 if self.reads_rubrics and "required" not in self.given else self.options.required
 
-    def _check_locked(self) -> None:
-        locked = self.options.digest
-        if locked is None:
-            return
-        if len(locked) < 4 or self._writing or not self.locked.startswith(locked[:6].lower()):
-            state = (
-                f"questions on {self._writing[0].name!r} are still to be written"
-                if self._writing
-                else f"it is {self.locked}"
-            )
-            raise ConfigurationError(
-                f"checklist {self.options.checklist}: its digest should be {locked}, and {state}; "
-                "the file was edited, or it is another one"
-            )
-
-    def _check_weights(self) -> None:
-        known = {question.id for items in self._given.values() for question in items}
-        for name, weight in self.options.weights.items():
-            if name not in known and not self._writing:
-                raise ConfigurationError(
-                    f"weights: {name!r} is not a question of the checklist; known:"
-                    f" {', '.join(sorted(known))}"
-                )
-            if weight < 0:
-                raise ConfigurationError(
-                    f"weights: {name!r} has {weight:g}; weights are 0 or above"
-                )
-
     @property
     def aspects(self) -> tuple[Aspect, ...]:
         """The chosen aspects, or with `output=questions` every question, on the scale of P(yes)."""
@@ -431,15 +378,12 @@ class Checklist(PromptMethod):
         """`fused`; for single questions `text`, or how P(yes) is obtained."""
         if self.options.output == "aspects":
             return "fused"
-        if self.decides:
-            return "decision"
-        return "text" if self.probabilities is None else self.probabilities.how
+        return self._answerer.how if self._reads_choices else "text"
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """What is read, if the model decides on it."""
-        reads = self._reads_choices and not self.decides
-        return self._answerer.probabilities if reads else None
+        return self._answerer.probabilities if self._reads_choices else None
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the questions that are known before the run."""
@@ -457,7 +401,7 @@ def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decompo
         what="a checklist", instead="give one with options={'checklist': 'FILE'}",
     )  # fmt: skip
     return Decomposer(
-        ask, count=options.count, scale=(0.0, 1.0), repairs=options.parse_retries, questions=True
+        ask, count=MOST_QUESTIONS, scale=(0.0, 1.0), repairs=options.parse_retries, questions=True
     )
 
 

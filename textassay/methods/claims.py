@@ -11,18 +11,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.aggregation import EMPTY, Average, answer_evidence, common_fields
-from textassay.agents.ask import (
-    Ask,
-    LogprobsOrSamples,
-    Parsed,
-    refuse_filtered,
-    signature_of_parts,
-)
+from textassay.agents.ask import Ask, Parsed, refuse_filtered, signature_of_parts
 from textassay.agents.lookup import narrow
-from textassay.agents.prompt_template import Task, join_messages, prompt_digest
+from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.questions import (
     Answerer,
     AnswersAtOnce,
+    QuestionForm,
+    QuestionSet,
     SentenceQuestions,
     YesNoAggregator,
     fill_placeholders,
@@ -31,9 +27,10 @@ from textassay.agents.quoted_answerer import MAX_TOKENS, QuotedAnswerer, score_q
 from textassay.agents.quotes import evidence_pieces, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
 from textassay.agents.reading.ratings import MAX_QUOTED
-from textassay.agents.typed_questions import YES_NO_PROMPT, QuestionBatcher, yes_no_score
+from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PromptMethod, ask_to_write
-from textassay.methods.method import Models, PromptOptions
+from textassay.methods.method import Models, WritingOptions
+from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import (
@@ -49,7 +46,6 @@ from textassay.runtime.messages import (
     Usage,
 )
 from textassay.runtime.model import Json, Sample
-from textassay.runtime.questions import NamedText, Question
 from textassay.tools.text import DEFAULT_SPLITTER
 from textassay.tools.tool import Tool, premise
 from textassay.version import __version__
@@ -70,44 +66,28 @@ MISSING = ScoreError(
 )
 
 
-class ClaimsOptions(PromptOptions):
+class ClaimsOptions(WritingOptions):
     """Options of `claims`."""
 
     split: Literal["model", "sentences"] = "model"
     """`model`: a model (role `splitter`) lists the claims; `sentences`: every sentence is one."""
-    per_sentence: int = Field(default=3, ge=1, le=20)
-    """Most claims for each sentence of the output that the model lists."""
     verify: Literal["quoted", "p-yes"] = "quoted"
     """`quoted`: the judge answers in words and quotes the passage that decides, which is looked up
     in the source; `p-yes`: P(yes) / (P(yes) + P(no)), by log-probabilities if the model sends
     usable ones, else by the share of yes among written answers. With `tools` the tool verifies
     instead."""
-    quotes: Literal["required", "told"] = "required"
-    """Whether a claim counts as supported only by a quotation that is found, or anyway."""
     support: Literal["fraction", "probability"] = "fraction"
     """`fraction`: the share of claims that are supported with a probability above 0.5 (FActScore);
     `probability`: the mean of the probabilities."""
     gamma: int = Field(default=0, ge=0)
     """Claims below which a text is penalized for saying little, by exp(1 - gamma / claims);
     FActScore takes 10, and 0 is no penalty."""
-    required: float = Field(default=0.5, gt=0, le=1)
-    """Share of the claims that must have a verdict; below it there is no score."""
-    window: int = Field(default=400, ge=20)
-    """Longest window of the source in words that a judge is shown; tools have windows of their
-    own."""
-    windows: int = Field(default=3, ge=1)
-    """Windows that a judge is shown of a source that is longer: those with most words in common
-    with the claim."""
     pattern: str = "Is everything that this {output} says supported by the {source}?"
     """What `verify=p-yes` asks; `{output}` and `{source}` are what the task calls its texts."""
     evidence: Literal["all"] | None = None
     """`all`: a question supports claims as well; by default only the context does, and what tools
     answered, where the context consists of passages or the source ends as a question. In dialogue
     the source is the conversation, which always counts."""
-    seed: int | None = None
-    """Seed of the sampling."""
-    parse_retries: int = Field(default=1, ge=0, le=100)
-    """How often an unusable answer is asked for again."""
 
 
 class ClaimCheck(PromptMethod):
@@ -163,16 +143,14 @@ class ClaimCheck(PromptMethod):
                 f"prompt:{self.prompt_digest}",
                 f"layout:{self.options.prompt_layout}",
                 f"verify:{self.tools[0].name if self.tools else self._verify}",
-                *(["how:auto"] if isinstance(self._verifier, _OPEN) else []),
+                *(["how:auto"] if isinstance(self._verifier, ProbabilityVerifier) else []),
                 f"support:{self.options.support}",
                 f"v:{__version__}",
             ]
         )
-        if isinstance(self._verifier, _OPEN):
+        if isinstance(self._verifier, ProbabilityVerifier):
             self._verifier = replace(self._verifier, signature=self.signature)
-        self._fraction = SupportedFraction(
-            self.signature, self.options.support, self.options.gamma, self.options.required
-        )
+        self._fraction = SupportedFraction(self.signature, self.options.support, self.options.gamma)
 
     def nodes(self) -> list[Node]:
         """Split, verify every claim, and take the share."""
@@ -198,38 +176,33 @@ class ClaimCheck(PromptMethod):
             self.models, "splitter", SPLIT_PROMPT, self._task, options, seed=options.seed,
             what="claims", instead="take options={'split': 'sentences'}",
         )  # fmt: skip
-        return ClaimSplitter(ask, options.per_sentence, options.parse_retries)
+        return ClaimSplitter(ask, options.parse_retries)
 
     def _refuse_prompting(self) -> None:
-        """Refuse options that say how a judge is prompted if it is a decision model."""
-        for name in ("verify", "quotes", "window", "windows"):
-            if name in self.given and (name, self.options.verify) != ("verify", "p-yes"):
-                raise ConfigurationError(
-                    f"{name} says how a judge is prompted, and a decision model is asked about"
-                    " all claims beside the whole source; leave it out"
-                )
+        """Refuse an option that says how a judge is prompted if it is a decision model."""
+        if "verify" in self.given and self.options.verify != "p-yes":
+            raise ConfigurationError(
+                "verify says how a judge is prompted, and a decision model is asked about all"
+                " claims beside the whole source; leave it out"
+            )
 
-    def _make_verifier(
-        self,
-    ) -> QuotedVerifier | ProbabilityVerifier | TypedVerifier | ToolVerifier:
+    def _make_verifier(self) -> QuotedVerifier | ProbabilityVerifier | ToolVerifier:
         options = self.options
         if self.tools:
             return ToolVerifier(self._only_tool(), self._question_counts)
         if self.decides:
             self._refuse_prompting()
-        windows = Windows(options.window, options.windows, self._question_counts)
+        windows = Windows(question_counts=self._question_counts)
         if options.verify == "p-yes" or self.decides:
             output, source = self._task.output_name.lower(), self._task.source_name.lower()
             words = {"{output}": output, "{source}": source}
             question = fill_placeholders(options.pattern, words)
-            if self.decides:
-                return TypedVerifier(self.ask(YES_NO_PROMPT), question, self._question_counts)
-            return ProbabilityVerifier(self.ask(P_YES_PROMPT), windows, question)
+            prompt = YES_NO_PROMPT if self.decides else P_YES_PROMPT
+            return ProbabilityVerifier(self.ask(prompt), windows, question)
         # the claim stands where the output does, and is called what it is
         as_claim = self._task.model_copy(update={"output_name": "Claim"})
         ask = replace(self.ask(max_tokens=MAX_TOKENS), task=as_claim)
-        must_quote = options.quotes == "required"
-        return QuotedVerifier(ask, windows, options.parse_retries, must_quote)
+        return QuotedVerifier(ask, windows, options.parse_retries)
 
     @property
     def _verify(self) -> str:
@@ -250,7 +223,7 @@ class ClaimCheck(PromptMethod):
                 f"the tool {tool.name!r} gives no probability of support from 0 to 1; use nli,"
                 " minicheck or unieval with tools=nli"
             )
-        ineffective = {"verify", "quotes", "window", "windows", "pattern"} & self.given
+        ineffective = {"verify", "pattern"} & self.given
         if ineffective:
             raise ConfigurationError(
                 f"{min(ineffective)} has no effect, since the tool {tool.name!r} verifies the"
@@ -263,13 +236,17 @@ class ClaimCheck(PromptMethod):
         """Whatever else changes the scores."""
         options = self.options
         tools = tuple(tool.signature for tool in self.tools)
-        shown = (options.window, options.windows, options.pattern, options.quotes)
         counted: tuple[object, ...] = (
-            options.gamma, options.required, options.per_sentence, options.split,
-            *([options.evidence] if options.evidence else []),
+            options.gamma, options.split, *([options.evidence] if options.evidence else []),
         )  # fmt: skip
         profile = () if self.tools else self.profile.digest_parts
-        return (*counted, *(tools or shown), options.prompt_layout, self._task.digest, *profile)
+        return (
+            *counted,
+            *(tools or (options.pattern,)),
+            options.prompt_layout,
+            self._task.digest,
+            *profile,
+        )
 
     @property
     def how(self) -> How:
@@ -309,6 +286,8 @@ def _judged_aspects(task: Task) -> tuple[Aspect, ...]:
     return tuple(aspect.model_copy(update={"scale": UNIT}) for aspect in chosen)
 
 
+PER_SENTENCE = 3
+"""Most claims for each sentence of the output that a model lists."""
 TOKENS_PER_CLAIM, TOKENS_BESIDE = 40, 100
 """Room for an answer: a short sentence for each claim, and some words around the list."""
 
@@ -331,23 +310,18 @@ NO_CLAIMS = ScoreError(type="NoClaims", message="the text states nothing that co
 
 @dataclass(frozen=True)
 class ClaimSplitter:
-    """Has a model list an output's claims (FActScore, arXiv 2305.14251, section 3).
-
-    Attributes:
-        ask: Model and prompt, which is given `count` as well.
-        per_sentence: Most claims for each sentence of the output.
-        retries: How often an answer that is no list is asked for again.
-    """
+    """Has a model list an output's claims (FActScore, arXiv 2305.14251, section 3)."""
 
     ask: Ask
-    per_sentence: int = 3
+    """Model and prompt, which is given `count` as well."""
     retries: int = 1
+    """How often an answer that is no list is asked for again."""
 
     async def __call__(self, example: Example) -> Claims:
         """Return the claims; none, with the reason, if the answer is no list or names none."""
         if not example.output.strip():
             return Claims(problem=EMPTY)
-        count = self.per_sentence * len(DEFAULT_SPLITTER.split(example.output))
+        count = PER_SENTENCE * len(DEFAULT_SPLITTER.split(example.output))
         # the output alone: a model that sees the source would mend what the output says by it
         alone = example.model_copy(
             update={"source": None, "context": None, "references": (), "images": ()}
@@ -401,17 +375,14 @@ ASPECT = Aspect(name="claim", definition="whether the source supports the claim.
 
 @dataclass(frozen=True)
 class Windows:
-    """How much of a source a judge is shown for one claim.
-
-    Attributes:
-        words: Longest window in words.
-        most: Number of windows.
-        question_counts: Whether a question is evidence even where there is a context.
-    """
+    """How much of a source a judge is shown for one claim."""
 
     words: int = 400
+    """Longest window in words."""
     most: int = 3
+    """Number of windows."""
     question_counts: bool = True
+    """Whether a question is evidence even where there is a context."""
 
     def of(self, example: Example, claim: str) -> Example:
         """Return the example with the claim in place of its output and the windows as its source.
@@ -430,19 +401,14 @@ class Windows:
 
 @dataclass(frozen=True)
 class QuotedVerifier:
-    """Asks a judge for yes or no and the passage that decides; looks the passage up in the source.
-
-    Attributes:
-        ask: Model and prompt.
-        windows: How much of the source is shown.
-        retries: How often an unusable answer is asked for again.
-        required: Whether support counts only with a quotation that is found.
-    """
+    """Asks a judge for yes or no with the passage that decides, and looks that up in the source."""
 
     ask: Ask
+    """Model and prompt."""
     windows: Windows
+    """How much of the source is shown."""
     retries: int = 1
-    required: bool = True
+    """How often an unusable answer is asked for again."""
 
     @cached_property
     def _answerer(self) -> QuotedAnswerer:
@@ -463,7 +429,7 @@ class QuotedVerifier:
         return score_quoted(
             answer,
             texts,
-            must_quote=self.required and answer.verdict == "yes",
+            must_quote=answer.verdict == "yes",
             place="the source" if is_source else "the context",
             **common_fields(example, ASPECT, how="text"),
         )
@@ -473,74 +439,53 @@ class QuotedVerifier:
 class ProbabilityVerifier:
     """Asks a judge and reads P(yes) / (P(yes) + P(no)).
 
-    Attributes:
-        ask: Model and prompt, that of `decomp-eval`.
-        windows: How much of the source is shown.
-        question: What is asked about the claim, which stands in the place of the output.
-        signature: What the scores carry, with how they were read in place of `how:auto`.
+    A decision model is asked about all claims of an output beside the whole source, so that one
+    request has all of them; any other about each claim in the place of the output.
     """
 
     ask: Ask
+    """Model and prompt, that of `decomp-eval` for a model that writes."""
     windows: Windows
+    """How much of the source a model that writes is shown."""
     question: str
+    """What is asked about the claim."""
     signature: str = ""
+    """What the scores carry, with how they were read in place of `how:auto`."""
 
     @cached_property
     def answerer(self) -> Answerer:
-        """Who answers, in words where the model sends no log-probabilities."""
-        return Answerer(self.ask, reading="auto")
+        """What answers the questions."""
+        return Answerer(self.ask)
 
     async def __call__(self, example: Example, claim: str) -> Score:
         """Return the probability that the claim is supported."""
-        shown = self.windows.of(example, claim)
         aspect = ASPECT.model_copy(update={"question": self.question})
-        prepare = SentenceQuestions(self.ask.template, decompose=False)
-        question_set = await prepare(shown, aspect)
+        if self.ask.model.capabilities.only_decides:
+            question_set = self._beside_source(example, claim)
+        else:
+            prepare = SentenceQuestions(self.ask.template, decompose=False)
+            question_set = await prepare(self.windows.of(example, claim), aspect)
         replies = await AnswersAtOnce(self.answerer)(question_set)
-        return await YesNoAggregator(self.signature)(shown, aspect, question_set, replies)
+        return await YesNoAggregator(self.signature)(example, aspect, question_set, replies)
 
-
-@dataclass(frozen=True)
-class TypedVerifier:
-    """Asks a decision model whether the source supports a claim.
-
-    All claims of an output are asked about beside the whole source, in one request.
-    """
-
-    ask: Ask
-    """Model, task and the prompt that words the question."""
-    question: str
-    """What is asked about the claim."""
-    question_counts: bool = True
-    """Whether a question is evidence even where there is a context."""
-    signature: str = ""
-    """What the scores carry, with how they were obtained in place of `how:auto`."""
-
-    async def __call__(self, example: Example, claim: str) -> Score:
-        """Return the probability that the claim is supported."""
-        prepared = self.ask.prepare(example)
-        about = common_fields(example, ASPECT, how="decision", signature=self.signature)
-        text = join_messages(
-            self.ask.template.render(
-                names=(), definition=f"Claim: {claim}", question=self.question
-            ).messages
-        )
+    def _beside_source(self, example: Example, claim: str) -> QuestionSet:
+        prepared, task = self.ask.prepare(example), self.ask.task
         source = prepared.source
-        if not self.question_counts and is_only_asked(example):
+        if not self.windows.question_counts and is_only_asked(example):
             source = _tool_results(example)
-        task = self.ask.task
         parts = [(task.source_name, source), (task.context_name, prepared.context)]
-        shown = [NamedText(name=name, text=part) for name, part in parts if part and part.strip()]
-        result = await self._batcher.ask(Question.yes_no(text), tuple(shown), images=example.images)
-        return yes_no_score(result, about)
-
-    @cached_property
-    def _batcher(self) -> QuestionBatcher:
-        return QuestionBatcher(self.ask.model)
-
-
-_OPEN = (ProbabilityVerifier, TypedVerifier)
-"""Verifiers whose scores say how they were obtained."""
+        form = QuestionForm(
+            inputs={"output": "Claim"},
+            question=self.question,
+            subquestion="{sentence}",
+            definition=f"Claim: {claim}",
+        )
+        return QuestionSet(
+            texts=tuple({"label": n, "text": text} for n, text in parts if text and text.strip()),
+            form=form,
+            output=claim,
+            images=example.images,
+        )
 
 
 @dataclass(frozen=True)
@@ -548,14 +493,12 @@ class ToolVerifier:
     """Has a tool measure how far the source supports the claim, such as `nli` or `minicheck`.
 
     The tool reads the whole source, in windows of its own.
-
-    Attributes:
-        tool: Its scale is 0 to 1.
-        question_counts: Whether a question is evidence even where there is a context.
     """
 
     tool: Tool
+    """Its scale is 0 to 1."""
     question_counts: bool = True
+    """Whether a question is evidence even where there is a context."""
 
     async def __call__(self, example: Example, claim: str) -> Score:
         """Return the tool's score of the claim."""
@@ -578,21 +521,15 @@ _KEPT = ("answer", "quote", "found_in", "p_yes", "mass", "window", "windows", "p
 
 @dataclass(frozen=True)
 class SupportedFraction:
-    """The share of an output's claims that its source supports.
-
-    Attributes:
-        signature: What the scores carry, with how claims were verified in place of `how:auto`.
-        support: `fraction` counts claims above `SUPPORTED`; `probability` averages the
-            probabilities.
-        gamma: Number of claims below which a text is penalized for saying little, by
-            exp(1 - gamma / claims); 0 for no penalty.
-        required: Share of the claims that must have a verdict.
-    """
+    """The share of an output's claims that its source supports."""
 
     signature: str = ""
+    """What the scores carry, with how claims were verified in place of `how:auto`."""
     support: Literal["fraction", "probability"] = "fraction"
+    """`fraction` counts claims above `SUPPORTED`; `probability` averages the probabilities."""
     gamma: int = 0
-    required: float = 0.5
+    """Number of claims below which a text is penalized for saying little, by exp(1 - gamma /
+    claims); 0 for no penalty."""
 
     async def __call__(
         self,
@@ -620,7 +557,7 @@ class SupportedFraction:
                 problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
             )
         parts = [self._counted(verdict) for verdict in verdicts]
-        score = await Average(signature, self.required)(example, aspect, parts)
+        score = await Average(signature)(example, aspect, parts)
         evidence = tuple(
             answer_evidence(verdict, claim, _KEPT)
             for claim, verdict in zip(claims.items, verdicts, strict=True)

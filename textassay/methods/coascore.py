@@ -22,6 +22,9 @@ from textassay.runtime.messages import Aspect, AspectTree, Example, How, Scale, 
 
 CHAIN_PROMPT, RATINGS_PROMPT = "coascore_aspects", "coascore_ratings"
 MAX_ASPECTS = 50
+"""Aspects that one answer can rate in order."""
+ASPECT_SCALE: Scale = (1.0, 5.0)
+"""On which relevant aspects that the model names are rated, whatever the target's scale."""
 
 Variant = Literal["full", "inter", "no-scores", "random", "average"]
 """`full` is CoAScore; the others are the paper's ablations (its tables 5 and 6 and figure 2)."""
@@ -36,8 +39,6 @@ class CoAScoreOptions(RatingOptions):
     target's."""
     n_aspects: int = Field(default=10, ge=1, le=MAX_ASPECTS)
     """Number of relevant aspects (the paper: 5, 10 and 20)."""
-    aspect_scale: Scale = (1.0, 5.0)
-    """Scale on which relevant aspects that the model names are rated, whatever the target's."""
     aspects_file: str | None = None
     """Tree file with the chains: each target a root, its relevant aspects below it."""
 
@@ -52,7 +53,7 @@ class CoAScore(RatingMethod):
     All at temperature 0, with one sample.
 
     Deviations: the words of all three prompts are ours, since the paper's tables 8 to 11 are not in
-    any public copy; relevant aspects are rated on 1-5 (`aspect_scale`). Ratings that the joint
+    any public copy; relevant aspects are rated on 1-5. Ratings that the joint
     answer leaves out are asked for again for themselves; those that stay out are shown to the last
     stage as not rated, and without any there is no score.
     """
@@ -207,14 +208,14 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
         instead="give them with options={'aspects_file': 'FILE'}, or take the task's other aspects"
         " (variant=inter)",
     )  # fmt: skip
-    is_same = all(aspect.scale == options.aspect_scale for aspect in task.aspects)
+    is_same = all(aspect.scale == ASPECT_SCALE for aspect in task.aspects)
     return Decomposer(
         ask,
         count=options.n_aspects,
         exact=True,
         # `None` stands for the target's own scale: the same scale in numbers would be another
         # digest, and so other cached chains
-        scale=None if is_same else options.aspect_scale,
+        scale=None if is_same else ASPECT_SCALE,
         repairs=options.parse_retries,
     )
 

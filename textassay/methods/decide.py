@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
-from textassay.methods.judging import PER_ASPECT, PromptMethod
-from textassay.methods.method import PromptOptions
+from textassay.agents.typed_questions import LABEL_PROMPT, RATING_PROMPT, QuestionScorer
+from textassay.methods.judging import PER_ASPECT, ScoringMethod
 from textassay.runtime.graph import Node
-from textassay.runtime.messages import How
 
 
-class Decide(PromptMethod):
+class Decide(ScoringMethod):
     """One typed question for each aspect, answered by a probability for every option; ours.
 
     1. An aspect with a scale is a rating question with its levels; one with labels is a choice.
@@ -25,8 +23,7 @@ class Decide(PromptMethod):
 
     name = "decide"
     prompt = RATING_PROMPT
-    labels_prompt = "typed_label"
-    Options = PromptOptions
+    labels_prompt = LABEL_PROMPT
 
     def nodes(self) -> list[Node]:
         """Ask about every aspect."""
@@ -36,23 +33,3 @@ class Decide(PromptMethod):
     def scorer(self) -> QuestionScorer:
         """The judge."""
         return QuestionScorer(self.ask(), self.name)
-
-    @cached_property
-    def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """Prompt digest of the judge."""
-        return self.scorer.prompt_digest
-
-    @property
-    def how(self) -> How:
-        """`decision`, or `logprob` or `sampled` of a model that is asked in words."""
-        return self.scorer.how_now
-
-    @property
-    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """Signature of the judge, without how scores are obtained."""
-        return self.scorer.signature
-
-    @property
-    def signatures(self) -> tuple[str, ...]:
-        """Those that scores can carry."""
-        return self.scorer.signatures

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
-
-from textassay.agents.ask import LogprobsOrSamples, ProbabilityReading
+from textassay.agents.ask import ProbabilityReading
 from textassay.agents.prompt_template import Asking
 from textassay.agents.questions import (
     Answerer,
@@ -18,12 +16,12 @@ from textassay.agents.questions import (
     SentenceQuestions,
     YesNoAggregator,
 )
-from textassay.agents.typed_answerer import TypedAnswerer
 from textassay.agents.typed_questions import YES_NO_PROMPT
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_toml, validate_as
 from textassay.methods.method import PromptOptions
 from textassay.prompts import REPHRASINGS, rephrasing_file, table_file
+from textassay.runtime.calls.deciding import LogprobsOrSamples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Node, each
 from textassay.runtime.messages import Aspect, How
@@ -49,21 +47,12 @@ class DecompEvalOptions(PromptOptions):
     """Path of a TOML file with questions, in the form of the package's
     `prompts/tables/decomp_eval.toml`, or one of `rephrasing-1` to `rephrasing-7` (figure 5;
     dialogue)."""
-    over_sentences: Literal["alone", "chain"] | None = None
-    """What the averaged and summed aspects go over: sentences judged by themselves (`alone`,
-    section 4.2) or the answers to the sub-questions (`chain`); by default `alone`, and `chain` for
-    profiles with words of their own."""
     sentences: Literal["rules", "nltk"] = "rules"
     """Who cuts the output into sentences: our rules, or NLTK's Punkt as in the paper (extra
     `nltk`)."""
-    least_mass: float = Field(default=0.0, ge=0, lt=1)
-    """Probability of yes and no together below which an answer is unusable; the paper has no such
-    bound."""
     reading: ProbabilityReading = "auto"
     """`auto`: P(yes) by log-probabilities if the model sends usable ones, else the share of yes
     among written answers; `logprob`: by log-probabilities or not at all."""
-    n: int = Field(default=1, ge=1, le=1000)
-    """Above 1, the number of written answers to each question, in place of log-probabilities."""
 
 
 class DecompEval(PromptMethod):
@@ -113,79 +102,57 @@ class DecompEval(PromptMethod):
             )
         book, book_digest = read_questions(options.questions)
         if self.decides:
-            self._prepare_typed(book, book_digest)
-            return
-        alone = self._alone(book)
-        profile = self.profile.model_copy(update={"ask": options.ask})
-        ask = self.ask(profile=profile, n=options.n)
+            self._refuse_prompting()
+        alone = not self.decides and self._alone(book)
+        ask = (
+            self.ask(YES_NO_PROMPT, layout="shared-prefix")
+            if self.decides
+            else self.ask(profile=self.profile.model_copy(update={"ask": options.ask}))
+        )
         self.questions = SentenceQuestions(
             ask.template,
             book,
             decompose=options.subquestions is not False,
             splitter=NltkSplitter() if options.sentences == "nltk" else DEFAULT_SPLITTER,
             alone=alone,
+            delimited=not self.decides,
         )
         self.answerer = Answerer(
             ask,
             book if options.instruction else book.model_copy(update={"instruction": ""}),
             question_first=options.question_first,
-            least_mass=options.least_mass,
             reading=options.reading,
         )
-        self._is_open = options.reading == "auto" and options.n == 1
         shape = (options.instruction, options.subquestions, options.question_first)
+        order = "independent" if self.decides else "parallel"
         self.prompt_digest = ask.digest(ask.layout, *shape, book_digest, task.digest)
         self.signature = ask.signature(
             self.name,
             self.prompt_digest,
-            ask=options.ask,
-            how="auto" if self._is_open else "sampled" if options.n > 1 else "logprob",
-            **({"n": options.n, "temp": 1} if options.n > 1 else {}),
-            order="parallel" if options.subquestions == "parallel" else False,
+            ask=False if self.decides else options.ask,
+            how=options.reading,
+            order=order if self.decides or options.subquestions == "parallel" else False,
             sentences=self.questions.splitter.signature,
-            mass=f"{options.least_mass:g}",
             over="alone" if alone else False,
         )
 
-    def _prepare_typed(self, book: QuestionTable, book_digest: str) -> None:
-        """Say how a decision model is asked: every question at once, none after another's answer.
+    def _refuse_prompting(self) -> None:
+        """Refuse options that say how a judge is prompted, if it is a decision model.
 
-        Averages and sums go over the answers to the sub-questions, so that one request has all.
+        All its questions are asked at once, none after another's answer: averages and sums go over
+        the answers to the sub-questions.
         """
-        options = self.options
-        refused = {"question_first", "n", "reading", "ask", "instruction", "least_mass"}
-        for name in sorted(refused & self.given):
-            raise ConfigurationError(
-                f"{name} says how a judge is prompted, and a decision model is asked typed"
-                " questions; leave it out"
-            )
-        if options.over_sentences == "alone":
-            raise ConfigurationError(
-                "over_sentences=alone makes a request for each sentence; a decision model is asked"
-                " about all of them in one: leave it out"
-            )
-        ask = self.ask(YES_NO_PROMPT, layout="shared-prefix")
-        splitter = NltkSplitter() if options.sentences == "nltk" else DEFAULT_SPLITTER
-        self.questions = SentenceQuestions(
-            ask.template, book, decompose=options.subquestions is not False,
-            splitter=splitter, delimited=False,
-        )  # fmt: skip
-        self.typed_answerer = TypedAnswerer(ask)
-        self._is_open = False
-        self.prompt_digest = ask.digest(options.subquestions, book_digest, self._task.digest)
-        self.signature = ask.signature(
-            self.name,
-            self.prompt_digest,
-            how="auto",
-            order="independent",
-            sentences=splitter.signature,
-        )
+        for name in ("question_first", "reading", "ask", "instruction"):
+            if name in self.given:
+                raise ConfigurationError(
+                    f"{name} says how a judge is prompted, and a decision model is asked typed"
+                    " questions; leave it out"
+                )
 
     def _alone(self, book: QuestionTable) -> bool:
         """Return whether averages and sums go over sentences that are judged by themselves."""
         options, task = self.options, self._task
-        own_words = self.profile.digest != "" and not self.profile.printed
-        if options.over_sentences == "alone" or (options.over_sentences is None and not own_words):
+        if self.profile.digest == "" or self.profile.printed:
             return True
         over = [
             aspect.name
@@ -201,8 +168,8 @@ class DecompEval(PromptMethod):
             # of the paper
             if over and is_chosen:
                 raise ConfigurationError(
-                    f"{name} has no meaning for {over[0]}, whose score is made of the answers to"
-                    " the sub-questions: use over_sentences=alone, or leave the aspect out"
+                    f"{name} has no meaning for {over[0]} with a profile of its own words: the"
+                    " score is made of the answers to the sub-questions; leave the aspect out"
                 )
         return False
 
@@ -225,22 +192,18 @@ class DecompEval(PromptMethod):
     @property
     def how(self) -> How:
         """How P(yes) is obtained, as far as it is known."""
-        if self.decides:
-            return "decision"
-        if self.probabilities is not None:
-            return self.probabilities.how
-        return "sampled" if self.options.n > 1 else "logprob"
+        return self.answerer.how
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """What is read, if the model decides on it."""
-        return self.answerer.probabilities if self._is_open else None
+        return self.answerer.probabilities
 
     def nodes(self) -> list[Node]:
         """Ask about each sentence in order, then about the whole output, and score the answers."""
         answers: IndependentAnswers | AnswersAtOnce | AnswersInOrder
         if self.decides:
-            answers = IndependentAnswers(self.typed_answerer)
+            answers = IndependentAnswers(self.answerer)
         elif self.options.subquestions == "parallel":
             answers = AnswersAtOnce(self.answerer)
         else:

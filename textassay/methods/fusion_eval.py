@@ -27,11 +27,11 @@ from textassay.agents.fusion import (
 )
 from textassay.agents.prompt_template import Task
 from textassay.agents.typed_fusion import TypedFuser
-from textassay.agents.typed_questions import RATING_PROMPT
+from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
 from textassay.methods.judging import PER_ASPECT, PromptMethod, ask_to_write
 from textassay.methods.library import plans, profiles
-from textassay.methods.method import Models, RatingOptions, model_for
+from textassay.methods.method import Models, SamplingOptions, model_for
 from textassay.prompts import PLANS
 from textassay.runtime.calls.sharing import once
 from textassay.runtime.concurrency import gather
@@ -49,19 +49,18 @@ and CorrW."""
 
 PLAN_PROMPT = "fusion_eval_plan"
 MAX_PLAN_TOKENS = 1024
+"""Longest plan; one that is cut is asked for once more with four times as many."""
 TEMPERATURE = 0.1
 """The paper's setting for GPT-4; for PaLM 2 it takes 0.5 (section 2)."""
 AT_ONCE = 64
 """Rated examples that are measured at the same time."""
 
 
-class FusionEvalOptions(RatingOptions):
+class FusionEvalOptions(SamplingOptions):
     """Options of Fusion-Eval."""
 
     n: int = Field(default=8, ge=1, le=1000)
     """Number of sampled answers, whose ratings are averaged (the paper: 8)."""
-    form: Literal["number"] = "number"
-    """Ratings are any number on the scale."""
     fusion: Fusion = "llm"
     """`llm`: the judge rates; `avg`: the mean of all scorers; `llmsel`: of those that the plan
     names for the aspect; `corrw`: the mean weighted by how far each scorer goes with `ratings`."""
@@ -157,7 +156,7 @@ class FusionEval(PromptMethod):
         """Refuse a judge that cannot write what the fusion reads."""
         options = self.options
         if self.decides:
-            for name in ("n", "temperature", "seed", "form", "max_tokens", "parse_retries"):
+            for name in ("n", "temperature", "seed", "max_tokens", "parse_retries"):
                 if name in self.given:
                     raise ConfigurationError(
                         f"the decision model {model_for(self.models, self.judge).name!r} sends"
@@ -242,9 +241,10 @@ class FusionEval(PromptMethod):
     def _fusing_nodes(self) -> tuple[list[Node], str, str]:
         """Return the nodes in which the judge fuses, the scores' signature and the digest."""
         fuser = self._typed_fuser() if self.decides else self._writing_fuser()
+        judge = fuser.scorer if isinstance(fuser, TypedFuser) else fuser
         wires = {"example": "input.example", "aspects": "input.aspects", **self._plan_wire}
         node = Node("scores", fuser, **wires, assistance="tools")
-        return [node], fuser.signature, fuser.prompt_digest
+        return [node], judge.signature, judge.prompt_digest
 
     def _writing_fuser(self) -> LLMFuser:
         options = self.options
@@ -258,9 +258,10 @@ class FusionEval(PromptMethod):
         )
 
     def _typed_fuser(self) -> TypedFuser:
-        return TypedFuser(
-            self.ask(RATING_PROMPT), self.assistants, method=self.name, variant=self._plan_digest
-        )
+        tools = [(a.name, a.description, a.range, a.signature) for a in self.assistants]
+        variant = f"{tools}|{self._plan_digest}"
+        scorer = QuestionScorer(self.ask(RATING_PROMPT), self.name, variant=variant)
+        return TypedFuser(scorer, self.assistants)
 
     def _averaging_nodes(self) -> tuple[list[Node], str, str]:
         """Return the nodes that average numbers, the scores' signature and the prompts' digest."""
@@ -333,7 +334,9 @@ class FusionEval(PromptMethod):
         """`sampled`, `text` for `n` of 1, or `fused` for the averages."""
         if self.options.fusion != "llm":
             return "fused"
-        return "decision" if self.decides else self.options.how
+        if self.decides:
+            return "decision"
+        return "text" if self.options.n == 1 else "sampled"
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, tools, and the digests of prompts and plan."""

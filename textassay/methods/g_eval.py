@@ -6,11 +6,10 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from textassay.agents.ask import LogprobsOrSamples, ProbabilityReading, never_cut
+from textassay.agents.ask import ProbabilityReading, never_cut
 from textassay.agents.planning import Steps, StepsWriter, WrittenSteps, no_steps
 from textassay.agents.prompt_template import Prompt, Task, prompt_digest
 from textassay.agents.scorer import TOP_LOGPROBS, RatingReading
-from textassay.agents.typed_questions import QuestionScorer
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import tasks
 from textassay.methods.method import RatingOptions, model_for
@@ -108,7 +107,7 @@ class GEval(RatingMethod):
 
         The model of the role `steps` if it writes; else the task's file, where it has some.
         """
-        if not model_for(self.models, "steps").capabilities.decide:
+        if not model_for(self.models, "steps").capabilities.only_decides:
             return "auto"
         names = {aspect.name for aspect in self._task.aspects}
         return "task" if names <= self._task.steps.keys() else "none"
@@ -146,24 +145,6 @@ class GEval(RatingMethod):
         # call gives the same expectation without sampling error
         samples = self.options.n > 1 and self.options.reading == "auto"
         return "sampled" if samples else self.options.reading
-
-    @property
-    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """Signature of the judge; the same whatever is found out about its log-probabilities."""
-        return self.scorer.signature
-
-    @property
-    def signatures(self) -> tuple[str, ...]:
-        """Those that scores can carry."""
-        return self.scorer.signatures
-
-    @property
-    def probabilities(self) -> LogprobsOrSamples | None:
-        """What is read, if the model decides on it."""
-        scorer = self.scorer
-        if isinstance(scorer, QuestionScorer) or scorer.how != "auto":
-            return None
-        return scorer.probabilities
 
     @property
     def variant(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from textassay.agents.ask import AUTO, Ask, LogprobsOrSamples, possible_signatures
+from textassay.agents.ask import AUTO, Ask
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import AspectScorer, RatingReading, scorer_for
 from textassay.agents.typed_questions import RATING_PROMPT, QuestionScorer
@@ -25,7 +25,7 @@ from textassay.methods.method import (
     model_for,
     model_or_none,
 )
-from textassay.runtime.calls.deciding import possible_ways
+from textassay.runtime.calls.deciding import LogprobsOrSamples, possible_ways
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
@@ -63,7 +63,7 @@ def ask_to_write(
 def _refuse_decision_model(models: Models, role: str, what: str, instead: str) -> None:
     """Refuse to have a decision model write."""
     model = model_for(models, role)
-    if model.capabilities.decide:
+    if model.capabilities.only_decides:
         raise ConfigurationError(
             f"{model.name!r} is a decision model, which writes no text, so that it cannot write"
             f" {what}: {instead}, or have a chat model write (model={{{role!r}: NAME}})"
@@ -231,7 +231,7 @@ class PromptMethod(TaskMethod):
     def decides(self) -> bool:
         """Whether the judge is a decision model, which is asked typed questions."""
         model = model_or_none(self.models, self.judge)
-        return model is not None and model.capabilities.decide is True
+        return model is not None and model.capabilities.only_decides
 
     def nodes(self) -> Sequence[Node]:
         """Return the nodes of the graph; the output is that of `scores`."""
@@ -290,10 +290,10 @@ class PromptMethod(TaskMethod):
     @property
     def signatures(self) -> tuple[str, ...]:
         """Those that scores can carry."""
-        if AUTO in self.signature and self.decides:
-            ways = possible_ways(model_for(self.models, self.judge))
-            return tuple(way.sign(self.signature) for way in ways)
-        return possible_signatures(self.signature)
+        if AUTO not in self.signature:
+            return (self.signature,)
+        ways = possible_ways(model_for(self.models, self.judge), words="")
+        return tuple(way.sign(self.signature) for way in ways)
 
     @property
     def probabilities(self) -> LogprobsOrSamples | None:
@@ -315,7 +315,41 @@ class PromptMethod(TaskMethod):
         }
 
 
-class RatingMethod(PromptMethod):
+class ScoringMethod(PromptMethod):
+    """A method whose scores, or the parts they are made of, come from one scorer."""
+
+    @property
+    def scorer(self) -> AspectScorer:
+        """The judge."""
+        raise NotImplementedError
+
+    @cached_property
+    def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
+        """Prompt digest of the judge."""
+        return self.scorer.prompt_digest
+
+    @property
+    def how(self) -> How:
+        """How the judge's values are obtained, as far as it is known."""
+        return self.scorer.how_now
+
+    @property
+    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
+        """Signature of the judge, the same whatever is found out of its log-probabilities."""
+        return self.scorer.signature_as("fused") if self.how == "fused" else self.scorer.signature
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Those that scores can carry."""
+        return (self.signature,) if self.how == "fused" else self.scorer.signatures
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """What is read, if the model decides on it."""
+        return self.scorer.reading
+
+
+class RatingMethod(ScoringMethod):
     """A method whose scores, or the parts they are made of, are ratings by one `Scorer`.
 
     Attributes:
@@ -380,7 +414,7 @@ class RatingMethod(PromptMethod):
             CapabilityError: The model lacks what `how` needs.
         """
         model = model_for(models, "scorer")
-        if model.capabilities.decide:
+        if model.capabilities.only_decides:
             return cls._question_scorer(model, task, options, variant)
         profile = profiles.resolve(options.profile, models, "scorer")
         own = None if prompt else options.prompt
@@ -427,18 +461,3 @@ class RatingMethod(PromptMethod):
                 )
         ask = Ask(model, options.prompt or RATING_PROMPT, task)
         return QuestionScorer(ask, cls.name, variant=variant)
-
-    @cached_property
-    def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """Prompt digest of the judge."""
-        return self.scorer.prompt_digest
-
-    @property
-    def how(self) -> How:
-        """How the judge's values are obtained: `text`, `logprob`, or `sampled` for `n` above 1."""
-        return self.scorer.how_now
-
-    @property
-    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """Signature of the judge, with how the scores are obtained."""
-        return self.scorer.signature_as(self.how)

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import Field
-
 from textassay.agents.aggregation import Average, as_evidence, voted
 from textassay.agents.scorer import AspectScorer
 from textassay.methods.judging import PER_ASPECT, RatingMethod
@@ -38,8 +36,6 @@ class JuryOptions(RatingOptions):
 
     combine: Literal["mean", "median", "vote"] = "mean"
     """How the jurors' ratings become one; `vote` for labels, whose default it is."""
-    required: float = Field(default=0.5, gt=0, le=1)
-    """Share of the jurors that must give a usable rating; below it there is no score."""
     output: Literal["aspects", "jurors"] = "aspects"
     """One score for each aspect, or every juror's rating for itself: features for `fit`."""
 
@@ -48,8 +44,8 @@ class Jury(RatingMethod):
     """Jury of models (PoLL, Verga et al. 2024, arXiv 2404.18796).
 
     1. Every juror rates every aspect by itself, with the prompt of `llm-score`.
-    2. The score is the mean or the median of the usable ratings, if at least `required` of the
-    jurors gave one.
+    2. The score is the mean or the median of the usable ratings, if at least half of the jurors
+    gave one.
 
     Labels are voted on, as in the paper; a tie has no score. Two jurors cannot outvote each other,
     so a vote needs three.
@@ -74,7 +70,7 @@ class Jury(RatingMethod):
         self._names = _labels(read_jurors(self.models))
         self._check_combine()
         self._check_votes()
-        self._average = Average(self.signature, self.options.required)
+        self._average = Average(self.signature)
 
     def _check_combine(self) -> None:
         """Raise if ratings would be voted on, or labels without an order averaged."""
@@ -177,7 +173,7 @@ class Jury(RatingMethod):
     def variant(self) -> str:
         """How ratings are combined, and of how many."""
         rules = dict.fromkeys(self._combines_by(aspect) for aspect in self._task.aspects)
-        return f"{'+'.join(rules)}|{self.options.required:g}|{self.options.output}"
+        return f"{'+'.join(rules)}|{self.options.output}"
 
     @property
     def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only

@@ -21,7 +21,7 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import DescribedMessage
 
 if TYPE_CHECKING:
-    from textassay.agents.ask import LogprobsOrSamples
+    from textassay.runtime.calls.deciding import LogprobsOrSamples
     from textassay.runtime.data.dataset import DataInfo
 
 Models = Model | Mapping[str, Model]
@@ -183,21 +183,31 @@ class PromptOptions(CheckedOptions):
     `none`; a profile's name or folder."""
 
 
-class RatingOptions(PromptOptions):
+class WritingOptions(PromptOptions):
+    """Options that all methods share whose judge writes."""
+
+    seed: int | None = None
+    """Seed of the sampling."""
+    parse_retries: int = Field(default=1, ge=0, le=100)
+    """How often an unusable answer is asked for again."""
+
+
+class SamplingOptions(WritingOptions):
+    """Options that all methods share whose judge writes its verdict."""
+
+    temperature: float | None = Field(default=None, ge=0)
+    """Sampling temperature; by default 0 for one sample and 1 for several."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Longest answer in tokens; by default what the prompt needs."""
+
+
+class RatingOptions(SamplingOptions):
     """Options that all methods share whose judge writes a rating."""
 
     n: int = Field(default=1, ge=1, le=1000)
     """Number of sampled answers."""
-    temperature: float | None = Field(default=None, ge=0)
-    """Sampling temperature; by default 0 for one sample and 1 for several."""
-    seed: int | None = None
-    """Seed of the sampling."""
     form: RatingForm = "number"
     """How ratings are asked for."""
-    parse_retries: int = Field(default=1, ge=0, le=100)
-    """How often an unusable answer is asked for again."""
-    max_tokens: int | None = Field(default=None, ge=1)
-    """Longest answer in tokens; by default what the prompt needs."""
 
     @property
     def effective_temperature(self) -> float:

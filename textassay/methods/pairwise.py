@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import Field
-
 from textassay.agents.aggregation import common_fields
-from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
+from textassay.agents.ask import Ask, Parsed, refuse_filtered
 from textassay.agents.prompt_template import Prompt, fence_texts, join_messages, references_shown
 from textassay.agents.reading.ratings import MAX_QUOTED, NoRating, parse_choice
-from textassay.agents.typed_questions import TASK_TEXT, QuestionBatcher
+from textassay.agents.typed_questions import QuestionBatcher, name_texts
 from textassay.methods.judging import PER_ASPECT, PromptMethod
-from textassay.methods.method import PromptOptions
+from textassay.methods.method import SamplingOptions
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.data.material import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError
@@ -30,28 +28,21 @@ from textassay.runtime.messages import (
     Score,
     Usage,
 )
-from textassay.runtime.model import Json, Sample
-from textassay.runtime.questions import NamedText, Question, Way
+from textassay.runtime.model import Json, Sample, thought_note
+from textassay.runtime.questions import Question, Way
 
 ROOM = 512
+"""Longest answer in tokens: a reason in one sentence, and a letter."""
 COMPARE_PROMPT = "typed_comparison"
 
 
-class PairwiseOptions(PromptOptions):
+class PairwiseOptions(SamplingOptions):
     """Options of the pairwise comparison."""
 
     orders: Literal["both", "forth", "back"] = "both"
     """Orders in which the two texts are shown: both, `output` first, or `output_b` first."""
     ties: bool = False
     """Whether the judge may say that neither is better."""
-    temperature: float = Field(default=0.0, ge=0)
-    """Sampling temperature."""
-    seed: int | None = None
-    """Seed of the sampling."""
-    parse_retries: int = Field(default=1, ge=0, le=100)
-    """How often an unusable answer is asked for again."""
-    max_tokens: int = Field(default=ROOM, ge=1)
-    """Longest answer in tokens."""
 
 
 class Pairwise(PromptMethod):
@@ -136,7 +127,9 @@ class Pairwise(PromptMethod):
         options = self.options
         if self.decides:
             return self.ask(COMPARE_PROMPT)
-        return self.ask(temperature=options.temperature, max_tokens=options.max_tokens)
+        return self.ask(
+            temperature=options.temperature or 0.0, max_tokens=options.max_tokens or ROOM
+        )
 
 
 OptionOrder = Literal["forth", "back"]
@@ -173,19 +166,16 @@ class Preference(Message):
 
 @dataclass(frozen=True)
 class Comparer:
-    """Asks which of the two texts of an example is better.
-
-    Attributes:
-        ask: Model and prompt; the prompt is given `aspect`, `ties` and `material`.
-        order: Which text comes first.
-        ties: Whether the judge may say that neither is better.
-        parse_retries: How often an unusable answer is asked for again.
-    """
+    """Asks which of the two texts of an example is better."""
 
     ask: Ask
+    """Model and prompt; the prompt is given `aspect`, `ties` and `material`."""
     order: OptionOrder = "forth"
+    """Which text comes first."""
     ties: bool = False
+    """Whether the judge may say that neither is better."""
     parse_retries: int = 1
+    """How often an unusable answer is asked for again."""
 
     async def __call__(self, example: Example, aspect: Aspect) -> Preference:
         """Return the choice."""
@@ -251,10 +241,7 @@ class TypedComparer:
         text = join_messages(self.ask.template.render(aspect=aspect).messages)
         result = await self._batcher.ask(
             Question.choice(text, options),
-            (
-                NamedText(name=TASK_TEXT, text=self.ask.task.intro),
-                *(NamedText(name=label, text=text) for _, label, text in texts),
-            ),
+            name_texts(self.ask.task, {label: text for _, label, text in texts}),
             images=example.images,
         )
         about: dict[str, Any] = {"order": self.order, "way": result.way, "usage": result.usage}
@@ -303,12 +290,10 @@ class PreferenceScorer:
     """Makes a score of the choices of one order or of both.
 
     A choice that flips with the order is no preference: its value is 0.5, and the evidence says so.
-
-    Attributes:
-        signature: What makes scores comparable.
     """
 
     signature: str
+    """What makes scores comparable."""
 
     async def __call__(
         self, example: Example, aspect: Aspect, first: Preference, second: Preference | None = None

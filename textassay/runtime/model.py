@@ -151,6 +151,23 @@ class Sample(Message):
         return self.finish_reason == "length" and not self.text.strip()
 
 
+MAX_THOUGHT = 4000
+"""Characters of a thought that evidence keeps."""
+LEFT_OUT = "\n[...]\n"
+"""Stands where the middle of a thought was."""
+
+
+def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
+    """Return as evidence what the judge thought before the first of these answers that tells."""
+    thought = next((sample.thought for sample in samples if sample.thought), None)
+    if thought is None:
+        return ()
+    if len(thought) > MAX_THOUGHT:
+        half = (MAX_THOUGHT - len(LEFT_OUT)) // 2
+        thought = thought[:half] + LEFT_OUT + thought[-half:]
+    return ({"text": "what the judge thought", "thought": thought},)
+
+
 class Response(Message):
     """Answers to a `Request`."""
 
@@ -264,12 +281,19 @@ class Capabilities(Message):
     decide: bool = False
     """Probabilities for the options of typed questions, many in one request; a model has to say
     that it sends them. Others answer such questions through `calls.deciding`."""
+    writes: bool = True
+    """Text; decision models write none."""
     independent_questions: bool = False
     """Whether the provider promises that questions of one request do not influence each other."""
     question_limits: QuestionLimits = QuestionLimits()
     """The most questions, options, levels and tokens of one request that decides."""
     context_length: int | None = None
     """Longest prompt and answer together, in tokens."""
+
+    @property
+    def only_decides(self) -> bool:
+        """Whether it is a decision model: it answers typed questions, and writes nothing."""
+        return self.decide and not self.writes
 
 
 @runtime_checkable

@@ -57,6 +57,9 @@ class Question(Message):
             raise ValueError("a yes/no question has the options yes and no, in this order")
         return self
 
+    def __hash__(self) -> int:
+        return hash(self.shown)  # a text remembers its own
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the options, in order."""
@@ -140,6 +143,9 @@ class NamedText(Message):
     name: str = Field(min_length=1)
     """Name of the part, such as `article` or `summary`, as questions may refer to it."""
     text: str
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.text))  # half the time of pydantic's
 
 
 class DecisionRequest(Message):
@@ -250,13 +256,26 @@ class QuestionAnswer(Message):
     """`abstained` if the model refused this question, `invalid` if its answer fails a check."""
     problem: ScoreError | None = None
     """Why there is no answer; `None` exactly if `outcome` is `scored`."""
+    unreported: tuple[str, ...] = ()
+    """Options that are not among the tokens that a model reported; they count as 0."""
+    usable: Count = 0
+    """Written answers that name an option; 0 where probabilities are read."""
     notes: tuple[Json, ...] = ()
-    """Further evidence, each with a `text`: the provider's own confidence, what was recomputed."""
+    """Further evidence, each with a `text`: the provider's own confidence, what was recomputed,
+    what the model thought."""
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The probabilities, made to add up to 1 if rounding has them add up to less or more."""
+        total = math.fsum(self.probabilities.values())
+        if abs(total - 1) < SLACK:
+            return self.probabilities
+        return {name: p / total for name, p in self.probabilities.items()}
 
     @property
     def p_yes(self) -> float:
-        """Probability of yes, of an answered yes/no question."""
-        return self.probabilities["yes"]
+        """P(yes) / (P(yes) + P(no)) of an answered yes/no question."""
+        return self.shares["yes"]
 
     @property
     def likeliest(self) -> str:

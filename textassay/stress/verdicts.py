@@ -26,7 +26,7 @@ from textassay.estimation.means import (
     holm,
     mean_over_groups,
 )
-from textassay.estimation.stress_table import verdict_table
+from textassay.estimation.stress_table import find_influence, verdict_table
 from textassay.learning.splits import group_codes
 from textassay.runtime.messages import Aspect, Score
 from textassay.stress.edits import (
@@ -509,17 +509,14 @@ def gate(rows: Sequence[StressRow], untested: Sequence[str] = ()) -> Verdict:
 
 @dataclass(frozen=True)
 class StressResult(Displayed):
-    """The verdicts of a stress run.
-
-    Attributes:
-        rows: One per test and aspect.
-        untested: Tests that were asked for and that the data or the method had nothing for.
-        sources: Number of sources of the data.
-    """
+    """The verdicts of a stress run."""
 
     rows: Sequence[StressRow]
+    """One per test and aspect."""
     untested: tuple[str, ...] = ()
+    """Tests that were asked for and that the data or the method had nothing for."""
     sources: int = 0
+    """Number of sources of the data."""
 
     @property
     def invariance(self) -> list[StressRow]:
@@ -553,9 +550,11 @@ class StressResult(Displayed):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
+        tests = [row.as_dict() for row in self.rows]
         return {
-            "tests": [row.as_dict() for row in self.rows],
+            "tests": tests,
             "untested": list(self.untested),
+            "influence": find_influence(tests),
             "summary": self.summary,
         }
 

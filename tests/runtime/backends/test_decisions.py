@@ -13,6 +13,7 @@ from aiohttp import web
 from tests.decision_server import Decisions, serve_decisions, shares_of
 from tests.loopback import listening
 from textassay.runtime import errors
+from textassay.runtime.backends.by_name import decides
 from textassay.runtime.backends.decisions import (
     DecisionModel,
     family_of,
@@ -253,6 +254,7 @@ async def test_refusals_of_providers_have_the_class_that_says_what_to_do(status,
         ("systemone/lev", "/h/serving-endpoints", "/h/serving-endpoints/lev/invocations", "state"),
         ("systemone/clef", "/a/ai/run", "/a/ai/run/clef", "state"),
         ("decisions/typesafe/jev-1.13", "/api/alpha", "/api/alpha/decisions", "state"),
+        ("decisions/gemini-decision-1", "/v1beta", "/v1beta/decisions", "input"),
     ],
 )
 async def test_providers_are_asked_in_their_form_at_their_path(name, base, path, form):
@@ -303,6 +305,22 @@ async def test_a_decision_model_writes_nothing():
     model = DecisionModel("systemone/jev-latest", api_base="http://127.0.0.1:9/v1")
     with pytest.raises(errors.CapabilityError, match="writes no text"):
         await model.generate(Request(messages=(ChatMessage(role="user", content="Hi"),)))
+
+
+@pytest.mark.parametrize(
+    ("name", "writes"),
+    [
+        ("openai/gpt-6-luna", True),
+        ("typesafe/jev-latest", False),
+        ("perplexity/pplx-decider-v9", False),
+    ],
+)
+def test_a_model_of_litellms_table_that_chats_too_is_no_decision_model(name, writes):
+    """By its mode, which is `evaluation` of decision models; or by its name if it is not there."""
+    load_litellm()
+    able = LiteLLMModel(name).capabilities
+    assert (able.decide, able.writes, able.only_decides) == (True, writes, not writes)
+    assert decides(name) == (not writes)
 
 
 @pytest.mark.parametrize("name", ["openai/gpt-6-luna", "typesafe/jev-latest"])

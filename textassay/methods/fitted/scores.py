@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import Field
 
 from textassay.agents.aggregation import broken_part, common_fields
 from textassay.learning.aggregators import Aggregator, Contributions
@@ -53,8 +52,6 @@ class EvidenceOptions(CheckedOptions):
 
     explain: bool = True
     """Whether the evidence of a score lists the contribution of each feature."""
-    top: int | None = Field(default=None, ge=1)
-    """Keep only this many of the largest contributions; the others are added up."""
 
 
 class LearnedOptions(EvidenceOptions):
@@ -147,19 +144,14 @@ class FittedScorer:
         """Return the baseline, the features' contributions by size, and further ones."""
         contributions = because.values[at].tolist()
         order = sorted(range(len(features)), key=lambda i: (-abs(contributions[i]), i))
-        shown = order[: self._options.top]
         evidence: list[Json] = [{"text": "(start)", "contribution": float(because.baseline[at])}]
-        for i in shown:
+        for i in order:
             value = None if math.isnan(features[i]) else features[i]
             one = {"text": self._features[i], "value": value, "contribution": contributions[i]}
             if not math.isnan(clipped[i]):
                 one["clipped_to"] = float(clipped[i])
             evidence.append(one)
         evidence += [{"text": name, "contribution": one} for name, one in further.items() if one]
-        # the rest is summed rather than dropped, so that the evidence still adds up to the value
-        if rest := order[len(shown) :]:
-            total = math.fsum(contributions[i] for i in rest)
-            evidence.append({"text": f"({len(rest)} others)", "contribution": total})
         return evidence
 
 

@@ -101,6 +101,8 @@ _FORMATS = (
         written=("input_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
         beside="cache",
     ),
+    # Gemini's decisions
+    _Format(prompt="total_input_tokens", completion="total_output_tokens", total="total_tokens"),
     # Gemini
     _Format(
         prompt="promptTokenCount",

@@ -185,6 +185,8 @@ async def load_backend(name: str) -> None:
 def decides(name: str) -> bool:
     """Return whether a name is of a decision model, by its prefix or by litellm's table.
 
+    A model that writes as well, such as `openai/gpt-6-luna`, is none.
+
     Call it outside of an event loop: a name of litellm's makes it import litellm.
     """
     prefix = name.partition("/")[0]
@@ -192,7 +194,7 @@ def decides(name: str) -> bool:
         return prefix in ("decisions", "systemone")
     from textassay.runtime.backends.litellm import LiteLLMModel
 
-    return bool(LiteLLMModel(name).capabilities.decide)
+    return LiteLLMModel(name).capabilities.only_decides
 
 
 _KEY_VARIABLES = {

@@ -19,14 +19,12 @@ from typing import Any, Literal, NamedTuple
 import aiohttp
 import orjson
 
-from textassay import __version__
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.endpoint import Endpoint
-from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.backends.http_client import HttpClient, json_headers
 from textassay.runtime.errors import (
     CapabilityError,
-    ConfigurationError,
     ContextTooLong,
     MalformedResponse,
     ModelError,
@@ -48,14 +46,15 @@ from textassay.runtime.questions import (
     refused,
 )
 
-WireForm = Literal["openai", "systemone"]
+WireForm = Literal["openai", "systemone", "google"]
+"""Google's is System One's with other names of fields."""
 
 
 class Family(NamedTuple):
     """How one provider is asked; limits that are not known are 0 and learned from refusals."""
 
     name: str = ""
-    """Prefix under which litellm knows it; empty for servers of open models."""
+    """Prefix under which litellm asks it; empty for Google and servers of open models."""
     address: str = r"(?!)"
     """Pattern of its addresses; names of models are looked at where no address matches."""
     models: str = r"(?!)"
@@ -106,6 +105,11 @@ FAMILIES = (
         "parallel", r"\bparallel\b", form="systemone", path="/decisions",
         limits=_most(100, tokens=32_000), key_variables=("PARALLEL_API_KEY",),
         key_header="x-api-key",
+    ),
+    Family(
+        "", r"\bgoogleapis\.com\b", r"^gemini-decision", "google", "/decisions",
+        limits=_most(1000, levels=255, tokens=262_144),
+        key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"), key_header="x-goog-api-key",
     ),
     Family(
         "openai", r"api\.openai\.com", r"^gpt-\d", limits=_most(400, tokens=922_000),
@@ -177,13 +181,7 @@ class DecisionModel:
         self._path = (family.path or f"/{prefix}").replace("{model}", self._model)
         endpoint = endpoint or Endpoint()
         key = api_key or key_of(family, api_base)
-        headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
-        if key and not key.isprintable():
-            raise ConfigurationError("the API key contains a line end or another control character")
-        if key and (header := endpoint.key_header or family.key_header):
-            headers[header] = key
-        elif key:
-            headers["Authorization"] = f"Bearer {key}"
+        headers = json_headers(key, endpoint.key_header or family.key_header)
         self._http = HttpClient(api_base, endpoint, name=name, headers=headers, key=key)
         self.identity = {
             "backend": "decisions",
@@ -197,7 +195,8 @@ class DecisionModel:
             n=False, logprobs=False, json_schema=False, seed=False, choices=False,
             continuation=False, functions=False, thinks=False,
             images=None if self._form == "openai" else False,
-            decide=True, independent_questions=family.independent, question_limits=family.limits,
+            decide=True, writes=False, independent_questions=family.independent,
+            question_limits=family.limits,
         )  # fmt: skip
 
     async def generate(self, request: Request) -> Response:
@@ -259,12 +258,16 @@ class DecisionModel:
 def request_fields(request: DecisionRequest, form: WireForm) -> Json:
     """Return the fields of a body; questions are named `q1`, `q2`, ... in order."""
     named = [(f"q{number}", q) for number, q in enumerate(request.questions, start=1)]
+    given = material(request)
     if form == "systemone":
         questions: Any = {name: _as_systemone(question) for name, question in named}
-        return {"state": material(request), "questions": questions, **request.extra}
-    questions = [{"name": name, **_as_openai(question)} for name, question in named]
-    given = material(request)
+        return {"state": given, "questions": questions, **request.extra}
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    if form == "google":
+        sides = ("true_description", "false_description")
+        questions = {name: _as_systemone(question, sides) for name, question in named}
+        return {"input": text, "questions": questions, **request.extra}
+    questions = [{"name": name, **_as_openai(question)} for name, question in named]
     content: Any = text
     if request.images:
         shown = [{"type": "input_image", "image_url": image.place} for image in request.images]
@@ -294,11 +297,11 @@ def _as_openai(question: Question) -> Json:
     return {"type": kind, "instructions": question.text, field: options}
 
 
-def _as_systemone(question: Question) -> Json:
+def _as_systemone(question: Question, sides: Sequence[str] = ("true", "false")) -> Json:
     if question.kind == "yes_no":
         meant = {
             side: option.meaning
-            for side, option in zip(("true", "false"), question.options, strict=True)
+            for side, option in zip(sides, question.options, strict=True)
             if option.meaning
         }
         criteria: Any = {"criteria": meant} if meant else {}

@@ -15,7 +15,7 @@ import orjson
 from textassay.runtime.backends import http_errors, openai_format, responses_format
 from textassay.runtime.backends.answer_parts import read_usage
 from textassay.runtime.backends.endpoint import Endpoint
-from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.backends.http_client import HttpClient, json_headers
 from textassay.runtime.backends.openai_format import (
     choices_as_request,
     echo_fields,
@@ -41,7 +41,6 @@ from textassay.runtime.model import (
     Response,
     with_images,
 )
-from textassay.version import __version__
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,18 +70,11 @@ class DirectModel(PostingModel):
                 f"{shown!r} is not the address of a server; api_base= looks like"
                 " http://HOST:PORT/v1"
             )
-        if api_key is not None and not api_key.isprintable():
-            raise ConfigurationError("the API key contains a line end or another control character")
         endpoint = endpoint or Endpoint()
         self.name = name
         self._model = name.removeprefix("responses/" if responses else "direct/")
         self._uses_responses = responses
-        headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
-        if api_key and endpoint.key_header:
-            # Azure and some gateways take the bare key in a header of another name.
-            headers[endpoint.key_header] = api_key
-        elif api_key:
-            headers["Authorization"] = f"Bearer {api_key}"
+        headers = json_headers(api_key, endpoint.key_header)
         self._http = HttpClient(api_base, endpoint, name=name, headers=headers, key=api_key)
         self._base = self._http.base
         self.identity = {

@@ -22,6 +22,7 @@ from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for, read_address, with_login
 from textassay.runtime.errors import AnswerTooLong, ConfigurationError, ModelClosed, ModelError
 from textassay.runtime.parameters import ANYTHING
+from textassay.version import __version__
 
 LARGE = 1 << 20
 """Bytes of a request above which aiohttp complains of one write."""
@@ -48,6 +49,24 @@ class _Pattern(NamedTuple):
     """What the connector finds a connection by."""
     head: bytes
     """Request line and headers as the session sent them, up to the value of `Content-Length`."""
+
+
+def json_headers(key: str | None, name: str | None) -> dict[str, str]:
+    """Return the headers of requests in JSON.
+
+    Args:
+        key: The API key, if there is one.
+        name: Header of the bare key, which Azure and some gateways take; `None` for a bearer token.
+
+    Raises:
+        ConfigurationError: The key has a control character.
+    """
+    headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
+    if not key:
+        return headers
+    if not key.isprintable():
+        raise ConfigurationError("the API key contains a line end or another control character")
+    return headers | ({name: key} if name else {"Authorization": f"Bearer {key}"})
 
 
 class HttpClient:

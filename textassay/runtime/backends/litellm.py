@@ -316,6 +316,8 @@ class LiteLLMModel(PostingModel):
             images=True if self._model_info.get("supports_vision") else None,
             context_length=self._model_info.get("max_input_tokens"),
             decide=self._decides,
+            writes=self._model_info.get("mode", "evaluation" if self._decides else "")
+            != "evaluation",
             independent_questions=self._decides and self._family.independent,
             question_limits=self._family.limits,
         )

@@ -83,7 +83,7 @@ class ScriptedModel:
                 async.
             decide: Function `DecisionRequest -> answers`, sync or async: for each question the
                 probabilities by option, or a `QuestionAnswer`; or a whole response. Questions
-                count as independent.
+                count as independent. Without replies it is a decision model, which writes nothing.
             price: US dollars per million prompt and completion tokens; free if not given.
         """
         self.name = name
@@ -100,6 +100,7 @@ class ScriptedModel:
             continuation=continuation is not None,
             images=True,
             decide=decide is not None,
+            writes=decide is None or replies != (),
             independent_questions=decide is not None,
         )
         self._price = price or (0.0, 0.0)

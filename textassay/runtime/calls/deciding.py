@@ -9,22 +9,24 @@ the first answer, once for each connection; answers of both never stand in one r
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import math
+import logging
 import re
-from collections import Counter
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.calls.call import Call, Posting, Wrapper, deciding, unwrap
+from textassay.runtime.calls.wording import MAX_TOKENS, WORDS, QuestionWording, WordedRequest
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import CapabilityError, ContextTooLong, RequestRefused
-from textassay.runtime.messages import NO_USAGE
+from textassay.runtime.errors import (
+    CapabilityError,
+    ContextTooLong,
+    MalformedResponse,
+    RequestRefused,
+)
+from textassay.runtime.messages import How, Usage
 from textassay.runtime.model import (
     AnyResponse,
-    ChatMessage,
     ChoicesRequest,
     ChoicesResponse,
     InProcessModel,
@@ -32,7 +34,6 @@ from textassay.runtime.model import (
     Model,
     Request,
     Response,
-    Sample,
     scoring,
 )
 from textassay.runtime.questions import (
@@ -51,25 +52,10 @@ SAMPLES, SAMPLES_OF_THINKING = 20, 5
 """Written answers in place of probabilities (G-Eval, section 2.3), and of a model that thinks: a
 thought costs more than fifty short answers."""
 TOKENS_TO_SHOW = 1024
-"""Longest answer that is to show whether a model thinks."""
-MAX_TOKENS = 16
-"""Longest written answer to one question; an answer to several has as many for each."""
-MIN_MASS = 0.1
-"""Least probability of all reported options together if another one is not reported."""
-MAX_LETTERS = 26
-MAX_DIGITS = 9
-"""Options that one letter, or one digit, each can stand for."""
+"""Longest answer that is to show whether a model thinks: a thought that is cut may not be told from
+an answer."""
 
-
-READ_WORDS = """Answer with {labels} and nothing else."""
-JSON_WORDS = (
-    "Answer with one JSON object and nothing else: by the name of each question, one of its answers"
-    " as it stands before the colon."
-)
-WORDS = hashlib.sha256(f"{READ_WORDS}{JSON_WORDS}1".encode()).hexdigest()[:6]
-"""Digest of the words around a question; the last digit counts changes of their layout."""
-
-READ = Way(how="logprob", words=WORDS)
+_log = logging.getLogger(__name__)
 
 # Invalid 'questions[3].levels': ...   body.questions.q4.criteria: ...
 _ONE_QUESTION = re.compile(r"\bquestions(?:\[\W?|[./])(q?)(\d+)")
@@ -127,18 +113,24 @@ def decider(model: Model) -> DecidingModel:
     return DecidingModel.of(model)
 
 
-def possible_ways(model: Model) -> tuple[Way, ...]:
-    """Return how a model may answer, as far as is known before the first question."""
+def possible_ways(model: Model, words: str = WORDS) -> tuple[Way, ...]:
+    """Return how a model may answer, as far as is known before the first question.
+
+    Args:
+        model: The model.
+        words: Digest of the words in which a model that writes is asked, if signatures have it
+            nowhere else.
+    """
     able = model.capabilities
     if able.decide:
         return (DECIDED if able.independent_questions else DECIDED_JOINTLY,)
-    counts = (SAMPLES, SAMPLES_OF_THINKING)
-    sampled = [_sampled(n, joint=joint) for joint in (False, True) for n in counts]
-    return tuple(sampled) if able.choices is False else (READ, *sampled)
-
-
-def _sampled(samples: int, *, joint: bool) -> Way:
-    return Way(how="sampled", samples=samples, joint=joint, words=WORDS)
+    sampled = [
+        Way(how="sampled", samples=n, joint=joint, words=words)
+        for joint in (False, True)
+        for n in (SAMPLES, SAMPLES_OF_THINKING)
+    ]
+    reads = Way(how="logprob", words=words)
+    return tuple(sampled) if able.choices is False else (reads, *sampled)
 
 
 def describe(model: Model) -> str:
@@ -157,16 +149,117 @@ def describe(model: Model) -> str:
     return f"{name} is asked for the probabilities of each answer as its next token{sure}"
 
 
-class _ReadOption:
+class HasUsage(Protocol):
+    """A score, or answers to questions."""
+
+    @property
+    def usage(self) -> Usage:
+        """What it cost."""
+        ...
+
+
+T = TypeVar("T", bound=HasUsage)
+
+
+class LogprobsOrSamples:
+    """Reads log-probabilities if a model sends usable ones, else samples: one of both in a run.
+
+    Both estimate the same: the distribution over answers, exactly or by drawing from it (G-Eval,
+    section 2.3). The first answer decides, so that no mean is taken over two measures.
+    """
+
+    def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
+        self.model, self._ability = model, ability
+        self._decided: How | None = None
+        self._samples: int | None = None
+        self._settling, self._counting = asyncio.Lock(), asyncio.Lock()
+
+    @property
+    def reads_logprobs(self) -> bool | None:
+        """Whether log-probabilities are read; `None` if only the first call can tell."""
+        if self._decided is not None:
+            return self._decided == "logprob"
+        able: bool | None = getattr(self.model.capabilities, self._ability)
+        return able
+
+    @property
+    def how(self) -> How:
+        """How answers are obtained, as far as it is known."""
+        return "sampled" if self.reads_logprobs is False else "logprob"
+
+    def refuse(self) -> None:
+        """Read samples from now on."""
+        self._decided = "sampled"
+
+    async def first(self, read: Callable[[], Awaitable[T]]) -> T | None:
+        """Return what `read` makes of log-probabilities; `None` if samples are read in this run.
+
+        Raises:
+            MalformedResponse: This answer has no usable ones, and others had.
+        """
+        if self.reads_logprobs is None:
+            async with self._settling:
+                if self.reads_logprobs is None:
+                    return await self._try(read)
+        return None if self.reads_logprobs is False else await self._try(read)
+
+    async def _try(self, read: Callable[[], Awaitable[T]]) -> T | None:
+        try:
+            found = await read()
+        except CapabilityError as error:
+            if self._decided == "logprob":
+                raise MalformedResponse(
+                    f"{error} (other answers had usable log-probabilities, and a run reads either"
+                    " these or samples)"
+                ) from error
+            if self._decided is None:
+                self.refuse()
+                name = self.model.name
+                _log.warning(
+                    "samples take the place of log-probabilities: %s sends no usable ones", name
+                )
+            return None
+        if self._decided == "sampled":  # by an answer that came meanwhile
+            return None
+        if found.usage.calls or found.usage.cached_calls:  # a blank text is not asked about
+            self._decided = "logprob"
+        return found
+
+    async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
+        """Return how many samples take their place; one shows whether the model thinks."""
+        async with self._counting:
+            if self._samples is None:
+                if self.model.capabilities.thinks is None:
+                    await ask_one()
+                self._samples = self.most_samples
+        return self._samples
+
+    @property
+    def most_samples(self) -> int:
+        """Samples for what is known of the model by now."""
+        return SAMPLES_OF_THINKING if self.model.capabilities.thinks else SAMPLES
+
+    @property
+    def notice(self) -> str:
+        """What is read, and how many samples, for people who are about to pay for it."""
+        name, samples = self.model.name, f"{self.most_samples} samples"
+        able = self.reads_logprobs
+        if able:
+            return f"reads log-probabilities of {name}"
+        if able is False:
+            return f"reads {samples} of each answer, as {name} sends no log-probabilities"
+        if self.model.capabilities.thinks is None:
+            samples += f" ({SAMPLES_OF_THINKING} if it thinks)"
+        return f"reads log-probabilities if {name} sends usable ones, else {samples} of each answer"
+
+
+class _Found:
     """What the first requests of a connection have shown of its model."""
 
-    def __init__(self) -> None:
-        self.settling = asyncio.Lock()
-        self.reads_logprobs: bool | None = None
-        self.is_plain = False
-        """Whether it is asked by a plain prompt, as it takes no chat."""
-        self.samples = 0
-        """Written answers to each question; 0 as long as none were needed."""
+    def __init__(self, model: Model) -> None:
+        self.reading = LogprobsOrSamples(model, "choices")
+        self.form = 0
+        """Which form of a prompt a local model takes, of those that a wording has."""
         self.most_tokens = 0
         """Estimated tokens of a request that just may not be too long; 0 if none was."""
 
@@ -181,7 +274,7 @@ class DecidingModel(Wrapper):
     def __init__(self, wrapped: Model, memory: Memory | None = None) -> None:
         super().__init__(wrapped)
         self._memory = memory or _OwnMemory()
-        self._found = _ReadOption()
+        self._found = _Found(self)
 
     @classmethod
     def of(cls, model: Model) -> DecidingModel:
@@ -306,117 +399,87 @@ class DecidingModel(Wrapper):
     # ---- other models ----
 
     async def _in_words(self, request: DecisionRequest) -> DecisionResponse:
-        wording = _QuestionWording(request)
-        first: list[ChoicesResponse] = []
-        if self._found.reads_logprobs is None:
-            async with self._found.settling:
-                if self._found.reads_logprobs is None:
-                    first = await self._settle(wording)
-        if self._found.reads_logprobs:
-            return await self._by_logprobs(wording, first)
-        if not self._found.samples:
-            async with self._found.settling:
-                if not self._found.samples:
-                    await self._count_samples(wording)
-        return await self._by_samples(wording, joint=request.joint)
-
-    async def _settle(self, wording: _QuestionWording) -> list[ChoicesResponse]:
-        """Find out whether the model sends probabilities; return its answer to the question."""
-        first: list[ChoicesResponse] = []
-        if self.capabilities.choices is not False:
-            ways = (False, True) if isinstance(unwrap(self), InProcessModel) else (False,)
-            for self._found.is_plain in ways:
-                try:
-                    first = [await self._scored(wording, 0)]
-                    break
-                except CapabilityError:
-                    continue
-        self._found.reads_logprobs = bool(first)
-        return first
-
-    async def _scored(self, wording: _QuestionWording, place: int) -> ChoicesResponse:
-        fields = wording.fields(place, plain=self._found.is_plain)
-        request = ChoicesRequest(**fields, choices=wording.forms(place))
-        scoring(self.wrapped, "choices")
-        call = Call(request, wording.posting(place, plain=self._found.is_plain))
-        return cast(ChoicesResponse, await self._ask(call))
-
-    async def _by_logprobs(
-        self, wording: _QuestionWording, first: Sequence[ChoicesResponse]
-    ) -> DecisionResponse:
-        places = range(len(first), len(wording.questions))
-        rest = await gather([self._one_scored(wording, place) for place in places])
-        known = [_one(wording.read_choices(place, one), one) for place, one in enumerate(first)]
-        responses = [*known, *rest]
+        worded = WordedRequest(request)
+        first, *rest = worded.wordings
+        known = await self.reading.first(lambda: self._scored(first))
+        if known is None and request.joint:
+            return await self._by_objects(worded)
+        responses = await gather([self.ask(one) for one in (rest if known else worded.wordings)])
+        responses = [known, *responses] if known else responses
         return combined([one.answers[0] for one in responses], responses)
 
-    async def _one_scored(self, wording: _QuestionWording, place: int) -> DecisionResponse:
-        try:
-            response = await self._scored(wording, place)
-        except CapabilityError as error:
-            # The run reads probabilities: samples in their place would be another measure.
-            missing = invalid("NoLogprobs", str(error))
-            return DecisionResponse(answers=(missing,), way=READ, usage=error.usage or NO_USAGE)
-        return _one(wording.read_choices(place, response), response)
+    async def ask(self, wording: QuestionWording, *, may_sample: bool = True) -> DecisionResponse:
+        """Answer one question in the words of its asker: by probabilities, or written answers.
 
-    async def _count_samples(self, wording: _QuestionWording) -> None:
-        """Settle how many answers are written: fewer by a model that thinks, which one shows."""
-        if self.capabilities.thinks is None:
-            fields = wording.fields(0, plain=self._found.is_plain)
-            request = Request(**fields, temperature=1.0, max_tokens=TOKENS_TO_SHOW)
-            posting = wording.posting(0, plain=self._found.is_plain)
-            await self._ask(Call(request, posting))
-        self._found.samples = SAMPLES_OF_THINKING if self.capabilities.thinks else SAMPLES
+        Raises:
+            CapabilityError: The model sends no probabilities, and nothing may take their place.
+        """
+        if not may_sample:
+            return await self._scored(wording)
+        response = await self.reading.first(lambda: self._scored(wording))
+        if response is not None:
+            return response
+        n = await self._count_samples(wording)
+        prompt, sampling = self._prompt_of(wording), wording.sampling
+        request = Request(**prompt, **sampling, n=n, max_tokens=MAX_TOKENS)
+        written = await self._written(request, wording.posting)
+        way = Way(how="sampled", samples=n, words=wording.digest)
+        return _response([wording.read_samples(written.samples)], written, way)
 
-    async def _by_samples(self, wording: _QuestionWording, *, joint: bool) -> DecisionResponse:
-        n, draw = self._found.samples, wording.request.draw
-        if joint:
-            many = Request(
-                **wording.fields_of_all(plain=self._found.is_plain),
-                n=n,
-                draw=draw,
-                temperature=1.0,
-                max_tokens=MAX_TOKENS * len(wording.questions),
-                json_schema=wording.schema,
-            )
-            responses = [await self._written(many, wording.posting(plain=self._found.is_plain))]
-            objects = [wording.read_object(sample) for sample in responses[0].samples]
-            votes = [[one.get(place) for one in objects] for place in range(len(wording.questions))]
-        else:
-            singles = [
-                Request(
-                    **wording.fields(place, plain=self._found.is_plain),
-                    n=n,
-                    draw=draw,
-                    temperature=1.0,
-                    max_tokens=MAX_TOKENS,
-                )
-                for place in range(len(wording.questions))
-            ]
-            responses = await gather(
-                [
-                    self._written(single, wording.posting(place, plain=self._found.is_plain))
-                    for place, single in enumerate(singles)
-                ]
-            )
-            votes = [
-                [wording.read_written(place, sample) for sample in one.samples]
-                for place, one in enumerate(responses)
-            ]
-        answers = [wording.shares(place, given, n) for place, given in enumerate(votes)]
-        return DecisionResponse(
-            answers=tuple(answers),
-            way=_sampled(n, joint=joint),
-            usage=sum((one.usage for one in responses), NO_USAGE),
-            model=responses[0].model,
-            truncated_tokens=max(one.truncated_tokens for one in responses),
+    @property
+    def reading(self) -> LogprobsOrSamples:
+        """Whether a model that is asked in words is read by probabilities or written answers."""
+        return self._found.reading
+
+    async def _scored(self, wording: QuestionWording) -> DecisionResponse:
+        scoring(self.wrapped, "choices")
+        forms = len(wording.prompts) if isinstance(unwrap(self), InProcessModel) else 1
+        while True:
+            try:
+                request = ChoicesRequest(**self._prompt_of(wording), choices=wording.forms)
+                response = cast(ChoicesResponse, await self._send(request, wording.posting))
+                break
+            except CapabilityError:
+                if self._found.form + 1 >= forms:
+                    raise
+                self._found.form += 1
+        answer = wording.read_choices(response, self.name)
+        return _response([answer], response, Way(how="logprob", words=wording.digest))
+
+    def _prompt_of(self, wording: QuestionWording | WordedRequest) -> Mapping[str, Any]:
+        """Return the prompt in the form that the model takes."""
+        return wording.prompts[min(self._found.form, len(wording.prompts) - 1)]
+
+    async def _send(self, request: Request | ChoicesRequest, posting: Posting) -> AnyResponse:
+        if not request.messages:  # a mark is for chats
+            posting = posting._replace(shared_prefix=0)
+        return await self._ask(Call(request, posting))
+
+    async def _count_samples(self, wording: QuestionWording) -> int:
+        prompt, sampling = self._prompt_of(wording), wording.sampling
+        shows = Request(**prompt, **sampling, max_tokens=TOKENS_TO_SHOW)
+        return await self.reading.samples(lambda: self._send(shows, wording.posting))
+
+    async def _by_objects(self, worded: WordedRequest) -> DecisionResponse:
+        """Answer all questions by JSON objects."""
+        first, count = worded.wordings[0], len(worded.wordings)
+        n = await self._count_samples(first)
+        request = Request(
+            **self._prompt_of(worded),
+            **first.sampling,
+            n=n,
+            max_tokens=MAX_TOKENS * count,
+            json_schema=worded.schema,
         )
+        written = await self._written(request, worded.posting)
+        way = Way(how="sampled", samples=n, joint=True, words=first.digest)
+        return _response(worded.read_samples(written.samples), written, way)
 
     async def _written(self, request: Request, posting: Posting) -> Response:
         """Return all samples that a request asks for, of servers that send fewer at a time, too."""
 
         async def ask(part: Request) -> Response:
-            return cast(Response, await self._ask(Call(part, posting)))
+            return cast(Response, await self._send(part, posting))
 
         n, draw = request.n, request.draw
         response = await ask(request)
@@ -433,10 +496,12 @@ class DecidingModel(Wrapper):
         return response.model_copy(update={"samples": samples, "usage": usage})
 
 
-def _one(answer: QuestionAnswer, response: ChoicesResponse) -> DecisionResponse:
+def _response(
+    answers: Sequence[QuestionAnswer], response: Response | ChoicesResponse, way: Way
+) -> DecisionResponse:
     return DecisionResponse(
-        answers=(answer,),
-        way=READ,
+        answers=tuple(answers),
+        way=way,
         usage=response.usage,
         model=response.model,
         truncated_tokens=response.truncated_tokens,
@@ -458,167 +523,3 @@ def _refused_place(error: RequestRefused, count: int) -> int | None:
 
 def _without(questions: Sequence[Question], place: int) -> Sequence[Question]:
     return (*questions[:place], *questions[place + 1 :])
-
-
-class _QuestionWording:
-    """A request as a chat model is asked it: the material first, then one question."""
-
-    def __init__(self, request: DecisionRequest) -> None:
-        self.request, self.questions = request, request.questions
-        number = _unused_number(text.text for text in request.texts)
-        self._shared = "".join(
-            f"{text.name.capitalize()}:\n<text-{number}>\n{text.text}\n</text-{number}>\n\n"
-            for text in request.texts
-        )
-        self.labels = [_labels(question) for question in self.questions]
-        """What stands for each option in the answer to each question."""
-
-    def fields(self, place: int, *, plain: bool) -> dict[str, Any]:
-        """Return the prompt of one question, as requests take it."""
-        labels = self.labels[place]
-        named = f"{', '.join(labels[:-1])} or {labels[-1]}"
-        words = READ_WORDS.format(labels=named)
-        return self._prompt(f"{self._question(place)}\n\n{words}", plain=plain)
-
-    def fields_of_all(self, *, plain: bool) -> dict[str, Any]:
-        """Return the prompt of all questions."""
-        every = [f"q{place + 1}: {self._question(place)}" for place in range(len(self.questions))]
-        return self._prompt("\n\n".join([*every, JSON_WORDS]), plain=plain)
-
-    def _prompt(self, rest: str, *, plain: bool) -> dict[str, Any]:
-        request, text = self.request, self._shared + rest
-        cut = next((t.text for t in request.texts if t.name == request.truncatable), None)
-        fields: dict[str, Any] = {"truncatable": cut, "extra": request.extra}
-        if plain:
-            return {**fields, "prompt": f"{text}\n\nAnswer:"}
-        message = ChatMessage(role="user", content=text)
-        return {**fields, "messages": (message,), "images": request.images}
-
-    def posting(self, place: int | None = None, *, plain: bool) -> Posting:
-        """Return how one question is sent, or all of them."""
-        answer = self.dry_run_object if place is None else self.labels[place][0]
-        shared = len(self._shared) if len(self.questions) > 1 and not plain else 0
-        return Posting(dry_run_answer=answer, shared_prefix=shared)
-
-    def _question(self, place: int) -> str:
-        question = self.questions[place]
-        lines = [question.text]
-        for label, option in zip(self.labels[place], question.options, strict=True):
-            parts = [part for part in (option.name, option.meaning) if part and part != label]
-            if parts:
-                lines.append(f"{label}: {': '.join(parts)}")
-        if question.kind == "rating":
-            lines.append(f"{self.labels[place][0]} is the lowest answer.")
-        return "\n".join(lines)
-
-    def forms(self, place: int) -> dict[str, tuple[str, ...]]:
-        """Return the surface forms of each label."""
-        forms = {}
-        for label in self.labels[place]:
-            words = dict.fromkeys((label, label.capitalize()))
-            forms[label] = (*words, *(f" {word}" for word in words))
-        return forms
-
-    def read_choices(self, place: int, response: ChoicesResponse) -> QuestionAnswer:
-        """Return the options' probabilities, renormalized over all that the model reported."""
-        labels, names = self.labels[place], self.questions[place].names
-        logprobs = [response.logprobs.get(label) for label in labels]
-        known = [logprob for logprob in logprobs if logprob is not None]
-        mass = response.mass
-        if not known or (len(known) < len(labels) and mass < MIN_MASS):
-            return invalid(
-                "NoLabelMass",
-                f"all options together have probability {mass:.3g} for this model, less than"
-                f" {MIN_MASS:g}, and some are not among its likeliest tokens",
-            )
-        top = max(known)
-        weights = [0.0 if one is None else math.exp(one - top) for one in logprobs]
-        total = math.fsum(weights)
-        shares = {name: weight / total for name, weight in zip(names, weights, strict=True)}
-        missing = [n for n, logprob in zip(names, logprobs, strict=True) if logprob is None]
-        note = {"text": "options that are not among the likeliest tokens", "options": missing}
-        return self._answered(place, shares, mass=mass, notes=(note,) * bool(missing))
-
-    def _answered(self, place: int, shares: dict[str, float], **more: Any) -> QuestionAnswer:
-        score = None
-        if self.questions[place].kind == "rating":
-            score = math.fsum(level * share for level, share in enumerate(shares.values()))
-        return QuestionAnswer(probabilities=shares, score=score, **more)
-
-    def read_written(self, place: int, sample: Sample) -> int | None:
-        """Return the option that a written answer begins with, if it is one and ends there."""
-        labels = self.labels[place]
-        by_text = {label.casefold(): option for option, label in enumerate(labels)}
-        any_label = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
-        # a letter may be a word, such as an article, so only a mark may follow it
-        end = r"\b" if self.questions[place].kind == "yes_no" else r"[*\s]*($|[).:,;\n])"
-        found = re.match(rf"\W*({any_label}){end}", sample.text, re.I)
-        return None if found is None else by_text[found[1].casefold()]
-
-    @property
-    def schema(self) -> Json:
-        """JSON schema of an answer to all questions."""
-        properties = {
-            f"q{place + 1}": {"type": "string", "enum": list(labels)}
-            for place, labels in enumerate(self.labels)
-        }
-        return {
-            "type": "object", "properties": properties, "required": list(properties),
-            "additionalProperties": False,
-        }  # fmt: skip
-
-    @property
-    def dry_run_object(self) -> str:
-        """A well-formed answer to all questions."""
-        return json.dumps({f"q{i}": labels[0] for i, labels in enumerate(self.labels, start=1)})
-
-    def read_object(self, sample: Sample) -> Mapping[int, int]:
-        """Return the options that an answer to all questions gives, by place."""
-        text = sample.text
-        try:
-            given = json.loads(text[text.index("{") : text.rindex("}") + 1])
-        except ValueError:
-            return {}
-        answers = given if isinstance(given, dict) else {}
-        found = {}
-        for place, labels in enumerate(self.labels):
-            answer = str(answers.get(f"q{place + 1}"))
-            if answer in labels:
-                found[place] = labels.index(answer)
-        return found
-
-    def shares(self, place: int, votes: Sequence[int | None], n: int) -> QuestionAnswer:
-        """Return the options' shares of written answers, if most of these give one."""
-        counts = Counter(vote for vote in votes if vote is not None)
-        usable = counts.total()
-        if not usable or 2 * usable < n:
-            return invalid("NoAnswerFound", f"{usable} of {n} written answers name an option")
-        names = self.questions[place].names
-        shares = {name: counts[option] / usable for option, name in enumerate(names)}
-        note = {"text": f"{usable} of {n} written answers are usable"}
-        return self._answered(place, shares, notes=(note,))
-
-
-def _labels(question: Question) -> tuple[str, ...]:
-    """Return what stands for each option: words, digits or letters, one token each if possible."""
-    names, count = question.names, len(question.options)
-    if question.kind == "yes_no":
-        return names
-    if question.kind == "rating":
-        if all(len(name) == 1 and name in "0123456789" for name in names):
-            return names
-        if count <= MAX_DIGITS:
-            return tuple(str(number) for number in range(1, count + 1))
-    if count <= MAX_LETTERS:
-        return tuple(chr(ord("A") + place) for place in range(count))
-    return tuple(str(number) for number in range(1, count + 1))
-
-
-def _unused_number(texts: Iterable[str]) -> str:
-    """Return digits of delimiters that no text can forge, as they follow from all of them."""
-    known = tuple(texts)
-    joined = "\x1f".join(f"{len(text)}:{text}" for text in known)
-    number = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    while any(number in text for text in known):
-        number = hashlib.sha256(number.encode()).hexdigest()[:8]
-    return number
