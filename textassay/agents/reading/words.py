@@ -13,7 +13,7 @@ NUMBER_WORDS = {
     )
 }
 CHINESE_NUMBERS = {word: float(value) for value, word in enumerate("〇一二三四五六七八九十")}
-CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3"
+CJK = r"\u3040-\ud7a3"
 """Characters of Chinese, Japanese and Korean, which put no space between words and numbers."""
 LETTER = rf"(?-i:[^\W{CJK}])"
 """A character of words that have spaces around them. Without (?i), under which each of the ranges'
