@@ -144,7 +144,7 @@ def test_a_bad_line_names_file_line_and_field(tmp_path, line, says):
 def test_what_is_no_file_of_scores_says_so(tmp_path):
     with pytest.raises(RunFolderError, match="contains no scores"):
         agreement.read_scores(tmp_path)
-    (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\x00\n")
+    (tmp_path / "bytes.jsonl").write_bytes(b"{\x81\x8d\n")
     (tmp_path / "broken.jsonl.gz").write_bytes(gzip.compress(b'{"id": "x"}\n' * 1000)[:40])
     for name, says in (
         ("absent.jsonl", "cannot be read"),

@@ -83,7 +83,7 @@ def test_a_ready_task_says_what_was_measured(task: str) -> None:
     guide = " ".join(GUIDE.read_text(encoding="utf-8").split())
     entry = guide.partition(f"- `{task}`: ")[2]
     assert measured
-    assert measured in " ".join(textassay_command("tasks", task).out.split())
+    assert measured in " ".join(textassay_command("list", "tasks", task).out.split())
     assert entry.replace("`", "").partition("Agreement with people:* ")[2].startswith(measured)
 
 

@@ -149,7 +149,7 @@ OPTION_FLAGS = ("n", "temperature", "seed")
 MAX_PROCESSES = 1024
 
 SHOWN_WARNINGS = (
-    "textassay.agents.ask",
+    "textassay.runtime.calls.deciding",
     "textassay.runtime.calls.adaptation",
     "textassay.runtime.calls.endpoints",
     "textassay.runtime.calls.traits",

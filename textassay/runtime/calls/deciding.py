@@ -172,7 +172,7 @@ class LogprobsOrSamples:
         self.model, self._ability = model, ability
         self._decided: How | None = None
         self._samples: int | None = None
-        self._settling, self._counting = asyncio.Lock(), asyncio.Lock()
+        self._counting = asyncio.Lock()
 
     @property
     def reads_logprobs(self) -> bool | None:
@@ -197,13 +197,8 @@ class LogprobsOrSamples:
         Raises:
             MalformedResponse: This answer has no usable ones, and others had.
         """
-        if self.reads_logprobs is None:
-            async with self._settling:
-                if self.reads_logprobs is None:
-                    return await self._try(read)
-        return None if self.reads_logprobs is False else await self._try(read)
-
-    async def _try(self, read: Callable[[], Awaitable[T]]) -> T | None:
+        if self.reads_logprobs is False:
+            return None
         try:
             found = await read()
         except CapabilityError as error:
