@@ -64,7 +64,7 @@ PRICE = "--price takes IN,OUT[,CACHED[,WRITTEN]]"
         ("--aspects ,", "no aspect of task 'general' is chosen; it has: coherence"),
         ("--task poetry", "unknown task 'poetry'; known: summarization, dialogue"),
         ("--task poetry.toml", "poetry.toml does not exist"),
-        ("--set colour=red", "unknown setting 'colour'; known: prompt_layout, prompt, profile, seed,"),
+        ("--set colour=red", "unknown setting 'colour'; known: prompt_layout, prompt, profile,"),
         ("--set max_cost=1", "max_cost is not set with --set; give --max-cost"),
         ("--set colour", "--set takes key=value, not 'colour'"),
         ("--set attempts=0", "--set attempts: Input should be greater than or equal to 1 (given:"),

@@ -20,7 +20,7 @@ from tests.runtime.processes import killed_after, start
 from tests.waiting import until
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import open_session
-from textassay.runtime.concurrency import NEW_OBJECTS
+from textassay.runtime.garbage import NEW_OBJECTS
 from textassay.runtime.settings import OneOfEndpoints, Settings
 from textassay.runtime.storage.cache_folder import info
 from textassay.runtime.storage.run_files import read_manifest
