@@ -46,6 +46,7 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.questions import DecisionRequest, NamedText, Question
 from textassay.runtime.stack import ConnectedModel, with_store
+from textassay.runtime.storage.answers import DiskStore
 
 SERVER = Path(__file__).parents[4] / "shared" / "tools" / "decision_server.py"
 JEV, OTHER = "systemone/jev-latest", "decisions/judge"
@@ -464,6 +465,23 @@ async def test_a_local_model_decides_by_the_probabilities_of_its_labels(template
             assert list(answer.probabilities.values()) == pytest.approx(expected, abs=1e-6)
             assert tuple(answer.probabilities) == question.names
     assert response.way.how == "logprob"
+
+
+async def test_a_local_model_without_chats_is_read_by_probabilities_however_many_ask_at_once(
+    tmp_path,
+):
+    """All of them are refused a chat before the first one is answered to a plain prompt."""
+    llamacpp = pytest.importorskip("textassay.runtime.backends.local.llamacpp")
+    pytest.importorskip("llama_cpp")
+    file = write_model(tmp_path / "model.gguf", Shape(dtype="f32", bos=True, chat_template=None))
+    own = {"n_gpu_layers": 0, "threads": 1}
+    async with llamacpp.LlamaCppModel("llamacpp/m.gguf", file.path, **own) as model:
+        store = DiskStore(tmp_path / "answers")
+        asking = decider(with_store(model, store))
+        texts = ("the summary is good", "the summary is bad", "the text is good")
+        responses = await asyncio.gather(*(asking.decide(about(text, KINDS)) for text in texts))
+        await store.aclose()
+    assert {response.way.how for response in responses} == {"logprob"}
 
 
 @pytest.mark.parametrize("name", [JEV, OTHER])

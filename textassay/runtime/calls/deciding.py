@@ -430,14 +430,16 @@ class DecidingModel(Wrapper):
         scoring(self.wrapped, "choices")
         forms = len(wording.prompts) if isinstance(unwrap(self), InProcessModel) else 1
         while True:
+            form = self._found.form
             try:
                 request = ChoicesRequest(**self._prompt_of(wording), choices=wording.forms)
                 response = cast(ChoicesResponse, await self._send(request, wording.posting))
                 break
             except CapabilityError:
-                if self._found.form + 1 >= forms:
+                if form + 1 >= forms:
                     raise
-                self._found.form += 1
+                # not one more: others that were asked in this form learn the same meanwhile
+                self._found.form = max(self._found.form, form + 1)
         answer = wording.read_choices(response, self.name)
         return _response([answer], response, Way(how="logprob", words=wording.digest))
 
