@@ -421,6 +421,19 @@ def test_a_run_with_links_is_not_resumed(tmp_path, name):
     )
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
+@pytest.mark.parametrize("name", ["scores.jsonl", "manifest.json", ".lock", "answers"])
+def test_no_new_run_begins_in_a_folder_with_links(name, tmp_path):
+    foreign, run = tmp_path / "foreign", tmp_path / "run"
+    foreign.mkdir() if name == "answers" else foreign.write_bytes(b"")
+    run.mkdir()
+    (run / name).symlink_to(foreign)
+    with pytest.raises(RunFolderError, match="is a link"):
+        RunFolder.create(run)
+    assert [*run.iterdir()] == [run / name]
+    assert name != "answers" or not [*foreign.iterdir()]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
 def test_pipes_in_a_run_do_not_hang(tmp_path):
     write(tmp_path, scored("a", 1.0))

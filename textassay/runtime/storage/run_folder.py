@@ -247,6 +247,7 @@ def check_new(path: str | Path) -> None:
     """
     path = Path(path)
     if path.is_dir():
+        refuse_links(path)
         if has_begun(path):
             raise RunFolderError(
                 f"{path} already contains a run; resume it with `textassay resume {path}` (in "
