@@ -18,6 +18,7 @@ from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
     ContentRefused,
+    MalformedResponse,
     PromptError,
     ServerFailed,
 )
@@ -322,3 +323,22 @@ async def test_a_source_that_was_cut_is_told_in_the_score():
     score = await judge(EXAMPLE, COHERENCE)
     assert [request.truncatable for request in model.requests] == [EXAMPLE.source]
     assert [piece["truncated_tokens"] for piece in score.evidence] == [7]
+
+
+async def test_a_blank_text_settles_nothing_and_an_answer_without_usage_does():
+    """What a model of one's own leaves out of its usage says nothing of its log-probabilities."""
+
+    class Free(ScriptedModel):
+        async def generate(self, request):
+            return (await super().generate(request)).model_copy(update={"usage": Usage()})
+
+    token = TokenLogprob(token="4", logprob=-0.1, top=(("4", -0.1), ("5", -2.4)))
+    replies = [Sample(text="4", logprobs=(token,)), Sample(text="4")]
+    model = Free(replies, name="judge", capabilities=Capabilities(n=True))
+    _, judge = judging(model, how="auto")
+    blank = await judge(EXAMPLE.model_copy(update={"output": " "}), COHERENCE)
+    assert (blank.outcome, judge.probabilities.reads_logprobs) == ("abstained", None)
+    assert (await judge(EXAMPLE, COHERENCE)).how == "logprob"
+    with pytest.raises(MalformedResponse, match="no log-probabilities"):
+        await judge(EXAMPLE, COHERENCE)
+    assert judge.how_now == "logprob"

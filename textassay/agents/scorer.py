@@ -230,7 +230,9 @@ class Scorer:
         async def rated_by(scorer: Scorer) -> Score:
             return await scorer(example, aspect, **shown)
 
-        score = await self.probabilities.first(lambda: rated_by(self._by_logprobs))
+        score = await self.probabilities.first(
+            lambda: rated_by(self._by_logprobs), lambda score: score.error != EMPTY
+        )
         if score is not None:
             return score
         n = await self.probabilities.samples(lambda: rated_by(self._by_one_sample))

@@ -35,10 +35,11 @@ from textassay.runtime.errors import (
     NoLogprobs,
     RequestRefused,
 )
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import (
     Capabilities,
     ChoicesRequest,
+    ChoicesResponse,
     Model,
     Request,
     Response,
@@ -376,6 +377,22 @@ async def test_a_run_has_one_way_whatever_single_answers_lack():
     model = decider(ScriptedModel(["yes"] * 99, choices=sometimes))
     first = await model.decide(about("a", (FINE,)))
     with pytest.raises(MalformedResponse, match="none this time"):
+        await model.decide(about("b", (FINE,)))
+    last = await model.decide(about("c", (FINE,)))
+    assert {first.way.how, last.way.how} == {"logprob"}
+
+
+async def test_answers_of_a_model_that_reports_no_usage_settle_the_way_as_well():
+    class Free(ScriptedModel):
+        async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+            return (await super().choices(request)).model_copy(update={"usage": NO_USAGE})
+
+    def unless_b(request: ChoicesRequest) -> Any:
+        return CapabilityError("none for b") if "\nb\n" in request.text else logprobs(request)
+
+    model = decider(Free(["yes"] * 99, choices=unless_b))
+    first = await model.decide(about("a", (FINE,)))
+    with pytest.raises(MalformedResponse, match="none for b"):
         await model.decide(about("b", (FINE,)))
     last = await model.decide(about("c", (FINE,)))
     assert {first.way.how, last.way.how} == {"logprob"}

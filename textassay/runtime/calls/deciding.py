@@ -24,7 +24,7 @@ from textassay.runtime.errors import (
     MalformedResponse,
     RequestRefused,
 )
-from textassay.runtime.messages import How, Usage
+from textassay.runtime.messages import How
 from textassay.runtime.model import (
     AnyResponse,
     ChoicesRequest,
@@ -149,16 +149,7 @@ def describe(model: Model) -> str:
     return f"{name} is asked for the probabilities of each answer as its next token{sure}"
 
 
-class HasUsage(Protocol):
-    """A score, or answers to questions."""
-
-    @property
-    def usage(self) -> Usage:
-        """What it cost."""
-        ...
-
-
-T = TypeVar("T", bound=HasUsage)
+T = TypeVar("T")
 
 
 class LogprobsOrSamples:
@@ -191,8 +182,14 @@ class LogprobsOrSamples:
         """Read samples from now on."""
         self._decided = "sampled"
 
-    async def first(self, read: Callable[[], Awaitable[T]]) -> T | None:
+    async def first(
+        self, read: Callable[[], Awaitable[T]], was_asked: Callable[[T], bool] = lambda found: True
+    ) -> T | None:
         """Return what `read` makes of log-probabilities; `None` if samples are read in this run.
+
+        Args:
+            read: Asks the model.
+            was_asked: Whether it did: a blank text is not asked about, and decides nothing.
 
         Raises:
             MalformedResponse: This answer has no usable ones, and others had.
@@ -216,7 +213,7 @@ class LogprobsOrSamples:
             return None
         if self._decided == "sampled":  # by an answer that came meanwhile
             return None
-        if found.usage.calls or found.usage.cached_calls:  # a blank text is not asked about
+        if was_asked(found):
             self._decided = "logprob"
         return found
 
