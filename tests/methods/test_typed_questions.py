@@ -14,6 +14,7 @@ import textassay
 from tests.decision_server import Decisions, serve_decisions, shares_of
 from textassay.agents.typed_questions import QuestionBatcher
 from textassay.methods import build
+from textassay.methods.method import traits_of
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Assignment, Example, Score
@@ -491,3 +492,25 @@ async def test_a_model_that_chats_too_decides_for_decide_alone(method: str, aske
     )  # fmt: skip
     assert {type(request) for request in model.requests} == {asked}
     assert [score.value for score in run.scores] == [5.0 if method == "decide" else 4.0]
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("decomp-eval", {}),
+        ("checklist", {"answers": "p-yes"}),
+        ("claims", {"verify": "p-yes", "split": "sentences"}),
+    ],
+)
+async def test_scores_of_a_model_that_chats_and_decides_carry_a_signature_of_the_method(
+    method: str, options: dict[str, Any]
+) -> None:
+    model = ScriptedModel(
+        lambda _: "yes",
+        decide=lambda request: [{"yes": 1, "no": 0}] * len(request.questions),
+        choices=lambda request: dict.fromkeys(request.choices, -1.0),
+    )
+    built = build(method, {"": model}, task="summarization", aspects=None
+                  if method == "claims" else ["coherence"], options=options)  # fmt: skip
+    scores = await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects))
+    assert {score.signature for score in scores} <= set(traits_of(built).signatures)

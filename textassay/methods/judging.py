@@ -25,7 +25,7 @@ from textassay.methods.method import (
     model_for,
     model_or_none,
 )
-from textassay.runtime.calls.deciding import LogprobsOrSamples, possible_ways
+from textassay.runtime.calls.deciding import LogprobsOrSamples, possible_ways, ways_in_words
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
@@ -292,7 +292,8 @@ class PromptMethod(TaskMethod):
         """Those that scores can carry."""
         if AUTO not in self.signature:
             return (self.signature,)
-        ways = possible_ways(model_for(self.models, self.judge), words="")
+        model = model_for(self.models, self.judge)
+        ways = possible_ways(model) if self.decides else ways_in_words(model)
         return tuple(way.sign(self.signature) for way in ways)
 
     @property

@@ -113,24 +113,28 @@ def decider(model: Model) -> DecidingModel:
     return DecidingModel.of(model)
 
 
-def possible_ways(model: Model, words: str = WORDS) -> tuple[Way, ...]:
-    """Return how a model may answer, as far as is known before the first question.
-
-    Args:
-        model: The model.
-        words: Digest of the words in which a model that writes is asked, if signatures have it
-            nowhere else.
-    """
+def possible_ways(model: Model) -> tuple[Way, ...]:
+    """Return how a model may answer typed questions, as far as is known before the first one."""
     able = model.capabilities
     if able.decide:
         return (DECIDED if able.independent_questions else DECIDED_JOINTLY,)
+    return ways_in_words(model, WORDS)
+
+
+def ways_in_words(model: Model, words: str = "") -> tuple[Way, ...]:
+    """Return how a model may answer in words, also one that could decide.
+
+    Args:
+        model: The model.
+        words: Digest of the words in which it is asked, if signatures have it nowhere else.
+    """
     sampled = [
         Way(how="sampled", samples=n, joint=joint, words=words)
         for joint in (False, True)
         for n in (SAMPLES, SAMPLES_OF_THINKING)
     ]
     reads = Way(how="logprob", words=words)
-    return tuple(sampled) if able.choices is False else (reads, *sampled)
+    return tuple(sampled) if model.capabilities.choices is False else (reads, *sampled)
 
 
 def describe(model: Model) -> str:
