@@ -635,3 +635,15 @@ def test_a_run_that_another_process_begins_before_the_lock_is_not_overwritten(tm
     ):
         RunFolder.create(path)
     assert (path / "scores.jsonl").read_text() == "{}"
+
+
+def test_answers_that_another_process_pays_for_before_the_lock_stay(tmp_path):
+    """Only a folder that was empty under the lock is removed by a run that is not begun."""
+
+    def ask():
+        begin(tmp_path)
+        (tmp_path / "answers").mkdir()
+
+    with before(("open", tmp_path / ".lock", ask)):
+        RunFolder.create(tmp_path).close()
+    assert (tmp_path / "answers").is_dir()

@@ -77,15 +77,14 @@ class RunFolder(AsyncResource):
         check_new(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            was_empty = not any(path.iterdir())
         except OSError as error:
             raise RunFolderError(f"the run folder {path} cannot be created: {error}") from error
         run = cls(path, lock_run(path))
-        run._was_empty = was_empty
         # the ids of a data set differ, so no pair comes twice
         run.tally = RunSummary(remember=False)
         try:
             check_new(path)  # again: another process may have begun a run before the lock
+            run._was_empty = all(entry.name == LOCK for entry in path.iterdir())
             for name in (MANIFEST, SCORES, SUMMARY, ROWS):
                 (path / name).unlink(missing_ok=True)
             return run
