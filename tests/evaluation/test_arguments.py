@@ -17,6 +17,7 @@ from tests.cli.harness import textassay as command
 from tests.cli.harness import write_examples
 from textassay import connect, evaluate, evaluate_sync, stream
 from textassay.cli.exits import parameters, with_flags
+from textassay.evaluation.defaults import check_keys
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import Settings
@@ -71,6 +72,20 @@ async def test_an_unknown_keyword_is_refused_with_the_nearest_name():
 def test_connect_refuses_an_unknown_setting():
     with pytest.raises(UnknownName, match="did you mean 'max_cost'"):
         connect("direct/x", api_base="http://127.0.0.1:9/v1", max_cots=1)
+
+
+async def test_a_model_without_a_cache_needs_no_opening():
+    model = connect(judge(), cache=False)
+    wanted = {"method": "llm-score", "aspects": "fluency"}
+    assert len((await evaluate(ROWS, **wanted, model=model)).scores) == 3
+
+
+@pytest.mark.parametrize("cache", [None, False])
+def test_a_key_is_missed_at_once_unless_a_cache_may_have_all_answers(cache, tmp_path, monkeypatch):
+    monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
+    with pytest.raises(ConfigurationError, match="set MISTRAL_API_KEY"):
+        check_keys({"": "mistral/mistral-small"}, Settings(cache=cache))
+    check_keys({"": "mistral/mistral-small"}, Settings(cache=tmp_path))
 
 
 async def test_settings_beside_a_connected_model_are_refused(mock_server):

@@ -76,7 +76,7 @@ def check_keys(models: Mapping[str, str | Model], settings: Settings) -> None:
     Raises:
         ConfigurationError: A key is missing; names the variable.
     """
-    if settings.cache is not None:
+    if settings.cache:
         return  # all answers may be there already
     for role, model in models.items():
         if not isinstance(model, str):

@@ -340,7 +340,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     @property
     def _needs_opening(self) -> bool:
-        return self.settings.cache is not None
+        return bool(self.settings.cache)
 
     def _open_limiter(self, settings: Settings, calls: int) -> Limiter:
         thinks = not self._is_local and self.adaptation.learned.thinks
