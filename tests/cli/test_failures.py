@@ -114,6 +114,14 @@ def test_g_eval_samples_a_server_without_log_probabilities_unless_told_not_to(da
     assert all("|how:sampled|n:20|temp:1|" in row["signature"] for row in rows)
 
 
+@pytest.mark.parametrize("method", ["g-eval", "decomp-eval", "decide"])
+def test_a_dry_run_counts_the_samples_of_a_server_without_log_probabilities(data, run, method):
+    with served() as server:
+        done = score(data, run, server, "--dry-run", method=method).ok()
+        assert server.counters.requests == 0
+    assert "without log-probabilities: up to " in done.out
+
+
 def limited(size: int):
     """Return what keeps a child process from writing files beyond so many bytes."""
     import resource

@@ -404,9 +404,11 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
 async def _dry_run(session: Session, command: ScoreCommand, *, as_json: bool) -> None:
     from textassay.methods.method import traits_of
 
-    await _walk(session, command)
     choice, by_samples = traits_of(session.method).probabilities, None
-    if choice is not None and choice.reads_logprobs is None:
+    # before the walk, whose answers settle it
+    is_open = choice is not None and choice.reads_logprobs is None
+    await _walk(session, command)
+    if is_open:
         async with _open_command(command) as other:
             instead = traits_of(other.method).probabilities
             assert instead is not None  # it is the same method
