@@ -13,10 +13,11 @@ import pytest
 import textassay
 from tests.decision_server import Decisions, serve_decisions, shares_of
 from textassay.agents.typed_questions import QuestionBatcher
+from textassay.evaluation.api import open_evaluation
 from textassay.methods import build
 from textassay.methods.method import traits_of
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, NoLogprobs
 from textassay.runtime.messages import Assignment, Example, Score
 from textassay.runtime.model import Capabilities, Request
 from textassay.runtime.questions import DecisionRequest, NamedText, Question, refused
@@ -514,3 +515,16 @@ async def test_scores_of_a_model_that_chats_and_decides_carry_a_signature_of_the
                   if method == "claims" else ["coherence"], options=options)  # fmt: skip
     scores = await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects))
     assert {score.signature for score in scores} <= set(traits_of(built).signatures)
+
+
+async def test_a_dry_run_settles_nothing_for_the_run_after_it() -> None:
+    """Both ask through one connection, whose model sends no probabilities."""
+    scripted = ScriptedModel(lambda _: "yes", choices=lambda _: NoLogprobs("never"))
+    wanted: dict[str, Any] = {"task": "summarization", "aspects": ["coherence"]}
+    rows = [{"id": "x", "source": "It rained.", "output": "Rain."}]
+    async with textassay.connect(scripted) as model:
+        given = {"method": "decomp-eval", "model": model, **wanted}
+        async with open_evaluation(rows, dry=True, **given) as session:
+            assert [score.how async for score in session.engine.scores()] == ["logprob"]
+        run = await textassay.evaluate(rows, **given)
+    assert [(score.value, score.how) for score in run.scores] == [(1.0, "sampled")]

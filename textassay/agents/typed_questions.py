@@ -19,7 +19,12 @@ from textassay.agents.aggregation import EMPTY, common_fields
 from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import PromptPart, Task, join_messages, material_texts
 from textassay.agents.reading.labels import is_whole
-from textassay.runtime.calls.deciding import LogprobsOrSamples, decider, possible_ways
+from textassay.runtime.calls.deciding import (
+    DecidingModel,
+    LogprobsOrSamples,
+    decider,
+    possible_ways,
+)
 from textassay.runtime.calls.sharing import SharedCalls
 from textassay.runtime.calls.wording import QuestionWording
 from textassay.runtime.images import Image
@@ -79,10 +84,17 @@ class QuestionBatcher:
     """Sends questions about the same material that are asked at the same time in one request."""
 
     def __init__(self, model: Model) -> None:
-        self._model = decider(model)
+        self._given = model
         self._callers: dict[_QuestionMaterial, Counter[Question]] = {}
         """How many callers wait for the answer to each question about a material."""
         self._shared: SharedCalls[_Answered] = SharedCalls()
+
+    @cached_property
+    def _model(self) -> DecidingModel:
+        # At the first question: methods are made before their session puts its cache around the
+        # model, and what another session of the connection found out is not of this one. A dry run
+        # may have been one.
+        return decider(self._given)
 
     async def ask(
         self,
@@ -133,8 +145,9 @@ class QuestionBatcher:
 
     @property
     def reading(self) -> LogprobsOrSamples:
-        """What is read of a model that is asked in words."""
-        return self._model.reading
+        """What is read of a model that is asked in words, as far as it is known."""
+        model: DecidingModel = vars(self).get("_model") or decider(self._given)
+        return model.reading
 
     async def _send(self, material: _QuestionMaterial) -> _Answered:
         await asyncio.sleep(0)  # until all that is asked in this turn of the loop is there
