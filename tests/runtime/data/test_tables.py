@@ -217,6 +217,26 @@ def test_a_separator_inside_quotes_separates_nothing(tmp_path: Path) -> None:
     assert (example.output, example.human) == ("x", {"c": 4.0})
 
 
+CODE = "int x = 1;\nint y = 2;\n"
+GRID = 'A ""grid"":\n| a | b |\n| c | d |'
+
+
+@pytest.mark.parametrize("text", [CODE, GRID])
+def test_lines_of_a_quoted_text_do_not_say_what_separates_cells(tmp_path: Path, text: str) -> None:
+    """The next line of the text may look like a row, as in code and tables."""
+    path = saved(tmp_path, f'output,human.c\n"{text}",4\nx,3\n', "data.csv")
+    first, second = read(path)
+    assert (first.output, first.human) == (text.replace('""', '"'), {"c": 4.0})
+    assert (second.output, second.human) == ("x", {"c": 3.0})
+
+
+@pytest.mark.parametrize("mark", [";", " |"])
+def test_prose_in_a_single_column_is_no_table_below_a_title(tmp_path: Path, mark: str) -> None:
+    texts = [f"It rained{mark} then not", f"Sun{mark} wind", f"Fog{mark} frost{mark} ice"]
+    path = saved(tmp_path, "\n".join(["output", *texts]) + "\n", "data.csv")
+    assert [one.output for one in read(path)] == texts
+
+
 MARKED = [
     {"id": "a", "output": "N/A", "group": " n/a ", "human.coherence": "-", "human.fluency": 4,
      "annotators.tone.ann": "N/A", "annotators.tone.bob": 2, "note": "N/A"},
@@ -434,6 +454,8 @@ SPREADSHEETS: dict[str, tuple[bytes, Any]] = {
     "empty columns": (b"id,output,human.c,,\na,x,4.5,,\n", 4.5),
     "empty cells too many": (b"id,output,human.c\na,x,4.5,,\n", 4.5),
     "empty rows": (b"id,output,human.c\n,,\na,x,4.5\n,,\n", 4.5),
+    "a row of blanks": (b"id,output,human.c\na,x,4.5\n   \n", 4.5),
+    "a quoted cell of several lines": (b'note,id,output,human.c\n"a;b\nc;d",a,x,4.5\n', 4.5),
     "an index without a name": (b",id,output,human.c\n0,a,x,4.5\n", 4.5),
     "a long minus": ("id,output,human.c\na,x,\u22124.5\n".encode(), -4.5),
     "German thousands": (b"id;output;human.c\na;x;1.234,5\n", 1234.5),
