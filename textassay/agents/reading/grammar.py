@@ -51,6 +51,7 @@ from textassay.agents.reading.words import (
     NOUN,
     NUMBER,
     NUMBER_WORDS,
+    OTHERS,
     SIGN,
     SO,
     TEXT,
@@ -133,7 +134,7 @@ def grammar_of(own: str) -> RatingGrammar:
     text = rf"(?:{TEXT}(?:\s{own or 'quality'})?{its_own})"
     # my overall rating for this summary   the fluency score   evaluation score
     name = (
-        rf"(?:{KIND}\s)*(?:{NOUN}(?:\s{NOUN})?{mine}){scale}"
+        rf"(?:{KIND}\s)*(?!grade\slevel)(?:{NOUN}(?:\s{NOUN})?{mine}){scale}"
         rf"(?:\s(?:for|on)\s{text}){{0,2}}{scale}"
     )
     noun = rf"(?:{MANNER}|an?\s[\w-]{{1,20}})?\s?(?:(?:final|overall|total|{own or 'final'})\s)*"
@@ -177,11 +178,12 @@ def grammar_of(own: str) -> RatingGrammar:
     return RatingGrammar(
         (
             lazy_pattern(
-                rf"(?:(?:{KIND}|evaluation)\s)*(?:{NOUN}|{stem or '(?!)'}(?:\s{NOUN})?){scale}"
+                rf"(?:(?:{KIND}|evaluation)\s)*(?!grade\slevel)"
+                rf"(?:{NOUN}|{stem or '(?!)'}(?:\s{NOUN})?){scale}"
                 r"\s?[:：=]{1,2}\s?"
             ),
             lazy_pattern(
-                rf"{begun}the\s(?!age|star)(?:[\w-]{{3,20}}\s){{1,2}}(?:{own or 'overall'}\s)?"
+                rf"{begun}the\s(?:(?!{OTHERS}\b)[\w-]{{3,20}}\s){{1,2}}(?:{own or 'overall'}\s)?"
                 r"rating\s(?:is|would\sbe)(?:\san?)?\s?"
             ),
             *(
@@ -225,7 +227,8 @@ def grammar_of(own: str) -> RatingGrammar:
             r"|to|according|at|during|from"
             r"|in(?!\sterms|\s(?:conclusion|summary|total|short|sum|general|my|light|contrast)\b)"
             rf"|for(?!\s(?:{text}|this|these|that|the\sreason)\b)"
-            r"|on(?!\s(?:balance|the\swhole|this|reflection|a\b)\b))\b"
+            r"|on(?!\s(?:balance|the\swhole|this|reflection|a\b)\b)"
+            r"|wenn|falls|si|se|als|если)\b|如果|若|假如|要是|除非|もし"
         ),
     )
 
@@ -243,7 +246,7 @@ _CLOSES = lazy_pattern(
     r"|(?P<mark>,(?=\s)|[ \t]*[:：](?=\s)"
     r"|(?:[ \t]*[–—](?=[ \t]|[A-Za-z])|[ \t]+--?(?=\s)|--?(?=[ \t]))(?!\s{0,3}\d)"
     r"|[ \t]*\||[)\]\"”])"
-    rf"|(?P<word>[ \t]+(?={GOES_ON}\b)|(?=です|だ|と[评評し思な]))"
+    rf"|(?P<word>[ \t]+(?={GOES_ON}\b)|(?=です|だ(?!とは)|と[评評し思な]))"
     rf"|(?P<label>[ \t]+(?={_EXPLANATION}))"
     r"|[ \t]*[(\[](?P<gloss>[^()\[\]\n]{0,200})[)\]]"
 )
@@ -538,6 +541,7 @@ def _leads(
         match["top"]
         and lead.endswith(":")
         and len(lead.split()) >= _SENTENCE
+        and not _SHARE_OF.search(lead)
         and not plain[match.end() :].strip(" .\n")
     ):
         return "named"
@@ -597,6 +601,11 @@ _SENTENCE = 5
 """Words before a colon that are more than a name."""
 # key people mentioned: yes (2 of 2)
 _PART = re.compile(r"\d\sof\s")
+# facts of the source that the summary keeps: 4/5
+_SHARE_OF = lazy_pattern(
+    r"\b(?:facts|points|claims|sentences|questions|items|criteria|details|statements|errors|answers"
+    r"|references|requirements|steps|arguments|events|keywords|sources|citations|topics)\b"
+)
 # summary 2 out of 5 is one of five summaries
 _COUNTED = re.compile(rf"\b{TEXTS}\s?\Z")
 
