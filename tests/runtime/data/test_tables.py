@@ -125,6 +125,8 @@ FILES: list[tuple[str, str | bytes, str]] = [
     ("data.csv", "output;human.c\nx;4,5;6\n",
      "line 2: has 3 cells, but the header has 2; quote cells that contain ';'"),
     ("data.csv", "output,,b\nx,left over,y\n", "line 2: the cell in column 2 is in no column"),
+    ("data.csv", "id,output,rater,human.c\na,x,ann,85%\na,x,bob,90\n",
+     "line 3, field 'human.c': is '90', and other rows are in percent"),
     ("data.csv", "id,output,rater,human.c\na,x,ann,4\na,x,bob,-\n",
      "line 3, field 'human.c': should be a number or empty, not '-'; if it marks a missing value,"
      " declare missing="),
