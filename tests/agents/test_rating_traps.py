@@ -103,6 +103,8 @@ TRAPS = {
         "The average rating is 4.", "The original rating is 5.", "The previous rating would be 2.",
         "The expected rating is 5.", "The user rating is 5.", "Grade level: 4",
         "The summary keeps most facts of the source: 4/5", "Key facts covered by the summary: 4/5.",
+        "According to the review the movie is great: 5/5", "The text calls the hotel great: 4/5",
+        "Excellent (5), good (4), fair (3), poor (2), bad (1)", "good (4), bad (2)",
     ],
     "sums and changes": [
         "4 → 3", "5 - 1 = 4", "Score: 4 => 3", "So 4, no, 3.", "5 minus one", "So 3. So 4.",

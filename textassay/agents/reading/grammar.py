@@ -531,7 +531,11 @@ def _leads(
             )
     if lead and _is_named(grammar, lead):
         return "named"
-    if (lead and _CONCLUDES.fullmatch(lead)) or (begin < match.start() and _GRADED.fullmatch(lead)):
+    if lead and _CONCLUDES.fullmatch(lead):
+        return "unsigned"
+    # not the last level of `good (4), bad (1)`
+    is_graded = begin < match.start() and _GRADED.fullmatch(lead)
+    if is_graded and not _BRACKETED.search(plain, line, begin):
         return "unsigned"
     part = _PART.search(match[0]) and plain[match.start() - 1 : match.start()] in ("(", "[")
     if strong and not part and not _COUNTED.search(lead) and grammar.share.fullmatch(lead):
@@ -541,7 +545,9 @@ def _leads(
         match["top"]
         and lead.endswith(":")
         and len(lead.split()) >= _SENTENCE
+        and grammar.subject.match(lead)
         and not _SHARE_OF.search(lead)
+        and not _REPORTS.search(lead)
         and not plain[match.end() :].strip(" .\n")
     ):
         return "named"
@@ -576,6 +582,7 @@ _GRADED = lazy_pattern(
     r"(?:excellent|outstanding|good|great|fair|average|mediocre|acceptable|adequate|decent|poor|bad|weak"
     r"|strong|perfect|terrible|satisfactory|(?:flu|coher|consist)ent|relevant|readable|engaging|helpful)"
 )
+_BRACKETED = lazy_pattern(r"[(\[]\s?\d")
 # of a question that the text answers
 _ANSWER_IS = lazy_pattern(
     r"(?:.*\s)?(?:the|a)\s(?:\w+ct\s|right\s)?(?:answer|result|value)\s(?:is|was|equals)"
@@ -605,6 +612,12 @@ _PART = re.compile(r"\d\sof\s")
 _SHARE_OF = lazy_pattern(
     r"\b(?:facts|points|claims|sentences|questions|items|criteria|details|statements|errors|answers"
     r"|references|requirements|steps|arguments|events|keywords|sources|citations|topics)\b"
+)
+# the text calls the hotel great: 4/5
+_REPORTS = lazy_pattern(
+    r"\b(?:calls?|says|said|states?|stated|describes?|claims?|rates?|rated|gives?|reads|writes|wrote"
+    r"|asks?|asked|tells?|told|names?|praises?|quotes?|mentions?|reports?|awards?|would|could|author"
+    r"|reviewers?|critics?|readers?|users?)\b"
 )
 # summary 2 out of 5 is one of five summaries
 _COUNTED = re.compile(rf"\b{TEXTS}\s?\Z")
