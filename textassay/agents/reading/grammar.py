@@ -545,7 +545,7 @@ def _leads(
         match["top"]
         and lead.endswith(":")
         and len(lead.split()) >= _SENTENCE
-        and grammar.subject.match(lead)
+        and (grammar.subject.match(lead) or _JUDGE.match(lead))
         and not _SHARE_OF.search(lead)
         and not _REPORTS.search(lead)
         and not plain[match.end() :].strip(" .\n")
@@ -611,13 +611,14 @@ _PART = re.compile(r"\d\sof\s")
 # facts of the source that the summary keeps: 4/5
 _SHARE_OF = lazy_pattern(
     r"\b(?:facts|points|claims|sentences|questions|items|criteria|details|statements|errors|answers"
-    r"|references|requirements|steps|arguments|events|keywords|sources|citations|topics)\b"
+    r"|references|requirements|arguments|events|keywords|sources|citations|topics)\b"
 )
+_JUDGE = re.compile(r"(?:i|we)\b")
 # the text calls the hotel great: 4/5
 _REPORTS = lazy_pattern(
     r"\b(?:calls?|says|said|states?|stated|describes?|claims?|rates?|rated|gives?|reads|writes|wrote"
-    r"|asks?|asked|tells?|told|names?|praises?|quotes?|mentions?|reports?|awards?|would|could|author"
-    r"|reviewers?|critics?|readers?|users?)\b"
+    r"|asks?|asked|tells?|told|names?|praises?|quotes?|mentions?|reports?|awards?"
+    r"|author|reviewers?|critics?|readers?|users?)\b"
 )
 # summary 2 out of 5 is one of five summaries
 _COUNTED = re.compile(rf"\b{TEXTS}\s?\Z")
